@@ -1,0 +1,242 @@
+"""Every error that penstock raises, in one tree.
+
+    PenstockError
+     ├─ DefinitionError             what the user wrote cannot mean anything: SQL, YAML, options, types
+     │   ├─ SqlError                a statement: line and column
+     │   ├─ OptionsError            options: every problem at once
+     │   ├─ PipelineError           a YAML pipeline: line and column
+     │   └─ SchemaError             columns and types that do not fit together
+     ├─ UnsupportedError            right in Flink, absent here: names the alternative
+     ├─ PluginError                 a connector or format that is missing, ambiguous or broken
+     ├─ ServiceError                a server for development could not be started
+     └─ ExecutionError              a running job
+         ├─ RecordError             one record cannot be read or written: names its position
+         ├─ KafkaError              Kafka refused or could not be reached
+         │   ├─ RetriableError      may succeed when it is tried again
+         │   ├─ AbortableError      the transaction must be aborted, the batch may be redone
+         │   ├─ AuthorizationError  a right is missing; never retried
+         │   └─ AuthenticationError wrong credentials or an untrusted certificate; never retried
+         ├─ FencedError             another instance took over the transactional id; terminal
+         ├─ TransactionExpiredError the broker aborted the transaction on time-out; the batch is redone
+         ├─ PossibleDataLossError   positions that cannot be reconciled; terminal
+         └─ CheckpointError         the checkpoint is unreadable, foreign or older than what was published
+
+A class's constructor arguments are its ``args``, so that errors survive pickling between the processes of a
+Spark job; messages are derived from them. A message ends with what to check next.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "AbortableError",
+    "AuthenticationError",
+    "AuthorizationError",
+    "CheckpointError",
+    "DefinitionError",
+    "ExecutionError",
+    "FencedError",
+    "KafkaError",
+    "OptionsError",
+    "PenstockError",
+    "PipelineError",
+    "PluginError",
+    "PossibleDataLossError",
+    "Problem",
+    "RecordError",
+    "RetriableError",
+    "SchemaError",
+    "ServiceError",
+    "SqlError",
+    "TransactionExpiredError",
+    "UnsupportedError",
+    "from_wire",
+    "to_wire",
+]
+
+
+class PenstockError(Exception):
+    """The root of all errors raised on purpose."""
+
+    #: Whether trying the same thing again may succeed. A property of the type, never of a message.
+    retriable: bool = False
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with a definition.
+
+    ``where`` names the place (``line 3, column 5``; ``table 'flights'``), ``key`` the option or element,
+    ``reason`` what was expected, ``hint`` what to do next.
+    """
+
+    reason: str
+    key: str = ""
+    where: str = ""
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = ": ".join(part for part in (self.where, f"'{self.key}'" if self.key else "") if part)
+        text = f"{place}: {self.reason}" if place else self.reason
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class DefinitionError(PenstockError):
+    """What the user wrote cannot mean anything. Carries every problem that was found, in order."""
+
+    def __init__(self, problems: tuple[Problem, ...] | str):
+        self.problems: tuple[Problem, ...] = (
+            (Problem(problems),) if isinstance(problems, str) else tuple(problems)
+        )
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+class SqlError(DefinitionError):
+    """A SQL statement that cannot be parsed or resolved."""
+
+
+class OptionsError(DefinitionError):
+    """Options that are unknown, missing, malformed or contradict one another."""
+
+
+class PipelineError(DefinitionError):
+    """A YAML pipeline that cannot be parsed or resolved."""
+
+
+class SchemaError(DefinitionError):
+    """Columns or types that do not fit together."""
+
+
+class UnsupportedError(DefinitionError):
+    """A Flink feature that penstock does not have (yet); the hint names the alternative."""
+
+
+class PluginError(PenstockError):
+    """A connector, format or catalog that is missing, ambiguous, of the wrong kind or fails to load."""
+
+
+class ServiceError(PenstockError):
+    """A server for development and tests that could not be installed, started or stopped."""
+
+
+class ExecutionError(PenstockError):
+    """A running job failed."""
+
+
+class RecordError(ExecutionError):
+    """One record cannot be decoded, encoded or written. Names its position, so that it can be looked at.
+
+    ``offset`` and ``partition`` are -1 where the record has no position in Kafka.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        topic: str = "",
+        partition: int = -1,
+        offset: int = -1,
+        format: str = "",
+        field: str = "",
+        hint: str = "",
+    ):
+        super().__init__(reason, topic, partition, offset, format, field, hint)
+        self.reason, self.topic, self.partition, self.offset = reason, topic, partition, offset
+        self.format, self.field, self.hint = format, field, hint
+
+    def __str__(self) -> str:
+        place = f"topic '{self.topic}', partition {self.partition}, offset {self.offset}: " if self.topic else ""
+        what = ", ".join(
+            part
+            for part in (
+                f"format '{self.format}'" if self.format else "",
+                f"field '{self.field}'" if self.field else "",
+            )
+            if part
+        )
+        text = f"{place}{what}: {self.reason}" if what else f"{place}{self.reason}"
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class KafkaError(ExecutionError):
+    """Kafka answered with an error, or could not be reached in time."""
+
+
+class RetriableError(KafkaError):
+    """An error that goes away by itself: a moved leader, a lost connection, a time-out."""
+
+    retriable = True
+
+
+class AbortableError(KafkaError):
+    """The transaction cannot be committed any more; abort it and redo the batch."""
+
+    retriable = True
+
+
+class AuthorizationError(KafkaError):
+    """The principal lacks a right. Never retried."""
+
+
+class AuthenticationError(KafkaError):
+    """Wrong credentials, or a certificate that is not trusted. Never retried."""
+
+
+class FencedError(ExecutionError):
+    """Another instance has taken over the transactional id. Terminal: restarting would fence the other one."""
+
+
+class TransactionExpiredError(ExecutionError):
+    """The broker aborted the transaction because it exceeded its time-out. Nothing of it was published."""
+
+    retriable = True
+
+
+class PossibleDataLossError(ExecutionError):
+    """Positions that cannot be reconciled; going on could lose or repeat records. Names both positions."""
+
+
+class CheckpointError(ExecutionError):
+    """The checkpoint is unreadable, belongs to another job, or is older than what was published."""
+
+
+# --- crossing process boundaries -----------------------------------------------------------------------------
+# A task runs in a Python worker; Spark hands the driver only the text of what it raised. The error therefore
+# travels as one marked line of JSON inside that text.
+
+_MARK = "penstock-error:"
+
+
+def to_wire(error: PenstockError) -> str:
+    """One line of text from which :func:`from_wire` rebuilds ``error``."""
+    args: list[Any] = []
+    for arg in error.args:
+        if isinstance(arg, tuple) and all(isinstance(problem, Problem) for problem in arg):
+            args.append({"problems": [[p.reason, p.key, p.where, p.hint] for p in arg]})
+        else:
+            args.append(arg)
+    return _MARK + json.dumps({"type": type(error).__name__, "args": args}, separators=(",", ":"))
+
+
+def from_wire(text: str) -> PenstockError | None:
+    """The first error that was put into ``text`` by :func:`to_wire`, or None when there is none."""
+    start = text.find(_MARK)
+    if start < 0:
+        return None
+    try:
+        found, _ = json.JSONDecoder().raw_decode(text, start + len(_MARK))
+    except ValueError:
+        return None
+    cls = globals().get(found.get("type", ""))
+    if not (isinstance(cls, type) and issubclass(cls, PenstockError)):
+        return None
+    args = [
+        tuple(Problem(*fields) for fields in arg["problems"]) if isinstance(arg, dict) else arg
+        for arg in found["args"]
+    ]
+    return cls(*args)
