@@ -88,9 +88,7 @@ class DefinitionError(PenstockError):
     """What the user wrote cannot mean anything. Carries every problem that was found, in order."""
 
     def __init__(self, problems: tuple[Problem, ...] | str):
-        self.problems: tuple[Problem, ...] = (
-            (Problem(problems),) if isinstance(problems, str) else tuple(problems)
-        )
+        self.problems: tuple[Problem, ...] = (Problem(problems),) if isinstance(problems, str) else tuple(problems)
         super().__init__(self.problems)
 
     def __str__(self) -> str:
@@ -236,7 +234,6 @@ def from_wire(text: str) -> PenstockError | None:
     if not (isinstance(cls, type) and issubclass(cls, PenstockError)):
         return None
     args = [
-        tuple(Problem(*fields) for fields in arg["problems"]) if isinstance(arg, dict) else arg
-        for arg in found["args"]
+        tuple(Problem(*fields) for fields in arg["problems"]) if isinstance(arg, dict) else arg for arg in found["args"]
     ]
     return cls(*args)

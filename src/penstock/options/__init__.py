@@ -1,0 +1,35 @@
+"""Options: declared once, bound from SQL, YAML and Python alike, rendered into the reference."""
+
+from penstock.options.codec import BOOLEAN, CHARACTER, DURATION, INTEGER, LIST, MEMORY, TEXT, Codec, choice
+from penstock.options.options import (
+    Option,
+    OptionSet,
+    Origin,
+    Properties,
+    Rule,
+    nearest,
+    opt,
+    properties_of,
+    unknown_keys,
+)
+
+__all__ = [
+    "BOOLEAN",
+    "CHARACTER",
+    "DURATION",
+    "INTEGER",
+    "LIST",
+    "MEMORY",
+    "TEXT",
+    "Codec",
+    "Option",
+    "OptionSet",
+    "Origin",
+    "Properties",
+    "Rule",
+    "choice",
+    "nearest",
+    "opt",
+    "properties_of",
+    "unknown_keys",
+]

@@ -1,0 +1,113 @@
+"""How one option's text becomes a value and back."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+__all__ = ["BOOLEAN", "CHARACTER", "DURATION", "INTEGER", "LIST", "MEMORY", "TEXT", "Codec", "choice"]
+
+
+@dataclass(frozen=True)
+class Codec:
+    """A pair of ``parse`` (text to value, ValueError with the reason) and ``show`` (value to text)."""
+
+    name: str
+    parse: Callable[[str], Any]
+    show: Callable[[Any], str] = str
+    values: tuple[str, ...] = ()
+
+
+def _boolean(text: str) -> bool:
+    found = {"true": True, "false": False}.get(text.strip().lower())
+    if found is None:
+        raise ValueError("expected true or false")
+    return found
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text.strip())
+    except ValueError:
+        raise ValueError("expected a whole number") from None
+
+
+_UNITS = {
+    **dict.fromkeys(("ms", "milli", "millis", "millisecond", "milliseconds", ""), timedelta(milliseconds=1)),
+    **dict.fromkeys(("us", "µs", "micro", "micros", "microsecond", "microseconds"), timedelta(microseconds=1)),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), timedelta(seconds=1)),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), timedelta(minutes=1)),
+    **dict.fromkeys(("h", "hour", "hours"), timedelta(hours=1)),
+    **dict.fromkeys(("d", "day", "days"), timedelta(days=1)),
+}
+
+
+def _duration(text: str) -> timedelta:
+    match = re.fullmatch(r"\s*(-?\d+)\s*([a-zµ]*)\s*", text.lower())
+    if match is None or match.group(2) not in _UNITS:
+        raise ValueError("expected a duration such as '500 ms', '10 s' or '5 min'; a bare number is milliseconds")
+    return int(match.group(1)) * _UNITS[match.group(2)]
+
+
+def _show_duration(value: timedelta) -> str:
+    micros = value // timedelta(microseconds=1)
+    for unit, size in (("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000)):
+        if micros and micros % size == 0:
+            return f"{micros // size} {unit}"
+    return f"{micros} us" if micros else "0 ms"
+
+
+_SIZES = {"": 1, "b": 1, "bytes": 1, "k": 2**10, "kb": 2**10, "m": 2**20, "mb": 2**20, "g": 2**30, "gb": 2**30}
+
+
+def _memory(text: str) -> int:
+    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    if match is None or match.group(2) not in _SIZES:
+        raise ValueError("expected a size such as '1048576', '512 kb' or '1 mb'")
+    return int(match.group(1)) * _SIZES[match.group(2)]
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(";") if part.strip())
+
+
+_ESCAPES = {r"\t": "\t", r"\n": "\n", r"\r": "\r", r"\b": "\b", r"\f": "\f", r"\\": "\\", r"\'": "'", r"\"": '"'}
+
+
+def _character(text: str) -> str:
+    plain = _ESCAPES.get(text, text)
+    if re.fullmatch(r"\\u[0-9a-fA-F]{4}", text):
+        plain = chr(int(text[2:], 16))
+    if len(plain) != 1:
+        raise ValueError("expected one character, or one Java escape such as '\\t'")
+    return plain
+
+
+def _show_character(value: str) -> str:
+    return {plain: escape for escape, plain in _ESCAPES.items() if plain not in "'\""}.get(value, value)
+
+
+TEXT = Codec("String", lambda text: text)
+BOOLEAN = Codec("Boolean", _boolean, lambda value: "true" if value else "false", ("true", "false"))
+INTEGER = Codec("Integer", _integer)
+DURATION = Codec("Duration", _duration, _show_duration)
+MEMORY = Codec("MemorySize", _memory)
+LIST = Codec("List<String>", _list, ";".join)
+CHARACTER = Codec("Character", _character, _show_character)
+
+
+def choice(kind: type[enum.Enum]) -> Codec:
+    """One of an enum's values; case does not matter and ``-`` equals ``_``, as in Flink."""
+
+    def parse(text: str) -> enum.Enum:
+        wanted = text.strip().lower().replace("_", "-")
+        for member in kind:
+            if str(member.value).lower().replace("_", "-") == wanted:
+                return member
+        raise ValueError(f"expected one of {', '.join(str(member.value) for member in kind)}")
+
+    return Codec("Enum", parse, lambda member: str(member.value), tuple(str(member.value) for member in kind))

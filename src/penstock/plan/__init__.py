@@ -1,0 +1,31 @@
+"""The plan that every front end lowers to."""
+
+from penstock.plan.nodes import (
+    Filter,
+    Item,
+    Job,
+    MapRows,
+    Node,
+    Project,
+    Scan,
+    Settings,
+    Sink,
+    column_text,
+    project,
+    scans,
+)
+
+__all__ = [
+    "Filter",
+    "Item",
+    "Job",
+    "MapRows",
+    "Node",
+    "Project",
+    "Scan",
+    "Settings",
+    "Sink",
+    "column_text",
+    "project",
+    "scans",
+]

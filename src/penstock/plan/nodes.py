@@ -1,0 +1,122 @@
+"""The plan: frozen nodes that SQL, YAML and Python lower to, and all that the engine accepts.
+
+Expressions are Spark SQL text over the input's column names; front ends render them in one canonical form, so that
+the same job written three ways gives equal plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from penstock.types import RowType
+
+__all__ = ["Filter", "Item", "Job", "MapRows", "Node", "Project", "Scan", "Settings", "Sink", "project", "scans"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A table of rows: what a scan produces and each further node transforms. ``schema`` is what comes out."""
+
+    schema: RowType
+
+
+@dataclass(frozen=True)
+class Scan(Node):
+    """Reads a table. ``spec`` is the connector's own frozen description."""
+
+    table: str
+    connector: str
+    spec: Any
+
+
+@dataclass(frozen=True)
+class Filter(Node):
+    """Keeps the rows for which ``condition`` is true. The schema is the input's."""
+
+    input: Node
+    condition: str
+
+
+@dataclass(frozen=True)
+class Item:
+    """One column of a projection."""
+
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True)
+class Project(Node):
+    """Computes new columns. ``schema`` names and types them, in the order of ``items``."""
+
+    input: Node
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class MapRows(Node):
+    """Applies a Python function of the user's to each row: ``rows`` takes an iterator of tuples and gives one."""
+
+    input: Node
+    rows: Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Writes a node's rows to a table; columns are matched by position and cast to ``schema``."""
+
+    input: Node
+    table: str
+    connector: str
+    schema: RowType
+    spec: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a job runs. None means that the engine's default applies.
+
+    ``checkpoint_interval``: how often a batch is planned (and, exactly-once, committed); None: as soon as the last
+    one is done. ``checkpoint_dir``: a directory or URI. ``parallelism``: tasks at a time.
+    """
+
+    checkpoint_interval: timedelta | None = None
+    checkpoint_dir: str | None = None
+    checkpointing: bool = True
+    parallelism: int | None = None
+    session_time_zone: str | None = None
+    progress_topic: str = "__penstock_progress"
+    adopt_progress: bool = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything that one ``execute`` starts: one Spark query, however many sinks it has."""
+
+    name: str
+    sinks: tuple[Sink, ...]
+    settings: Settings = Settings()
+
+
+def project(node: Node, items: tuple[Item, ...], schema: RowType) -> Node:
+    """``node`` with these columns; ``node`` itself when they are its own columns, unchanged and in order."""
+    identity = tuple(Item(name, column_text(name)) for name in node.schema.names)
+    return node if items == identity else Project(schema, node, items)
+
+
+def column_text(name: str) -> str:
+    """A column reference in canonical Spark SQL: always quoted."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def scans(node: Node) -> tuple[Scan, ...]:
+    """The scans that ``node`` reads, in order."""
+    match node:
+        case Scan():
+            return (node,)
+        case Filter(input=below) | Project(input=below) | MapRows(input=below):
+            return scans(below)
+    raise TypeError(f"unknown plan node {type(node).__name__}")

@@ -1,0 +1,22 @@
+"""All that a plug-in imports: the protocols of connectors and formats, and the registries that find them."""
+
+from penstock.spi.formats import BadRecord, Decoded, Decoder, Encoder, Format, FormatSpec
+from penstock.spi.registry import Registry, connectors, formats
+from penstock.spi.tables import Column, ColumnKind, Connector, Surface, TableDefinition
+
+__all__ = [
+    "BadRecord",
+    "Column",
+    "ColumnKind",
+    "Connector",
+    "Decoded",
+    "Decoder",
+    "Encoder",
+    "Format",
+    "FormatSpec",
+    "Registry",
+    "Surface",
+    "TableDefinition",
+    "connectors",
+    "formats",
+]

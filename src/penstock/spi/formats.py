@@ -1,0 +1,88 @@
+"""What a format implements: Arrow binary column to typed Arrow columns, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.options import OptionSet, Origin
+from penstock.types import RowType
+
+__all__ = ["BadRecord", "Decoded", "Decoder", "Encoder", "Format", "FormatSpec"]
+
+
+@dataclass(frozen=True)
+class BadRecord:
+    """One message that could not be decoded: its index in the column given, the field if one is to blame, and why."""
+
+    index: int
+    reason: str
+    field: str = ""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What a decoder made of a column of messages.
+
+    ``rows`` has the schema's columns, one row per row of the table. ``origin[i]`` is the index of the message that
+    row ``i`` came from, or None when every message gave exactly one row; ``kinds[i]`` is its RowKind as int8, or
+    None when all are insertions. ``bad`` lists the messages that were refused; the caller decides their fate.
+    """
+
+    rows: pa.RecordBatch
+    origin: npt.NDArray[np.int64] | None = None
+    kinds: npt.NDArray[np.int8] | None = None
+    bad: tuple[BadRecord, ...] = field(default=())
+
+
+class Decoder(Protocol):
+    """Turns messages into rows. Picklable; holds no connection."""
+
+    def decode(self, messages: pa.BinaryArray) -> Decoded:
+        """Decode a column of messages (null: a message without a value). Never raises for a bad message."""
+        ...
+
+
+class Encoder(Protocol):
+    """Turns rows into messages. Picklable; holds no connection."""
+
+    def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        """One message per row, null where the message has no value. Raises RecordError with the row's index in
+        ``offset`` and without a topic for a row that cannot be written."""
+        ...
+
+
+@runtime_checkable
+class Format(Protocol):
+    """A format as the registry knows it."""
+
+    #: Lower-case name, as in ``'format' = 'json'``.
+    identifier: str
+    #: The options, declared without the ``<format>.`` prefix.
+    options: type[OptionSet]
+
+    def decoder(self, schema: RowType, options: OptionSet) -> Decoder:
+        """A decoder for rows of ``schema``. Raises SchemaError for a type that the format cannot read."""
+        ...
+
+    def encoder(self, schema: RowType, options: OptionSet) -> Encoder:
+        """An encoder for rows of ``schema``. Raises SchemaError for a type that the format cannot write."""
+        ...
+
+
+@dataclass(frozen=True)
+class FormatSpec:
+    """A format with its options bound: what plans carry and tasks unpickle."""
+
+    identifier: str
+    options: OptionSet
+
+    @classmethod
+    def bind(cls, fmt: Format, given: Mapping[str, str], origin: Origin, prefix: str) -> FormatSpec:
+        """Bind the options of ``fmt`` that stand under ``prefix`` (``json.``, ``value.json.``). Raises OptionsError."""
+        return cls(fmt.identifier, fmt.options.from_text(given, origin, prefix))

@@ -1,0 +1,99 @@
+"""What a connector implements, and the table definition it is given."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from penstock.options import OptionSet, Origin
+from penstock.types import DataType, Field, RowType
+
+__all__ = ["Column", "ColumnKind", "Connector", "Surface", "TableDefinition"]
+
+
+class Surface(enum.Enum):
+    """The front end that a definition came through; some of Flink's defaults differ between them."""
+
+    SQL = "sql"
+    YAML = "yaml"
+    BUILDER = "builder"
+
+
+class ColumnKind(enum.Enum):
+    """Where a column's values come from."""
+
+    PHYSICAL = "physical"
+    METADATA = "metadata"
+    COMPUTED = "computed"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table. ``key`` is the metadata key of a METADATA column, ``expression`` the Spark SQL text of a
+    COMPUTED one; ``virtual`` metadata is read but not written."""
+
+    name: str
+    type: DataType
+    kind: ColumnKind = ColumnKind.PHYSICAL
+    key: str = ""
+    expression: str = ""
+    virtual: bool = False
+
+
+@dataclass(frozen=True)
+class TableDefinition:
+    """A table as the user wrote it, before any connector has looked at it.
+
+    ``options`` is the WITH clause (the flat YAML map; what a builder was told), values as text.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    options: Mapping[str, str]
+    origin: Origin = field(default_factory=Origin)
+    surface: Surface = Surface.SQL
+    primary_key: tuple[str, ...] = ()
+
+    @property
+    def physical(self) -> RowType:
+        """The physical columns only: what formats read and write."""
+        return self._row(lambda column: column.kind is ColumnKind.PHYSICAL)
+
+    @property
+    def produced(self) -> RowType:
+        """The columns that a scan produces: physical and metadata ones, in the order of declaration."""
+        return self._row(lambda column: column.kind is not ColumnKind.COMPUTED)
+
+    @property
+    def written(self) -> RowType:
+        """The columns that INSERT INTO expects: physical and writable metadata ones, in the order of declaration."""
+        return self._row(
+            lambda column: (
+                column.kind is ColumnKind.PHYSICAL or (column.kind is ColumnKind.METADATA and not column.virtual)
+            )
+        )
+
+    def _row(self, wanted: Any) -> RowType:
+        return RowType(tuple(Field(c.name, c.type) for c in self.columns if wanted(c)), nullable=False)
+
+
+@runtime_checkable
+class Connector(Protocol):
+    """A connector as the registry knows it. Specs are frozen, picklable and comparable."""
+
+    #: Lower-case name, as in ``'connector' = 'kafka'``.
+    identifier: str
+    #: The option sets, for the reference: title to class.
+    options: Mapping[str, type[OptionSet]]
+    #: ``module:Name`` of the class that runs the specs on Spark (see penstock.engine).
+    runtime: str
+
+    def scan(self, table: TableDefinition) -> Any:
+        """The spec of reading ``table``. Raises DefinitionError with every problem found."""
+        ...
+
+    def sink(self, table: TableDefinition) -> Any:
+        """The spec of writing ``table``. Raises DefinitionError with every problem found."""
+        ...
