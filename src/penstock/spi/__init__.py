@@ -2,10 +2,13 @@
 
 from penstock.spi.formats import BadRecord, Decoded, Decoder, Encoder, Format, FormatSpec
 from penstock.spi.registry import Registry, connectors, formats
+from penstock.spi.runtime import Batch, Checkpoint, JobContext, Output, Published, Runtime, Source, Target, guarded
 from penstock.spi.tables import Column, ColumnKind, Connector, Surface, TableDefinition
 
 __all__ = [
     "BadRecord",
+    "Batch",
+    "Checkpoint",
     "Column",
     "ColumnKind",
     "Connector",
@@ -14,9 +17,16 @@ __all__ = [
     "Encoder",
     "Format",
     "FormatSpec",
+    "JobContext",
+    "Output",
+    "Published",
     "Registry",
+    "Runtime",
+    "Source",
     "Surface",
     "TableDefinition",
+    "Target",
     "connectors",
     "formats",
+    "guarded",
 ]

@@ -1,0 +1,64 @@
+# Each target sets up what it needs by itself: `make demo` works on a fresh clone.
+# Needed on the machine: make, Python 3.11 or newer, Java 17 or newer (for Spark and the Kafka broker).
+
+SHELL := bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+ARGS ?=
+# Of the machine if it has one, else the project's own.
+UV := $(or $(shell command -v uv 2>/dev/null),.tools/uv/bin/uv)
+BIN := .venv/bin
+READY := .venv/.ready
+
+export UV_PYTHON_DOWNLOADS := never
+
+.PHONY: help setup demo test lint fmt bench lock clean
+
+help: ## Show the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+setup: $(READY) ## Build .venv from requirements.lock and say what is missing
+	@$(BIN)/penstock doctor
+
+demo: $(READY) ## Run the demonstration: a real broker, a pipeline, a crash, and no record lost or repeated
+	@$(BIN)/penstock demo $(ARGS)
+
+test: $(READY) ## Run all tests (ARGS="tests/unit -k name" for some)
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY) ## Check format, rules, types and the directions of imports
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+fmt: $(READY) ## Format the code and repair what can be repaired
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(READY) ## Measure
+	@$(BIN)/python -m bench $(ARGS)
+
+lock: $(UV) ## Resolve the dependencies of pyproject.toml afresh into requirements.lock
+	@$(UV) pip compile pyproject.toml --extra demo --group dev --universal --python-version 3.11 --upgrade --quiet \
+		--generate-hashes --no-emit-index-url --no-annotate --no-header --output-file requirements.lock
+
+clean: ## Delete everything that was built, downloaded jars excepted
+	@rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build spark-warehouse
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.tools/uv/bin/uv:
+	@echo "no uv on PATH: installing one into .tools" >&2
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "$(PYTHON) is too old or missing: install Python 3.11 or newer, or name one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv .tools/uv
+	@.tools/uv/bin/python -m pip install --quiet 'uv>=0.8,<1'
+
+$(READY): requirements.lock pyproject.toml | $(UV)
+	@echo "building .venv from requirements.lock" >&2
+	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) .venv
+	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@

@@ -1,0 +1,46 @@
+"""``penstock``: one command, several subcommands."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from penstock import __version__
+from penstock.cli import broker, demo, doctor, formats, run
+from penstock.errors import DefinitionError, PenstockError
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``penstock`` with ``argv`` (default: the process's arguments) and return its exit status.
+
+    0: done; 1: it failed, or some input was bad; 2: what was asked for cannot mean anything.
+    """
+    parser = argparse.ArgumentParser(
+        prog="penstock",
+        description="Kafka for PySpark: SQL tables, pipelines and exactly-once delivery.",
+    )
+    parser.add_argument("--version", action="version", version=f"penstock {__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for module in (run, formats, broker, doctor, demo):
+        module.add_parser(subparsers)
+    arguments = parser.parse_args(argv)
+    try:
+        status: int = arguments.run(arguments)
+    except DefinitionError as error:
+        for problem in error.problems:
+            print(f"error: {problem}", file=sys.stderr)
+        return 2
+    except PenstockError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

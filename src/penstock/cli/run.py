@@ -1,0 +1,262 @@
+"""``penstock run`` and ``penstock check``: jobs from SQL, YAML and Python files."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, TextIO
+
+from penstock.errors import DefinitionError, Problem
+from penstock.plan import Job
+
+if TYPE_CHECKING:
+    from penstock.engine import RunningJob
+
+__all__ = ["add_parser"]
+
+_LOG_EVERY_SECONDS = 5.0
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register ``run`` and ``check``."""
+    for name, function, text in (
+        ("run", _run, "run the jobs of a .sql, .yaml or .py file"),
+        ("check", _check, "validate a file and print its plan without running it"),
+    ):
+        parser = subparsers.add_parser(name, help=text, description=text.capitalize() + ".")
+        parser.add_argument("file", type=Path, metavar="FILE", help=".sql, .yaml or .py")
+        parser.add_argument(
+            "--var", action="append", default=[], metavar="KEY=VALUE", help="replace ${KEY} in the file; repeatable"
+        )
+        parser.set_defaults(run=function)
+        if name == "run":
+            parser.add_argument(
+                "--checkpoint-dir", metavar="DIR", help="directory or URI that keeps the jobs' progress"
+            )
+            parser.add_argument(
+                "--adopt-progress",
+                action="store_true",
+                help="go on although the progress topic does not know this job (after it was lost or renamed)",
+            )
+
+
+# --- check ---------------------------------------------------------------------------------------------------
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from penstock.plan.explain import explain
+
+    for job in _jobs(arguments).jobs:
+        print(explain(job))
+    return 0
+
+
+# --- run -----------------------------------------------------------------------------------------------------
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.file.suffix == ".py":
+        return _run_python(arguments)
+    jobs = [
+        replace(
+            job,
+            settings=replace(
+                job.settings,
+                checkpoint_dir=arguments.checkpoint_dir or job.settings.checkpoint_dir,
+                adopt_progress=arguments.adopt_progress or job.settings.adopt_progress,
+            ),
+        )
+        for job in _jobs(arguments).jobs
+    ]
+    run_jobs(jobs)
+    return 0
+
+
+def run_jobs(jobs: Sequence[Job]) -> None:
+    """Run jobs side by side until all have ended, one has failed, or a signal asks for the end; show how it goes."""
+    from penstock import engine
+
+    reporter = Reporter(sys.stderr)
+    running: list[engine.RunningJob] = []
+    with _stopped_by_signals() as stopped:
+        try:
+            for job in jobs:
+                reporter.say(f"job '{job.name}': starting")
+                running.append(engine.start(job, reporter.warn))
+                reporter.say(f"job '{job.name}': checkpoint {running[-1].checkpoint.location}")
+            with _stopped_by_signals(stopped):  # Spark has put its own handler in place of ours
+                left = list(running)
+                while left and not stopped:
+                    left = [each for each in left if not each.wait(timeout=1)]
+                    reporter.progress(running)
+        finally:
+            for each in running:
+                each.stop()
+            reporter.close()
+    for each in running:
+        _say_result(reporter, each, bool(stopped))
+
+
+def _say_result(reporter: Reporter, running: RunningJob, stopped: bool) -> None:
+    result = running.result()
+    done = result.progress
+    how = "stopped" if stopped else "finished"
+    reporter.say(
+        f"job '{result.job}': {how}: {done.records_in:,} records read, {done.records_out:,} written "
+        f"in {done.batches:,} batches and {result.seconds:.1f} s"
+    )
+    if not stopped and not done.records_in:
+        reporter.say(
+            f"job '{result.job}': its sources had nothing that the checkpoint does not have as done; "
+            "name another --checkpoint-dir to read them again"
+        )
+
+
+def _run_python(arguments: argparse.Namespace) -> int:
+    import runpy
+
+    from penstock.datastream import execution
+
+    with execution.runner(lambda job: run_jobs([job])):
+        runpy.run_path(str(_existing(arguments.file)), run_name="__main__")
+    return 0
+
+
+@contextmanager
+def _stopped_by_signals(received: list[int] | None = None) -> Iterator[list[int]]:
+    """Collects SIGINT and SIGTERM in the list it gives, instead of being ended by them."""
+    received = [] if received is None else received
+
+    def note(number: int, _: FrameType | None) -> None:
+        if received:  # asked twice: the user does not want to wait
+            raise KeyboardInterrupt
+        received.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Reporter:
+    """Shows a running job: one line that is rewritten on a terminal, a plain line now and then elsewhere."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+        self._live = stream.isatty()
+        self._shown = 0
+        self._last = (time.monotonic(), 0)
+        self._logged = 0.0
+
+    def say(self, text: str) -> None:
+        """A line of its own."""
+        self.close()
+        print(text, file=self._stream, flush=True)
+
+    def warn(self, text: str) -> None:
+        """A warning."""
+        self.say(f"warning: {text}")
+
+    def progress(self, running: Sequence[RunningJob]) -> None:
+        """How far the jobs are: records per second, lag, time since the last commit."""
+        now = time.monotonic()
+        if not self._live and now - self._logged < _LOG_EVERY_SECONDS:
+            return
+        self._logged = now
+        done = [each.progress for each in running]
+        read, written = sum(each.records_in for each in done), sum(each.records_out for each in done)
+        before, records = self._last
+        rate = (read - records) / max(now - before, 1e-9)
+        self._last = (now, read)
+        lags = [each.lag() for each in running]
+        lag = "unknown" if None in lags else f"{sum(each for each in lags if each is not None):,}"
+        commits = [each.committed_at for each in done if each.committed_at]
+        committed = f"{time.time() - min(commits):.0f} s ago" if commits else "not yet"
+        text = f"{read:,} read ({rate:,.0f}/s), {written:,} written, lag {lag}, last commit {committed}"
+        if self._live:
+            self._stream.write("\r" + text.ljust(self._shown))
+            self._stream.flush()
+            self._shown = len(text)
+        else:
+            print(text, file=self._stream, flush=True)
+
+    def close(self) -> None:
+        """End the line that is being rewritten."""
+        if self._shown:
+            self._stream.write("\n")
+            self._shown = 0
+
+
+# --- files ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    jobs: tuple[Job, ...]
+    warnings: tuple[str, ...]
+
+
+def _jobs(arguments: argparse.Namespace) -> _Loaded:
+    """The jobs of a file, with its warnings already shown. Raises DefinitionError with every problem of the file."""
+    path = _existing(arguments.file)
+    loaded = _load(path, _variables(arguments.var))
+    for warning in loaded.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return loaded
+
+
+def _load(path: Path, variables: dict[str, str]) -> _Loaded:
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DefinitionError((Problem(f"cannot be read: {error}", where=str(path)),)) from None
+    match path.suffix.lower():
+        case ".sql":
+            from penstock.sql import parse_script
+
+            script = parse_script(text, file=path.name, variables=variables, default_name=path.stem)
+            return _Loaded(script.jobs, script.warnings)
+        case ".yaml" | ".yml":
+            from penstock.ingest import lower, parse_pipeline
+
+            pipeline = parse_pipeline(text, file=path.name, variables=variables)
+            return _Loaded((lower(pipeline, default_name=path.stem),), pipeline.warnings)
+        case ".py":
+            return _collect_python(path)
+    raise DefinitionError((Problem("expected a .sql, .yaml or .py file", where=str(path)),))
+
+
+def _collect_python(path: Path) -> _Loaded:
+    import runpy
+
+    from penstock.datastream import execution
+
+    jobs: list[Job] = []
+    with execution.runner(jobs.append):
+        runpy.run_path(str(path), run_name="__main__")
+    return _Loaded(tuple(jobs), ())
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise DefinitionError((Problem("no such file", where=str(path), hint="check the path"),))
+    return path
+
+
+def _variables(given: list[str]) -> dict[str, str]:
+    variables = {}
+    for each in given:
+        key, equals, value = each.partition("=")
+        if not equals or not key:
+            raise DefinitionError((Problem(f"expected KEY=VALUE, not '{key}'", where="--var"),))
+        variables[key] = value
+    return variables

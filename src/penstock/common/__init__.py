@@ -1,0 +1,23 @@
+"""PyFlink's ``pyflink.common`` under the same names: rows, type information, watermarks, simple schemas."""
+
+from penstock.common.expressions import SqlExpression, call_sql
+from penstock.common.serialization import DeserializationSchema, SerializationSchema, SimpleStringSchema
+from penstock.common.time import Duration
+from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from penstock.common.types import Row, RowKind
+from penstock.common.watermark_strategy import WatermarkStrategy
+
+__all__ = [
+    "DeserializationSchema",
+    "Duration",
+    "Row",
+    "RowKind",
+    "RowTypeInfo",
+    "SerializationSchema",
+    "SimpleStringSchema",
+    "SqlExpression",
+    "TypeInformation",
+    "Types",
+    "WatermarkStrategy",
+    "call_sql",
+]

@@ -1,0 +1,119 @@
+"""Rows, as PyFlink's functions see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.types import RowKind
+
+__all__ = ["Row", "RowKind"]
+
+
+class Row:
+    """A row of values, by position (``row[0]``), by name (``row['id']``, ``row.id``), or both.
+
+    ``Row(1, 'a')`` has positions only, ``Row(id=1, name='a')`` has names too, and ``Row('id', 'name')`` can be
+    called with values to make named rows, as in PyFlink.
+    """
+
+    __slots__ = ("_fields", "_kind", "_values")
+
+    _fields: tuple[str, ...]
+    _kind: RowKind
+    _values: list[Any]
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        if args and kwargs:
+            raise TypeError("give a Row positional or named values, not both")
+        self._set(list(args or kwargs.values()), tuple(kwargs))
+
+    def _set(self, values: list[Any], fields: tuple[str, ...], kind: RowKind = RowKind.INSERT) -> None:
+        object.__setattr__(self, "_values", values)
+        object.__setattr__(self, "_fields", fields)
+        object.__setattr__(self, "_kind", kind)
+
+    @classmethod
+    def named(cls, fields: tuple[str, ...], values: Any) -> Row:
+        """A row of these values under these names."""
+        row = cls.__new__(cls)
+        row._set(list(values), fields)
+        return row
+
+    def __call__(self, *values: Any) -> Row:
+        if len(values) != len(self._values):
+            raise TypeError(f"expected {len(self._values)} values, not {len(values)}")
+        return Row.named(tuple(str(name) for name in self._values), values)
+
+    def _position(self, name: str) -> int:
+        try:
+            return self._fields.index(name)
+        except ValueError:
+            raise AttributeError(f"no field '{name}'; fields are {', '.join(self._fields) or 'not named'}") from None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in Row.__slots__:
+            raise AttributeError(name)
+        return self._values[self._position(name)]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._values[self._position(name)] = value
+
+    def __getitem__(self, item: int | slice | str) -> Any:
+        if isinstance(item, str):
+            if item not in self._fields:
+                raise KeyError(item)
+            return self._values[self._position(item)]
+        return self._values[item]
+
+    def __setitem__(self, item: int | str, value: Any) -> None:
+        self._values[self._position(item) if isinstance(item, str) else item] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Row):
+            return NotImplemented
+        same_names = not self._fields or not other._fields or self._fields == other._fields
+        return same_names and self._values == other._values and self._kind == other._kind
+
+    def __hash__(self) -> int:
+        return hash((tuple(self._values), self._kind))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (self._fields, tuple(self._values), self._kind)
+
+    def __repr__(self) -> str:
+        if self._fields:
+            return f"Row({', '.join(f'{k}={v!r}' for k, v in zip(self._fields, self._values, strict=True))})"
+        return f"Row({', '.join(map(repr, self._values))})"
+
+    def set_field_names(self, field_names: list[str]) -> None:
+        """Name the values, in order."""
+        if len(field_names) != len(self._values):
+            raise TypeError(f"expected {len(self._values)} names, not {len(field_names)}")
+        object.__setattr__(self, "_fields", tuple(field_names))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The values by name. Raises TypeError when they have no names."""
+        if not self._fields:
+            raise TypeError("the values of this Row have no names")
+        return dict(zip(self._fields, self._values, strict=True))
+
+    def get_row_kind(self) -> RowKind:
+        """What the row does to its table."""
+        return self._kind
+
+    def set_row_kind(self, row_kind: RowKind) -> None:
+        """Say what the row does to its table."""
+        object.__setattr__(self, "_kind", row_kind)
+
+
+def _rebuilt(fields: tuple[str, ...], values: tuple[Any, ...], kind: RowKind) -> Row:
+    row = Row.named(fields, values)
+    row.set_row_kind(kind)
+    return row

@@ -1,0 +1,1 @@
+"""The ``blackhole`` connector: a sink that takes every row and keeps none."""

@@ -1,0 +1,1 @@
+"""The ``kafka`` connector: append-only tables over Kafka topics."""

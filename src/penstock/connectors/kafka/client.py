@@ -1,0 +1,42 @@
+"""The client properties of a Kafka table: checked, completed, and masked before anybody sees them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from penstock.errors import Problem
+from penstock.kafka.properties import ACTS, check
+from penstock.options import Origin, Properties
+
+__all__ = ["checked", "completed", "masked"]
+
+_SECRET = re.compile(r"password|passphrase|secret|token|jaas|credential|\.key$|private", re.IGNORECASE)
+
+
+def masked(properties: Properties) -> Properties:
+    """The properties with every secret replaced by ``******``."""
+    return tuple((key, "******" if _is_secret(key) else value) for key, value in properties)
+
+
+def _is_secret(key: str) -> bool:
+    return (key in ACTS and ACTS[key].secret) or _SECRET.search(key) is not None
+
+
+def completed(properties: Properties, group_id: str) -> Properties:
+    """The properties with the group in use, and with ``client.id.prefix`` as client id where only that was given."""
+    given = dict(properties)
+    if group_id:
+        given["group.id"] = group_id
+    if "client.id.prefix" in given:
+        given.setdefault("client.id", given["client.id.prefix"])
+    return tuple(sorted(given.items()))
+
+
+def checked(properties: Mapping[str, str], origin: Origin) -> tuple[Problem, ...]:
+    """Every problem of the properties, under the names and at the places the user wrote."""
+    problems = []
+    for problem in check(properties):
+        key = f"properties.{problem.key}"
+        problems.append(Problem(problem.reason, key, problem.where or origin.of(key), problem.hint))
+    return tuple(problems)

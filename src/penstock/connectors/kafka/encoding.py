@@ -1,0 +1,165 @@
+"""Rows of a sink to whole record batches, ready to be published."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from penstock.connectors.kafka.metadata import WRITABLE
+from penstock.connectors.kafka.sink import KafkaSink
+from penstock.errors import RecordError
+from penstock.kafka.batches import EncodedBatch, RecordTooLargeError, encode
+from penstock.kafka.compression import Codec
+from penstock.kafka.partitioner import by_key, fixed, round_robin
+from penstock.kafka.properties import ClientConfig
+from penstock.spi import formats
+from penstock.types import arrow_type
+
+__all__ = ["RowEncoder", "TopicLayout"]
+
+_NULL_KEYS_IN_RUNS = 4096
+
+
+@dataclass(frozen=True)
+class TopicLayout:
+    """What has to be known about a topic to write to it. ``owner`` numbers its partition 0 among all partitions of
+    the job's targets; the others follow."""
+
+    partitions: int
+    max_message_bytes: int
+    owner: int
+
+
+class RowEncoder:
+    """Encodes the rows of one sink. One per task."""
+
+    def __init__(self, sink: KafkaSink, client: ClientConfig, topics: dict[str, TopicLayout], task: int):
+        self._sink = sink
+        self._client = client
+        self._topics = topics
+        self._task = task
+        self._value = formats.get(sink.value.identifier).encoder(sink.value_schema, sink.value.options)
+        self._key = formats.get(sink.key.identifier).encoder(sink.key_schema, sink.key.options) if sink.key else None
+        self._metadata = {column.key: sink.schema.names.index(column.name) for column in sink.metadata}
+        self._pattern = re.compile(sink.topic_pattern) if sink.topic_pattern else None
+        self._codec = Codec[client.compression_type.upper()]
+        self._level = {
+            Codec.GZIP: client.compression_gzip_level,
+            Codec.LZ4: client.compression_lz4_level,
+            Codec.ZSTD: client.compression_zstd_level,
+        }.get(self._codec)
+        self._turn = task
+
+    def encode(
+        self, rows: pa.RecordBatch, places: pa.Array, offsets: pa.Array
+    ) -> Iterator[tuple[str, TopicLayout, EncodedBatch]]:
+        """The record batches of ``rows``, by topic and partition; each partition's rows keep their order.
+
+        ``places`` and ``offsets`` say where each row came from. Raises RecordError with the row's place as partition
+        and without a topic: the driver knows the topic's name.
+        """
+        if not rows.num_rows:
+            return
+        for topic, chosen in self._by_topic(rows, places, offsets):
+            layout = self._topics[topic]
+            part = rows if chosen is None else rows.take(chosen)
+            where = (places, offsets) if chosen is None else (places.take(chosen), offsets.take(chosen))
+            try:
+                keys = self._encoded(self._key, self._sink.key_columns, part)
+                values = self._encoded(self._value, self._sink.value_columns, part)
+                batches = encode(
+                    keys=keys,
+                    values=values,
+                    timestamps=self._timestamps(part),
+                    partitions=self._partitions(keys, part.num_rows, layout.partitions),
+                    headers=self._headers(part),
+                    codec=self._codec,
+                    level=self._level,
+                    max_batch_bytes=min(layout.max_message_bytes, self._client.max_request_size),
+                )
+            except RecordTooLargeError as error:
+                raise self._located(error, f"topic '{topic}': a {error}", error.row, *where) from error
+            except RecordError as error:
+                if error.topic:
+                    raise
+                raise self._located(error, error.reason, error.offset, *where) from error
+            for batch in batches:
+                yield topic, layout, batch
+
+    def _encoded(self, encoder: object, columns: tuple[str, ...], rows: pa.RecordBatch) -> pa.BinaryArray | None:
+        return None if encoder is None else encoder.encode(rows.select(list(columns)))  # type: ignore[attr-defined]
+
+    def _located(self, error: RecordError, reason: str, row: int, places: pa.Array, offsets: pa.Array) -> RecordError:
+        return RecordError(reason, "", places[row].as_py(), offsets[row].as_py(), error.format, error.field, error.hint)
+
+    # --- where to -------------------------------------------------------------------------------------------
+
+    def _by_topic(
+        self, rows: pa.RecordBatch, places: pa.Array, offsets: pa.Array
+    ) -> Iterator[tuple[str, pa.Array | None]]:
+        if "topic" not in self._metadata:
+            yield self._sink.topics[0], None
+            return
+        named = pc.dictionary_encode(rows.column(self._metadata["topic"]), null_encoding="encode")
+        codes = named.indices.to_numpy(zero_copy_only=False)
+        for code, topic in enumerate(named.dictionary.to_pylist()):
+            chosen = np.flatnonzero(codes == code)
+            if not self._may_write(topic):
+                row = int(chosen[0])
+                wanted = self._sink.topic_pattern or "; ".join(self._sink.topics)
+                raise RecordError(
+                    f"the row's topic is {topic!r}, which is not one of '{wanted}'",
+                    "",
+                    places[row].as_py(),
+                    offsets[row].as_py(),
+                    field="topic",
+                    hint=f"correct the metadata column of table '{self._sink.table}', or the table's topics",
+                )
+            yield topic, pa.array(chosen)
+
+    def _may_write(self, topic: str | None) -> bool:
+        if topic is None or topic not in self._topics:
+            return False
+        return topic in self._sink.topics or bool(self._pattern and self._pattern.fullmatch(topic))
+
+    def _partitions(self, keys: pa.BinaryArray | None, rows: int, partitions: int) -> NDArray[np.int32]:
+        match self._sink.partitioner:
+            case "all-to-zero":
+                return np.zeros(rows, np.int32)
+            case "fixed":
+                return fixed(rows, partitions, task=self._task)
+            case "round-robin":
+                chosen = round_robin(rows, partitions, first=self._turn % partitions)
+                self._turn += rows
+                return chosen
+        if keys is None or keys.null_count == rows:
+            # Without a key Kafka's clients fill one batch after another; runs give as few and as full batches.
+            run = min(_NULL_KEYS_IN_RUNS, -(-rows // partitions))
+            first, self._turn = self._turn, self._turn + -(-rows // run)
+            return ((np.arange(rows) // run + first) % partitions).astype(np.int32)
+        self._turn += 1
+        return by_key(keys, partitions, fallback=self._turn % partitions)
+
+    # --- metadata -------------------------------------------------------------------------------------------
+
+    def _timestamps(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
+        now = time.time_ns() // 1_000_000
+        if "timestamp" not in self._metadata:
+            return np.full(rows.num_rows, now, np.int64)
+        column = rows.column(self._metadata["timestamp"]).cast(arrow_type(WRITABLE["timestamp"]))
+        micros = column.cast(pa.int64())
+        millis = np.floor_divide(micros.fill_null(0).to_numpy(), 1000)
+        return np.where(np.asarray(micros.is_null()), now, millis) if micros.null_count else millis
+
+    def _headers(self, rows: pa.RecordBatch) -> pa.Array | None:
+        for key in ("headers", "header-list"):
+            if key in self._metadata:
+                return rows.column(self._metadata[key]).cast(arrow_type(WRITABLE[key]))
+        return None

@@ -1,0 +1,108 @@
+"""The ``kafka`` connector: from a table definition to what is read or written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.connectors.kafka.client import completed
+from penstock.connectors.kafka.options import (
+    BoundedMode,
+    Guarantee,
+    KafkaSinkOptions,
+    KafkaSourceOptions,
+    StartupMode,
+)
+from penstock.connectors.kafka.resolution import Resolution, Side
+from penstock.connectors.kafka.scan import KafkaScan
+from penstock.connectors.kafka.sink import KafkaSink
+from penstock.errors import OptionsError, Problem
+from penstock.options import OptionSet
+from penstock.spi import Surface, TableDefinition
+
+__all__ = ["KafkaConnector"]
+
+PARTITIONERS = ("default", "fixed", "round-robin", "all-to-zero")
+
+
+class KafkaConnector:
+    """Append-only tables over Kafka topics; rules in the order of Flink's ``KafkaDynamicTableFactory``."""
+
+    identifier = "kafka"
+    options: Mapping[str, type[OptionSet]] = {"Source": KafkaSourceOptions, "Sink": KafkaSinkOptions}
+    runtime = "penstock.connectors.kafka.runtime:KafkaRuntime"
+
+    def scan(self, table: TableDefinition) -> KafkaScan:
+        """What reading ``table`` means. Raises OptionsError or UnsupportedError with every problem found."""
+        resolution = Resolution(table, Side.READ)
+        found = resolution.resolve(KafkaSourceOptions)
+        options = found.options
+        group = options.group_id or ("" if table.surface is Surface.BUILDER else f"KafkaSource-{table.name}")
+        _needs_group(options, group, resolution)
+        return KafkaScan(
+            table=table.name,
+            options=options,
+            value=found.value,
+            key=found.key,
+            physical=table.physical,
+            key_fields=found.key_columns,
+            key_prefix=options.key_fields_prefix,
+            value_prefix=options.value_fields_prefix,
+            value_columns=found.value_columns,
+            metadata=found.metadata,
+            produced=table.produced,
+            group_id=group,
+            client=completed(options.properties, group),
+            notes=found.notes,
+        )
+
+    def sink(self, table: TableDefinition) -> KafkaSink:
+        """What writing ``table`` means. Raises OptionsError or UnsupportedError with every problem found."""
+        resolution = Resolution(table, Side.WRITE)
+        partitioner = table.options.get("sink.partitioner", "default").strip()
+        if partitioner and partitioner not in PARTITIONERS:
+            resolution.unsupported.append(
+                Problem(
+                    f"partitioner '{partitioner}' cannot be loaded: classes of one's own are not supported yet",
+                    "sink.partitioner",
+                    resolution.origin.of("sink.partitioner"),
+                    f"use one of {', '.join(PARTITIONERS[:3])}",
+                )
+            )
+        found = resolution.resolve(KafkaSinkOptions)
+        options = found.options
+        exactly_once = options.guarantee is Guarantee.EXACTLY_ONCE
+        return KafkaSink(
+            table=table.name,
+            options=options,
+            value=found.value,
+            key=found.key,
+            schema=table.written,
+            key_columns=found.key_columns,
+            key_prefix=options.key_fields_prefix,
+            value_prefix=options.value_fields_prefix,
+            value_columns=found.value_columns,
+            metadata=found.metadata,
+            guarantee=options.guarantee,
+            transactional_id_prefix=(options.transactional_id_prefix or "") if exactly_once else "",
+            topics=options.topic,
+            topic_pattern=options.topic_pattern or "",
+            partitioner=options.partitioner,
+            client=completed(options.properties, ""),
+            notes=found.notes,
+        )
+
+
+def _needs_group(options: KafkaSourceOptions, group: str, resolution: Resolution) -> None:
+    """Only a builder's source may be without a group; SQL and YAML derive one from the table's name."""
+    if group:
+        return
+    wants = {
+        "scan.startup.mode": options.startup_mode is StartupMode.GROUP_OFFSETS,
+        "scan.bounded.mode": options.bounded_mode is BoundedMode.GROUP_OFFSETS,
+        "properties.commit.offsets.on.checkpoint": options.commit_offsets is True,
+    }
+    for key, wanted in wants.items():
+        if wanted:
+            resolution.problem("needs a consumer group", key, "set 'properties.group.id' (set_group_id)")
+    if resolution.problems:
+        raise OptionsError(tuple(resolution.problems))

@@ -1,0 +1,117 @@
+"""Positions in topics, as they stand in Spark's offset log, and how a range between two is cut into tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.errors import CheckpointError
+
+__all__ = ["PLACES_PER_SOURCE", "Place", "Position", "Positions", "Range", "cut"]
+
+#: (topic, partition)
+Place = tuple[str, int]
+
+#: Rows carry the number of their place; each source of a job counts from its own multiple of this.
+PLACES_PER_SOURCE = 1_000_000
+
+#: A batch of fewer records than this is one task: starting a second one costs more than it saves.
+_RECORDS_WORTH_A_TASK = 25_000
+_MOST_RECORDS_IN_A_TASK = 500_000
+
+
+@dataclass(frozen=True)
+class Position:
+    """The next offset to read, and the leader epoch of the record before it (-1: not known)."""
+
+    offset: int
+    epoch: int = -1
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Positions by (topic, partition), with the topics' ids, so that a topic that was created anew is noticed."""
+
+    at: Mapping[Place, Position]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Canonical: equal positions give equal text."""
+        topics: dict[str, Any] = {}
+        for (topic, partition), position in sorted(self.at.items()):
+            entry = topics.setdefault(topic, {"id": self.topic_ids.get(topic, ""), "partitions": {}})
+            entry["partitions"][str(partition)] = {"offset": position.offset, "epoch": position.epoch}
+        return topics
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Positions:
+        """Read what :meth:`to_json` wrote. Raises CheckpointError when it is something else."""
+        try:
+            at = {
+                (topic, int(partition)): Position(int(each["offset"]), int(each["epoch"]))
+                for topic, entry in document.items()
+                for partition, each in entry["partitions"].items()
+            }
+            return cls(at, {topic: str(entry["id"]) for topic, entry in document.items()})
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CheckpointError(
+                f"the checkpoint holds positions that are not penstock's ({error!r}); was it written by another job?"
+            ) from error
+
+    def offset(self, place: Place, default: int) -> int:
+        """The offset at ``place``, or ``default`` when it has no position."""
+        position = self.at.get(place)
+        return default if position is None else position.offset
+
+    def places(self) -> tuple[Place, ...]:
+        """All places, in the order by which they are numbered."""
+        return tuple(sorted(self.at))
+
+
+@dataclass(frozen=True)
+class Range:
+    """Offsets ``start`` up to, without, ``end`` of one partition. ``number`` is that of its place."""
+
+    number: int
+    topic: str
+    topic_id: str
+    partition: int
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+
+def cut(ranges: Iterable[Range], parallelism: int) -> list[tuple[Range, ...]]:
+    """The ranges as tasks of about equal volume: one for little, as many as run at a time for more.
+
+    Tasks are contiguous in the order of places and offsets, so that of two tasks that read one partition the one
+    with the lower number reads the lower offsets.
+    """
+    wanted = [each for each in ranges if len(each) > 0]
+    total = sum(len(each) for each in wanted)
+    if not total:
+        return []
+    tasks = max(1, min(parallelism, total // _RECORDS_WORTH_A_TASK))
+    if total > tasks * _MOST_RECORDS_IN_A_TASK:
+        rounds = -(-total // (tasks * _MOST_RECORDS_IN_A_TASK))
+        tasks *= rounds
+    size = -(-total // tasks)
+    cuts: list[tuple[Range, ...]] = []
+    current: list[Range] = []
+    room = size
+    for each in wanted:
+        start = each.start
+        while start < each.end:
+            end = min(each.end, start + room)
+            current.append(replace(each, start=start, end=end))
+            room -= end - start
+            start = end
+            if room == 0:
+                cuts.append(tuple(current))
+                current, room = [], size
+    if current:
+        cuts.append(tuple(current))
+    return cuts

@@ -1,0 +1,223 @@
+"""Records of a partition to rows of the table: decode, pair keys with values, add metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from penstock.connectors.kafka.headers import matching
+from penstock.connectors.kafka.metadata import READABLE
+from penstock.connectors.kafka.scan import KafkaScan
+from penstock.errors import RecordError
+from penstock.kafka.batches import Records, TimestampType
+from penstock.spi import BadRecord, Decoded, FormatSpec, formats
+from penstock.types import RowType, arrow_schema, arrow_type
+
+__all__ = ["HIDDEN", "RowReader", "native_schema"]
+
+#: Columns that follow the table's own: the number of the (topic, partition) a row came from, and its offset.
+HIDDEN = pa.schema([pa.field("__place", pa.int32()), pa.field("__offset", pa.int64())])
+
+_HEADER_KEYS = ("headers", "header-list")
+_TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
+
+
+def native_schema(scan: KafkaScan) -> RowType:
+    """The columns as they are read, before metadata columns are cast to their declared types."""
+    keys = {column.name: column.key for column in scan.metadata}
+    fields = tuple(
+        replace(field, type=READABLE[keys[field.name]]) if field.name in keys else field
+        for field in scan.produced.fields
+    )
+    return replace(scan.produced, fields=fields)
+
+
+class RowReader:
+    """Makes rows of a scan's table out of records. One per task."""
+
+    def __init__(self, scan: KafkaScan):
+        self._scan = scan
+        self._value = formats.get(scan.value.identifier).decoder(scan.value_schema, scan.value.options)
+        self._key = formats.get(scan.key.identifier).decoder(scan.key_schema, scan.key.options) if scan.key else None
+        self._native = native_schema(scan)
+        self._metadata = {column.name: column.key for column in scan.metadata}
+        #: Arrow schema of what :meth:`rows` gives.
+        self.schema = pa.schema([*arrow_schema(self._native), *HIDDEN])
+        #: Whether records have to be scanned with their headers.
+        self.wants_headers = bool(scan.options.header_filter) or any(
+            column.key in _HEADER_KEYS for column in scan.metadata
+        )
+        #: Messages that could not be decoded and were left out, as the user asked.
+        self.ignored = 0
+
+    def rows(self, records: Records, topic: str, partition: int, place: int) -> pa.RecordBatch:
+        """The rows of ``records``. Raises RecordError naming the position of the first message that cannot be
+        decoded, unless the format was told to ignore such messages."""
+        chosen = _Chosen.all_of(records)
+        if self._scan.options.header_filter:
+            chosen = chosen.where(matching(self._scan.options.header_filter, records.headers))
+        value = self._value.decode(chosen.values)
+        self._judge(value, self._scan.value, self._value.ignores_errors, chosen, topic, partition)
+        key: Decoded | None = None
+        if self._key is not None and self._scan.key is not None:
+            key = self._key.decode(chosen.keys)
+            self._judge(key, self._scan.key, self._key.ignores_errors, chosen, topic, partition)
+        value_at, key_at, record_at = _pair(value, key, len(chosen))
+        columns: dict[str, pa.Array] = {}
+        if key is not None:
+            columns |= _columns(self._scan.key_fields, key.rows, key_at)
+        # Where key and value carry the same column, the value's is the one that counts, as in Flink.
+        columns |= _columns(self._scan.value_columns, value.rows, value_at)
+        for name, metadata in self._metadata.items():
+            columns[name] = _taken(_metadata(metadata, chosen, topic, partition), record_at)
+        offsets = pa.array(chosen.offsets if record_at is None else chosen.offsets[record_at])
+        hidden = [pa.repeat(pa.scalar(place, pa.int32()), len(offsets)), offsets]
+        arrays = [columns[field.name] for field in self._native.fields]
+        return pa.RecordBatch.from_arrays([*arrays, *hidden], schema=self.schema)
+
+    def _judge(
+        self, decoded: Decoded, spec: FormatSpec, ignores: bool, chosen: _Chosen, topic: str, partition: int
+    ) -> None:
+        if not decoded.bad:
+            return
+        if ignores:
+            self.ignored += len(decoded.bad)
+            return
+        first: BadRecord = min(decoded.bad, key=lambda bad: bad.index)
+        raise RecordError(
+            first.reason,
+            topic,
+            partition,
+            int(chosen.offsets[first.index]),
+            spec.identifier,
+            first.field,
+            f"look at the record; '{spec.identifier}.ignore-parse-errors' = 'true' leaves such records out"
+            if "ignore-parse-errors" in spec.options.keys()  # noqa: SIM118 - the option set's own method
+            else "look at the record, and at the format of the table",
+        )
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The records that passed the header filter."""
+
+    keys: pa.BinaryArray
+    values: pa.BinaryArray
+    headers: pa.ListArray | None
+    offsets: NDArray[np.int64]
+    timestamps: NDArray[np.int64]
+    timestamp_types: NDArray[np.int8]
+    leader_epochs: NDArray[np.int32]
+
+    @classmethod
+    def all_of(cls, records: Records) -> _Chosen:
+        return cls(
+            records.keys,
+            records.values,
+            records.headers,
+            records.offsets,
+            records.timestamps,
+            records.timestamp_types,
+            records.leader_epochs,
+        )
+
+    def __len__(self) -> int:
+        return int(self.offsets.size)
+
+    def where(self, mask: NDArray[np.bool_]) -> _Chosen:
+        if mask.all():
+            return self
+        chosen = pa.array(mask)
+        return _Chosen(
+            self.keys.filter(chosen),
+            self.values.filter(chosen),
+            None if self.headers is None else self.headers.filter(chosen),
+            self.offsets[mask],
+            self.timestamps[mask],
+            self.timestamp_types[mask],
+            self.leader_epochs[mask],
+        )
+
+
+_Index = NDArray[np.int64] | None
+
+
+def _pair(value: Decoded, key: Decoded | None, records: int) -> tuple[_Index, _Index, _Index]:
+    """For each row of the table: which value row, which key row and which record it is made of (None: all, in order).
+
+    A message whose key gives n rows and whose value gives m gives n times m rows, so none when either is empty.
+    """
+    if key is None:
+        return None, None, value.origin
+    if value.origin is None and key.origin is None:
+        return None, None, None
+    everything = np.arange(records, dtype=np.int64)
+    value_origin = everything if value.origin is None else value.origin
+    key_origin = everything if key.origin is None else key.origin
+    keys_per_record = np.bincount(key_origin, minlength=records)
+    first_key = np.cumsum(keys_per_record) - keys_per_record
+    repeats = keys_per_record[value_origin]
+    value_at = np.repeat(np.arange(value_origin.size, dtype=np.int64), repeats)
+    record_at = value_origin[value_at]
+    within = np.arange(value_at.size, dtype=np.int64) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    return value_at, first_key[record_at] + within, record_at
+
+
+def _columns(names: tuple[str, ...], rows: pa.RecordBatch, index: _Index) -> Mapping[str, pa.Array]:
+    return {name: _taken(rows.column(i), index) for i, name in enumerate(names)}
+
+
+def _taken(array: pa.Array, index: _Index) -> pa.Array:
+    return array if index is None else array.take(pa.array(index))
+
+
+def _metadata(key: str, chosen: _Chosen, topic: str, partition: int) -> pa.Array:
+    """The metadata column ``key``, one value per record, in the type that READABLE gives it."""
+    kind, count = arrow_type(READABLE[key]), len(chosen)
+    match key:
+        case "topic":
+            return pa.repeat(pa.scalar(topic, kind), count)
+        case "partition":
+            return pa.repeat(pa.scalar(partition, kind), count)
+        case "offset":
+            return pa.array(chosen.offsets)
+        case "leader-epoch":
+            return pa.array(chosen.leader_epochs)
+        case "timestamp":
+            return pa.array(chosen.timestamps * 1000).cast(kind)
+        case "timestamp-type":
+            names = pa.array([_TIMESTAMP_TYPES[each] for each in TimestampType], kind)
+            return names.take(pa.array(chosen.timestamp_types))
+        case "header-list":
+            return chosen.headers.cast(kind)  # type: ignore[union-attr]
+        case "headers":
+            return _header_map(chosen.headers, kind)
+        case "__raw_key__":
+            return chosen.keys
+        case "__raw_value__":
+            return chosen.values
+    raise KeyError(key)
+
+
+def _header_map(headers: pa.ListArray, kind: pa.DataType) -> pa.MapArray:
+    """Headers as a map; of headers with the same key the last counts."""
+    entries = headers.flatten()
+    record = np.asarray(headers.value_parent_indices()).astype(np.int64)
+    if not len(entries):
+        return pa.MapArray.from_arrays(pa.array(np.zeros(len(headers) + 1, np.int32)), *_map_fields(entries, kind))
+    keys = pc.dictionary_encode(entries.field(0)).indices.to_numpy()
+    marks = record * (int(keys.max()) + 1) + keys
+    _, last_from_end = np.unique(marks[::-1], return_index=True)
+    kept = np.sort(marks.size - 1 - last_from_end)
+    offsets = np.zeros(len(headers) + 1, np.int32)
+    np.cumsum(np.bincount(record[kept], minlength=len(headers)), out=offsets[1:])
+    return pa.MapArray.from_arrays(pa.array(offsets), *_map_fields(entries.take(pa.array(kept)), kind))
+
+
+def _map_fields(entries: pa.StructArray, kind: pa.MapType) -> tuple[pa.Array, pa.Array]:
+    return entries.field(0).cast(kind.key_type), entries.field(1).cast(kind.item_type)

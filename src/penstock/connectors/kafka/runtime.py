@@ -1,0 +1,314 @@
+"""The kafka connector on Spark: its data source, and the jobs that write."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import uuid
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from penstock.connectors.kafka.metadata import READABLE
+from penstock.connectors.kafka.options import Guarantee
+from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of, resolve_start, resolve_stop
+from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Positions, Range
+from penstock.connectors.kafka.reading import read_ranges
+from penstock.connectors.kafka.rows import native_schema
+from penstock.connectors.kafka.scan import KafkaScan
+from penstock.connectors.kafka.sink import KafkaSink
+from penstock.connectors.kafka.targets import Acknowledged, AtLeastOnceTarget, Consumed, ExactlyOnceTarget
+from penstock.connectors.kafka.writing import (
+    ENCODED_ORDER,
+    Transaction,
+    WriteSpec,
+    encode_rows,
+    encode_rows_and_publish,
+    publish,
+)
+from penstock.errors import CheckpointError, ExecutionError, PenstockError, from_wire, to_wire
+from penstock.kafka.offsets import CommittedOffset, commit_offsets
+from penstock.kafka.session import session_for
+from penstock.kafka.topics import cluster_id
+from penstock.plan import column_text
+from penstock.spi import JobContext, Output, Target, guarded
+from penstock.types import spark_ddl, spark_type
+
+__all__ = ["KafkaRuntime"]
+
+_ENCODED_DDL = "owner INT, topic STRING, partition INT, task INT, ordinal INT, count BIGINT, data BINARY"
+_ACKNOWLEDGED_DDL = (
+    "topic STRING, partition INT, first_sequence BIGINT, last_sequence BIGINT, records BIGINT, bytes BIGINT, "
+    "encoded BIGINT"
+)
+_FORMAT = "penstock_kafka"
+
+
+class KafkaRuntime:
+    """Builds the sources and targets of a job's kafka tables."""
+
+    def source(self, spec: KafkaScan, ordinal: int, context: JobContext) -> KafkaSource:
+        """Resolve start and stop once, keep them in the checkpoint, and read from there."""
+        return KafkaSource(spec, ordinal, context)
+
+    def target_key(self, spec: KafkaSink) -> Hashable:
+        """One target, and one transaction, per client and guarantee."""
+        return spec.client, spec.guarantee is Guarantee.EXACTLY_ONCE
+
+    def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
+        """The target for ``outputs``, which share a client and a guarantee."""
+        exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
+        kind = ExactlyOnceTarget if exactly_once else AtLeastOnceTarget
+        return kind(outputs, context, SparkJobs(context.spark))
+
+
+# --- reading -------------------------------------------------------------------------------------------------
+
+
+class KafkaSource:
+    """One scan of a running job, as the driver sees it."""
+
+    def __init__(self, scan: KafkaScan, ordinal: int, context: JobContext):
+        self.bounded = scan.bounded
+        self._scan = scan
+        self._context = context
+        self._session = session_for(client_of(scan))
+        start, stop = self._resolve(ordinal)
+        self._planner = Planner(ReaderSpec(scan, ordinal, context.parallelism, start, stop))
+        self._commits_failed = 0
+
+    def _resolve(self, ordinal: int) -> tuple[Positions, Positions | None]:
+        """Start and stop, resolved when the job first starts and read from the checkpoint ever after (rule 1)."""
+        name, checkpoint = f"source-{ordinal}", self._context.checkpoint
+        cluster = cluster_id(self._session)
+        asked: dict[str, Any] = {
+            "cluster_id": cluster,
+            "topic": list(self._scan.options.topic),
+            "topic_pattern": self._scan.options.topic_pattern or "",
+            "bounded": self._scan.bounded,
+        }
+        known = checkpoint.read(name)
+        if known is None:
+            if self._context.first_batch > 0:
+                raise CheckpointError(
+                    f"the checkpoint '{checkpoint.location}' has batches but no 'penstock/{name}.json'; it was "
+                    "damaged, or written by another program: restore it, or start with another directory"
+                )
+            start = resolve_start(self._session, self._scan)
+            stop = resolve_stop(self._session, self._scan, start)
+            known = {"source": asked, "start": start.to_json(), "stop": stop.to_json() if stop else None}
+            checkpoint.write(name, known)
+        elif known.get("source") != asked:
+            differing = sorted(key for key in asked if known.get("source", {}).get(key) != asked[key])
+            raise CheckpointError(
+                f"the checkpoint '{checkpoint.location}' belongs to another source than table '{self._scan.table}': "
+                f"{', '.join(differing)} differ(s); name another checkpoint directory or another job name"
+            )
+        stop_document = known.get("stop")
+        start = Positions.from_json(known["start"])
+        return start, None if stop_document is None else Positions.from_json(stop_document)
+
+    def frame(self) -> DataFrame:
+        """The streaming DataFrame, metadata columns cast to their declared types."""
+        spark: SparkSession = self._context.spark
+        spark.dataSource.register(KafkaDataSource)
+        native = native_schema(self._scan)
+        spec = base64.b64encode(pickle.dumps(self._planner.spec)).decode("ascii")
+        frame = (
+            spark.readStream.format(_FORMAT)
+            .schema(f"{spark_ddl(native)}, __place INT, __offset BIGINT")
+            .option("spec", spec)
+            .load()
+        )
+        declared = {column.name: column for column in self._scan.metadata}
+        cast = {
+            name: F.col(column_text(name)).cast(spark_type(column.type))
+            for name, column in declared.items()
+            if spark_type(column.type) != spark_type(READABLE[column.key])
+        }
+        return frame.withColumns(cast) if cast else frame
+
+    def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+        """How many tasks read the range."""
+        return len(self._planner.tasks(self._start(start), Positions.from_json(end)))
+
+    def place(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
+        """The (topic, partition) of a ``__place``."""
+        ordinal, index = divmod(number, PLACES_PER_SOURCE)
+        places = Positions.from_json(end).places()
+        return places[index] if ordinal == self._planner.spec.ordinal and index < len(places) else None
+
+    def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+        """Offsets between the two positions."""
+        before, after = self._start(start), Positions.from_json(end)
+        return sum(at.offset - before.offset(place, at.offset) for place, at in after.at.items())
+
+    def lag(self, reached: dict[str, Any]) -> int | None:
+        """Offsets between ``reached`` and the end, or the stop, of the source."""
+        start = Positions.from_json(reached)
+        try:
+            ends = self._planner.available(start)
+        except PenstockError:
+            return None
+        return sum(end.offset - start.at[place].offset for place, end in ends.at.items())
+
+    def consumed(self, end: dict[str, Any]) -> Consumed | None:
+        """The group's offsets at ``end``."""
+        if not self._scan.commits:
+            return None
+        at = Positions.from_json(end).at
+        offsets = {place: CommittedOffset(position.offset, position.epoch) for place, position in at.items()}
+        return Consumed(self._session.cluster_id or "", self._scan.group_id, offsets)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Commit the group's offsets outside any transaction; failures are counted and told once."""
+        consumed = self.consumed(end)
+        if consumed is None:
+            return
+        try:
+            commit_offsets(self._session, consumed.group, consumed.offsets)
+        except PenstockError as error:
+            self._commits_failed += 1
+            if self._commits_failed == 1:
+                self._context.warn(f"offsets of group '{consumed.group}' are not committed: {error}")
+
+    def close(self) -> None:
+        """Sessions are shared by the process and stay."""
+
+    def _start(self, start: dict[str, Any] | None) -> Positions:
+        return self._planner.spec.start if start is None else Positions.from_json(start)
+
+
+class KafkaDataSource(DataSource):
+    """Spark's view of a scan. Its only option is the pickled :class:`ReaderSpec`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name under which Spark knows it."""
+        return _FORMAT
+
+    def schema(self) -> str:
+        """Never asked for: the engine gives the schema."""
+        raise ExecutionError("a penstock scan has no schema of its own")
+
+    def streamReader(self, schema: StructType) -> KafkaStreamReader:
+        """The reader that plans and reads."""
+        return KafkaStreamReader(pickle.loads(base64.b64decode(self.options["spec"])))  # noqa: S301 - our own
+
+
+class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches in Spark's planning process, and reads ranges in tasks."""
+
+    def __init__(self, spec: ReaderSpec):
+        self._spec = spec
+        self._planner = Planner(spec)
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where the query first starts: what was resolved before it."""
+        return self._spec.start.to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """At most 'scan.max-records-per-trigger' records."""
+        return ReadMaxRows(self._planner.most)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Nothing to do: the stops of a bounded scan were resolved before the query started."""
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch reads."""
+        most = None if isinstance(limit, ReadAllAvailable) else self._planner.most
+        latest: Positions = _speaking(lambda: self._planner.latest(Positions.from_json(start), most))
+        return latest.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The batch as tasks."""
+        tasks = _speaking(lambda: self._planner.tasks(Positions.from_json(start), Positions.from_json(end)))
+        return [InputPartition(ranges) for ranges in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        ranges: Sequence[Range] = partition.value
+        return guarded(read_ranges)(self._spec, ranges)
+
+
+def _speaking(step: Callable[[], Any]) -> Any:
+    """``step`` with its errors put into text that survives to the driver."""
+    try:
+        return step()
+    except PenstockError as error:
+        raise RuntimeError(to_wire(error)) from None
+
+
+# --- writing -------------------------------------------------------------------------------------------------
+
+
+class SparkJobs:
+    """Runs writing tasks on Spark."""
+
+    def __init__(self, spark: SparkSession):
+        self._spark = spark
+
+    def direct(self, frame: DataFrame, spec: WriteSpec, transaction: Transaction | None) -> Acknowledged:
+        """Every task publishes what it encodes."""
+
+        def run(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from encode_rows_and_publish(spec, transaction, _task(), rows)
+
+        return self._collect(frame.mapInArrow(guarded(run), _ACKNOWLEDGED_DDL))
+
+    def by_owner(self, frame: DataFrame, spec: WriteSpec, transaction: Transaction | None, owners: int) -> Acknowledged:
+        """Tasks encode; the batches of a partition are published, in order, by the task that owns it."""
+
+        def run(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from encode_rows(spec, _task(), rows)
+
+        def own(encoded: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from publish(spec, transaction, encoded)
+
+        encoded = frame.mapInArrow(guarded(run), _ENCODED_DDL)
+        owned = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*ENCODED_ORDER)
+        return self._collect(owned.mapInArrow(guarded(own), _ACKNOWLEDGED_DDL))
+
+    def _collect(self, job: DataFrame) -> Acknowledged:
+        tag = f"penstock-{uuid.uuid4().hex}"
+        context = self._spark.sparkContext
+        context.addJobTag(tag)
+        try:
+            rows = job.collect()
+        except PySparkException as error:
+            found = from_wire(str(error))
+            raise found or error from None
+        finally:
+            context.removeJobTag(tag)
+        return Acknowledged(
+            records=sum(row.records for row in rows),
+            bytes=sum(row.bytes for row in rows),
+            encoded=sum(row.encoded for row in rows),
+            attempts_clean=self._clean(tag),
+        )
+
+    def _clean(self, tag: str) -> bool:
+        """Whether no task failed and no stage ran twice. Attempt numbers alone do not tell: the tasks of a stage that
+        is run again count from zero (rule 9)."""
+        gateway: Any = self._spark.sparkContext
+        tracker = gateway._jsc.sc().statusTracker()
+        for job in tracker.getJobIdsForTag(tag):
+            info = tracker.getJobInfo(job)
+            for stage in info.get().stageIds() if info.isDefined() else ():
+                state = tracker.getStageInfo(stage)
+                if state.isDefined() and (state.get().currentAttemptId() or state.get().numFailedTasks()):
+                    return False
+        return True
+
+
+def _task() -> int:
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0

@@ -1,0 +1,112 @@
+"""What reading a Kafka table means, fully resolved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from penstock.connectors.kafka.client import masked
+from penstock.connectors.kafka.metadata import MetadataColumn
+from penstock.connectors.kafka.offsets import PartitionOffset
+from penstock.connectors.kafka.options import BoundedMode, KafkaSourceOptions, ResetStrategy, StartupMode
+from penstock.options import Properties
+from penstock.spi import FormatSpec
+from penstock.types import Field, RowType
+
+__all__ = ["KafkaScan", "without_prefix"]
+
+
+def without_prefix(row: RowType, prefix: str) -> RowType:
+    """The row with ``prefix`` removed from every name that has it: the names that a message uses."""
+    return replace(row, fields=tuple(Field(each.name.removeprefix(prefix), each.type) for each in row.fields))
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaScan:
+    """Reads topics into the columns of ``produced``.
+
+    ``key_fields`` and ``value_columns`` are names of columns, prefixes included; :attr:`key_schema` and
+    :attr:`value_schema` are what the formats see. ``group_id`` is empty when no group is used. ``client`` holds
+    Kafka's own properties as text, by their Java names. ``notes`` are remarks for ``penstock check``.
+    """
+
+    table: str
+    options: KafkaSourceOptions
+    value: FormatSpec
+    key: FormatSpec | None
+    physical: RowType
+    key_fields: tuple[str, ...]
+    key_prefix: str
+    value_prefix: str
+    value_columns: tuple[str, ...]
+    metadata: tuple[MetadataColumn, ...]
+    produced: RowType
+    group_id: str
+    client: Properties = field(repr=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def key_schema(self) -> RowType:
+        """The columns that the key format decodes, under the names it uses, in the order of 'key.fields'."""
+        return without_prefix(self.physical.select(self.key_fields), self.key_prefix)
+
+    @property
+    def value_schema(self) -> RowType:
+        """The columns that the value format decodes, under the names it uses, in the table's order."""
+        return without_prefix(self.physical.select(self.value_columns), self.value_prefix)
+
+    @property
+    def reset(self) -> ResetStrategy:
+        """What to do for a partition without a valid start offset (``auto.offset.reset``)."""
+        given = self.options.property("auto.offset.reset")
+        return ResetStrategy(given.strip().lower()) if given is not None else ResetStrategy.NONE
+
+    @property
+    def bounded(self) -> bool:
+        """Whether reading ends by itself."""
+        return self.options.bounded_mode is not BoundedMode.UNBOUNDED
+
+    @property
+    def discovery(self) -> timedelta | None:
+        """How often new partitions are looked for; None: never. A bounded scan never looks, as in Flink."""
+        interval = self.options.discovery_interval
+        return interval if interval > timedelta(0) and not self.bounded else None
+
+    @property
+    def commits(self) -> bool:
+        """Whether the group's offsets are committed with every batch."""
+        return bool(self.group_id) and self.options.commit_offsets is not False
+
+    @property
+    def start_offsets(self) -> tuple[PartitionOffset, ...]:
+        """The start offsets of 'specific-offsets', each with its topic."""
+        return self._with_topic(self.options.startup_offsets)
+
+    @property
+    def end_offsets(self) -> tuple[PartitionOffset, ...]:
+        """The end offsets (not read) of 'specific-offsets', each with its topic."""
+        return self._with_topic(self.options.bounded_offsets)
+
+    def _with_topic(self, offsets: tuple[PartitionOffset, ...]) -> tuple[PartitionOffset, ...]:
+        return tuple(replace(each, topic=each.topic or self.options.topic[0]) for each in offsets)
+
+    def describe(self) -> str:
+        """A few lines for people. Secrets are masked."""
+        start = self.options.startup_mode.value
+        if self.options.startup_mode is StartupMode.GROUP_OFFSETS:
+            start += f" of '{self.group_id}', else {self.reset.value}"
+        lines = [
+            f"kafka scan '{self.table}'",
+            f"  topic: {'; '.join(self.options.topic) or '/' + (self.options.topic_pattern or '') + '/'}",
+            f"  value: {self.value.identifier} {self.value_schema}",
+            f"  key: {self.key.identifier} {self.key_schema}" if self.key else "",
+            f"  metadata: {', '.join(f'{each.name} FROM {each.key}' for each in self.metadata)}"
+            if self.metadata
+            else "",
+            f"  start: {start}",
+            f"  end: {self.options.bounded_mode.value}",
+            f"  discovery: {self.discovery or 'off'}",
+            f"  client: {', '.join(f'{key}={value}' for key, value in masked(self.client))}",
+            *(f"  note: {note}" for note in self.notes),
+        ]
+        return "\n".join(line for line in lines if line)

@@ -1,0 +1,72 @@
+"""What writing a Kafka table means, fully resolved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.connectors.kafka.client import masked
+from penstock.connectors.kafka.metadata import MetadataColumn
+from penstock.connectors.kafka.options import Guarantee, KafkaSinkOptions
+from penstock.connectors.kafka.scan import without_prefix
+from penstock.options import Properties
+from penstock.spi import FormatSpec
+from penstock.types import RowType
+
+__all__ = ["KafkaSink"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaSink:
+    """Writes rows of ``schema`` to topics.
+
+    ``key_columns`` and ``value_columns`` are names of columns of ``schema``, prefixes included; :attr:`key_schema`
+    and :attr:`value_schema` are what the formats see. ``transactional_id_prefix`` is empty unless the guarantee is
+    exactly-once. ``partitioner`` is default, fixed, round-robin or all-to-zero. With several ``topics`` or a
+    ``topic_pattern`` each row names its topic in the metadata column ``topic``.
+    """
+
+    table: str
+    options: KafkaSinkOptions
+    value: FormatSpec
+    key: FormatSpec | None
+    schema: RowType
+    key_columns: tuple[str, ...]
+    key_prefix: str
+    value_prefix: str
+    value_columns: tuple[str, ...]
+    metadata: tuple[MetadataColumn, ...]
+    guarantee: Guarantee
+    transactional_id_prefix: str
+    topics: tuple[str, ...]
+    topic_pattern: str
+    partitioner: str
+    client: Properties = field(repr=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def key_schema(self) -> RowType:
+        """The columns that the key format encodes, under the names it uses, in the order of 'key.fields'."""
+        return without_prefix(self.schema.select(self.key_columns), self.key_prefix)
+
+    @property
+    def value_schema(self) -> RowType:
+        """The columns that the value format encodes, under the names it uses, in the table's order."""
+        return without_prefix(self.schema.select(self.value_columns), self.value_prefix)
+
+    def describe(self) -> str:
+        """A few lines for people. Secrets are masked."""
+        guarantee = self.guarantee.value
+        if self.guarantee is Guarantee.EXACTLY_ONCE:
+            guarantee += f" as '{self.transactional_id_prefix}'"
+        lines = [
+            f"kafka sink '{self.table}'",
+            f"  topic: {'; '.join(self.topics) or '/' + self.topic_pattern + '/'}",
+            f"  value: {self.value.identifier} {self.value_schema}",
+            f"  key: {self.key.identifier} {self.key_schema}" if self.key else "",
+            f"  metadata: {', '.join(f'{each.name} TO {each.key}' for each in self.metadata)}" if self.metadata else "",
+            f"  guarantee: {guarantee}",
+            f"  partitioner: {self.partitioner}",
+            f"  client: {', '.join(f'{key}={value}' for key, value in masked(self.client))}",
+            *(f"  note: {note}" for note in self.notes),
+        ]
+        return "\n".join(line for line in lines if line)

@@ -1,0 +1,309 @@
+"""How the rows of a batch get into Kafka: at least once, or exactly once in one transaction."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from penstock.connectors.kafka.client import completed
+from penstock.connectors.kafka.encoding import TopicLayout
+from penstock.connectors.kafka.positions import Place
+from penstock.connectors.kafka.sink import KafkaSink
+from penstock.connectors.kafka.writing import Branch, Transaction, WriteSpec
+from penstock.errors import AbortableError, AuthorizationError, ExecutionError, KafkaError, TransactionExpiredError
+from penstock.kafka.offsets import CommittedOffset
+from penstock.kafka.produce import Producer
+from penstock.kafka.progress import (
+    Claim,
+    Progress,
+    ProgressTopic,
+    Skip,
+    TakeOver,
+    decide,
+    ensure_progress_topic,
+    progress_batch,
+    read_progress,
+    settle,
+)
+from penstock.kafka.properties import ClientConfig
+from penstock.kafka.session import Session, session_for
+from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
+from penstock.kafka.transactions import TransactionClient, UnknownOutcomeError, transaction_timeout_ms
+from penstock.spi import Batch, JobContext, Output, Published
+
+__all__ = ["Acknowledged", "AtLeastOnceTarget", "Consumed", "ExactlyOnceTarget", "Jobs"]
+
+#: Brokers' default of max.message.bytes, for topics whose settings may not be read.
+_DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
+_ATTEMPTS_PER_BATCH = 3
+
+
+@dataclass(frozen=True)
+class Consumed:
+    """The offsets of a consumer group that a batch reaches in one cluster."""
+
+    cluster_id: str
+    group: str
+    offsets: dict[Place, CommittedOffset]
+
+
+@dataclass(frozen=True)
+class Acknowledged:
+    """What a publishing job was told by the brokers. ``attempts_clean``: no task or stage of it ran twice."""
+
+    records: int
+    bytes: int
+    encoded: int
+    attempts_clean: bool
+
+
+class Jobs(Protocol):
+    """Runs writing tasks on a batch's frame."""
+
+    def direct(self, frame: Any, spec: WriteSpec, transaction: Transaction | None) -> Acknowledged:
+        """Every task publishes what it encodes."""
+        ...
+
+    def by_owner(self, frame: Any, spec: WriteSpec, transaction: Transaction | None, owners: int) -> Acknowledged:
+        """Tasks encode, and each partition's batches are published, in order, by the one task that owns it."""
+        ...
+
+
+class _Writing:
+    """What both targets share: the session, the topics' layouts, the tasks' spec."""
+
+    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
+        self.branches = tuple(Branch(output.spec, output.column) for output in outputs)
+        self.context = context
+        self.jobs = jobs
+        first: KafkaSink = outputs[0].spec
+        self.config = ClientConfig.from_properties(dict(completed(first.client, "")), f"table '{first.table}'")
+        self.session: Session = session_for(self.config)
+        self._limits: dict[str, int] = {}
+
+    def spec(self) -> WriteSpec:
+        """The tasks' spec, with the topics as they are now. Raises KafkaError for a topic that does not exist."""
+        found: dict[str, int] = {}
+        for branch in self.branches:
+            for name in branch.sink.topics:
+                found[name] = len(self.session.topic(name, create=self.config.allow_auto_create_topics).partitions)
+            if branch.sink.topic_pattern:
+                matching = matching_topics(self.session, branch.sink.topic_pattern)
+                found |= {name: len(info.partitions) for name, info in matching.items()}
+        new = found.keys() - self._limits.keys()
+        if new:
+            settings = topic_configs(self.session, sorted(new), ["max.message.bytes"]) or {}
+            for name in new:
+                limit = settings.get(name, {}).get("max.message.bytes", _DEFAULT_MAX_MESSAGE_BYTES)
+                self._limits[name] = int(limit)
+        layouts: dict[str, TopicLayout] = {}
+        owner = 0
+        for name, partitions in sorted(found.items()):
+            layouts[name] = TopicLayout(partitions, self._limits[name], owner)
+            owner += partitions
+        return WriteSpec(self.branches, self.config, layouts)
+
+    def parallelism(self) -> int:
+        """Most tasks that publish at a time."""
+        asked = [branch.sink.options.parallelism for branch in self.branches if branch.sink.options.parallelism]
+        return max(asked) if asked else self.context.parallelism
+
+
+class AtLeastOnceTarget:
+    """Publishes from the tasks that encode. A batch that fails is written again, so records may be repeated."""
+
+    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
+        self._writing = _Writing(outputs, context, jobs)
+
+    def open(self) -> None:
+        """Make sure that the topics are there."""
+        self._writing.spec()
+
+    def publish(self, batch: Batch, frame: Any) -> Published:
+        """Write the batch; returns when the brokers have acknowledged every record of it."""
+        if not batch.tasks:
+            return Published()
+        done = self._writing.jobs.direct(frame, self._writing.spec(), None)
+        _check_counts(done, batch)
+        return Published(done.records, done.bytes)
+
+    def close(self) -> None:
+        """Nothing is open between batches."""
+
+
+class ExactlyOnceTarget:
+    """One Kafka transaction per batch: records, progress record and group offsets become visible together, or never.
+
+    The protocol and its rules are described in docs/exactly-once.md.
+    """
+
+    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
+        self._writing = _Writing(outputs, context, jobs)
+        self._context = context
+        sink: KafkaSink = outputs[0].spec
+        self.transactional_id = f"{sink.transactional_id_prefix}-{context.job}"
+        self._prefix = sink.transactional_id_prefix
+        self._topic: ProgressTopic | None = None
+        self._client: TransactionClient | None = None
+        self._progress: Progress | None = None
+
+    # --- ownership -------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Fence the former owner of the transactional id, claim it, and read what was committed under it."""
+        session, context = self._writing.session, self._context
+        self._writing.spec()
+        document = f"target-{self._prefix}"
+        cluster = cluster_id(session)
+        known = context.checkpoint.read(document) or {}
+        if known and known["cluster_id"] != cluster:
+            raise KafkaError(
+                f"the checkpoint '{context.checkpoint.location}' was published to the cluster {known['cluster_id']}, "
+                f"but '{','.join(self._writing.config.bootstrap_servers)}' is {cluster}; correct the bootstrap "
+                "servers, or start with a new checkpoint directory"
+            )
+        self._topic = ensure_progress_topic(
+            session, context.settings.progress_topic, topic_id=known.get("progress_topic_id") or None
+        )
+        timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
+        self._client = TransactionClient(session, self.transactional_id, timeout)
+        self._client.init()
+        self._progress = read_progress(session, self._topic, self.transactional_id).progress
+        self._claim()
+        context.checkpoint.write(
+            document,
+            {
+                "cluster_id": cluster,
+                "progress_topic_id": str(self._topic.topic_id or ""),
+                "transactional_id": self.transactional_id,
+            },
+        )
+
+    def _claim(self) -> None:
+        """Commit who we are, so that an instance that we fenced can name us."""
+        client, topic = self._opened()
+        identity = client.begin()
+        with Producer(self._writing.session, identity, transactional_id=self.transactional_id) as producer:
+            claim = progress_batch(topic, self.transactional_id, Claim.mine(self._context.run_id))
+            producer.submit(topic.name, *claim)
+            producer.flush()
+        client.commit()
+
+    # --- batches ---------------------------------------------------------------------------------------------
+
+    def publish(self, batch: Batch, frame: Any) -> Published:
+        """Publish and commit the batch, unless progress says that this was done before.
+
+        What the broker aborts is redone a few times. Raises FencedError when another instance took over,
+        PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
+        """
+        start, end = _document(batch.start), _document(batch.end)
+        settings = self._context.settings
+        decision = decide(self._progress, self._context.query_id, batch.id, start, end, settings.adopt_progress)
+        if isinstance(decision, Skip):
+            return Published(skipped=True)
+        if isinstance(decision, TakeOver):
+            self._context.warn(decision.warning)
+        for attempt in range(1, _ATTEMPTS_PER_BATCH + 1):
+            try:
+                published = self._attempt(batch, start, end, frame)
+            except (AbortableError, TransactionExpiredError) as error:
+                if attempt == _ATTEMPTS_PER_BATCH:
+                    raise
+                self._context.warn(f"batch {batch.id} is redone: {error}")
+            else:
+                self._progress = Progress(self._context.query_id, batch.id, start, end)
+                return published
+        raise ExecutionError(f"batch {batch.id} was not published")
+
+    def _attempt(self, batch: Batch, start: Any, end: Any, frame: Any) -> Published:
+        client, topic = self._opened()
+        identity = client.begin()
+        try:
+            done = self._write(batch, frame, Transaction(self.transactional_id, identity))
+            with Producer(self._writing.session, identity, transactional_id=self.transactional_id) as producer:
+                progress = Progress(self._context.query_id, batch.id, start, end)
+                producer.submit(topic.name, *progress_batch(topic, self.transactional_id, progress))
+                producer.flush()
+            recorded = self._add_offsets(batch)
+        except TransactionExpiredError:
+            client.init()
+            raise
+        except BaseException:
+            # Whatever ended the batch, nothing of it must stay open. What cannot be aborted now is aborted by the
+            # broker's time-out, or by the next instance.
+            with contextlib.suppress(ExecutionError):
+                client.abort()
+            raise
+        self._commit(batch)
+        return Published(done.records, done.bytes, consumed=recorded)
+
+    def _write(self, batch: Batch, frame: Any, transaction: Transaction) -> Acknowledged:
+        if not batch.tasks:
+            return Acknowledged(0, 0, 0, True)
+        spec = self._writing.spec()
+        jobs = self._writing.jobs
+        if batch.tasks == 1:
+            done = jobs.direct(frame, spec, transaction)
+        else:
+            partitions = sum(layout.partitions for layout in spec.topics.values())
+            done = jobs.by_owner(frame, spec, transaction, max(1, min(self._writing.parallelism(), partitions)))
+        if not done.attempts_clean:
+            raise AbortableError(
+                "Spark ran a task of the batch twice within one transaction; set spark.task.maxFailures and "
+                "spark.stage.maxConsecutiveAttempts to 1 and spark.speculation to false"
+            )
+        _check_counts(done, batch)
+        return done
+
+    def _add_offsets(self, batch: Batch) -> tuple[int, ...]:
+        client, _ = self._opened()
+        recorded = []
+        for number, consumed in enumerate(batch.consumed):
+            if not isinstance(consumed, Consumed) or consumed.cluster_id != self._writing.session.cluster_id:
+                continue
+            try:
+                client.add_offsets(consumed.group, consumed.offsets)
+            except AuthorizationError as error:
+                self._context.warn(f"offsets of group '{consumed.group}' are not committed: {error}")
+            recorded.append(number)
+        return tuple(recorded)
+
+    def _commit(self, batch: Batch) -> None:
+        client, topic = self._opened()
+        try:
+            client.commit()
+        except UnknownOutcomeError:
+            run_id, query_id = self._context.run_id, self._context.query_id
+            try:
+                settle(self._writing.session, client, topic, query_id, batch.id, run_id)
+            except TransactionExpiredError:
+                client.init()
+                raise
+        except AbortableError:
+            client.abort()
+            raise
+
+    def close(self) -> None:
+        """Nothing is open between batches; ``publish`` aborts what it began."""
+
+    def _opened(self) -> tuple[TransactionClient, ProgressTopic]:
+        if self._client is None or self._topic is None:
+            raise ExecutionError("the target was not opened")
+        return self._client, self._topic
+
+
+def _document(positions: Sequence[Any]) -> dict[str, Any]:
+    """The positions of all sources as the JSON object that progress records hold."""
+    return {"sources": list(positions)}
+
+
+def _check_counts(done: Acknowledged, batch: Batch) -> None:
+    """What was encoded must have been acknowledged, record by record."""
+    if done.records != done.encoded:
+        raise AbortableError(
+            f"batch {batch.id}: {done.encoded} records were encoded but {done.records} acknowledged; "
+            "look for failed tasks in Spark's log"
+        )

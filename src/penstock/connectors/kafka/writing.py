@@ -1,0 +1,178 @@
+"""What writing tasks do: encode rows to record batches, hand them to the partition's owner, publish them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.connectors.kafka.encoding import RowEncoder, TopicLayout
+from penstock.connectors.kafka.sink import KafkaSink
+from penstock.kafka.batches import EncodedBatch
+from penstock.kafka.produce import Ack, Producer, ProducerIdentity
+from penstock.kafka.properties import ClientConfig
+from penstock.kafka.session import session_for
+
+__all__ = [
+    "ACKNOWLEDGED",
+    "ENCODED",
+    "ENCODED_ORDER",
+    "Branch",
+    "Transaction",
+    "WriteSpec",
+    "encode_rows",
+    "encode_rows_and_publish",
+    "publish",
+]
+
+#: Encoded record batches on their way to the task that owns their partition. One row per task has an empty topic and
+#: counts what that task has encoded, so that nothing can get lost on the way unnoticed.
+ENCODED = pa.schema(
+    [
+        pa.field("owner", pa.int32()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("task", pa.int32()),
+        pa.field("ordinal", pa.int32()),
+        pa.field("count", pa.int64()),
+        pa.field("data", pa.binary()),
+    ]
+)
+
+#: The order in which an owner publishes: that of the reading tasks, and within a task that of its rows.
+ENCODED_ORDER = ("task", "ordinal")
+
+#: What the brokers acknowledged, one row per partition; ``encoded`` is what the tasks had encoded.
+ACKNOWLEDGED = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("first_sequence", pa.int64()),
+        pa.field("last_sequence", pa.int64()),
+        pa.field("records", pa.int64()),
+        pa.field("bytes", pa.int64()),
+        pa.field("encoded", pa.int64()),
+    ]
+)
+
+_ROWS_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One sink and where its rows are: a struct column of the frame, or (None) the frame's own columns."""
+
+    sink: KafkaSink
+    column: str | None
+
+
+@dataclass(frozen=True)
+class WriteSpec:
+    """All that writing tasks need to know; goes to other processes by pickling."""
+
+    branches: tuple[Branch, ...]
+    client: ClientConfig
+    topics: Mapping[str, TopicLayout]
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """The transaction that tasks publish in."""
+
+    transactional_id: str
+    identity: ProducerIdentity
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    topic: str
+    owner: int
+    batch: EncodedBatch
+
+
+def encode_rows(spec: WriteSpec, task: int, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows to batches of :data:`ENCODED`, the task's count last."""
+    pending: list[tuple[int, str, int, int, int, int, memoryview]] = []
+    size = records = ordinal = 0
+    for each in _encoded(spec, task, rows):
+        batch = each.batch
+        pending.append((each.owner, each.topic, batch.partition, task, ordinal, batch.count, batch.data))
+        ordinal += 1
+        records += batch.count
+        size += len(batch.data)
+        if size >= _ROWS_BYTES:
+            yield _table(pending)
+            pending, size = [], 0
+    pending.append((0, "", -1, task, ordinal, records, memoryview(b"")))
+    yield _table(pending)
+
+
+def publish(
+    spec: WriteSpec, transaction: Transaction | None, encoded: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Batches of :data:`ENCODED`, sorted by :data:`ENCODED_ORDER`, to the brokers; gives :data:`ACKNOWLEDGED`."""
+    counted = 0
+    with _producer(spec, transaction) as producer:
+        for table in encoded:
+            columns = (table.column(name).to_pylist() for name in ("topic", "partition", "count"))
+            for row, (topic, partition, count) in enumerate(zip(*columns, strict=True)):
+                if not topic:
+                    counted += count
+                    continue
+                producer.submit(topic, partition, bytearray(table.column("data")[row].as_buffer()), count)
+        producer.flush()
+        yield _acknowledged(producer.acks(), counted)
+
+
+def encode_rows_and_publish(
+    spec: WriteSpec, transaction: Transaction | None, task: int, rows: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Rows straight to the brokers, for a task that is the only writer of its partitions, or needs not be."""
+    counted = 0
+    with _producer(spec, transaction) as producer:
+        for each in _encoded(spec, task, rows):
+            producer.submit(each.topic, each.batch.partition, each.batch.data, each.batch.count)
+            counted += each.batch.count
+        producer.flush()
+        yield _acknowledged(producer.acks(), counted)
+
+
+def _producer(spec: WriteSpec, transaction: Transaction | None) -> Producer:
+    session = session_for(spec.client)
+    if transaction is None:
+        return Producer(session)
+    return Producer(session, transaction.identity, transactional_id=transaction.transactional_id)
+
+
+def _encoded(spec: WriteSpec, task: int, rows: Iterable[pa.RecordBatch]) -> Iterator[_Encoded]:
+    encoders = [RowEncoder(branch.sink, spec.client, dict(spec.topics), task) for branch in spec.branches]
+    for batch in rows:
+        places, offsets = batch.column("__place"), batch.column("__offset")
+        for branch, encoder in zip(spec.branches, encoders, strict=True):
+            if branch.column is None:
+                part, where = batch.select(list(branch.sink.schema.names)), (places, offsets)
+            else:
+                struct = batch.column(branch.column)
+                chosen = struct.is_valid()
+                struct = struct.filter(chosen)
+                part = pa.RecordBatch.from_arrays(struct.flatten(), names=list(branch.sink.schema.names))
+                where = (places.filter(chosen), offsets.filter(chosen))
+            for topic, layout, encoded in encoder.encode(part, *where):
+                yield _Encoded(topic, layout.owner + encoded.partition, encoded)
+
+
+def _table(rows: list[tuple[int, str, int, int, int, int, memoryview]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, ENCODED, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ENCODED)
+
+
+def _acknowledged(acks: tuple[Ack, ...], encoded: int) -> pa.RecordBatch:
+    rows = [
+        (ack.topic, ack.partition, ack.first_sequence, ack.last_sequence, ack.records, ack.bytes, 0) for ack in acks
+    ]
+    rows.append(("", -1, 0, 0, 0, 0, encoded))
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, ACKNOWLEDGED, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ACKNOWLEDGED)

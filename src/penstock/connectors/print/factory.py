@@ -1,0 +1,37 @@
+"""The ``print`` connector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.connectors.print.options import PrintOptions
+from penstock.connectors.print.sink import PrintSink
+from penstock.errors import OptionsError, Problem, UnsupportedError
+from penstock.options import OptionSet, unknown_keys
+from penstock.spi import TableDefinition
+
+__all__ = ["PrintConnector"]
+
+
+class PrintConnector:
+    """A sink for looking at rows."""
+
+    identifier = "print"
+    options: Mapping[str, type[OptionSet]] = {"Sink": PrintOptions}
+    runtime = "penstock.connectors.print.runtime:PrintRuntime"
+
+    def scan(self, table: TableDefinition) -> PrintSink:
+        """Raises UnsupportedError: a printer cannot be read."""
+        hint = "use it in INSERT INTO only"
+        raise UnsupportedError((Problem("connector 'print' cannot be read", where=f"table '{table.name}'", hint=hint),))
+
+    def sink(self, table: TableDefinition) -> PrintSink:
+        """What writing ``table`` means. Raises OptionsError with every problem found."""
+        problems = unknown_keys(table.options, {"connector", *PrintOptions.keys()}, (), table.origin)
+        try:
+            options = PrintOptions.from_text(table.options, table.origin)
+        except OptionsError as error:
+            raise OptionsError((*problems, *error.problems)) from None
+        if problems:
+            raise OptionsError(problems)
+        return PrintSink(table=table.name, options=options, schema=table.written)

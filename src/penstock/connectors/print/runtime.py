@@ -1,0 +1,84 @@
+"""The print connector on Spark. Rows are printed by the driver, where somebody sees them."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import sys
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+
+from penstock.connectors.print.sink import PrintSink
+from penstock.errors import UnsupportedError
+from penstock.plan import column_text
+from penstock.spi import Batch, JobContext, Output, Published, Source, Target
+from penstock.types import RowKind
+
+__all__ = ["PrintRuntime", "PrintTarget"]
+
+
+class PrintRuntime:
+    """Builds the target of a job's print tables."""
+
+    def source(self, spec: Any, ordinal: int, context: JobContext) -> Source:
+        """Raises UnsupportedError."""
+        raise UnsupportedError("connector 'print' cannot be read")
+
+    def target_key(self, spec: PrintSink) -> Hashable:
+        """One target per table."""
+        return spec.table
+
+    def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
+        """The target that prints the rows of the one output."""
+        return PrintTarget(outputs[0])
+
+
+class PrintTarget:
+    """Prints rows; a batch that is done again is printed again."""
+
+    def __init__(self, output: Output):
+        self._output = output
+
+    def open(self) -> None:
+        """Nothing to own."""
+
+    def publish(self, batch: Batch, frame: DataFrame) -> Published:
+        """Print the batch's rows in the order of the tasks."""
+        spec: PrintSink = self._output.spec
+        if self._output.column is not None:
+            column = column_text(self._output.column)
+            frame = frame.where(f"{column} is not null").select(f"{column}.*")
+        names = list(spec.schema.names)
+        stream = sys.stderr if spec.options.standard_error else sys.stdout
+        prefix = f"{spec.options.identifier}> " if spec.options.identifier else ""
+        printed = 0
+        for row in frame.select(*map(column_text, names)).toLocalIterator():
+            stream.write(f"{prefix}{RowKind.INSERT.short}[{', '.join(_text(value) for value in row)}]\n")
+            printed += 1
+        stream.flush()
+        return Published(printed)
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def _text(value: Any) -> str:
+    """A value as Flink's print sink shows it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case datetime.datetime():
+            return value.isoformat()
+        case bytes() | bytearray():
+            return base64.b64encode(value).decode("ascii")
+        case Row():
+            return f"+I[{', '.join(_text(each) for each in value)}]"
+        case list():
+            return f"[{', '.join(_text(each) for each in value)}]"
+        case dict():
+            return f"{{{', '.join(f'{_text(key)}={_text(each)}' for key, each in value.items())}}}"
+    return str(value)

@@ -1,0 +1,23 @@
+"""What sinks have in common."""
+
+from __future__ import annotations
+
+import enum
+
+__all__ = ["DeliveryGuarantee"]
+
+
+class DeliveryGuarantee(enum.Enum):
+    """What a failure may do to the records written."""
+
+    #: Neither lost nor repeated: one Kafka transaction per batch.
+    EXACTLY_ONCE = 0
+    #: Not lost; repeated when a batch is done again.
+    AT_LEAST_ONCE = 1
+    #: Lost or repeated.
+    NONE = 2
+
+    @property
+    def text(self) -> str:
+        """The value of the option ``sink.delivery-guarantee``."""
+        return self.name.lower().replace("_", "-")

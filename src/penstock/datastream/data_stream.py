@@ -1,0 +1,143 @@
+"""Streams: what a source gives, functions change and a sink takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.common import SqlExpression, TypeInformation
+from penstock.common.typeinfo import RowTypeInfo, of
+from penstock.datastream.functions import FilterFunction, FlatMapFunction, MapFunction, RowCalls, function_of
+from penstock.errors import Problem, SchemaError, UnsupportedError
+from penstock.plan import Filter, MapRows, Node, Sink, project
+from penstock.spi import Column, Surface, TableDefinition, connectors
+
+if TYPE_CHECKING:
+    from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+__all__ = ["DataStream", "DataStreamSink", "SinkDefinition"]
+
+
+class SinkDefinition(Protocol):
+    """What ``sink_to`` takes: something that says which table a stream of this type is written to."""
+
+    def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:
+        """The table named ``name``. Raises DefinitionError when the stream's type does not fit."""
+        ...
+
+
+class PrintTo:
+    """The sink behind ``DataStream.print``."""
+
+    def __init__(self, sink_identifier: str | None):
+        self._identifier = sink_identifier
+
+    def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:
+        """A ``print`` table of the stream's columns."""
+        options = {"connector": "print"} | ({"print-identifier": self._identifier} if self._identifier else {})
+        columns = tuple(Column(field.name, field.type) for field in stream.row.fields)
+        return TableDefinition(name, columns, options, surface=Surface.BUILDER)
+
+
+class DataStream:
+    """Values of one type, on their way. Streams are made by an environment and never change."""
+
+    def __init__(self, environment: StreamExecutionEnvironment, node: Node, type_info: TypeInformation):
+        self._environment = environment
+        self._node = node
+        self._type = type_info
+
+    def get_type(self) -> TypeInformation:
+        """The type of the values."""
+        return self._type
+
+    def map(
+        self, func: Callable[[Any], Any] | MapFunction | SqlExpression, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Each value changed by ``func``: a Python function, or ``call_sql`` with what stands after SELECT.
+
+        A Python function needs ``output_type``; SQL has types of its own. Raises SqlError and UnsupportedError.
+        """
+        if isinstance(func, SqlExpression):
+            return self._select(func, output_type)
+        return self._call(func, "map", output_type)
+
+    def flat_map(
+        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Each value turned into any number of values by ``func``, which returns or yields them."""
+        return self._call(func, "flat_map", output_type)
+
+    def filter(self, func: Callable[[Any], bool] | FilterFunction | SqlExpression) -> DataStream:
+        """The values for which ``func`` is true: a Python function, or ``call_sql`` with a condition."""
+        if isinstance(func, SqlExpression):
+            from penstock.sql import condition
+
+            text = condition(func.text, self._node.schema)
+            return DataStream(self._environment, Filter(self._node.schema, self._node, text), self._type)
+        return self._call(func, "filter", self._type)
+
+    def sink_to(self, sink: SinkDefinition) -> DataStreamSink:
+        """Write the stream. The sink takes part in the next ``execute``."""
+        return self._environment._add(DataStreamSink(self._node, self._type, sink))
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Print every value as a line, with ``sink_identifier`` before it."""
+        return self.sink_to(PrintTo(sink_identifier))
+
+    def name(self, name: str) -> DataStream:
+        """Kept for porting: names of steps are not shown anywhere."""
+        return self
+
+    def uid(self, uid: str) -> DataStream:
+        """Kept for porting: a stream without state has nothing that an identity would find again."""
+        return self
+
+    def _select(self, func: SqlExpression, output_type: TypeInformation | None) -> DataStream:
+        from penstock.sql import projection
+
+        items, schema = projection(func.text, self._node.schema)
+        if output_type is not None and [f.type for f in output_type.row.fields] != [f.type for f in schema.fields]:
+            reason = f"the SQL gives {schema}, not {output_type}"
+            raise SchemaError((Problem(reason, hint="leave output_type out, or CAST in the SQL"),))
+        single = self._type.single and len(schema.fields) == 1
+        made = of(schema.fields[0].type) if single else RowTypeInfo(schema)
+        return DataStream(self._environment, project(self._node, items, schema), output_type or made)
+
+    def _call(self, func: Any, kind: str, output_type: TypeInformation | None) -> DataStream:
+        if output_type is None:
+            hint = f"{kind}(func, output_type=Types.STRING()), or {kind}(call_sql('...'))"
+            raise UnsupportedError((Problem(f"{kind} needs the type of what the function returns", hint=hint),))
+        calls = RowCalls(function_of(func, kind), kind, self._type, output_type)
+        schema = self._node.schema if kind == "filter" else output_type.row
+        return DataStream(self._environment, MapRows(schema, self._node, calls), output_type)
+
+
+class DataStreamSink:
+    """A stream that is written."""
+
+    def __init__(self, node: Node, type_info: TypeInformation, sink: SinkDefinition):
+        self._node = node
+        self._type = type_info
+        self._sink = sink
+        self._name: str | None = None
+
+    def name(self, name: str) -> DataStreamSink:
+        """Name the sink: in plans, in messages, and in a derived transactional id."""
+        self._name = name
+        return self
+
+    def uid(self, uid: str) -> DataStreamSink:
+        """Kept for porting; progress is found again by the job's name and the checkpoint directory."""
+        return self
+
+    def set_parallelism(self, parallelism: int) -> DataStreamSink:
+        """Kept for porting; the environment's parallelism applies."""
+        return self
+
+    def lower(self, position: int, job_name: str) -> Sink:
+        """The plan's sink; the ``position``-th of its job. Raises DefinitionError."""
+        table = self._sink.table(self._name or f"sink-{position}", self._type, job_name)
+        connector = table.options["connector"]
+        spec = connectors.get(connector).sink(table)
+        return Sink(self._node, table.name, connector, table.written, spec)

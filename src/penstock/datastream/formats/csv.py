@@ -1,0 +1,81 @@
+"""Rows as lines of comma separated values: the format ``csv``, under PyFlink's names."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from penstock.common import DeserializationSchema, SerializationSchema, TypeInformation
+from penstock.errors import OptionsError, Problem
+
+__all__ = ["CsvRowDeserializationSchema", "CsvRowSerializationSchema"]
+
+
+class _Builder:
+    """What both builders have in common."""
+
+    def __init__(self, type_info: TypeInformation):
+        if type_info.single:
+            hint = "for example Types.ROW([Types.LONG(), Types.STRING()])"
+            raise OptionsError((Problem("a row type is required", "type_info", hint=hint),))
+        self._type = type_info
+        self._options: dict[str, str] = {}
+
+    def set_field_delimiter(self, delimiter: str) -> Self:
+        """What separates columns; a comma unless it is set."""
+        return self._set("field-delimiter", delimiter)
+
+    def set_array_element_delimiter(self, delimiter: str) -> Self:
+        """What separates the elements of an array."""
+        return self._set("array-element-delimiter", delimiter)
+
+    def set_quote_character(self, c: str) -> Self:
+        """What encloses text that holds delimiters."""
+        return self._set("quote-character", c)
+
+    def set_escape_character(self, c: str) -> Self:
+        """What takes the meaning from the character behind it."""
+        return self._set("escape-character", c)
+
+    def set_null_literal(self, s: str) -> Self:
+        """The text that stands for null."""
+        return self._set("null-literal", s)
+
+    def _set(self, key: str, value: str) -> Self:
+        self._options[key] = value
+        return self
+
+
+class CsvRowDeserializationSchema(DeserializationSchema):
+    """Reads lines of comma separated values into rows."""
+
+    class Builder(_Builder):
+        """Builds the schema."""
+
+        def set_allow_comments(self, allow_comments: bool) -> Self:
+            """Whether lines that begin with # are left out."""
+            return self._set("allow-comments", str(allow_comments).lower())
+
+        def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> Self:
+            """Whether a message that cannot be read is left out."""
+            return self._set("ignore-parse-errors", str(ignore_parse_errors).lower())
+
+        def build(self) -> CsvRowDeserializationSchema:
+            """The schema."""
+            options = tuple(sorted(self._options.items()))
+            return CsvRowDeserializationSchema(format="csv", type_info=self._type, options=options)
+
+
+class CsvRowSerializationSchema(SerializationSchema):
+    """Writes rows as lines of comma separated values."""
+
+    class Builder(_Builder):
+        """Builds the schema."""
+
+        def disable_quote_character(self) -> Self:
+            """Enclose no text."""
+            return self._set("disable-quote-character", "true")
+
+        def build(self) -> CsvRowSerializationSchema:
+            """The schema."""
+            options = tuple(sorted(self._options.items()))
+            return CsvRowSerializationSchema(format="csv", type_info=self._type, options=options)

@@ -1,0 +1,77 @@
+"""Rows as JSON objects: the format ``json``, under PyFlink's names."""
+
+from __future__ import annotations
+
+from penstock.common import DeserializationSchema, SerializationSchema, TypeInformation
+from penstock.errors import OptionsError, Problem
+
+__all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
+
+
+class JsonRowDeserializationSchema(DeserializationSchema):
+    """Reads JSON objects into rows."""
+
+    @staticmethod
+    def builder() -> JsonRowDeserializationSchema.Builder:
+        """Begin a schema."""
+        return JsonRowDeserializationSchema.Builder()
+
+    class Builder:
+        """Builds the schema. Required: the type."""
+
+        def __init__(self) -> None:
+            self._type: TypeInformation | None = None
+            self._options: dict[str, str] = {}
+
+        def type_info(self, type_info: TypeInformation) -> JsonRowDeserializationSchema.Builder:
+            """The type of the rows."""
+            self._type = type_info
+            return self
+
+        def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
+            """A column that a message lacks is an error; without this it is null."""
+            self._options["fail-on-missing-field"] = "true"
+            return self
+
+        def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
+            """A message that cannot be read is left out; without this it is an error."""
+            self._options["ignore-parse-errors"] = "true"
+            return self
+
+        def build(self) -> JsonRowDeserializationSchema:
+            """The schema. Raises OptionsError without a type."""
+            type_info = _row_type(self._type, "type_info")
+            return JsonRowDeserializationSchema(
+                format="json", type_info=type_info, options=tuple(sorted(self._options.items()))
+            )
+
+
+class JsonRowSerializationSchema(SerializationSchema):
+    """Writes rows as JSON objects."""
+
+    @staticmethod
+    def builder() -> JsonRowSerializationSchema.Builder:
+        """Begin a schema."""
+        return JsonRowSerializationSchema.Builder()
+
+    class Builder:
+        """Builds the schema. Required: the type."""
+
+        def __init__(self) -> None:
+            self._type: TypeInformation | None = None
+
+        def with_type_info(self, type_info: TypeInformation) -> JsonRowSerializationSchema.Builder:
+            """The type of the rows; its names are the keys of the objects."""
+            self._type = type_info
+            return self
+
+        def build(self) -> JsonRowSerializationSchema:
+            """The schema. Raises OptionsError without a type."""
+            return JsonRowSerializationSchema(format="json", type_info=_row_type(self._type, "with_type_info"))
+
+
+def _row_type(given: TypeInformation | None, method: str) -> TypeInformation:
+    if given is None or given.single:
+        hint = "for example Types.ROW_NAMED(['id', 'name'], [Types.LONG(), Types.STRING()])"
+        raise OptionsError((Problem("a row type is required", method, hint=hint),))
+    return given

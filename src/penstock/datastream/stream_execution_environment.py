@@ -1,0 +1,193 @@
+"""The environment that a streaming program is written in."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.common import TypeInformation, WatermarkStrategy
+from penstock.datastream.checkpoint_config import CheckpointConfig
+from penstock.datastream.checkpointing_mode import CheckpointingMode
+from penstock.datastream.data_stream import DataStream, DataStreamSink
+from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError
+from penstock.plan import Filter, Job, MapRows, Node, Project, Scan
+from penstock.spi import TableDefinition, connectors
+
+if TYPE_CHECKING:
+    from penstock.engine import JobResult
+
+__all__ = ["StreamExecutionEnvironment", "captured_jobs"]
+
+DEFAULT_JOB_NAME = "penstock job"
+
+_captured: ContextVar[list[Job] | None] = ContextVar("captured", default=None)
+
+
+class SourceDefinition(Protocol):
+    """What ``from_source`` takes: something that says which table is read, and what its values are."""
+
+    type_info: TypeInformation
+
+    def table(self, name: str) -> TableDefinition:
+        """The table named ``name``."""
+        ...
+
+
+@contextmanager
+def captured_jobs() -> Iterator[list[Job]]:
+    """While this is open, ``execute`` runs nothing: it puts the job into the list and returns None."""
+    jobs: list[Job] = []
+    token = _captured.set(jobs)
+    try:
+        yield jobs
+    finally:
+        _captured.reset(token)
+
+
+class StreamExecutionEnvironment:
+    """Where streams begin, and where their program is executed."""
+
+    def __init__(self) -> None:
+        self._checkpoints = CheckpointConfig()
+        self._parallelism: int | None = None
+        self._sinks: list[DataStreamSink] = []
+
+    @staticmethod
+    def get_execution_environment() -> StreamExecutionEnvironment:
+        """A new environment. Where it runs is Spark's own business: this machine, or the cluster of spark-submit."""
+        return StreamExecutionEnvironment()
+
+    def from_source(
+        self,
+        source: SourceDefinition,
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """The stream that ``source`` gives. Raises DefinitionError with every problem of the source.
+
+        ``watermark_strategy`` has no effect on streams without windows and timers.
+        """
+        if type_info is not None and type_info.row != source.type_info.row:
+            reason = f"the source gives {source.type_info}, not {type_info}"
+            raise SchemaError((Problem(reason, where=f"source '{source_name}'", hint="leave type_info out"),))
+        table = source.table(source_name)
+        connector = table.options["connector"]
+        spec = connectors.get(connector).scan(table)
+        return DataStream(self, Scan(table.produced, table.name, connector, spec), source.type_info)
+
+    def enable_checkpointing(
+        self, interval: int, mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+    ) -> StreamExecutionEnvironment:
+        """Begin a batch, and with exactly-once commit it, every ``interval`` milliseconds."""
+        self._checkpoints.set_checkpoint_interval(interval).set_checkpointing_mode(mode)
+        return self
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """The checkpoint settings; change them in place."""
+        return self._checkpoints
+
+    def get_checkpoint_interval(self) -> int:
+        """The interval in milliseconds, -1 when none was set."""
+        return self._checkpoints.get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """The mode that was set."""
+        return self._checkpoints.get_checkpointing_mode()
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        """How many tasks run at a time."""
+        if parallelism < 1:
+            raise OptionsError((Problem(f"expected 1 or more, not {parallelism}", "parallelism"),))
+        self._parallelism = parallelism
+        return self
+
+    def get_parallelism(self) -> int:
+        """How many tasks run at a time, -1 when that is left to Spark."""
+        return self._parallelism or -1
+
+    def add_jars(self, *jars_path: str) -> None:
+        """Not needed: nothing here is a jar. Warns."""
+        warnings.warn(f"add_jars has no effect: penstock needs no jar ({', '.join(jars_path)})", stacklevel=2)
+
+    def to_job(self, job_name: str | None = None) -> Job:
+        """The program so far as a plan. Raises DefinitionError with every problem of every sink."""
+        name = job_name or DEFAULT_JOB_NAME
+        if not self._sinks:
+            hint = "end a stream with sink_to(...) or print()"
+            raise DefinitionError((Problem("the program writes nothing", where=f"job '{name}'", hint=hint),))
+        sinks, problems = [], []
+        for position, sink in enumerate(self._sinks, start=1):
+            try:
+                sinks.append(sink.lower(position, name))
+            except DefinitionError as error:
+                problems.append(error)
+        if len(problems) == 1:
+            raise problems[0]
+        if problems:
+            raise DefinitionError(tuple(problem for error in problems for problem in error.problems))
+        return Job(name, tuple(sinks), self._checkpoints.settings(self._parallelism))
+
+    def get_execution_plan(self) -> str:
+        """The program so far as JSON: ``nodes`` with id, type, contents and predecessors, as in Flink."""
+        nodes: list[dict[str, Any]] = []
+        ids: dict[int, int] = {}
+        for sink in self.to_job().sinks:
+            below = _describe(sink.input, nodes, ids)
+            contents = sink.spec.describe() if hasattr(sink.spec, "describe") else sink.table
+            nodes.append(_entry(len(nodes) + 1, "Sink", contents, below))
+        return json.dumps({"nodes": nodes}, indent=2)
+
+    def execute(self, job_name: str | None = None) -> JobResult | None:
+        """Run the program, until all its sources are bounded and read. Raises a PenstockError.
+
+        The sinks are taken: what is added afterwards is the next job.
+        """
+        job = self.to_job(job_name)
+        self._sinks.clear()
+        jobs = _captured.get()
+        if jobs is not None:
+            jobs.append(job)
+            return None
+        from penstock.engine import run
+
+        return run(job, lambda message: warnings.warn(message, stacklevel=2))
+
+    def _add(self, sink: DataStreamSink) -> DataStreamSink:
+        self._sinks.append(sink)
+        return sink
+
+
+def _entry(number: int, kind: str, contents: str, below: int | None) -> dict[str, Any]:
+    predecessors = [] if below is None else [{"id": below}]
+    return {"id": number, "type": kind, "contents": contents, "predecessors": predecessors}
+
+
+def _describe(node: Node, nodes: list[dict[str, Any]], ids: dict[int, int]) -> int:
+    """Add ``node`` and all below it, each once; the number of ``node``."""
+    if id(node) in ids:
+        return ids[id(node)]
+    below = None if isinstance(node, Scan) else _describe(_input(node), nodes, ids)
+    match node:
+        case Scan():
+            contents = node.spec.describe() if hasattr(node.spec, "describe") else node.table
+        case Filter(condition=condition):
+            contents = condition
+        case Project(items=items):
+            contents = ", ".join(f"{item.expression} AS {item.name}" for item in items)
+        case _:
+            contents = str(node.schema)
+    nodes.append(_entry(len(nodes) + 1, type(node).__name__, contents, below))
+    ids[id(node)] = len(nodes)
+    return len(nodes)
+
+
+def _input(node: Node) -> Node:
+    match node:
+        case Filter(input=below) | Project(input=below) | MapRows(input=below):
+            return below
+    raise TypeError(f"unknown plan node {type(node).__name__}")

@@ -1,0 +1,188 @@
+"""A job's checkpoint: Spark's own logs, and penstock's documents beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from pyspark.sql import SparkSession
+
+from penstock.errors import CheckpointError
+
+__all__ = ["JobCheckpoint", "default_location", "open_checkpoint"]
+
+_FOLDER = "penstock"
+_LOCAL_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+
+def default_location(job: str) -> str:
+    """Where a job's checkpoint is kept when the user names no place: a durable folder of the user's, by job name."""
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return str(Path(state) / "penstock" / "checkpoints" / _folder(job))
+
+
+def open_checkpoint(spark: SparkSession, location: str | None, job: str) -> JobCheckpoint:
+    """The checkpoint of ``job`` under ``location`` (a directory or URI), or at the default place."""
+    root = f"{location.rstrip('/')}/{_folder(job)}" if location else default_location(job)
+    parts = urlsplit(root)
+    if parts.scheme in ("", "file"):
+        path = Path(unquote(parts.path) if parts.scheme else root).absolute()
+        # Hadoop's default manager forks a process per file on a local disk; this one renames just as atomically.
+        spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", _LOCAL_MANAGER)
+        return JobCheckpoint(str(path), _LocalFiles(path))
+    spark.conf.unset("spark.sql.streaming.checkpointFileManagerClass")
+    return JobCheckpoint(root, _HadoopFiles(spark, root))
+
+
+def _folder(job: str) -> str:
+    """The job's name as the name of a folder."""
+    return re.sub(r"[^\w.-]+", "_", job)
+
+
+class _Files(Protocol):
+    def read(self, name: str) -> str | None: ...
+    def write(self, name: str, text: str) -> None: ...
+    def names(self, folder: str) -> list[str]: ...
+
+
+class JobCheckpoint:
+    """Reads Spark's offset and commit logs and keeps penstock's own documents. Driver only."""
+
+    def __init__(self, location: str, files: _Files):
+        self.location = location
+        self._files = files
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """The document ``name``, or None. Raises CheckpointError when it is not a JSON object."""
+        text = self._files.read(f"{_FOLDER}/{name}.json")
+        return None if text is None else self._parse(text, f"{_FOLDER}/{name}.json")
+
+    def write(self, name: str, document: Mapping[str, Any]) -> None:
+        """Write the document ``name`` atomically. Raises CheckpointError."""
+        text = json.dumps(document, sort_keys=True, indent=1) + "\n"
+        try:
+            self._files.write(f"{_FOLDER}/{name}.json", text)
+        except OSError as error:
+            raise CheckpointError(
+                f"cannot write to the checkpoint '{self.location}': {error}; check the path, its rights and its space"
+            ) from error
+
+    def first_batch(self) -> int:
+        """The id of the batch that Spark runs first: the last planned one when it was not committed, else the next."""
+        planned, committed = self._last("offsets"), self._last("commits")
+        return planned if planned is not None and planned != committed else (-1 if committed is None else committed) + 1
+
+    def offsets(self, batch: int) -> tuple[dict[str, Any], ...] | None:
+        """The end positions of ``batch``, one per source, as Spark logged them; None when it was not planned."""
+        name = f"offsets/{batch}"
+        text = self._files.read(name)
+        if text is None:
+            return None
+        lines = text.split("\n")
+        if not lines[0].startswith("v") or len(lines) < 3:  # version, metadata, then one line per source
+            raise CheckpointError(self._damaged(name, "it is cut short"))
+        return tuple(self._parse(line, name) for line in lines[2:] if line)
+
+    def _last(self, folder: str) -> int | None:
+        return max((int(name) for name in self._files.names(folder) if name.isdigit()), default=None)
+
+    def _parse(self, text: str, name: str) -> dict[str, Any]:
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise CheckpointError(self._damaged(name, str(error))) from error
+        if not isinstance(found, dict):
+            raise CheckpointError(self._damaged(name, "it holds no JSON object"))
+        return found
+
+    def _damaged(self, name: str, reason: str) -> str:
+        return (
+            f"'{name}' in the checkpoint '{self.location}' cannot be read: {reason}; "
+            "restore the file from a backup, or start with another checkpoint directory"
+        )
+
+
+class _LocalFiles:
+    def __init__(self, root: Path):
+        self._root = root
+
+    def read(self, name: str) -> str | None:
+        try:
+            return (self._root / name).read_text("utf-8")
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, text: str) -> None:
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        try:
+            with draft.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            return os.listdir(self._root / folder)
+        except FileNotFoundError:
+            return []
+
+
+class _HadoopFiles:
+    """Any file system that Hadoop's client knows, through the driver's JVM."""
+
+    def __init__(self, spark: SparkSession, root: str):
+        context: Any = spark.sparkContext
+        self._jvm = context._jvm
+        configuration = context._jsc.hadoopConfiguration()
+        self._root = self._jvm.org.apache.hadoop.fs.Path(root)
+        self._system = self._root.getFileSystem(configuration)
+        self._context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._root.toUri(), configuration)
+        rename = self._jvm.org.apache.hadoop.fs.Options.Rename
+        gateway = context._gateway
+        self._overwrite = gateway.new_array(rename, 1)
+        self._overwrite[0] = rename.OVERWRITE
+
+    def read(self, name: str) -> str | None:
+        path = self._path(name)
+        if not self._system.exists(path):
+            return None
+        stream = self._system.open(path)
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write(self, name: str, text: str) -> None:
+        path = self._path(name)
+        draft = self._path(f"{name}.{uuid.uuid4().hex}.draft")
+        stream = self._system.create(draft, True)
+        try:
+            stream.write(text.encode("utf-8"))
+        finally:
+            stream.close()
+        self._context.rename(draft, path, self._overwrite)
+
+    def names(self, folder: str) -> list[str]:
+        path = self._path(folder)
+        if not self._system.exists(path):
+            return []
+        return [str(status.getPath().getName()) for status in self._system.listStatus(path)]
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self._root, name)

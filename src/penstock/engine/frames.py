@@ -1,0 +1,146 @@
+"""Plan nodes to DataFrames: one frame per job that reads each source once and holds the rows of every sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.errors import Problem, SchemaError
+from penstock.plan import Filter, MapRows, Node, Project, Scan, Sink, column_text
+from penstock.spi import Output, guarded
+from penstock.types import RowType, arrow_schema, spark_ddl, spark_type
+
+__all__ = ["HIDDEN", "build"]
+
+#: Where a row came from: the index of its (topic, partition) and its offset. Errors name them.
+HIDDEN = ("__place", "__offset")
+
+
+def build(sinks: Sequence[Sink], frame_of: Callable[[Scan], DataFrame]) -> tuple[DataFrame, tuple[Output, ...]]:
+    """The frame that holds the rows of all ``sinks``, and where in it each sink's rows are.
+
+    With one sink the frame's columns are the sink's. With several, sink ``i`` has the struct column ``sink_i``,
+    null in rows that are not for it, so that rows meant for several sinks are read and computed once.
+    """
+    if len(sinks) == 1:
+        sink = sinks[0]
+        frame = _cast(_rows(sink.input, frame_of), sink)
+        return frame, (Output(0, sink.table, sink.spec, sink.schema, None),)
+    outputs = tuple(Output(i, sink.table, sink.spec, sink.schema, f"sink_{i}") for i, sink in enumerate(sinks))
+    groups: dict[Node, list[int]] = {}
+    for i, sink in enumerate(sinks):
+        groups.setdefault(_base(sink.input), []).append(i)
+    frames = [_group(base, [(outputs[i], sinks[i]) for i in members], frame_of) for base, members in groups.items()]
+    frame = frames[0]
+    for other in frames[1:]:
+        frame = frame.unionByName(other, allowMissingColumns=True)
+    return frame, outputs
+
+
+def _base(node: Node) -> Node:
+    """The nearest node below that is no expression: what branches of one group share."""
+    while isinstance(node, Filter | Project):
+        node = node.input
+    return node
+
+
+def _rows(node: Node, frame_of: Callable[[Scan], DataFrame]) -> DataFrame:
+    match node:
+        case Scan():
+            return frame_of(node)
+        case Filter(input=below, condition=condition):
+            return _rows(below, frame_of).where(condition)
+        case Project(input=below, items=items):
+            columns = [F.expr(item.expression).alias(item.name) for item in items]
+            return _rows(below, frame_of).select(*columns, *HIDDEN)
+        case MapRows(input=below, rows=rows, schema=schema):
+            hidden = ", ".join(f"{name} {kind}" for name, kind in zip(HIDDEN, ("INT", "BIGINT"), strict=True))
+            ddl = f"{spark_ddl(schema)}, {hidden}"
+            return _rows(below, frame_of).mapInArrow(_row_mapper(rows, below.schema, schema), ddl)
+    raise SchemaError((Problem(f"the engine does not run {type(node).__name__} nodes"),))
+
+
+def _cast(frame: DataFrame, sink: Sink) -> DataFrame:
+    return frame.select(*_sink_columns(sink), *HIDDEN)
+
+
+def _sink_columns(sink: Sink) -> list[Column]:
+    given, wanted = sink.input.schema.fields, sink.schema.fields
+    if len(given) != len(wanted):
+        reason = f"has {len(wanted)} columns but is given {len(given)}"
+        raise SchemaError((Problem(reason, sink.table, hint="list the columns in INSERT INTO, or select as many"),))
+    return [
+        _column(source.name).cast(spark_type(target.type)).alias(target.name)
+        for source, target in zip(given, wanted, strict=True)
+    ]
+
+
+def _group(base: Node, members: list[tuple[Output, Sink]], frame_of: Callable[[Scan], DataFrame]) -> DataFrame:
+    """The branches of ``members`` side by side over one reading of ``base``.
+
+    A branch's filters become conditions, so that what a row does not reach is not computed for it, as if the branch
+    ran alone.
+    """
+    kept = {f"__base_{i}": name for i, name in enumerate(base.schema.names)}
+    frame = _rows(base, frame_of).select(*(_column(name).alias(alias) for alias, name in kept.items()), *HIDDEN)
+    done: list[str] = []
+    for output, sink in members:
+        carried = [*kept, *HIDDEN, *done]
+        current = frame.select(*carried, F.lit(True).alias("__kept"), *_originals(kept))
+        for node in _steps(sink.input):
+            if isinstance(node, Filter):
+                names = node.schema.names
+                kept_now = (F.col("__kept") & F.coalesce(F.expr(node.condition), F.lit(False))).alias("__kept")
+                current = current.select(*carried, kept_now, *(_column(name) for name in names))
+            elif isinstance(node, Project):
+                columns = [F.when(F.col("__kept"), F.expr(item.expression)).alias(item.name) for item in node.items]
+                current = current.select(*carried, "__kept", *columns)
+        row = F.when(F.col("__kept"), F.struct(*_sink_columns(sink))).alias(str(output.column))
+        frame = current.select(*carried, row)
+        done.append(str(output.column))
+    wanted = F.lit(False)
+    for name in done:
+        wanted = wanted | F.col(name).isNotNull()
+    return frame.select(*done, *HIDDEN).where(wanted)
+
+
+def _originals(kept: Mapping[str, str]) -> list[Column]:
+    return [F.col(alias).alias(name) for alias, name in kept.items()]
+
+
+def _steps(node: Node) -> list[Node]:
+    steps: list[Node] = []
+    while isinstance(node, Filter | Project):
+        steps.append(node)
+        node = node.input
+    return steps[::-1]
+
+
+def _column(name: str) -> Column:
+    return F.col(column_text(name))
+
+
+def _row_mapper(
+    rows: Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]], given: RowType, made: RowType
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    schema = arrow_schema(made)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            columns = [batch.column(i).to_pylist() for i in range(len(given.fields))]
+            out: list[tuple[Any, ...]] = []
+            origin: list[int] = []
+            for i, row in enumerate(zip(*columns, strict=True)):
+                made_of_row = list(rows(iter((row,))))
+                out.extend(made_of_row)
+                origin.extend([i] * len(made_of_row))
+            values = list(zip(*out, strict=True)) if out else [()] * len(schema)
+            arrays = [pa.array(column, kind) for column, kind in zip(values, schema.types, strict=True)]
+            hidden = [batch.column(name).take(pa.array(origin, pa.int64())) for name in HIDDEN]
+            yield pa.RecordBatch.from_arrays([*arrays, *hidden], names=[*schema.names, *HIDDEN])
+
+    return guarded(run)

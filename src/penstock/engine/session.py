@@ -1,0 +1,63 @@
+"""The Spark session that jobs run in."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from penstock.plan import Settings
+
+__all__ = ["spark_session"]
+
+#: Not retried inside one transaction epoch: a second attempt could be acknowledged as a duplicate of the first
+#: although its records differ (rule 9 of the exactly-once protocol).
+_ONE_ATTEMPT = {
+    "spark.task.maxFailures": "1",
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.speculation": "false",
+}
+
+_DEFAULTS = {
+    # Workers are forked from a process that has the data plane loaded already.
+    "spark.python.daemon.module": "penstock.engine.daemon",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Spark matches task errors with backtracking expressions that overflow a default stack on long messages.
+    "spark.driver.extraJavaOptions": "-Xss16m",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * 2**20),
+    # Encoded batches are compressed by the sink's own codec, or not meant to be.
+    "spark.shuffle.compress": "false",
+    "spark.log.level": "ERROR",
+}
+
+
+def spark_session(settings: Settings, name: str) -> SparkSession:
+    """The active session, or a new one with penstock's defaults.
+
+    ``SPARK_MASTER`` (a master URL) and spark-submit's own settings are respected; without them Spark runs in this
+    process on ``parallelism`` threads, or on all cores. Sets the session's time zone when the job asks for one.
+    """
+    active = SparkSession.getActiveSession()
+    session = active if active is not None else _create(settings, name)
+    if settings.session_time_zone:
+        session.conf.set("spark.sql.session.timeZone", settings.session_time_zone)
+    return session
+
+
+def _create(settings: Settings, name: str) -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    threads = settings.parallelism or len(os.sched_getaffinity(0))
+    builder: SparkSession.Builder = SparkSession.builder.appName(name)
+    submitted = "spark.submit.deployMode" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
+    if not submitted:
+        builder = builder.master(os.environ.get("SPARK_MASTER", f"local[{threads}]"))
+        builder = builder.config("spark.driver.memory", os.environ.get("SPARK_DRIVER_MEMORY", "2g"))
+        builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "localhost")
+    for key, value in {**_DEFAULTS, **_ONE_ATTEMPT}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

@@ -1,0 +1,59 @@
+"""Arrow columns as numpy buffers and back, without a Python object per value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+__all__ = ["Bytes", "binary_parts", "bits_of", "fixed_values", "from_buffers", "validity", "validity_buffer"]
+
+Bytes = npt.NDArray[np.uint8]
+_EMPTY = np.zeros(0, np.uint8)
+
+
+def bits_of(buffer: pa.Buffer | None, offset: int, length: int) -> npt.NDArray[np.uint8]:
+    """``length`` bits from bit ``offset`` on, one byte each; ones when there is no buffer."""
+    if buffer is None:
+        return np.ones(length, np.uint8)
+    first = offset // 8
+    packed = np.frombuffer(buffer, np.uint8)[first : (offset + length + 7) // 8]
+    return np.unpackbits(packed, bitorder="little")[offset - first * 8 : offset - first * 8 + length]
+
+
+def validity(array: pa.Array) -> npt.NDArray[np.uint8]:
+    """One byte per value: 1, or 0 for null."""
+    return bits_of(array.buffers()[0] if array.null_count else None, array.offset, len(array))
+
+
+def binary_parts(array: pa.Array) -> tuple[Bytes, npt.NDArray[np.int64]]:
+    """The bytes of a binary or string column and its n + 1 offsets into them, whatever slice it is."""
+    large = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
+    if not (large or pa.types.is_binary(array.type) or pa.types.is_string(array.type)):
+        raise TypeError(f"expected a binary or string column, not {array.type}")
+    _, offsets, data = array.buffers()
+    if len(array) == 0 or offsets is None:
+        return _EMPTY, np.zeros(len(array) + 1, np.int64)
+    width: Any = np.int64 if large else np.int32
+    starts = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    return (_EMPTY if data is None else np.frombuffer(data, np.uint8)), starts
+
+
+def fixed_values(array: pa.Array, width: Any) -> npt.NDArray[Any]:
+    """The values of a column of fixed width as a view; what stands under nulls is undefined."""
+    if len(array) == 0:
+        return np.zeros(0, width)
+    return np.frombuffer(array.buffers()[1], width)[array.offset : array.offset + len(array)]
+
+
+def validity_buffer(valid: npt.NDArray[np.uint8]) -> pa.Buffer | None:
+    """Arrow's bit map of ``valid``, or None when nothing is null."""
+    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def from_buffers(kind: pa.DataType, valid: npt.NDArray[np.uint8], *buffers: npt.NDArray[Any]) -> pa.Array:
+    """A column of ``len(valid)`` values over these buffers, without copying them."""
+    parts = [validity_buffer(valid), *(pa.py_buffer(np.ascontiguousarray(each)) for each in buffers)]
+    return pa.Array.from_buffers(kind, len(valid), parts)

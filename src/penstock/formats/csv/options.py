@@ -1,0 +1,98 @@
+"""The options of the ``csv`` format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.errors import Problem
+from penstock.options import BOOLEAN, CHARACTER, TEXT, OptionSet, Rule, opt
+
+__all__ = ["CsvOptions"]
+
+
+def _quote_or_none(options: CsvOptions) -> Iterator[Problem]:
+    if options.disable_quote_character and options.quote_character is not None:
+        yield Problem(
+            "quote-character cannot be set when disable-quote-character is true",
+            "quote-character",
+            hint="remove one of the two",
+        )
+
+
+def _distinct(options: CsvOptions) -> Iterator[Problem]:
+    quote = None if options.disable_quote_character else options.quote_character or '"'
+    if options.field_delimiter in (quote, options.escape_character):
+        yield Problem("field-delimiter must differ from the quote and escape characters", "field-delimiter")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsvOptions(OptionSet):
+    """Options of ``csv``, with Flink's names and defaults."""
+
+    field_delimiter: str = opt(
+        "field-delimiter",
+        CHARACTER,
+        default=",",
+        doc="The character between two values; Java's escapes work.",
+    )
+    disable_quote_character: bool = opt(
+        "disable-quote-character", BOOLEAN, default=False, doc="Whether no character quotes values."
+    )
+    quote_character: str | None = opt(
+        "quote-character", CHARACTER, default=None, default_text='"', doc="The character around values, where needed."
+    )
+    allow_comments: bool = opt(
+        "allow-comments",
+        BOOLEAN,
+        default=False,
+        doc="Skip lines that start with '#'. A message of comments alone is refused; see ignore-parse-errors.",
+    )
+    ignore_parse_errors: bool = opt(
+        "ignore-parse-errors",
+        BOOLEAN,
+        default=False,
+        doc="Read a value that does not fit its column as NULL and skip messages that are no CSV, instead of failing.",
+    )
+    array_element_delimiter: str = opt(
+        "array-element-delimiter", TEXT, default=";", doc="The text between the elements of an ARRAY or ROW."
+    )
+    escape_character: str | None = opt(
+        "escape-character", CHARACTER, default=None, doc="The character that takes away the next one's meaning."
+    )
+    null_literal: str | None = opt("null-literal", TEXT, default=None, doc="The text that stands for NULL.")
+    scientific_decimals: bool = opt(
+        "write-bigdecimal-in-scientific-notation",
+        BOOLEAN,
+        default=True,
+        doc="Write a decimal of 100000 as 1E+5; false writes 100000.",
+    )
+    trim_spaces: bool = opt(
+        "trim-spaces", BOOLEAN, default=False, doc="When reading, remove white space around values without quotes."
+    )
+    ignore_trailing_unmappable: bool = opt(
+        "ignore-trailing-unmappable", BOOLEAN, default=False, doc="When reading, ignore more values than columns."
+    )
+    allow_trailing_comma: bool = opt(
+        "allow-trailing-comma", BOOLEAN, default=True, doc="When reading, allow a delimiter behind the last value."
+    )
+    fail_on_missing_columns: bool = opt(
+        "fail-on-missing-columns",
+        BOOLEAN,
+        default=False,
+        doc="When reading, refuse a message with fewer values than columns even with ignore-parse-errors.",
+    )
+    empty_string_as_null: bool = opt(
+        "empty-string-as-null", BOOLEAN, default=False, doc="When reading, take an empty value as NULL."
+    )
+    ignore_first_line: bool = opt(
+        "ignore-first-line", BOOLEAN, default=False, doc="When reading, skip the first line of each message."
+    )
+
+    rules: ClassVar[tuple[Rule, ...]] = (_quote_or_none, _distinct)
+
+    @property
+    def quote(self) -> str | None:
+        """The quote character in force, None when there is none."""
+        return None if self.disable_quote_character else self.quote_character or '"'

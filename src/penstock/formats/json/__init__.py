@@ -1,0 +1,1 @@
+"""The ``json`` format: one JSON object per message."""

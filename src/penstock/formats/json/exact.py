@@ -1,0 +1,266 @@
+"""One record at a time, by the whole of Flink's rules: what the compiled loop must agree with.
+
+After Flink's ``JsonParserToRowDataConverters`` (the streaming parser) and, where they differ, its tree parser.
+Where Flink's streaming parser loses its place after a value of the wrong shape that it was told to ignore, this one
+does not: the value is NULL and reading goes on behind it.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from penstock.formats import numbers, timestamps
+from penstock.formats.json.document import Document, Malformed, Number, Object, parse, quote
+from penstock.formats.json.options import JsonOptions, TimestampStandard
+from penstock.formats.layout import time_digits
+from penstock.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    RowType,
+    StringType,
+    TimestampType,
+    TimeType,
+)
+
+__all__ = ["ExactReader", "FieldError"]
+
+_BASE64 = re.compile(r"(?:[\x00-\x20]*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==))*[\x00-\x20]*")
+_QUAD = re.compile(r"[A-Za-z0-9+/=]{4}")
+
+_Convert = Callable[[Document], Any]
+
+
+class FieldError(ValueError):
+    """A value that does not fit its column."""
+
+    def __init__(self, field: str, reason: str):
+        super().__init__(reason)
+        self.field = field
+
+
+@dataclass
+class ExactReader:
+    """Reads messages one by one into Python values that Arrow takes for the schema's types."""
+
+    schema: RowType
+    options: JsonOptions
+    _convert: _Convert = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._convert = self._row(self.schema)
+
+    def rows(self, message: bytes) -> list[dict[str, Any]]:
+        """The rows in one message: one for an object, one for each object of a top-level array.
+
+        Raises Malformed for text that is no JSON and FieldError for a value that does not fit.
+        """
+        document = parse(message)
+        wanted = document if isinstance(document, list) else [document]
+        rows = []
+        for each in wanted:
+            if not isinstance(each, Object):
+                raise Malformed("expected a JSON object, or an array of objects")
+            rows.append(self._convert(each))
+        return rows
+
+    def _nullable(self, kind: DataType) -> _Convert:
+        convert = self._converter(kind)
+        ignore = self.options.ignore_parse_errors
+
+        def converted(value: Document) -> Any:
+            if value is None:
+                return None
+            try:
+                return convert(value)
+            except ValueError:
+                if ignore:
+                    return None
+                raise
+
+        return converted
+
+    def _converter(self, kind: DataType) -> _Convert:
+        match kind:
+            case PrimitiveType(name=name):
+                return self._primitive(name)
+            case StringType():
+                return self._text
+            case BinaryType():
+                return _bytes
+            case DecimalType():
+                return lambda value: numbers.to_decimal(_decimal(value), kind)
+            case TimeType():
+                unit = 10 ** (9 - time_digits(kind))
+                return lambda value: timestamps.parse_time(_scalar(value)) // unit * unit
+            case TimestampType(local_zone=zone):
+                standard = self.options.timestamp_standard
+                iso, offset = standard is not TimestampStandard.SQL, standard is TimestampStandard.ISO_8601_WITH_OFFSET
+                return lambda value: timestamps.parse_timestamp(_scalar(value), iso, zone, offset)
+            case ArrayType(element=element):
+                return self._array(element)
+            case MapType(key=key, value=value):
+                return self._map(key, value)
+            case RowType():
+                return self._row(kind)
+        raise TypeError(f"no JSON form of {kind}")
+
+    def _primitive(self, name: str) -> _Convert:
+        match name:
+            case "BOOLEAN":
+                return lambda value: value if isinstance(value, bool) else _same_as_true(_scalar(value))
+            case "INT" | "BIGINT":
+                return lambda value: _truncated(value, name)
+            case "TINYINT" | "SMALLINT":
+                return lambda value: numbers.parse_integer(_scalar(value), name)
+            case "FLOAT":
+                return lambda value: numbers.parse_float(_scalar(value))
+            case "DOUBLE":
+                return lambda value: numbers.parse_double(_scalar(value))
+        return lambda value: timestamps.parse_date(_scalar(value))
+
+    def _text(self, value: Document) -> str:
+        if isinstance(value, Object | list):
+            return _serialized(value)
+        if isinstance(value, Number) and not self.options.json_parser:
+            return _normalised(value)
+        return _scalar(value)
+
+    def _array(self, element: DataType) -> _Convert:
+        convert = self._nullable(element)
+
+        def converted(value: Document) -> list[Any]:
+            if not isinstance(value, list):
+                raise ValueError("expected a JSON array")
+            return [convert(each) for each in value]
+
+        return converted
+
+    def _map(self, key: DataType, value: DataType) -> _Convert:
+        convert_key, convert_value = self._nullable(key), self._nullable(value)
+
+        def converted(given: Document) -> list[tuple[Any, Any]]:
+            if not isinstance(given, Object):
+                raise ValueError("expected a JSON object for a map")
+            return list({convert_key(name): convert_value(each) for name, each in given.pairs}.items())
+
+        return converted
+
+    def _row(self, kind: RowType) -> _Convert:
+        converters = {each.name: self._nullable(each.type) for each in kind.fields}
+        arity, required, streaming = len(converters), self.options.fail_on_missing_field, self.options.json_parser
+
+        def converted(value: Document) -> dict[str, Any]:
+            if not isinstance(value, Object):
+                raise ValueError("expected a JSON object")
+            pairs = value.pairs if streaming else tuple(dict(value.pairs).items())
+            row: dict[str, Any] = dict.fromkeys(converters)
+            found = 0
+            for name, each in pairs:
+                if found >= arity:
+                    break
+                if name in converters:
+                    row[name] = _named(name, converters[name], each)
+                    found += 1
+            if required and found < arity:
+                given = {name for name, _ in pairs}
+                missing = next((name for name in converters if name not in given), "")
+                raise FieldError(missing, "the field is missing, and fail-on-missing-field is true")
+            return row
+
+        return converted
+
+
+def _named(name: str, convert: _Convert, value: Document) -> Any:
+    try:
+        return convert(value)
+    except FieldError as error:
+        raise FieldError(f"{name}.{error.field}", str(error)) from error
+    except ValueError as error:
+        raise FieldError(name, str(error)) from error
+
+
+def _scalar(value: Document) -> str:
+    """The text of a scalar token. Raises ValueError for a container."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Number):
+        return value.text
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    raise ValueError("expected a single value, not an object or array")
+
+
+def _same_as_true(text: str) -> bool:
+    return numbers.java_trim(text).lower() == "true"
+
+
+def _truncated(value: Document, name: str) -> int:
+    """INT and BIGINT: a number loses its fraction, text must be a whole number."""
+    if not isinstance(value, Number) or value.whole:
+        return numbers.parse_integer(_scalar(value), name)
+    real = float(value.text)
+    least, most = numbers.INTEGER_RANGES[name]
+    if not float(least) <= real <= float(most):
+        raise ValueError(f"{value.text} is out of the range of {name}")
+    return min(int(real), most)
+
+
+def _decimal(value: Document) -> Decimal:
+    if isinstance(value, bool | Object | list):
+        raise ValueError("expected a number")
+    return numbers.parse_decimal(numbers.java_trim(_scalar(value)))
+
+
+def _bytes(value: Document) -> bytes:
+    if not isinstance(value, str) or _BASE64.fullmatch(value) is None:
+        raise ValueError("expected base64 text with padding")
+    return b"".join(base64.b64decode(quad) for quad in _QUAD.findall(value))
+
+
+def _normalised(value: Number) -> str:
+    """A number as the tree parser turns it into text: an integer as it is, others as Java prints the double."""
+    return str(int(value.text)) if value.whole else numbers.double_text(float(value.text))
+
+
+def _serialized(value: Document) -> str:
+    """A container as compact JSON, as Jackson's tree prints it: of a repeated key the last value at the first place."""
+    parts: list[str] = []
+    todo: list[Document | _Literal] = [value]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, _Literal):
+            parts.append(each.text)
+        elif isinstance(each, list | Object):
+            todo.extend(reversed(_opened(each)))
+        elif each is None:
+            parts.append("null")
+        elif isinstance(each, str):
+            parts.append(quote(each))
+        else:
+            parts.append(_normalised(each) if isinstance(each, Number) else _scalar(each))
+    return "".join(parts)
+
+
+@dataclass(frozen=True)
+class _Literal:
+    text: str
+
+
+def _opened(container: list[Document] | Object) -> list[Document | _Literal]:
+    pieces: list[Document | _Literal] = []
+    if isinstance(container, Object):
+        for name, each in dict(container.pairs).items():
+            pieces += [_Literal(("," if pieces else "{") + quote(name) + ":"), each]
+        return [*pieces, _Literal("}" if pieces else "{}")]
+    for each in container:
+        pieces += [_Literal("," if pieces else "["), each]
+    return [*pieces, _Literal("]" if pieces else "[]")]

@@ -1,0 +1,100 @@
+"""The options of the ``json`` format."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.errors import Problem
+from penstock.options import BOOLEAN, TEXT, OptionSet, Rule, choice, opt
+
+__all__ = ["JsonOptions", "MapNullKeyMode", "TimestampStandard"]
+
+
+class TimestampStandard(enum.Enum):
+    """How timestamps are written as text."""
+
+    SQL = "SQL"
+    ISO_8601 = "ISO-8601"
+    ISO_8601_WITH_OFFSET = "ISO-8601-WITH-OFFSET"
+
+
+class MapNullKeyMode(enum.Enum):
+    """What becomes of a map's entry without a key."""
+
+    FAIL = "FAIL"
+    DROP = "DROP"
+    LITERAL = "LITERAL"
+
+
+def _missing_or_ignored(options: JsonOptions) -> Iterator[Problem]:
+    if options.fail_on_missing_field and options.ignore_parse_errors:
+        yield Problem(
+            "fail-on-missing-field and ignore-parse-errors cannot both be true",
+            "fail-on-missing-field",
+            hint="set one of them to false",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonOptions(OptionSet):
+    """Options of ``json``, with Flink's names and defaults."""
+
+    fail_on_missing_field: bool = opt(
+        "fail-on-missing-field", BOOLEAN, default=False, doc="Refuse a message that lacks one of the columns."
+    )
+    ignore_parse_errors: bool = opt(
+        "ignore-parse-errors",
+        BOOLEAN,
+        default=False,
+        doc="Read a value that does not fit its column as NULL and skip messages that are no JSON, instead of failing.",
+    )
+    timestamp_standard: TimestampStandard = opt(
+        "timestamp-format.standard",
+        choice(TimestampStandard),
+        default=TimestampStandard.SQL,
+        doc="How timestamps are read and written: 'yyyy-MM-dd HH:mm:ss.f' (SQL) or 'yyyy-MM-ddTHH:mm:ss.f' (ISO-8601).",
+    )
+    map_null_key_mode: MapNullKeyMode = opt(
+        "map-null-key.mode",
+        choice(MapNullKeyMode),
+        default=MapNullKeyMode.FAIL,
+        doc="When writing a map with a null key: fail, drop the entry, or write map-null-key.literal as its key.",
+    )
+    map_null_key_literal: str = opt(
+        "map-null-key.literal",
+        TEXT,
+        default="null",
+        doc="The key that stands for null when map-null-key.mode is LITERAL.",
+    )
+    decimal_as_plain_number: bool = opt(
+        "encode.decimal-as-plain-number",
+        BOOLEAN,
+        default=False,
+        doc="Write decimals without an exponent: 27000 instead of 2.7E+4.",
+    )
+    ignore_null_fields: bool = opt(
+        "encode.ignore-null-fields", BOOLEAN, default=False, doc="Leave out fields that are NULL when writing."
+    )
+    write_null_properties: bool = opt(
+        "write-null-properties",
+        BOOLEAN,
+        default=True,
+        doc="Write fields that are NULL; false is the same as encode.ignore-null-fields = true.",
+    )
+    json_parser: bool = opt(
+        "decode.json-parser.enabled",
+        BOOLEAN,
+        default=True,
+        doc="Read as Flink's streaming parser does. With false as its tree parser does: of a key given twice the "
+        "last value counts, and numbers are normalised before they become text.",
+    )
+
+    rules: ClassVar[tuple[Rule, ...]] = (_missing_or_ignored,)
+
+    @property
+    def omits_nulls(self) -> bool:
+        """Whether NULL fields are left out."""
+        return self.ignore_null_fields or not self.write_null_properties

@@ -1,0 +1,30 @@
+"""Which schemas JSON can hold."""
+
+from __future__ import annotations
+
+from penstock.errors import Problem, SchemaError
+from penstock.types import ArrayType, DataType, MapType, RowType, StringType
+
+__all__ = ["check_schema"]
+
+
+def check_schema(schema: RowType) -> None:
+    """Raise SchemaError, naming every column, for maps whose keys are no strings: JSON has no other keys."""
+    problems = tuple(
+        Problem("JSON objects have text keys; a map needs a STRING, VARCHAR or CHAR key", field.name)
+        for field in schema.fields
+        if not _keys_are_text(field.type)
+    )
+    if problems:
+        raise SchemaError(problems)
+
+
+def _keys_are_text(kind: DataType) -> bool:
+    match kind:
+        case MapType(key=key, value=value):
+            return isinstance(key, StringType) and _keys_are_text(value)
+        case ArrayType(element=element):
+            return _keys_are_text(element)
+        case RowType(fields=fields):
+            return all(_keys_are_text(field.type) for field in fields)
+    return True

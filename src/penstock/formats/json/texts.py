@@ -1,0 +1,139 @@
+"""Any column to one piece of JSON per value: nested columns, and values that the compiled loop does not write."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import RecordError
+from penstock.formats import numbers, timestamps
+from penstock.formats.json.document import quote
+from penstock.formats.json.options import JsonOptions, MapNullKeyMode, TimestampStandard
+from penstock.formats.layout import time_digits
+from penstock.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    RowType,
+    StringType,
+    TimestampType,
+    TimeType,
+)
+
+__all__ = ["json_texts"]
+
+
+def json_texts(array: pa.Array, kind: DataType, options: JsonOptions, field: str) -> list[str | None]:
+    """One JSON text per value, None for null. Raises RecordError for a map with a null key in mode FAIL."""
+    match kind:
+        case ArrayType(element=element):
+            return _arrays(array, element, options, field)
+        case MapType(value=value):
+            return _maps(array, value, options, field)
+        case RowType():
+            return _rows(array, kind, options, field)
+    show, plain = _scalar(kind, options), _plain(array)
+    return [None if value is None else show(value) for value in plain.to_pylist()]
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """Dates and times as their numbers, which have a wider range than Python's."""
+    if pa.types.is_date32(array.type):
+        return array.view(pa.int32())
+    if pa.types.is_timestamp(array.type) or pa.types.is_time64(array.type):
+        return array.view(pa.int64())
+    return array
+
+
+def _scalar(kind: DataType, options: JsonOptions) -> Callable[[Any], str]:
+    match kind:
+        case PrimitiveType(name="BOOLEAN"):
+            return lambda value: "true" if value else "false"
+        case PrimitiveType(name="DOUBLE" | "FLOAT" as name):
+            show = numbers.double_text if name == "DOUBLE" else numbers.float_text
+            return lambda value: show(value) if math.isfinite(value) else quote(show(value))
+        case PrimitiveType(name="DATE"):
+            return lambda value: quote(timestamps.date_text(value))
+        case PrimitiveType():
+            return str
+        case DecimalType():
+            return lambda value: numbers.decimal_text(value, options.decimal_as_plain_number)
+        case StringType():
+            return quote
+        case BinaryType():
+            return lambda value: quote(base64.b64encode(value).decode())
+        case TimeType():
+            unit = 10 ** (9 - time_digits(kind))
+            return lambda value: quote(timestamps.time_text(value // unit * unit))
+        case TimestampType(local_zone=local):
+            iso = options.timestamp_standard is not TimestampStandard.SQL
+            zone = local or options.timestamp_standard is TimestampStandard.ISO_8601_WITH_OFFSET
+            return lambda value: quote(timestamps.timestamp_text(value, iso, zone))
+    raise TypeError(f"no JSON form of {kind}")
+
+
+def _slices(array: pa.Array) -> Iterator[tuple[int, int] | None]:
+    """Where each list's elements are among all elements, None for null."""
+    offsets = array.offsets.to_pylist()
+    valid = array.is_valid().to_pylist()
+    for index, given in enumerate(valid):
+        yield (offsets[index], offsets[index + 1]) if given else None
+
+
+def _arrays(array: pa.Array, element: DataType, options: JsonOptions, field: str) -> list[str | None]:
+    elements = [each or "null" for each in json_texts(array.values, element, options, field)]
+    return [None if part is None else f"[{','.join(elements[slice(*part)])}]" for part in _slices(array)]
+
+
+def _maps(array: pa.Array, value: DataType, options: JsonOptions, field: str) -> list[str | None]:
+    keys, values = array.keys.to_pylist(), json_texts(array.items, value, options, field)
+    shown: list[str | None] = []
+    for row, part in enumerate(_slices(array)):
+        if part is None:
+            shown.append(None)
+            continue
+        pairs: dict[str, str] = {}
+        for at in range(*part):
+            key = _key(keys[at], row, options, field)
+            if key is not None:
+                pairs[key] = values[at] or "null"
+        shown.append("{" + ",".join(f"{quote(key)}:{text}" for key, text in pairs.items()) + "}")
+    return shown
+
+
+def _key(key: str | None, row: int, options: JsonOptions, field: str) -> str | None:
+    if key is not None:
+        return key
+    if options.map_null_key_mode is MapNullKeyMode.FAIL:
+        raise RecordError(
+            "a map has a null key",
+            offset=row,
+            format="json",
+            field=field,
+            hint="set 'map-null-key.mode' to DROP or LITERAL",
+        )
+    return options.map_null_key_literal if options.map_null_key_mode is MapNullKeyMode.LITERAL else None
+
+
+def _rows(array: pa.Array, kind: RowType, options: JsonOptions, field: str) -> list[str | None]:
+    names = [quote(each.name) for each in kind.fields]
+    columns = [
+        json_texts(column, each.type, options, f"{field}.{each.name}")
+        for column, each in zip(array.flatten(), kind.fields, strict=True)
+    ]
+    shown: list[str | None] = []
+    for index, valid in enumerate(array.is_valid().to_pylist()):
+        pairs = [
+            f"{name}:{column[index] or 'null'}"
+            for name, column in zip(names, columns, strict=True)
+            if not (options.omits_nulls and column[index] is None)
+        ]
+        shown.append("{" + ",".join(pairs) + "}" if valid else None)
+    return shown

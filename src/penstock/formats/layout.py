@@ -1,0 +1,156 @@
+"""Where compiled loops find and put each column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.formats import kinds
+from penstock.formats.columns import from_buffers
+from penstock.formats.scan import gather_base64
+from penstock.types import (
+    BinaryType,
+    DataType,
+    DecimalType,
+    PrimitiveType,
+    RowType,
+    StringType,
+    TimestampType,
+    TimeType,
+    arrow_schema,
+)
+
+__all__ = ["Cells", "Gather", "Layout", "time_digits"]
+
+#: Copies the strings of one column: (text, spans, valid, offsets, out).
+Gather: TypeAlias = Callable[..., None]
+
+_KINDS = {
+    "BOOLEAN": kinds.BOOLEAN,
+    "TINYINT": kinds.TINYINT,
+    "SMALLINT": kinds.SMALLINT,
+    "INT": kinds.INT,
+    "BIGINT": kinds.BIGINT,
+    "FLOAT": kinds.FLOAT,
+    "DOUBLE": kinds.DOUBLE,
+    "DATE": kinds.DATE,
+}
+_WIDTHS: dict[int, Any] = {
+    kinds.TINYINT: np.int8,
+    kinds.SMALLINT: np.int16,
+    kinds.INT: np.int32,
+    kinds.DATE: np.int32,
+}
+
+
+def time_digits(kind: TimeType) -> int:
+    """How many digits after the second a TIME keeps: as declared, at most the three that Flink's TIME holds."""
+    return min(kind.precision, 3)
+
+
+def _kind(kind: DataType) -> tuple[int, int, int]:
+    """Kind, precision and scale of a column for the compiled loops."""
+    match kind:
+        case PrimitiveType(name=name):
+            return _KINDS[name], 0, 0
+        case DecimalType(precision=precision, scale=scale):
+            return kinds.DECIMAL, precision, scale
+        case StringType():
+            return kinds.STRING, 0, 0
+        case BinaryType():
+            return kinds.BYTES, 0, 0
+        case TimeType():
+            return kinds.TIME, time_digits(kind), 0
+        case TimestampType(local_zone=local):
+            return kinds.TIMESTAMP_LTZ if local else kinds.TIMESTAMP, 0, 0
+    return kinds.OTHER, 0, 0
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What the loop fills: values of fixed width, spans of strings in the messages, and which are not null."""
+
+    fixed: npt.NDArray[np.int64]
+    spans: npt.NDArray[np.int64]
+    valid: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a schema as arrays: names joined, and (kind, slot, precision, scale) of each."""
+
+    schema: pa.Schema
+    keys: npt.NDArray[np.uint8]
+    key_starts: npt.NDArray[np.int64]
+    columns: npt.NDArray[np.int64]
+
+    @property
+    def plain_names(self) -> bool:
+        """Whether no name needs an escape, so that names can be compared byte by byte."""
+        return not np.isin(self.keys, (34, 92)).any()
+
+    @classmethod
+    def of(cls, schema: RowType) -> Layout:
+        """The layout of a schema's columns."""
+        names = [field.name.encode() for field in schema.fields]
+        starts = np.zeros(len(names) + 1, np.int64)
+        starts[1:] = np.cumsum([len(name) for name in names])
+        columns = np.zeros((len(names), 4), np.int64)
+        fixed = spans = 0
+        for index, field in enumerate(schema.fields):
+            kind, precision, scale = _kind(field.type)
+            text = kind in (kinds.STRING, kinds.BYTES)
+            columns[index] = kind, spans if text else fixed, precision, scale
+            if kind != kinds.OTHER:
+                spans, fixed = spans + text, fixed + (not text)
+        return cls(arrow_schema(schema), np.frombuffer(b"".join(names), np.uint8), starts, columns)
+
+    def cells(self, rows: int) -> Cells:
+        """Empty cells for so many rows."""
+        codes = self.columns[:, 0]
+        spans = int(np.count_nonzero((codes == kinds.STRING) | (codes == kinds.BYTES)))
+        fixed = len(codes) - spans - int(np.count_nonzero(codes == kinds.OTHER))
+        return Cells(
+            np.zeros((max(fixed, 1), rows), np.int64),
+            np.zeros((max(spans, 1), rows, 3), np.int64),
+            np.zeros((max(len(codes), 1), rows), np.uint8),
+        )
+
+    def column(self, index: int, text: npt.NDArray[np.uint8], cells: Cells, gather: Gather) -> pa.Array:
+        """One column as Arrow, from what the loop has put down; ``gather`` copies the strings together."""
+        kind, slot = int(self.columns[index, 0]), int(self.columns[index, 1])
+        arrow, valid = self.schema.field(index).type, cells.valid[index]
+        if kind == kinds.OTHER:
+            return pa.nulls(len(valid), arrow)
+        if kind in (kinds.STRING, kinds.BYTES):
+            return _gathered(arrow, text, cells.spans[slot], valid, gather if kind == kinds.STRING else gather_base64)
+        values = cells.fixed[slot]
+        if kind == kinds.BOOLEAN:
+            return from_buffers(arrow, valid, np.packbits(values.astype(np.uint8), bitorder="little"))
+        if kind == kinds.FLOAT:
+            with np.errstate(over="ignore"):
+                return from_buffers(arrow, valid, values.view(np.float64).astype(np.float32))
+        if kind == kinds.DECIMAL:
+            wide = np.empty((len(values), 2), np.int64)
+            wide[:, 0], wide[:, 1] = values, values >> 63
+            return from_buffers(arrow, valid, wide)
+        return from_buffers(arrow, valid, values.astype(_WIDTHS.get(kind, np.int64), copy=False))
+
+
+def _gathered(
+    arrow: pa.DataType,
+    text: npt.NDArray[np.uint8],
+    spans: npt.NDArray[np.int64],
+    valid: npt.NDArray[np.uint8],
+    gather: Gather,
+) -> pa.Array:
+    offsets = np.zeros(len(valid) + 1, np.int32)
+    np.cumsum(spans[:, 2] * valid, out=offsets[1:])
+    out = np.empty(int(offsets[-1]), np.uint8)
+    gather(text, spans, valid, offsets, out)
+    return from_buffers(arrow, valid, offsets, out)

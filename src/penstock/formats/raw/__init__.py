@@ -1,0 +1,1 @@
+"""The ``raw`` format: a message is the value of the only column."""

@@ -1,0 +1,72 @@
+"""``raw`` messages to the only column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.formats.columns import Bytes, binary_parts, from_buffers, validity
+from penstock.formats.raw.column import only_column, wire_type
+from penstock.formats.raw.options import Endianness, RawOptions
+from penstock.formats.raw.text import read_text
+from penstock.spi import BadRecord, Decoded
+from penstock.types import BinaryType, RowType, StringType, arrow_schema
+
+__all__ = ["RawDecoder"]
+
+
+@dataclass(frozen=True)
+class RawDecoder:
+    """Takes each message as the value of the only column; a null message is NULL. Text and bytes are not copied.
+
+    Raises SchemaError when there is not exactly one column or its type is not one that raw knows.
+    """
+
+    schema: RowType
+    options: RawOptions
+
+    def __post_init__(self) -> None:
+        only_column(self.schema)
+
+    @property
+    def ignores_errors(self) -> bool:
+        """Flink's raw format has no such option."""
+        return False
+
+    def decode(self, messages: pa.BinaryArray) -> Decoded:
+        """Decode a column of messages; one of the wrong length for its number is bad and gives no row."""
+        kind = only_column(self.schema).type
+        schema = arrow_schema(self.schema)
+        if isinstance(kind, BinaryType):
+            return Decoded(pa.RecordBatch.from_arrays([messages.cast(pa.binary())], schema=schema))
+        if isinstance(kind, StringType):
+            return Decoded(pa.RecordBatch.from_arrays([read_text(messages, self.options.charset)], schema=schema))
+        return self._numbers(messages, kind.text(), schema)
+
+    def _numbers(self, messages: pa.BinaryArray, name: str, schema: pa.Schema) -> Decoded:
+        wire = wire_type(name, self.options.endianness is Endianness.BIG)
+        text, offsets = binary_parts(messages)
+        valid = validity(messages)
+        sizes = np.diff(offsets)
+        right = (sizes == wire.itemsize) & (valid == 1)
+        taken = right | (valid == 0)
+        cells = np.zeros((len(messages), wire.itemsize), np.uint8)
+        cells[right] = _gather(text, offsets[:-1][right], wire.itemsize)
+        values = cells.view(wire).reshape(-1).astype(wire.newbyteorder("="))[taken]
+        if name == "BOOLEAN":
+            values = np.packbits(values != 0, bitorder="little")
+        column = from_buffers(schema.field(0).type, valid[taken], values)
+        bad = tuple(
+            BadRecord(index, f"{name} takes {wire.itemsize} bytes, not {sizes[index]}", schema.field(0).name)
+            for index in np.flatnonzero(~taken).tolist()
+        )
+        return Decoded(
+            pa.RecordBatch.from_arrays([column], schema=schema), np.flatnonzero(taken) if bad else None, bad=bad
+        )
+
+
+def _gather(text: Bytes, starts: np.ndarray[tuple[int], np.dtype[np.int64]], size: int) -> Bytes:
+    """The bytes of messages of one size, a row each."""
+    return text[starts[:, None] + np.arange(size)] if len(starts) else np.zeros((0, size), np.uint8)

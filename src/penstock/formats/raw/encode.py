@@ -1,0 +1,52 @@
+"""The only column to ``raw`` messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import RecordError
+from penstock.formats.columns import bits_of, fixed_values, from_buffers, validity
+from penstock.formats.raw.column import only_column, wire_type
+from penstock.formats.raw.options import Endianness, RawOptions
+from penstock.formats.raw.text import write_text
+from penstock.types import BinaryType, RowType, StringType, arrow_schema
+
+__all__ = ["RawEncoder"]
+
+
+@dataclass(frozen=True)
+class RawEncoder:
+    """Writes the value of the only column as the message; NULL is a message without a value.
+
+    Raises SchemaError when there is not exactly one column or its type is not one that raw knows.
+    """
+
+    schema: RowType
+    options: RawOptions
+
+    def __post_init__(self) -> None:
+        only_column(self.schema)
+
+    def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        """One message per row. Raises RecordError when they exceed what one column of messages can hold."""
+        kind = only_column(self.schema).type
+        column = rows.cast(arrow_schema(self.schema)).column(0)
+        if isinstance(kind, BinaryType):
+            return column
+        if isinstance(kind, StringType):
+            return write_text(column, self.options.charset)
+        name = kind.text()
+        wire = wire_type(name, self.options.endianness is Endianness.BIG)
+        if name == "BOOLEAN":
+            values = bits_of(column.buffers()[1], column.offset, len(column))
+        else:
+            values = fixed_values(column, wire.newbyteorder("=")).astype(wire)
+        if len(column) * wire.itemsize > 2**31 - 1:
+            raise RecordError("the messages of one batch exceed 2 GiB", format="raw", hint="use smaller batches")
+        valid = validity(column)
+        offsets = np.zeros(len(column) + 1, np.int32)
+        np.cumsum(valid.astype(np.int32) * wire.itemsize, out=offsets[1:])
+        return from_buffers(pa.binary(), valid, offsets, values[valid == 1].view(np.uint8))

@@ -1,0 +1,16 @@
+"""YAML pipelines, as Flink CDC writes them: text to definition to plan."""
+
+from penstock.ingest.definition import PipelineDef, PipelineOptions, RouteDef, SinkDef, SourceDef, TransformDef
+from penstock.ingest.lowering import lower
+from penstock.ingest.parser import parse_pipeline
+
+__all__ = [
+    "PipelineDef",
+    "PipelineOptions",
+    "RouteDef",
+    "SinkDef",
+    "SourceDef",
+    "TransformDef",
+    "lower",
+    "parse_pipeline",
+]

@@ -1,0 +1,163 @@
+"""A pipeline as it was written: values only, comparable, before any name has a meaning."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from penstock.errors import Problem
+from penstock.options import DURATION, INTEGER, TEXT, OptionSet, Origin, choice, opt
+
+__all__ = [
+    "PipelineDef",
+    "PipelineOptions",
+    "RouteDef",
+    "RouteMode",
+    "RuntimeMode",
+    "SchemaChangeBehavior",
+    "SinkDef",
+    "SourceDef",
+    "TransformDef",
+]
+
+
+class RouteMode(enum.Enum):
+    """Whether a table goes along every route that matches it, or along the first."""
+
+    ALL_MATCH = "ALL_MATCH"
+    FIRST_MATCH = "FIRST_MATCH"
+
+
+class RuntimeMode(enum.Enum):
+    """Flink's modes of execution."""
+
+    STREAMING = "STREAMING"
+    BATCH = "BATCH"
+
+
+class SchemaChangeBehavior(enum.Enum):
+    """What a change of a source's schema does to the sink."""
+
+    EXCEPTION = "EXCEPTION"
+    EVOLVE = "EVOLVE"
+    TRY_EVOLVE = "TRY_EVOLVE"
+    LENIENT = "LENIENT"
+    IGNORE = "IGNORE"
+
+
+def _parallelism(options: PipelineOptions) -> list[Problem]:
+    given = options.parallelism
+    return [Problem(f"expected 1 or more, not {given}", "parallelism")] if given is not None and given < 1 else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineOptions(OptionSet):
+    """What stands under ``pipeline``."""
+
+    name: str | None = opt("name", TEXT, default=None, doc="Name of the job.", example="orders-to-kafka")
+    parallelism: int | None = opt(
+        "parallelism", INTEGER, default=None, doc="Tasks at a time; Spark's own default without it.", example="4"
+    )
+    checkpoint_interval: timedelta | None = opt(
+        "execution.checkpointing.interval",
+        DURATION,
+        default=None,
+        doc="How often a batch begins, and with exactly-once is committed.",
+        example="10 s",
+    )
+    checkpoint_dir: str | None = opt(
+        "execution.checkpointing.dir",
+        TEXT,
+        default=None,
+        aliases=("state.checkpoints.dir",),
+        doc="Directory or URI that checkpoints are kept under.",
+        example="s3a://state/orders",
+    )
+    local_time_zone: str | None = opt(
+        "local-time-zone", TEXT, default=None, doc="Time zone of the session.", example="Europe/Berlin"
+    )
+    runtime_mode: RuntimeMode = opt(
+        "execution.runtime-mode",
+        choice(RuntimeMode),
+        default=RuntimeMode.STREAMING,
+        doc="STREAMING; a source with an end needs nothing else to be read as a batch.",
+        example="STREAMING",
+    )
+    route_mode: RouteMode = opt(
+        "route-mode",
+        choice(RouteMode),
+        default=RouteMode.ALL_MATCH,
+        doc="Whether a table goes along every route that matches it, or along the first.",
+        example="FIRST_MATCH",
+    )
+    schema_change_behavior: SchemaChangeBehavior = opt(
+        "schema.change.behavior",
+        choice(SchemaChangeBehavior),
+        default=SchemaChangeBehavior.LENIENT,
+        doc="What a change of schema does. Static schemas do not change.",
+        example="EVOLVE",
+    )
+    operator_uid_prefix: str | None = opt(
+        "operator.uid.prefix", TEXT, default=None, doc="Accepted; progress is found by the job's name.", example="p"
+    )
+    rpc_timeout: timedelta | None = opt(
+        "schema-operator.rpc-timeout", DURATION, default=None, doc="Accepted; nothing asks over RPC.", example="3 min"
+    )
+
+    rules = (_parallelism,)
+
+
+@dataclass(frozen=True)
+class SourceDef:
+    """``source``. ``options`` are sorted pairs of text; ``origin`` knows the place of each."""
+
+    type: str
+    name: str
+    options: tuple[tuple[str, str], ...] = field(repr=False)  # may hold passwords
+    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class SinkDef:
+    """``sink``; as :class:`SourceDef`."""
+
+    type: str
+    name: str
+    options: tuple[tuple[str, str], ...] = field(repr=False)
+    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class RouteDef:
+    """One item of ``route``."""
+
+    source_table: str
+    sink_table: str
+    replace_symbol: str = ""
+    description: str = ""
+    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class TransformDef:
+    """One item of ``transform``."""
+
+    source_table: str
+    projection: str = ""
+    filter: str = ""
+    primary_keys: tuple[str, ...] = ()
+    description: str = ""
+    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class PipelineDef:
+    """A whole pipeline. ``warnings``: what was read otherwise than it was written."""
+
+    source: SourceDef
+    sink: SinkDef
+    routes: tuple[RouteDef, ...] = ()
+    transforms: tuple[TransformDef, ...] = ()
+    pipeline: PipelineOptions = PipelineOptions()
+    warnings: tuple[str, ...] = field(default=(), compare=False)

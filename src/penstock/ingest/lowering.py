@@ -1,0 +1,222 @@
+"""From a pipeline's definition to the plan that SQL and Python give for the same job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+from penstock.errors import DefinitionError, PipelineError, Problem, UnsupportedError
+from penstock.ingest.definition import PipelineDef, RouteDef, RouteMode, RuntimeMode, TransformDef
+from penstock.ingest.kafka import SinkTarget, sink_table, source_table
+from penstock.ingest.tables import TablePattern
+from penstock.options import Origin, nearest
+from penstock.plan import Filter, Item, Job, Node, Scan, Settings, Sink, column_text, project
+from penstock.spi import Column, Surface, TableDefinition, connectors
+from penstock.sql import condition, projection
+from penstock.types import Field, RowType
+
+__all__ = ["lower"]
+
+DEFAULT_NAME = "pipeline"
+
+_T = TypeVar("_T")
+
+
+def lower(defn: PipelineDef, default_name: str = DEFAULT_NAME) -> Job:
+    """The plan of ``defn``; ``default_name`` is the job's name where the pipeline has none.
+
+    Raises PipelineError with every problem found, or UnsupportedError when each of them is something that penstock
+    does not have.
+    """
+    return _Lowering(defn).job(default_name)
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """Rows on their way, the id of their table, and its primary key."""
+
+    node: Node
+    id: str
+    primary_key: tuple[str, ...]
+
+
+class _Lowering:
+    def __init__(self, defn: PipelineDef):
+        self.defn = defn
+        self.problems: list[Problem] = []
+        self.unsupported: list[Problem] = []
+
+    def job(self, default_name: str) -> Job:
+        options = self.defn.pipeline
+        if options.runtime_mode is RuntimeMode.BATCH:
+            hint = "leave it out, and give the source an end: scan.bounded.mode"
+            self.unsupported.append(Problem("BATCH is not supported", "execution.runtime-mode", hint=hint))
+        stream = self._source()
+        stream = self._transform(stream) if stream else None
+        sinks = self._sinks(stream) if stream else ()
+        if self.problems or self.unsupported:
+            kind = PipelineError if self.problems else UnsupportedError
+            raise kind((*self.problems, *self.unsupported))
+        settings = Settings(
+            checkpoint_interval=options.checkpoint_interval,
+            checkpoint_dir=options.checkpoint_dir,
+            parallelism=options.parallelism,
+            session_time_zone=options.local_time_zone,
+        )
+        return Job(options.name or default_name, sinks, settings)
+
+    def _attempt(self, make: Callable[[], _T]) -> _T | None:
+        """What ``make`` makes, or None with the problems that it raised taken over."""
+        try:
+            return make()
+        except UnsupportedError as error:
+            self.unsupported += error.problems
+        except DefinitionError as error:
+            self.problems += error.problems
+        return None
+
+    def _known(self, kind: str, origin: Origin) -> bool:
+        if kind in connectors.names():
+            return True
+        hint = nearest(kind, connectors.names()) or f"known are {', '.join(connectors.names())}"
+        self.problems.append(Problem(f"there is no connector '{kind}'", "type", origin.of("type"), hint))
+        return False
+
+    # --- source ----------------------------------------------------------------------------------------------
+
+    def _source(self) -> _Stream | None:
+        source = self.defn.source
+        if not self._known(source.type, source.origin):
+            return None
+        if source.type != "kafka":
+            where = source.origin.of("type")
+            hint = "use 'type: kafka'"
+            self.unsupported.append(Problem(f"'{source.type}' cannot be a source in YAML", "type", where, hint))
+            return None
+        table = self._attempt(partial(source_table, source))
+        if table is None:
+            return None
+        spec = self._attempt(partial(connectors.get(source.type).scan, table))
+        return _Stream(Scan(table.produced, table.name, source.type, spec), table.name, table.primary_key)
+
+    # --- transform -------------------------------------------------------------------------------------------
+
+    def _transform(self, stream: _Stream) -> _Stream | None:
+        """The stream after the first rule that matches it."""
+        for rule in self.defn.transforms:
+            if self._match(rule.source_table, stream.id, rule.origin) is None:
+                continue
+            node = self._attempt(partial(self._computed, stream.node, rule))
+            return self._keyed(stream, node, rule) if node is not None else None
+        return stream
+
+    def _computed(self, node: Node, rule: TransformDef) -> Node:
+        """Filter and projection. A filter sees the source's columns and, as in Flink CDC, computed ones too."""
+        items: tuple[Item, ...] = tuple(Item(name, column_text(name)) for name in node.schema.names)
+        schema = node.schema
+        if rule.projection:
+            with _placed(rule.origin, "projection"):
+                items, schema = projection(rule.projection, node.schema)
+        if not rule.filter:
+            return project(node, items, schema)
+        computed = [each for each in _pairs(items, schema) if node.schema.field(each[0].name) is None]
+        wanted = [each for each in computed if re.search(rf"\b{re.escape(each[0].name)}\b", rule.filter)]
+        if not wanted:
+            with _placed(rule.origin, "filter"):
+                text = condition(rule.filter, node.schema)
+            return project(Filter(node.schema, node, text), items, schema)
+        wide_items = (*(Item(n, column_text(n)) for n in node.schema.names), *(item for item, _ in wanted))
+        wide = replace(node.schema, fields=(*node.schema.fields, *(field for _, field in wanted)))
+        below = project(node, wide_items, wide)
+        with _placed(rule.origin, "filter"):
+            text = condition(rule.filter, wide)
+        ready = {item.name for item, _ in wanted}
+        last = tuple(Item(each.name, column_text(each.name)) if each.name in ready else each for each in items)
+        return project(Filter(wide, below, text), last, schema)
+
+    def _keyed(self, stream: _Stream, node: Node, rule: TransformDef) -> _Stream:
+        key = rule.primary_keys or tuple(name for name in stream.primary_key if node.schema.field(name))
+        for name in rule.primary_keys:
+            if node.schema.field(name) is None:
+                hint = nearest(name, node.schema.names) or f"columns are {', '.join(node.schema.names)}"
+                where = rule.origin.of("primary-keys")
+                self.problems.append(Problem(f"'{name}' is not a column", "primary-keys", where, hint))
+        return _Stream(node, stream.id, key)
+
+    # --- sinks -----------------------------------------------------------------------------------------------
+
+    def _sinks(self, stream: _Stream) -> tuple[Sink, ...]:
+        """One sink for each route that matches; without one, the table keeps its own id."""
+        sink = self.defn.sink
+        if not self._known(sink.type, sink.origin):
+            return ()
+        names = list(dict.fromkeys(self._routed(stream))) or [stream.id]
+        made = (self._attempt(partial(self._sink, name, stream)) for name in names)
+        return tuple(each for each in made if each is not None)
+
+    def _sink(self, name: str, stream: _Stream) -> Sink:
+        kind = self.defn.sink.type
+        table = self._sink_table(name, stream)
+        return Sink(stream.node, table.name, kind, table.written, connectors.get(kind).sink(table))
+
+    def _routed(self, stream: _Stream) -> Iterator[str]:
+        for route in self.defn.routes:
+            match = self._match(route.source_table, stream.id, route.origin)
+            if match is not None:
+                yield _target(route, match, stream.id)
+                if self.defn.pipeline.route_mode is RouteMode.FIRST_MATCH:
+                    return
+
+    def _match(self, pattern: str, name: str, origin: Origin) -> re.Match[str] | None:
+        try:
+            return TablePattern(pattern).match(name)
+        except re.error as error:
+            reason = f"'{pattern}' is no pattern: {error}"
+            self.problems.append(Problem(reason, "source-table", origin.of("source-table"), "check its brackets"))
+            return None
+
+    def _sink_table(self, name: str, stream: _Stream) -> TableDefinition:
+        sink = self.defn.sink
+        columns = tuple(
+            Column(each.name, each.type.with_nullability(False) if each.name in stream.primary_key else each.type)
+            for each in stream.node.schema.fields
+        )
+        if sink.type == "kafka":
+            return sink_table(sink, SinkTarget(name, columns, stream.primary_key))
+        options = {"connector": sink.type, **dict(sink.options)}
+        return TableDefinition(name, columns, options, sink.origin, Surface.YAML, stream.primary_key)
+
+
+def _pairs(items: tuple[Item, ...], schema: RowType) -> list[tuple[Item, Field]]:
+    return list(zip(items, schema.fields, strict=True))
+
+
+def _target(route: RouteDef, match: re.Match[str], name: str) -> str:
+    """The id of the sink's table: the symbol stands for the source table's own name, ``$1`` for a group."""
+    if route.replace_symbol:
+        return route.sink_table.replace(route.replace_symbol, name.rpartition(".")[2])
+
+    def group(found: re.Match[str]) -> str:
+        number = int(found[1])
+        return (match[number] or "") if number <= len(match.groups()) else found[0]
+
+    return re.sub(r"\$(\d+)", group, route.sink_table)
+
+
+@contextmanager
+def _placed(origin: Origin, key: str) -> Iterator[None]:
+    """Put problems of an expression where the expression stands in the file."""
+    try:
+        yield
+    except DefinitionError as error:
+        raise type(error)(tuple(_in_file(problem, origin, key) for problem in error.problems)) from None
+
+
+def _in_file(problem: Problem, origin: Origin, key: str) -> Problem:
+    inside = f"{key}: {problem.where}" if problem.where else key
+    where = ", ".join(part for part in (origin.of(key), inside) if part)
+    return replace(problem, where=where)

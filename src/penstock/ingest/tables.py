@@ -1,0 +1,51 @@
+"""Table ids, and the patterns that routes and transforms choose them by."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["TablePattern", "table_id", "topic_of"]
+
+
+def table_id(text: str) -> tuple[str, ...]:
+    """The parts of an id: namespace, schema and table, or fewer. Back-ticks around a part are removed."""
+    return tuple(part.strip().strip("`") for part in text.split("."))
+
+
+@dataclass(frozen=True)
+class TablePattern:
+    """A list of patterns joined by commas. As in Flink CDC, ``.`` separates the parts of an id and ``\\.`` is the
+    regular expression's "any character": ``db.\\.*`` is every table of ``db``. Patterns match the whole id."""
+
+    text: str
+
+    def match(self, name: str) -> re.Match[str] | None:
+        """The match of the first pattern that fits ``name``, a dotted id, or None. Raises ``re.error``."""
+        for each in self.text.split(","):
+            found = re.fullmatch(self._regex(each.strip()), name)
+            if found:
+                return found
+        return None
+
+    @staticmethod
+    def _regex(pattern: str) -> str:
+        # a dot that is not escaped separates, so it stands for itself; an escaped one is the regex's own dot
+        return re.sub(r"\\\.|\.", lambda dot: "." if dot[0] == "\\." else r"\.", pattern)
+
+
+def topic_of(mapping: str, name: str) -> str | None:
+    """The topic of ``name`` by ``table[,table]:topic;...``; the first entry that fits. Raises ValueError with the
+    reason when the mapping is malformed."""
+    for entry in mapping.split(";"):
+        if not entry.strip():
+            continue
+        tables, colon, topic = entry.rpartition(":")
+        if not colon or not tables.strip() or not topic.strip():
+            raise ValueError("expected 'table[,table]:topic', joined by ';'")
+        try:
+            if TablePattern(tables).match(name):
+                return topic.strip()
+        except re.error as error:
+            raise ValueError(f"'{tables.strip()}' is no pattern: {error}") from None
+    return None

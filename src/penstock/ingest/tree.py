@@ -1,0 +1,132 @@
+"""YAML text to nodes with places. Nothing in the text is ever turned into a Python object but text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from penstock.errors import PipelineError, Problem
+from penstock.options import nearest
+
+__all__ = ["TOP", "Entry", "Tree"]
+
+#: The keys of a pipeline.
+TOP = ("source", "sink", "route", "transform", "pipeline")
+
+_VARIABLE = re.compile(r"\$\{([^{}]*)\}")
+_INDENTED = re.compile(rf"^ ({'|'.join(TOP)})(\s*):(?=\s|$)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A key with its value."""
+
+    key: str
+    at: Node
+    value: Node
+
+
+class Tree:
+    """The nodes of one text. Collects problems and warnings; each names file, line and column."""
+
+    def __init__(self, text: str, file: str, variables: Mapping[str, str]):
+        self.file = file
+        self.variables = variables
+        self.problems: list[Problem] = []
+        self.warnings: list[str] = []
+        self.root = self._compose(text)
+
+    def _compose(self, text: str) -> Node:
+        try:
+            found = self._parsed(text)
+        except yaml.YAMLError as error:
+            # the seed indents a top-level key by one blank too many: read it where it belongs
+            mended = _INDENTED.sub(r"\1\2: ", text)
+            try:
+                found = self._parsed(mended)
+            except yaml.YAMLError:
+                raise PipelineError((self._syntax(error),)) from None
+            for match in _INDENTED.finditer(text):
+                line = text.count("\n", 0, match.start()) + 1
+                place = self._named(f"line {line}, column 2")
+                self.warnings.append(
+                    f"{place}: '{match[1]}' is indented by one blank too many; read as a top-level key"
+                )
+        if found is None:
+            reason = "the pipeline is empty"
+            raise PipelineError((Problem(reason, where=self.file, hint="it needs at least 'source' and 'sink'"),))
+        return found
+
+    @staticmethod
+    def _parsed(text: str) -> Node | None:
+        found: Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+        return found
+
+    def _syntax(self, error: yaml.YAMLError) -> Problem:
+        mark = getattr(error, "problem_mark", None)
+        place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        reason = getattr(error, "problem", None) or str(error)
+        return Problem(f"this is not YAML: {reason}", where=self._named(place), hint="check indentation and quotes")
+
+    def _named(self, place: str) -> str:
+        return ", ".join(part for part in (self.file, place) if part)
+
+    def spot(self, node: Node) -> str:
+        """``line 3, column 5``."""
+        return f"line {node.start_mark.line + 1}, column {node.start_mark.column + 1}"
+
+    def place(self, node: Node) -> str:
+        """``pipeline.yaml, line 3, column 5``."""
+        return self._named(self.spot(node))
+
+    def problem(self, node: Node, reason: str, key: str = "", hint: str = "") -> None:
+        """Take note of a problem at a node."""
+        self.problems.append(Problem(reason, key, self.place(node), hint))
+
+    def warn(self, node: Node, message: str) -> None:
+        """Take note of something that was read otherwise than it was written."""
+        self.warnings.append(f"{self.place(node)}: {message}")
+
+    def entries(self, node: Node, what: str) -> dict[str, Entry]:
+        """The entries of a mapping, by key; a problem when it is none, or names a key twice."""
+        if not isinstance(node, MappingNode):
+            self.problem(node, "expected 'key: value' lines", what)
+            return {}
+        found: dict[str, Entry] = {}
+        for key, value in node.value:
+            if not isinstance(key, ScalarNode):
+                self.problem(key, "expected a name before the colon", what)
+            elif key.value in found:
+                self.problem(key, "is given twice", key.value, f"first in {self.spot(found[key.value].at)}")
+            else:
+                found[key.value] = Entry(key.value, key, value)
+        return found
+
+    def items(self, node: Node, what: str) -> list[Node]:
+        """The items of a list; a problem when it is none."""
+        if not isinstance(node, SequenceNode):
+            self.problem(node, "expected a list, each item beginning with '- '", what)
+            return []
+        return list(node.value)
+
+    def text(self, entry: Entry) -> str | None:
+        """The text of a value with its variables replaced; None after a problem."""
+        node = entry.value
+        if not isinstance(node, ScalarNode):
+            self.problem(node, "expected one value", entry.key)
+            return None
+        if node.tag == "tag:yaml.org,2002:null":
+            self.problem(entry.at, "has no value", entry.key, "write '' for an empty text, or remove the line")
+            return None
+        return self._replaced(str(node.value), node, entry.key)
+
+    def _replaced(self, text: str, node: Node, key: str) -> str | None:
+        missing = [name for name in _VARIABLE.findall(text) if name.strip() not in self.variables]
+        for name in missing:
+            hint = nearest(name, self.variables) or "give it with the other variables of the pipeline"
+            self.problem(node, f"variable '${{{name}}}' is not known", key, hint)
+        return None if missing else _VARIABLE.sub(lambda match: self.variables[match[1].strip()], text)

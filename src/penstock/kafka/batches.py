@@ -1,0 +1,578 @@
+"""Kafka record batches (message format v2) to Arrow columns and back, without a Python object per record.
+
+Layout, checksums and attributes are those of "Record Batch" in Kafka's protocol documentation; what a reader under
+read_committed leaves out is KIP-98's rule, as Java's consumer applies it. The loops are in
+:mod:`penstock.kafka.kernels`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from penstock.errors import KafkaError, Problem, RecordError, SchemaError, UnsupportedError
+from penstock.kafka import kernels
+from penstock.kafka.columns import HEADERS_TYPE, binary_column, header_column, read_only
+from penstock.kafka.compression import Codec, Decompressor, compress
+
+__all__ = [
+    "BATCH_DTYPE",
+    "ControlType",
+    "EncodedBatch",
+    "RecordTooLargeError",
+    "Records",
+    "TimestampType",
+    "batch_headers",
+    "encode",
+    "scan",
+    "stamp",
+]
+
+Raw = bytes | bytearray | memoryview | NDArray[np.uint8]
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+Heads = NDArray[np.void]
+
+# base offset, length, leader epoch, magic, crc, attributes, last offset delta, base and max timestamp, producer id,
+# producer epoch, base sequence, record count
+_HEAD = struct.Struct(">qiibIhiqqqhii")
+_LENGTH = struct.Struct(">qi")
+_MAGIC_AT, _CRC_AT, _ATTRIBUTES_AT, _PRODUCER_AT = 16, 17, 21, 43
+_CODEC_BITS, _APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x08, 0x10, 0x20
+_SMALLEST_RECORD = 7
+_NO_LIMIT = (1 << 63) - 1
+# Arrow's binary offsets are int32; half of that leaves room and is far above what brokers accept.
+_LARGEST_BATCH = 1 << 30
+
+#: One row per batch: ``position`` and ``size`` are bytes in the scanned buffer, offsets are inclusive.
+BATCH_DTYPE = np.dtype(
+    [
+        ("position", np.int64),
+        ("size", np.int64),
+        ("base_offset", np.int64),
+        ("last_offset", np.int64),
+        ("leader_epoch", np.int32),
+        ("crc", np.uint32),
+        ("attributes", np.int16),
+        ("base_timestamp", np.int64),
+        ("max_timestamp", np.int64),
+        ("producer_id", np.int64),
+        ("producer_epoch", np.int16),
+        ("base_sequence", np.int32),
+        ("count", np.int32),
+        ("is_transactional", np.bool_),
+        ("is_control", np.bool_),
+        ("control_type", np.int8),
+    ]
+)
+
+
+class TimestampType(IntEnum):
+    """What a record's timestamp is: set by its producer, or by the broker when it was appended."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class ControlType(IntEnum):
+    """What a control batch says. NONE stands for batches of data and for control batches emptied by compaction."""
+
+    NONE = -1
+    ABORT = 0
+    COMMIT = 1
+
+
+class RecordTooLargeError(RecordError):
+    """One record does not fit a batch. ``row`` is its place in the encoded columns, ``size`` its batch's bytes.
+
+    For the caller of :func:`encode`, which knows where the row came from and says so.
+    """
+
+    def __init__(self, row: int, size: int, limit: int):
+        super().__init__(
+            f"row {row} makes a record batch of {size} bytes, above the limit of {limit} bytes",
+            hint="raise max.message.bytes of the topic and max.request.size of the sink, or compress",
+        )
+        self.args = (row, size, limit)
+        self.row, self.size, self.limit = row, size, limit
+
+
+# --- reading -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Records of one partition, one entry per record in every column.
+
+    ``offsets`` and ``timestamps`` (ms since the epoch) are int64, ``timestamp_types`` int8 (:class:`TimestampType`),
+    ``leader_epochs`` int32; ``keys`` and ``values`` are nullable Arrow binary arrays, ``headers`` is an array of
+    HEADERS_TYPE, or None when it was not asked for.
+
+    ``next_offset`` is where to read on: every offset below it was either delivered or has nothing to deliver
+    (control batches, aborted transactions, compaction). It equals the start offset when no batch was complete.
+    ``batches`` counts complete batches below the end offset, ``control_batches`` and ``aborted_batches`` those of
+    them that were left out; ``trailing_bytes`` belong to a last batch that was cut off.
+    """
+
+    offsets: Ints
+    timestamps: Ints
+    timestamp_types: NDArray[np.int8]
+    leader_epochs: NDArray[np.int32]
+    keys: pa.BinaryArray
+    values: pa.BinaryArray
+    headers: pa.ListArray | None
+    next_offset: int
+    batches: int
+    control_batches: int
+    aborted_batches: int
+    trailing_bytes: int
+
+    def __len__(self) -> int:
+        return int(self.offsets.size)
+
+
+def batch_headers(raw: Raw, *, check_crcs: bool = True, where: str = "") -> Heads:
+    """The headers of all complete batches of ``raw`` as an array of BATCH_DTYPE, control batches with their type.
+
+    ``where`` names the partition in errors. Raises KafkaError for a batch that is malformed or (when checked) has a
+    wrong CRC32C, UnsupportedError for message formats v0 and v1.
+    """
+    data = _bytes(raw)
+    try:
+        heads, _ = _walk(data)
+        if check_crcs:
+            _check_crcs(data, heads)
+        _read_control_types(data, heads)
+    except KafkaError as error:
+        raise _at(where, error) from error
+    return heads
+
+
+def scan(
+    raw: Raw,
+    *,
+    start_offset: int,
+    end_offset: int,
+    check_crcs: bool = True,
+    aborted: Sequence[tuple[int, int]] | None = None,
+    headers: bool = False,
+    where: str = "",
+    max_bytes: int = 1 << 30,
+) -> Records:
+    """The records of ``raw`` with ``start_offset <= offset < end_offset``.
+
+    ``raw`` is the records field of one partition in a Fetch response: record batches, the last one possibly cut off.
+    ``aborted`` are the response's aborted transactions as (producer id, first offset): their records are left out,
+    as read_committed demands; None or none reads everything that the response holds. ``where`` names the partition
+    in errors.
+
+    At most ``max_bytes`` (below 2 GiB) of decompressed records are decoded; ``next_offset`` then says where to read
+    on. Headers are parsed only when asked for. Raises KafkaError naming the base offset of a batch that is malformed
+    or (when checked) has a wrong CRC32C, UnsupportedError for message formats v0 and v1.
+    """
+    data = _bytes(raw)
+    try:
+        heads, consumed = _walk(data)
+        complete = heads.size
+        heads = heads[heads["base_offset"] < end_offset]
+        if check_crcs:
+            _check_crcs(data, heads)
+        dropped = np.zeros(heads.size, np.bool_)
+        if aborted:
+            _read_control_types(data, heads)
+            dropped = _aborted(heads, aborted)
+        wanted = ~heads["is_control"] & ~dropped & (heads["last_offset"] >= start_offset)
+        chosen = heads[wanted]
+        opened = _open(data, chosen, max_bytes)
+        columns = _decode(opened, start_offset, end_offset, headers)
+    except KafkaError as error:
+        raise _at(where, error) from error
+
+    if opened.taken < chosen.size:
+        following = int(chosen["base_offset"][opened.taken])
+    elif heads.size < complete:
+        following = end_offset
+    elif heads.size:
+        following = int(heads["last_offset"][-1]) + 1
+    else:
+        following = start_offset
+    kept = opened.spans[:, kernels.SPAN_KEPT]
+    append_time = opened.spans[:, kernels.SPAN_APPEND_TIME].astype(np.int8)
+    return Records(
+        **columns,
+        timestamp_types=np.repeat(append_time, kept),
+        leader_epochs=np.repeat(chosen["leader_epoch"][: opened.taken], kept),
+        next_offset=max(start_offset, min(following, end_offset)),
+        batches=int(heads.size),
+        control_batches=int(heads["is_control"].sum()),
+        aborted_batches=int(dropped.sum()),
+        trailing_bytes=int(data.size - consumed),
+    )
+
+
+def _bytes(raw: Raw) -> Bytes:
+    return read_only(np.ascontiguousarray(raw) if isinstance(raw, np.ndarray) else np.frombuffer(raw, np.uint8))
+
+
+def _at(where: str, error: KafkaError) -> KafkaError:
+    text = f"{where}: {error}" if where else str(error)
+    return KafkaError(
+        f"{text}; fetch again from that offset, and look at the partition's log with kafka-dump-log if it stays"
+    )
+
+
+def _malformed(base_offset: int, reason: str) -> KafkaError:
+    return KafkaError(f"the record batch at base offset {base_offset} is malformed: {reason}")
+
+
+def _walk(data: Bytes) -> tuple[Heads, int]:
+    """The headers of all complete batches, and the bytes that these batches take."""
+    view = data.data
+    rows: list[tuple[Any, ...]] = []
+    position, expected = 0, 0
+    while position + _CRC_AT <= data.size:
+        base, length = _LENGTH.unpack_from(view, position)
+        magic = view[position + _MAGIC_AT]
+        if magic in (0, 1):
+            reason = f"the record batch at base offset {base} has message format v{magic}; only v2 is read"
+            hint = "brokers write v2 since 0.11: set message.format.version there, and write the old records anew"
+            raise UnsupportedError((Problem(reason, hint=hint),))
+        if magic != 2:
+            raise _malformed(base, f"magic {magic} instead of 2")
+        if length < _HEAD.size - _LENGTH.size:
+            raise _malformed(base, f"a length of {length} bytes, less than its header")
+        size = _LENGTH.size + length
+        if position + size > data.size:
+            break
+        (
+            _, _, leader_epoch, _, crc, attributes, last_delta, base_time, max_time,
+            producer_id, producer_epoch, base_sequence, count,
+        ) = _HEAD.unpack_from(view, position)  # fmt: skip
+        if base < expected:
+            raise _malformed(base, f"offset {expected} or a later one was due")
+        if last_delta < 0 or base + last_delta >= _NO_LIMIT:
+            raise _malformed(base, f"its last offset is {base} + {last_delta}")
+        if count < 0:
+            raise _malformed(base, f"{count} records")
+        transactional, control = bool(attributes & _TRANSACTIONAL_BIT), bool(attributes & _CONTROL_BIT)
+        rows.append(
+            (
+                position, size, base, base + last_delta, leader_epoch, crc, attributes, base_time, max_time,
+                producer_id, producer_epoch, base_sequence, count, transactional, control, ControlType.NONE,
+            )
+        )  # fmt: skip
+        position += size
+        expected = base + last_delta + 1
+    return np.array(rows, BATCH_DTYPE), position
+
+
+def _check_crcs(data: Bytes, heads: Heads) -> None:
+    for base, position, size, crc in zip(
+        heads["base_offset"].tolist(),
+        heads["position"].tolist(),
+        heads["size"].tolist(),
+        heads["crc"].tolist(),
+        strict=True,
+    ):
+        # The library takes an array without copying it, unlike a memoryview.
+        found = google_crc32c.value(data[position + _ATTRIBUTES_AT : position + size])
+        if found != crc:
+            raise KafkaError(
+                f"the record batch at base offset {base} is corrupt: its CRC32C is {found:#010x}, not {crc:#010x}"
+            )
+
+
+def _read_control_types(data: Bytes, heads: Heads) -> None:
+    """Fills in ``control_type`` from the key of each control batch's first record: a version and a type, int16 each."""
+    places = np.flatnonzero(heads["is_control"])
+    if not places.size:
+        return
+    opened = _open(data, heads[places], _LARGEST_BATCH)
+    keys = _decode(opened, 0, _NO_LIMIT, False)["keys"]
+    row = 0
+    for place, count in zip(places[: opened.taken].tolist(), opened.spans[:, kernels.SPAN_KEPT].tolist(), strict=True):
+        if count:
+            key = keys[row].as_py()
+            if key is None or len(key) < 4:
+                raise _malformed(int(heads["base_offset"][place]), "it is a control batch whose key has no type")
+            heads["control_type"][place] = min(int.from_bytes(key[2:4], "big"), 127)
+            row += count
+
+
+def _aborted(heads: Heads, aborted: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+    """Which batches belong to aborted transactions: from a transaction's first offset to its producer's marker."""
+    waiting = sorted(((first, producer) for producer, first in aborted), reverse=True)
+    open_producers: set[int] = set()
+    dropped = np.zeros(heads.size, np.bool_)
+    columns = (heads["last_offset"], heads["producer_id"], heads["is_transactional"], heads["control_type"])
+    for place, (last, producer, transactional, control) in enumerate(
+        zip(*(column.tolist() for column in columns), strict=True)
+    ):
+        while waiting and waiting[-1][0] <= last:
+            open_producers.add(waiting.pop()[1])
+        if control == ControlType.ABORT:
+            open_producers.discard(producer)
+        else:
+            dropped[place] = transactional and producer in open_producers
+    dropped[heads["is_control"]] = False
+    return dropped
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """Batches with their records uncompressed: ``spans`` (SPAN_* columns) has a row for each that was ``taken``;
+    ``runs`` are (buffer, first row, row after the last) of spans that share a buffer; ``size`` bytes of records."""
+
+    spans: Ints
+    runs: list[tuple[Bytes, int, int]]
+    size: int
+
+    @property
+    def taken(self) -> int:
+        return int(self.spans.shape[0])
+
+
+def _open(data: Bytes, heads: Heads, max_bytes: int) -> _Opened:
+    """Decompresses batches as long as they have ``max_bytes`` at most, but one at least."""
+    spans = np.zeros((heads.size, 8), np.int64)
+    append_time = (heads["attributes"] & _APPEND_TIME_BIT) != 0
+    spans[:, kernels.SPAN_START] = heads["position"] + _HEAD.size
+    spans[:, kernels.SPAN_END] = heads["position"] + heads["size"]
+    spans[:, kernels.SPAN_BASE] = heads["base_offset"]
+    spans[:, kernels.SPAN_LAST_DELTA] = heads["last_offset"] - heads["base_offset"]
+    spans[:, kernels.SPAN_COUNT] = heads["count"]
+    spans[:, kernels.SPAN_TIME] = np.where(append_time, heads["max_timestamp"], heads["base_timestamp"])
+    spans[:, kernels.SPAN_APPEND_TIME] = append_time
+
+    # An empty batch, which compaction keeps for its producer's sake, has nothing to decompress.
+    codecs = np.where(heads["count"] > 0, heads["attributes"] & _CODEC_BITS, Codec.NONE)
+    compressed = int(heads["size"][codecs != Codec.NONE].sum())
+    decompressor = Decompressor(8 * compressed, _LARGEST_BATCH)
+    limit = min(max_bytes, _LARGEST_BATCH)
+    runs: list[tuple[Bytes, int, int]] = []
+    total = 0
+    for place, (codec, base, count, start, end) in enumerate(
+        zip(
+            codecs.tolist(),
+            heads["base_offset"].tolist(),
+            heads["count"].tolist(),
+            spans[:, kernels.SPAN_START].tolist(),
+            spans[:, kernels.SPAN_END].tolist(),
+            strict=True,
+        )
+    ):
+        buffer, size = data, end - start
+        if codec != Codec.NONE:
+            try:
+                buffer, at, size = decompressor.decompress(codec, data[start:end])
+            except KafkaError as error:
+                raise _malformed(base, str(error)) from error
+            spans[place, kernels.SPAN_START], spans[place, kernels.SPAN_END] = at, at + size
+        if count * _SMALLEST_RECORD > size:
+            raise _malformed(base, f"{count} records in {size} bytes")
+        if place and total + size > limit:
+            return _Opened(spans[:place], runs, total)
+        total += size
+        first = place
+        if runs and runs[-1][0] is buffer:
+            _, first, _ = runs.pop()
+        runs.append((buffer, first, place + 1))
+    return _Opened(spans, runs, total)
+
+
+_REASONS = {
+    kernels.BAD_LENGTH: "a record's length does not fit the batch",
+    kernels.BAD_FIELD: "a key, a value or a number does not fit its record",
+    kernels.BAD_OFFSET: "a record's offset is not one of the batch",
+    kernels.LEFT_OVER: "bytes are left over after its last record",
+}
+
+
+def _decode(opened: _Opened, start_offset: int, end_offset: int, want_headers: bool) -> dict[str, Any]:
+    """The columns of the opened batches' records, by their names in :class:`Records`."""
+    rows = int(opened.spans[:, kernels.SPAN_COUNT].sum())
+    offsets, timestamps = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    # All of the bytes may turn out to be keys, or values. What is not written to is never touched, so costs nothing.
+    keys, values = _Output.sized(rows, opened.size), _Output.sized(rows, opened.size)
+    header_spans = np.empty((rows if want_headers else 0, 2), np.int64)
+    row, row_runs = 0, []
+    for buffer, first, last in opened.runs:
+        row_before = row
+        row, batch, reason = kernels.decode(
+            read_only(buffer), opened.spans, first, last, start_offset, end_offset, row, offsets, timestamps,
+            keys.offsets, keys.data, keys.valid, values.offsets, values.data, values.valid, header_spans,
+        )  # fmt: skip
+        if reason != kernels.WELL_FORMED:
+            raise _malformed(int(opened.spans[batch, kernels.SPAN_BASE]), _REASONS[reason])
+        row_runs.append((buffer, row_before, row))
+    return {
+        "offsets": offsets[:row],
+        "timestamps": timestamps[:row],
+        "keys": keys.array(row),
+        "values": values.array(row),
+        "headers": _decode_headers(row_runs, header_spans, offsets, row) if want_headers else None,
+    }
+
+
+@dataclass(frozen=True)
+class _Output:
+    """A binary column that kernels write."""
+
+    offsets: NDArray[np.int32]
+    data: Bytes
+    valid: Bytes
+
+    @classmethod
+    def sized(cls, rows: int, size: int) -> _Output:
+        offsets = np.empty(rows + 1, np.int32)
+        offsets[0] = 0
+        return cls(offsets, np.empty(size, np.uint8), np.empty(rows, np.uint8))
+
+    def array(self, rows: int) -> pa.BinaryArray:
+        valid = self.valid[:rows]
+        nulls = rows - int(np.count_nonzero(valid))
+        bitmap = pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None
+        data = self.data[: self.offsets[rows]]
+        buffers = [bitmap, pa.py_buffer(self.offsets[: rows + 1]), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.binary(), rows, buffers, nulls)
+
+
+def _decode_headers(runs: list[tuple[Bytes, int, int]], spans: Ints, offsets: Ints, rows: int) -> pa.ListArray:
+    entries = key_bytes = value_bytes = 0
+    for buffer, first, last in runs:
+        found, keys_found, values_found, row, reason = kernels.measure_headers(read_only(buffer), spans, first, last)
+        if reason != kernels.WELL_FORMED:
+            raise KafkaError(f"the record at offset {offsets[row]} is malformed: its headers do not fit it")
+        entries, key_bytes, value_bytes = entries + found, key_bytes + keys_found, value_bytes + values_found
+    keys, values = _Output.sized(entries, key_bytes), _Output.sized(entries, value_bytes)
+    keys.valid.fill(1)
+    list_offsets = np.empty(rows + 1, np.int32)
+    list_offsets[0] = entry = 0
+    for buffer, first, last in runs:
+        entry = kernels.decode_headers(
+            read_only(buffer), spans, first, last, entry, list_offsets,
+            keys.offsets, keys.data, values.offsets, values.data, values.valid,
+        )  # fmt: skip
+    fields = [_text(keys.array(entries)), values.array(entries)]
+    struct_array = pa.StructArray.from_arrays(fields, fields=list(HEADERS_TYPE.value_type))
+    # pa.array would do, but imports pandas when it sees an array of numpy's.
+    limits = pa.Array.from_buffers(pa.int32(), rows + 1, [None, pa.py_buffer(list_offsets)])
+    return pa.ListArray.from_arrays(limits, struct_array, type=HEADERS_TYPE)
+
+
+def _text(keys: pa.BinaryArray) -> pa.StringArray:
+    """Header keys as text. Kafka means UTF-8 but does not check it; what is not becomes U+FFFD, as in Java."""
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
+
+
+# --- writing -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedBatch:
+    """One record batch, ready for Produce once it is stamped.
+
+    ``row`` is the first of its ``count`` rows in the encoded columns (the others follow in order, but need not be
+    neighbours), ``max_timestamp`` is in ms, ``data`` the writable bytes with producer id, epoch and sequence -1.
+    """
+
+    partition: int
+    row: int
+    count: int
+    max_timestamp: int
+    data: memoryview
+
+
+def encode(
+    *,
+    keys: pa.Array | pa.ChunkedArray | None,
+    values: pa.Array | pa.ChunkedArray,
+    timestamps: Ints,
+    partitions: NDArray[np.int32],
+    headers: pa.Array | pa.ChunkedArray | None = None,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    max_batch_bytes: int = 1_048_588,
+    batch_bytes: int | None = None,
+) -> list[EncodedBatch]:
+    """The rows as whole record batches, partition after partition, each partition's rows in their own order.
+
+    ``keys`` and ``values`` are nullable binary or string columns (keys None: all null), ``timestamps`` int64 ms,
+    ``partitions`` the target of each row, counted from 0, ``headers`` a column of HEADERS_TYPE or of
+    ``map<string, binary>``, where a null list means no headers.
+
+    Batches are cut where their records reach ``batch_bytes`` before compression (default: ``max_batch_bytes``), and
+    none has more than ``max_batch_bytes``, header included, after it. A batch that compression does not make smaller
+    is left uncompressed. Raises RecordTooLargeError for a record that does not fit a batch of its own, SchemaError
+    for columns of other types or lengths, OptionsError for a level that the codec does not have.
+    """
+    rows = len(values)
+    key_column, value_column = binary_column(keys, rows), binary_column(values, rows)
+    header_lists = header_column(headers, rows)
+    times = _per_row(timestamps, np.int64, "timestamps", rows)
+    targets = _per_row(partitions, np.int32, "partitions", rows)
+    if not rows:
+        return []
+    if int(targets.min()) < 0:
+        raise SchemaError(f"row {int(targets.argmin())} has partition {int(targets.min())}; expected 0 or more")
+    order, starts = kernels.group(targets, int(targets.max()) + 1)
+    lengths = np.empty(rows, np.int64)
+    room = min(batch_bytes or max_batch_bytes, max_batch_bytes) - _HEAD.size
+    table = kernels.plan(order, starts, key_column, value_column, header_lists, times, room, lengths)
+
+    largest = int(table[:, kernels.PLAN_BYTES].max())
+    if largest > _LARGEST_BATCH:
+        place = int(table[int(table[:, kernels.PLAN_BYTES].argmax()), kernels.PLAN_FIRST])
+        raise RecordTooLargeError(int(order[place]), largest + _HEAD.size, max_batch_bytes)
+    batches = []
+    for partition, first, last, size, base_time, max_time in table.tolist():
+        data = np.empty(_HEAD.size + size, np.uint8)
+        kernels.encode(
+            order, first, last, key_column, value_column, header_lists, times, lengths, base_time, data, _HEAD.size
+        )  # fmt: skip
+        used = Codec.NONE
+        if codec is not Codec.NONE:
+            packed = np.frombuffer(compress(codec, data[_HEAD.size :], level), np.uint8)
+            if packed.size < size:
+                used, data = codec, np.concatenate([data[: _HEAD.size], packed])
+        if data.size > max_batch_bytes:
+            raise RecordTooLargeError(int(order[first]), data.size, max_batch_bytes)
+        count = last - first
+        _HEAD.pack_into(
+            data.data, 0, 0, data.size - _LENGTH.size, -1, 2, 0, used, count - 1, base_time, max_time, -1, -1, -1, count
+        )  # fmt: skip
+        _sign(data)
+        batches.append(EncodedBatch(partition, int(order[first]), count, max_time, data.data))
+    return batches
+
+
+def stamp(
+    batch: bytearray | memoryview, *, producer_id: int, producer_epoch: int, base_sequence: int, transactional: bool
+) -> None:
+    """Writes the producer's fields into an encoded batch, in place, and refreshes its CRC32C."""
+    data = np.frombuffer(batch, np.uint8)
+    struct.pack_into(">qhi", batch, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    low = data[_ATTRIBUTES_AT + 1]
+    data[_ATTRIBUTES_AT + 1] = low | _TRANSACTIONAL_BIT if transactional else low & ~np.uint8(_TRANSACTIONAL_BIT)
+    _sign(data)
+
+
+def _sign(data: Bytes) -> None:
+    struct.pack_into(">I", data.data, _CRC_AT, google_crc32c.value(data[_ATTRIBUTES_AT:]))
+
+
+def _per_row(column: NDArray[Any], dtype: type[np.generic], name: str, rows: int) -> NDArray[Any]:
+    if column.shape != (rows,):
+        raise SchemaError(f"{name} have shape {column.shape}; expected ({rows},), one for each value")
+    return read_only(np.ascontiguousarray(column, dtype))

@@ -1,0 +1,107 @@
+"""Arrow columns as the kernels read them: where each row's bytes start, how many they are, and -1 for null."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from penstock.errors import SchemaError
+from penstock.kafka.kernels import Column, HeaderColumn
+
+__all__ = ["HEADERS_TYPE", "binary_column", "header_column", "read_only"]
+
+#: Record headers. ``map<string, binary>`` is accepted for writing too.
+HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+
+_BYTE_TYPES = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A read-only view: kernels are compiled for such inputs alone."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+_NO_BYTES = read_only(np.empty(0, np.uint8))
+_NO_INTS = read_only(np.empty(0, np.int64))
+
+
+def binary_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> Column:
+    """``array`` (binary or string of any kind, or null) of ``rows`` rows; None means all null.
+
+    The bytes of an array or of a single chunk are not copied; several chunks are joined first. Raises SchemaError
+    for another type or length.
+    """
+    if array is None or pa.types.is_null(array.type):
+        return Column(read_only(np.zeros(rows, np.int64)), read_only(np.full(rows, -1, np.int64)), _NO_BYTES)
+    array = _whole(array)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_fixed_size_binary(array.type) or pa.types.is_binary_view(array.type):
+        array = array.cast(pa.large_binary())
+    elif pa.types.is_string_view(array.type):
+        array = array.cast(pa.large_string())
+    if array.type not in _BYTE_TYPES:
+        raise SchemaError(f"a key, value or header column has type {array.type}; expected binary or string")
+    _check_length(array, rows)
+    _, offsets, data = array.buffers()
+    starts, lengths = _ranges(array, offsets, array.type in (pa.large_binary(), pa.large_string()), null=-1)
+    return Column(starts, lengths, read_only(np.frombuffer(data, np.uint8)) if data is not None else _NO_BYTES)
+
+
+def header_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> HeaderColumn:
+    """Lists of headers, of HEADERS_TYPE or ``map<string, binary>``; None and null lists mean no headers.
+
+    Raises SchemaError for another type or length, or for a null header key.
+    """
+    if array is None or pa.types.is_null(array.type):
+        none = binary_column(None, 0)
+        return HeaderColumn(_NO_INTS, _NO_INTS, none, none)
+    array = _whole(array)
+    kind = array.type
+    wide = pa.types.is_large_list(kind)
+    if pa.types.is_map(kind):
+        keys, values = array.keys, array.items
+    elif (wide or pa.types.is_list(kind)) and pa.types.is_struct(kind.value_type) and kind.value_type.num_fields == 2:
+        keys, values = array.values.flatten()
+    else:
+        raise SchemaError(f"the header column has type {kind}; expected {HEADERS_TYPE} or map<string, binary>")
+    _check_length(array, rows)
+    if keys.null_count:
+        raise SchemaError("a header has a null key; expected text (its value may be null)")
+    starts, counts = _ranges(array, array.buffers()[1], wide, null=0)
+    return HeaderColumn(starts, counts, binary_column(keys, len(keys)), binary_column(values, len(values)))
+
+
+def _ranges(array: pa.Array, offsets: pa.Buffer, wide: bool, null: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Where each row's items start and how many they are, ``null`` for null rows."""
+    rows = len(array)
+    if not rows:
+        return _NO_INTS, _NO_INTS
+    limits = np.frombuffer(offsets, np.int64 if wide else np.int32)[array.offset : array.offset + rows + 1]
+    lengths = np.subtract(limits[1:], limits[:-1], dtype=np.int64)
+    if array.null_count:
+        lengths[array.is_null().to_numpy(zero_copy_only=False)] = null
+    return read_only(limits[:-1].astype(np.int64)), read_only(lengths)
+
+
+def _whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One array. Chunks of more than 2 GiB together do not fit Arrow's binary type, so they are joined as its large."""
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    if array.num_chunks == 1:
+        return array.chunk(0)
+    if array.type == pa.binary():
+        array = array.cast(pa.large_binary())
+    elif array.type == pa.string():
+        array = array.cast(pa.large_string())
+    return array.combine_chunks()
+
+
+def _check_length(array: pa.Array, rows: int) -> None:
+    if len(array) != rows:
+        raise SchemaError(f"a key, value or header column has {len(array)} rows; expected {rows}")

@@ -1,0 +1,50 @@
+"""One time budget, shared by all the steps of an operation."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field
+
+__all__ = ["Backoff", "Deadline"]
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A moment on the monotonic clock. Made once per operation and handed down, so that retries do not add up."""
+
+    at: float
+    seconds: float
+
+    @classmethod
+    def after(cls, ms: float) -> Deadline:
+        """The moment ``ms`` milliseconds from now."""
+        return cls(time.monotonic() + ms / 1000, ms / 1000)
+
+    @property
+    def left(self) -> float:
+        """Seconds left, never below zero."""
+        return max(0.0, self.at - time.monotonic())
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time is up."""
+        return self.left == 0.0
+
+    def __str__(self) -> str:
+        return f"{self.seconds:g} s"
+
+
+@dataclass
+class Backoff:
+    """Waits that double up to a bound, each 20 % longer or shorter by chance (KIP-580)."""
+
+    first_ms: float
+    longest_ms: float
+    attempts: int = field(default=0)
+
+    def next(self) -> float:
+        """Seconds to wait before the next attempt."""
+        wait = min(self.longest_ms, self.first_ms * (1 << min(self.attempts, 30)))
+        self.attempts += 1
+        return wait / 1000 * random.uniform(0.8, 1.2)  # noqa: S311 - not for secrets

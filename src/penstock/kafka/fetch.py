@@ -1,0 +1,341 @@
+"""Reading ranges of offsets as raw record batches, with the next request under way while the last answer is used."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future
+from concurrent.futures import wait as wait_for
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+from uuid import UUID
+
+from kafka.protocol.consumer import FetchRequest
+
+from penstock.errors import KafkaError, PossibleDataLossError, Problem, RetriableError, UnsupportedError
+from penstock.kafka.deadline import Backoff
+from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of
+from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
+from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
+from penstock.kafka.session import Partition, PartitionInfo, Session
+from penstock.kafka.wire import Node
+
+__all__ = ["Chunk", "Fetcher", "Range"]
+
+# base offset and length at the start of a record batch, magic at 16, last offset delta at 23
+_BATCH = struct.Struct(">qi4xb6xi")
+_LENGTH_BYTES = 12
+_OFFSET_OUT_OF_RANGE = 1
+#: Enough per partition and answer that a broker's round trip does not matter; Java's 1 MiB is sized for its heap.
+_PARTITION_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class Range:
+    """Offsets of one partition, from ``start`` up to but without ``end``.
+
+    With ``topic_id``, a topic that was deleted and created again under the same name is noticed.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    topic_id: UUID | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Whole record batches of one partition, as the broker holds them.
+
+    ``range`` is the index of the range they belong to, ``records`` their bytes. Records below ``start`` or from
+    ``end`` on may be among them and are not wanted (the first and last batch are whole). ``next_offset`` is where the
+    following chunk of the range starts. ``aborted`` are (producer id, first offset) of the aborted transactions that
+    touch these batches; their records are not wanted either, nor are control batches.
+    """
+
+    range: int
+    topic: str
+    partition: int
+    records: memoryview
+    start: int
+    end: int
+    next_offset: int
+    aborted: tuple[tuple[int, int], ...]
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+
+
+@dataclass(eq=False)
+class _Reading:
+    """How far a range has come. ``stalled`` is when it last ceased to make progress."""
+
+    index: int
+    range: Range
+    next: int
+    backoff: Backoff
+    stalled: float | None = None
+    not_before: float = 0.0
+    replica: Node | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.next >= self.range.end
+
+    @property
+    def place(self) -> Partition:
+        return self.range.topic, self.range.partition
+
+    @property
+    def name(self) -> str:
+        return f"topic '{self.range.topic}', partition {self.range.partition}"
+
+
+@dataclass(eq=False)
+class _Flight:
+    answer: Future[Any]
+    readings: dict[Partition, _Reading]
+    names: dict[UUID | None, str]
+
+
+class Fetcher:
+    """Iterates over the :class:`Chunk` objects of some ranges until each range is read to its end.
+
+    One request per broker is under way at any time, holding all the unfinished partitions that it leads. Chunks of one
+    range come in order; those of different ranges in any order. Every range ends, also when its last offsets are
+    control batches, were compacted away or belong to aborted transactions.
+
+    Raises PossibleDataLossError when a range is not, or no longer, in the log; RetriableError when a partition has
+    made no progress for ``default.api.timeout.ms``; AuthorizationError when it may not be read.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        ranges: Sequence[Range],
+        *,
+        isolation: str | None = None,
+        max_bytes: int | None = None,
+        max_partition_bytes: int | None = None,
+    ):
+        """``isolation``, ``max_bytes`` and ``max_partition_bytes`` replace the session's settings."""
+        config = session.config
+        self._session = session
+        self._committed = (isolation or config.isolation_level) == READ_COMMITTED
+        self._max_bytes = max_bytes or config.fetch_max_bytes
+        self._partition_bytes = max_partition_bytes or config.max_partition_fetch_bytes or _PARTITION_BYTES
+        self._patience = config.default_api_timeout_ms / 1000
+        self._readings = [_Reading(index, each, each.start, session.backoff()) for index, each in enumerate(ranges)]
+        self._flights: dict[Node, _Flight] = {}
+
+    def __iter__(self) -> Iterator[Chunk]:
+        while True:
+            self._launch()
+            if not self._flights:
+                waiting = [reading.not_before for reading in self._readings if not reading.done]
+                if not waiting:
+                    return
+                time.sleep(max(0.0, min(waiting) - time.monotonic()))
+                continue
+            chunks = self._land()
+            self._launch()  # before the caller works on these
+            yield from chunks
+
+    # --- requests ---
+
+    def _launch(self) -> None:
+        """Send one request to every broker that has something for us and no request of ours under way."""
+        now = time.monotonic()
+        under_way = {place for flight in self._flights.values() for place in flight.readings}
+        groups: dict[Node, dict[Partition, tuple[_Reading, PartitionInfo]]] = {}
+        # What got nothing last time goes first: a broker sends a batch above all limits only as the first of an answer.
+        for reading in sorted(self._readings, key=lambda each: each.stalled is None):
+            if reading.done or reading.not_before > now or reading.place in under_way:
+                continue
+            try:
+                info = self._session.partition(*reading.place, self._session.deadline())
+            except KafkaFault as raised:
+                self._stall(reading, raised.fault, raised.detail)
+                continue
+            self._check_identity(reading)
+            node = info.leader if reading.replica is None else reading.replica
+            groups.setdefault(node, {}).setdefault(reading.place, (reading, info))
+        for node, group in groups.items():
+            if node not in self._flights:
+                ids = {topic: self._session.topic(topic).topic_id for topic, _ in group}
+                answer = self._session.send(self._request(group, ids), node)
+                readings = {place: reading for place, (reading, _) in group.items()}
+                self._flights[node] = _Flight(answer, readings, {each: name for name, each in ids.items()})
+
+    def _request(
+        self, group: dict[Partition, tuple[_Reading, PartitionInfo]], topic_ids: dict[str, UUID | None]
+    ) -> Any:
+        Topic = FetchRequest.FetchTopic
+        topics = []
+        for name, members in groupby(group.items(), lambda each: each[0][0]):
+            partitions = [
+                Topic.FetchPartition(
+                    partition=info.partition,
+                    current_leader_epoch=info.leader_epoch if reading.replica is None else -1,
+                    fetch_offset=reading.next,
+                    partition_max_bytes=self._partition_bytes,
+                )
+                for _, (reading, info) in members
+            ]
+            topics.append(Topic(topic=name, topic_id=topic_ids[name], partitions=partitions))
+        return FetchRequest(
+            replica_id=-1,
+            max_wait_ms=self._session.config.fetch_max_wait_ms,
+            min_bytes=self._session.config.fetch_min_bytes,
+            max_bytes=self._max_bytes,
+            isolation_level=int(self._committed),
+            session_id=0,
+            session_epoch=-1,
+            topics=topics,
+            forgotten_topics_data=[],
+            rack_id=self._session.config.client_rack,
+            min_version=4,
+        )
+
+    def _check_identity(self, reading: _Reading) -> None:
+        wanted = reading.range.topic_id
+        found = self._session.topic(reading.range.topic).topic_id
+        if wanted is not None and found is not None and wanted != found:
+            raise PossibleDataLossError(
+                f"{reading.name}: topic id {found} instead of {wanted}: the topic was deleted and created again, so "
+                f"offset {reading.next} means another record now; start anew with start positions of your choice"
+            )
+
+    # --- answers ---
+
+    def _land(self) -> list[Chunk]:
+        """Wait for the first answer and take it in."""
+        limit = self._session.config.request_timeout_ms / 1000 + 5
+        wait_for([flight.answer for flight in self._flights.values()], limit, FIRST_COMPLETED)
+        node = next((node for node, flight in self._flights.items() if flight.answer.done()), None)
+        if node is None:
+            raise RetriableError(f"no answer to any fetch within {limit:g} s; check that the brokers are up")
+        flight = self._flights.pop(node)
+        try:
+            answer = self._session.wait(flight.answer, self._session.deadline(), node)
+            fault = fault_of(answer.error_code)
+            if fault.action is not Action.NONE:
+                raise KafkaFault(fault)
+        except KafkaFault as raised:
+            self._session.forget_topics(topic for topic, _ in flight.readings)
+            for reading in flight.readings.values():
+                self._stall(reading, raised.fault, raised.detail)
+            return []
+        chunks = []
+        for topic in answer.responses:
+            for each in topic.partitions:
+                place = topic.topic or flight.names.get(topic.topic_id, ""), each.partition_index
+                chunk = self._take(flight.readings[place], each) if place in flight.readings else None
+                if chunk:
+                    chunks.append(chunk)
+        return chunks
+
+    def _take(self, reading: _Reading, answer: Any) -> Chunk | None:
+        fault = fault_of(answer.error_code)
+        if fault.code == _OFFSET_OUT_OF_RANGE:
+            self._explain_out_of_range(reading)
+        if fault.action is not Action.NONE:
+            self._session.forget_topics([reading.range.topic])
+            self._stall(reading, fault)
+            return None
+        if answer.preferred_read_replica >= 0 and not answer.records:
+            reading.replica = answer.preferred_read_replica  # KIP-392: a nearer replica has it
+            return None
+        size, following = _whole_batches(answer.records or b"", reading.next, reading.range.end)
+        if following <= reading.next:
+            self._explain_nothing(reading, answer)
+            return None
+        start, reading.next, reading.stalled = reading.next, following, None
+        reading.backoff.attempts = 0
+        return Chunk(
+            range=reading.index,
+            topic=reading.range.topic,
+            partition=reading.range.partition,
+            records=memoryview(answer.records)[:size],
+            start=start,
+            end=reading.range.end,
+            next_offset=following,
+            aborted=tuple((each.producer_id, each.first_offset) for each in answer.aborted_transactions or ()),
+            high_watermark=answer.high_watermark,
+            last_stable_offset=answer.last_stable_offset,
+            log_start_offset=answer.log_start_offset,
+        )
+
+    def _explain_nothing(self, reading: _Reading, answer: Any) -> None:
+        """An answer without a whole batch, though the range is not at its end."""
+        if answer.high_watermark < reading.range.end:
+            # A new leader's high watermark may lag for a moment; asked for offsets it waits until it is sure.
+            _, end = self._log_bounds(reading)
+            if end < reading.range.end:
+                raise PossibleDataLossError(
+                    f"{reading.name}: the log ends at offset {end}, but records up to offset {reading.range.end} were "
+                    "planned to be read (rule 28): the log was cut, or the topic was created again; compare "
+                    "what was published with the log before restarting from other offsets"
+                )
+        detail = ""
+        if self._committed and answer.last_stable_offset < reading.range.end:
+            detail = (
+                f"an open transaction holds the last stable offset at {answer.last_stable_offset}, below the planned "
+                f"end {reading.range.end}"
+            )
+        self._stall(reading, Fault(0, "no records", Action.RETRY), detail)
+
+    def _explain_out_of_range(self, reading: _Reading) -> None:
+        start, end = self._log_bounds(reading)
+        if start <= reading.next <= end:
+            return  # a leader that was behind
+        raise PossibleDataLossError(
+            f"{reading.name}: offset {reading.next} was wanted, but the log holds offsets {start} to {end}; "
+            "raise the topic's retention, or restart from other offsets if the missing records may be skipped"
+        )
+
+    def _log_bounds(self, reading: _Reading) -> tuple[int, int]:
+        found = [
+            list_offsets(self._session, [reading.place], at, isolation=READ_UNCOMMITTED)[reading.place]
+            for at in (EARLIEST, LATEST)
+        ]
+        start, end = (0 if each is None else each.offset for each in found)
+        return start, end
+
+    def _stall(self, reading: _Reading, fault: Fault, detail: str = "") -> None:
+        """Note that a range made no progress. Raises when it may not, or when that has lasted too long."""
+        what = f"reading {reading.name} from offset {reading.next}"
+        if not fault.action.again and fault.code != _OFFSET_OUT_OF_RANGE:
+            raise fault.error(what, detail)
+        now = time.monotonic()
+        reading.replica = None
+        reading.stalled = reading.stalled or now
+        if now - reading.stalled > self._patience:
+            text = f"{fault.name} ({detail})" if detail else fault.name
+            raise RetriableError(f"{what}: no progress for {self._patience:g} s, at last {text}")
+        reading.not_before = now + reading.backoff.next()
+
+
+def _whole_batches(records: bytes, next_offset: int, end: int) -> tuple[int, int]:
+    """Bytes of the whole batches that start below ``end``, and the offset after the last of them.
+
+    ``next_offset`` where there is no whole batch; at least ``end`` where a batch from there on follows.
+    """
+    position, following = 0, next_offset
+    while position + _BATCH.size <= len(records):
+        base, length, magic, last_delta = _BATCH.unpack_from(records, position)
+        if magic < 2:
+            reason = f"the record batch at offset {base} has message format v{magic}; only v2 is read"
+            raise UnsupportedError((Problem(reason, hint="write the old records anew"),))
+        if length < _BATCH.size - _LENGTH_BYTES:
+            raise KafkaError(f"the record batch at offset {base} is malformed: it has a length of {length} bytes")
+        if base >= end:
+            return position, max(following, end)
+        if position + _LENGTH_BYTES + length > len(records):
+            break
+        position += _LENGTH_BYTES + length
+        following = max(following, base + last_delta + 1)
+    return position, following

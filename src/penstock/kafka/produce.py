@@ -1,0 +1,497 @@
+"""Producing record batches that are encoded already: stamped with producer id, epoch and sequence, several under way.
+
+The rules are those of exactly-once delivery: one writer per partition, at most five unacknowledged batches per
+partition and one per partition and request (rule 8), errors as :mod:`penstock.kafka.faults` says (rule 13), the
+protocol's version as the identity says (rule 14).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import groupby
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any, Self
+from uuid import UUID
+from weakref import WeakKeyDictionary
+
+from kafka.protocol.producer import AddPartitionsToTxnRequest, InitProducerIdRequest, ProduceRequest
+
+from penstock.errors import AbortableError, KafkaError, PenstockError, RetriableError
+from penstock.kafka.batches import stamp
+from penstock.kafka.deadline import Backoff, Deadline
+from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of, fault_of_exception
+from penstock.kafka.session import TRANSACTION, Partition, Session
+from penstock.kafka.wire import Node
+
+__all__ = ["Ack", "Producer", "ProducerIdentity", "next_sequence"]
+
+_WINDOW = 5
+_SEQUENCES = 2**31
+_OUT_OF_ORDER, _UNKNOWN_PRODUCER, _NOT_ATTEMPTED = 45, 59, 55
+#: Since this ``transaction.version`` brokers add partitions and offsets to transactions by themselves (KIP-890).
+IMPLICIT_VERSION = 2
+
+
+@dataclass(frozen=True)
+class ProducerIdentity:
+    """Who produces: id and epoch from InitProducerId, and the cluster's ``transaction.version`` at that time.
+
+    Made by the driver and sent to the tasks of a batch; all of them produce with it, each to partitions of its own.
+    """
+
+    producer_id: int
+    epoch: int
+    transaction_version: int = 0
+
+
+@dataclass(frozen=True)
+class Ack:
+    """What the brokers have acknowledged of one partition: records, batches and bytes, and where they are.
+
+    Sequences are -1 without idempotence. Offsets are -1 where the broker did not say them (``acks=0``, or a batch that
+    it had already); ``last_offset`` is that of the last record.
+    """
+
+    topic: str
+    partition: int
+    first_sequence: int
+    last_sequence: int
+    records: int
+    batches: int
+    bytes: int
+    base_offset: int
+    last_offset: int
+
+
+def next_sequence(sequence: int, records: int) -> int:
+    """The sequence after ``records`` records; after 2^31-1 comes 0."""
+    return (sequence + records) % _SEQUENCES
+
+
+@dataclass(eq=False)
+class _Batch:
+    data: bytearray | memoryview
+    records: int
+    ordinal: int
+    expires: float
+    sequence: int = -1
+
+
+@dataclass(eq=False)
+class _Lane:
+    """The batches of one partition: ``waiting`` to be sent, ``under_way``, ``failed`` and to be sent again."""
+
+    place: Partition
+    backoff: Backoff
+    waiting: deque[_Batch] = field(default_factory=deque)
+    under_way: list[_Batch] = field(default_factory=list)
+    failed: list[_Batch] = field(default_factory=list)
+    last_fault: Fault | None = None
+    last_detail: str = ""
+    not_before: float = 0.0
+    ack: Ack | None = None
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.waiting or self.under_way or self.failed)
+
+    @property
+    def name(self) -> str:
+        return f"topic '{self.place[0]}', partition {self.place[1]}"
+
+    def acknowledge(self, batch: _Batch, base_offset: int) -> None:
+        first = self.ack or Ack(*self.place, batch.sequence, -1, 0, 0, 0, base_offset, -1)
+        self.ack = Ack(
+            first.topic,
+            first.partition,
+            first.first_sequence,
+            -1 if batch.sequence < 0 else next_sequence(batch.sequence, batch.records - 1),
+            first.records + batch.records,
+            first.batches + 1,
+            first.bytes + len(batch.data),
+            first.base_offset,
+            base_offset + batch.records - 1 if base_offset >= 0 else -1,
+        )
+
+
+@dataclass(eq=False)
+class _Flight:
+    node: Node
+    batches: dict[Partition, _Batch]
+    names: dict[UUID | None, str]
+    answer: Future[Any]
+
+
+class Producer:
+    """Sends encoded batches to partitions that nobody else writes to with the same identity. For one thread.
+
+    With ``identity`` and ``transactional_id`` what it sends belongs to the open transaction, which somebody else ends.
+    Without them delivery is at least once, as ``acks`` and ``enable.idempotence`` say; the idempotent producer id is
+    kept for the life of the process (rule 12).
+
+    Errors: AbortableError when the transaction must be aborted and the batch redone, RetriableError when
+    ``delivery.timeout.ms`` passed, AuthorizationError, or KafkaError for what cannot succeed. After an error the
+    producer is of no more use; close it.
+    """
+
+    def __init__(
+        self, session: Session, identity: ProducerIdentity | None = None, *, transactional_id: str | None = None
+    ):
+        if (identity is None) != (transactional_id is None):
+            raise KafkaError("a transactional producer needs both an identity and a transactional id")
+        config = session.config
+        self._session = session
+        self._transactional_id = transactional_id
+        self._acks = -1 if transactional_id else config.acks
+        self._lease: _Lease | None = None
+        if identity is None and config.enable_idempotence:
+            self._lease = _borrow(session)
+            identity = self._lease.identity
+        self._identity = identity
+        self._window = min(_WINDOW, config.max_in_flight_requests_per_connection) if identity else 1 << 30
+        self._lanes: dict[Partition, _Lane] = {}
+        self._added: set[Partition] = set()
+        self._flights: dict[Node, int] = {}
+        self._landed: SimpleQueue[_Flight] = SimpleQueue()
+        self._sequences: dict[Partition, int] = self._lease.sequences if self._lease else {}
+        self._bytes = self._ordinal = 0
+        self._failure: PenstockError | None = None
+
+    # --- what callers do ---
+
+    def submit(self, topic: str, partition: int, data: bytearray | memoryview, records: int) -> None:
+        """Hand in one encoded record batch, which is stamped in place and must not be touched any more.
+
+        Returns at once unless ``buffer.memory`` bytes wait to be acknowledged.
+        """
+        self._raise_failure()
+        place = (topic, partition)
+        lane = self._lanes.get(place)
+        if lane is None:
+            lane = self._lanes[place] = _Lane(place, self._session.backoff())
+        expires = time.monotonic() + self._session.config.delivery_timeout_ms / 1000
+        batch = _Batch(data, records, self._ordinal, expires)
+        self._ordinal += 1
+        self._bytes += len(data)
+        self._stamp(place, batch)
+        lane.waiting.append(batch)
+        with self._remembering():
+            self._send()
+            while self._land(0.0):
+                self._send()
+            while self._bytes > self._session.config.buffer_memory and any(each.busy for each in self._lanes.values()):
+                self._step(None)
+
+    def flush(self, deadline: Deadline | None = None) -> None:
+        """Wait until everything is acknowledged. The default deadline is each batch's ``delivery.timeout.ms``."""
+        self._raise_failure()
+        with self._remembering():
+            while any(lane.busy for lane in self._lanes.values()):
+                self._step(deadline)
+
+    def acks(self) -> tuple[Ack, ...]:
+        """What was acknowledged so far, per partition."""
+        return tuple(lane.ack for _, lane in sorted(self._lanes.items()) if lane.ack)
+
+    def close(self) -> None:
+        """Give up what is not acknowledged; call :meth:`flush` first to keep it."""
+        clean = self._failure is None and not any(lane.busy for lane in self._lanes.values())
+        if self._lease and clean:
+            _give_back(self._session, self._lease)
+        self._lease = None
+        self._failure = self._failure or KafkaError("the producer is closed")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    @contextlib.contextmanager
+    def _remembering(self) -> Iterator[None]:
+        """Keeps the first error, so that everything afterwards is refused: a gap in the sequences cannot be mended."""
+        try:
+            yield
+        except KafkaFault as raised:
+            self._failure = raised.fault.error("producing", raised.detail)
+            raise self._failure from raised.__cause__
+        except PenstockError as error:
+            self._failure = error
+            raise
+        except BaseException:
+            self._failure = KafkaError("producing was interrupted")
+            raise
+
+    # --- sending ---
+
+    def _stamp(self, place: Partition, batch: _Batch) -> None:
+        if self._identity is None:
+            return
+        batch.sequence = self._sequences.get(place, 0)
+        self._sequences[place] = next_sequence(batch.sequence, batch.records)
+        stamp(
+            batch.data,
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.epoch,
+            base_sequence=batch.sequence,
+            transactional=self._transactional_id is not None,
+        )
+
+    def _step(self, deadline: Deadline | None) -> None:
+        """Send what may be sent, then wait for one answer or until something else may be sent."""
+        self._send()
+        now = time.monotonic()
+        if deadline and deadline.passed:
+            raise self._gave_up(next(lane for lane in self._lanes.values() if lane.busy), f"{deadline}")
+        alarms = [lane.not_before for lane in self._lanes.values() if lane.waiting and lane.not_before > now]
+        alarms += [deadline.at] if deadline else []
+        wait = min(alarms, default=now + 1.0) - now
+        self._land(min(1.0, max(0.001, wait)))
+
+    def _send(self) -> None:
+        """Requests to every broker, each with at most one batch of a partition, while windows last."""
+        while groups := self._next_requests():
+            for node, lanes in groups.items():
+                self._add_partitions(lanes)
+                batches = {lane.place: lane.waiting.popleft() for lane in lanes}
+                for lane in lanes:
+                    lane.under_way.append(batches[lane.place])
+                names = {self._session.topic(topic).topic_id: topic for topic, _ in batches}
+                answer = self._session.send(self._request(batches, {name: each for each, name in names.items()}), node)
+                flight = _Flight(node, batches, names, answer)
+                self._flights[node] = self._flights.get(node, 0) + 1
+                flight.answer.add_done_callback(lambda _, flight=flight: self._landed.put(flight))  # type: ignore[misc]
+
+    def _next_requests(self) -> dict[Node, list[_Lane]]:
+        now = time.monotonic()
+        config = self._session.config
+        groups: dict[Node, list[_Lane]] = {}
+        sizes: dict[Node, int] = {}
+        if self._lease and self._lease.spoilt:
+            return groups
+        for lane in self._lanes.values():
+            # A partition with a failed batch waits until all that is under way has been answered (rule 8).
+            if not lane.waiting or lane.failed or lane.not_before > now or len(lane.under_way) >= self._window:
+                continue
+            batch = lane.waiting[0]
+            if batch.expires <= now:
+                raise self._gave_up(lane, f"delivery.timeout.ms ({config.delivery_timeout_ms} ms)")
+            try:
+                node = self._session.partition(*lane.place, self._session.deadline(), create=True).leader
+            except KafkaFault as raised:
+                self._put_off(lane, raised.fault, raised.detail)
+                continue
+            full = self._flights.get(node, 0) >= config.max_in_flight_requests_per_connection
+            size = sizes.get(node, 0) + len(batch.data)
+            if full or (node in groups and size > config.max_request_size):
+                continue
+            groups.setdefault(node, []).append(lane)
+            sizes[node] = size
+        return groups
+
+    def _request(self, batches: dict[Partition, _Batch], topic_ids: dict[str, UUID | None]) -> Any:
+        Topic = ProduceRequest.TopicProduceData
+        topics = [
+            Topic(
+                name=name,
+                topic_id=topic_ids[name],
+                partition_data=[
+                    Topic.PartitionProduceData(index=place[1], records=batch.data) for place, batch in members
+                ],
+            )
+            for name, members in groupby(sorted(batches.items(), key=lambda each: each[0]), lambda each: each[0][0])
+        ]
+        versions = {"min_version": 3}
+        if self._identity and self._transactional_id:
+            implicit = self._identity.transaction_version >= IMPLICIT_VERSION
+            versions = {"min_version": 12} if implicit else {"min_version": 3, "max_version": 11}
+        return ProduceRequest(
+            transactional_id=self._transactional_id,
+            acks=self._acks,
+            timeout_ms=self._session.config.request_timeout_ms,
+            topic_data=topics,
+            **versions,
+        )
+
+    def _add_partitions(self, lanes: list[_Lane]) -> None:
+        """Below transaction.version 2 a partition is added to the transaction before the first batch (rule 14)."""
+        identity, transactional_id = self._identity, self._transactional_id
+        if identity is None or transactional_id is None or identity.transaction_version >= IMPLICIT_VERSION:
+            return
+        new = sorted(lane.place for lane in lanes if lane.place not in self._added)
+        if not new:
+            return
+        what = "adding to the transaction: " + ", ".join(f"{topic}-{partition}" for topic, partition in new)
+        Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+
+        def build() -> Any:
+            return AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=transactional_id,
+                v3_and_below_producer_id=identity.producer_id,
+                v3_and_below_producer_epoch=identity.epoch,
+                v3_and_below_topics=[
+                    Topic(name=name, partitions=[partition for _, partition in members])
+                    for name, members in groupby(new, lambda place: place[0])
+                ],
+                max_version=3,
+            )
+
+        def check(answer: Any) -> None:
+            for topic in answer.results_by_topic_v3_and_below:
+                for each in topic.results_by_partition:
+                    fault = fault_of(each.partition_error_code)
+                    if fault.action is Action.OUTCOME:
+                        raise _taken_over(what, fault)
+                    if fault.action is not Action.NONE and fault.code != _NOT_ATTEMPTED:
+                        raise KafkaFault(fault, f"topic '{topic.name}', partition {each.partition_index}")
+
+        self._session.ask_coordinator(what, TRANSACTION, transactional_id, build, check)
+        self._added.update(new)
+
+    # --- answers ---
+
+    def _land(self, seconds: float) -> bool:
+        """Take in one answer, waiting for it; False when none came."""
+        try:
+            flight = self._landed.get(seconds > 0, seconds or None)
+        except Empty:
+            return False
+        self._flights[flight.node] -= 1
+        error = flight.answer.exception()
+        if error is not None:
+            fault, detail = fault_of_exception(error)
+            if fault.action.again:
+                self._session.forget_topics(topic for topic, _ in flight.batches)
+            results = dict.fromkeys(flight.batches, (fault, detail, -1))
+        elif self._acks == 0:
+            results = dict.fromkeys(flight.batches, (fault_of(0), "", -1))
+        else:
+            results = self._results(flight)
+        for place, batch in flight.batches.items():
+            missing = (Fault(-1000, "not in the answer", Action.REFRESH), "", -1)
+            self._settle(self._lanes[place], batch, *results.get(place, missing))
+        return True
+
+    def _results(self, flight: _Flight) -> dict[Partition, tuple[Fault, str, int]]:
+        results = {}
+        for topic in flight.answer.result().responses:
+            for each in topic.partition_responses:
+                place = (topic.name or flight.names.get(topic.topic_id, ""), int(each.index))
+                results[place] = (fault_of(each.error_code), each.error_message or "", int(each.base_offset))
+        return results
+
+    def _settle(self, lane: _Lane, batch: _Batch, fault: Fault, detail: str, base_offset: int) -> None:
+        lane.under_way.remove(batch)
+        followed_a_failure = fault.code == _OUT_OF_ORDER and bool(lane.failed)
+        if fault.action in {Action.NONE, Action.ACKNOWLEDGED}:
+            self._bytes -= len(batch.data)
+            lane.acknowledge(batch, base_offset if fault.action is Action.NONE else -1)
+            lane.backoff.attempts = 0
+        elif fault.action.again or followed_a_failure:
+            lane.failed.append(batch)
+            if not followed_a_failure:
+                lane.last_fault, lane.last_detail = fault, detail
+                if fault.action is Action.REFRESH:
+                    self._session.forget_topics([lane.place[0]])
+        elif self._lease and fault.code in {_OUT_OF_ORDER, _UNKNOWN_PRODUCER}:
+            lane.failed.append(batch)
+            lane.last_fault, lane.last_detail = fault, detail
+            self._lease.spoilt = True
+        else:
+            raise self._refused(lane, batch, fault, detail)
+        if lane.failed and not lane.under_way:
+            lane.waiting.extendleft(sorted(lane.failed, key=lambda each: -each.ordinal))
+            lane.failed.clear()
+            self._put_off(lane, lane.last_fault or fault, lane.last_detail)
+        if self._lease and self._lease.spoilt and not any(each.under_way for each in self._lanes.values()):
+            self._start_over()
+
+    def _put_off(self, lane: _Lane, fault: Fault, detail: str) -> None:
+        lane.last_fault, lane.last_detail = fault, detail
+        lane.not_before = time.monotonic() + lane.backoff.next()
+
+    def _start_over(self) -> None:
+        """A broker does not know our producer id any more: take a new one, and send what is not acknowledged with it.
+
+        At least once only: the broker can no longer tell whether it has these batches already.
+        """
+        self._lease = _new_lease(self._session)
+        self._identity, self._sequences = self._lease.identity, self._lease.sequences
+        for lane in self._lanes.values():
+            for batch in lane.waiting:
+                self._stamp(lane.place, batch)
+
+    def _refused(self, lane: _Lane, batch: _Batch, fault: Fault, detail: str) -> PenstockError:
+        what = f"writing {batch.records} records ({len(batch.data)} bytes) to {lane.name}"
+        if fault.action is Action.OUTCOME:
+            return _taken_over(what, fault)
+        return fault.error(what, detail)
+
+    def _gave_up(self, lane: _Lane, limit: str) -> PenstockError:
+        detail = f" ({lane.last_detail})" if lane.last_detail else ""
+        fault = f", at last {lane.last_fault.name}{detail}" if lane.last_fault else ""
+        text = f"writing to {lane.name}: not acknowledged within {limit}{fault}; check that its leader is up"
+        return AbortableError(text) if self._transactional_id else RetriableError(text)
+
+
+def _taken_over(what: str, fault: Fault) -> AbortableError:
+    # Whether another instance or the transaction's time-out is behind it is known once the abort is answered.
+    return AbortableError(f"{what}: {fault.name}: the transaction timed out or another instance took over its id")
+
+
+# --- idempotent producer ids, kept for the life of the process -------------------------------------------------
+
+
+@dataclass(eq=False)
+class _Lease:
+    """A producer id and the next sequence of each partition. In use by one producer at a time."""
+
+    identity: ProducerIdentity
+    sequences: dict[Partition, int] = field(default_factory=dict)
+    spoilt: bool = False
+
+
+_free: WeakKeyDictionary[Session, list[_Lease]] = WeakKeyDictionary()
+_free_lock = threading.Lock()
+
+
+def _borrow(session: Session) -> _Lease:
+    with _free_lock:
+        leases = _free.setdefault(session, [])
+        if leases:
+            return leases.pop()
+    return _new_lease(session)
+
+
+def _give_back(session: Session, lease: _Lease) -> None:
+    if not lease.spoilt:
+        with _free_lock:
+            _free.setdefault(session, []).append(lease)
+
+
+def _new_lease(session: Session) -> _Lease:
+    def build() -> Any:
+        return InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=_SEQUENCES - 1, producer_id=-1, producer_epoch=-1
+        )
+
+    def check(answer: Any) -> _Lease:
+        fault = fault_of(answer.error_code)
+        if fault.action is not Action.NONE:
+            raise KafkaFault(fault)
+        return _Lease(ProducerIdentity(answer.producer_id, answer.producer_epoch))
+
+    return session.ask_any("asking for a producer id", build, check)

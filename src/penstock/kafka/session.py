@@ -1,0 +1,466 @@
+"""A conversation with one Kafka cluster: who leads what, who coordinates what, and trying again until a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from uuid import UUID
+
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+
+from penstock.errors import KafkaError, RetriableError
+from penstock.kafka.deadline import Backoff, Deadline
+from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of, fault_of_exception
+from penstock.kafka.properties import ClientConfig
+from penstock.kafka.wire import Node, Wire
+
+__all__ = [
+    "GROUP",
+    "TRANSACTION",
+    "Partition",
+    "PartitionInfo",
+    "Session",
+    "TopicInfo",
+    "close_sessions",
+    "session_for",
+]
+
+T = TypeVar("T")
+
+#: Kinds of coordinator.
+GROUP = 0
+TRANSACTION = 1
+
+#: (topic, partition)
+Partition = tuple[str, int]
+
+_NOT_THERE = fault_of(3)
+_NO_LEADER = fault_of(5)
+#: How long a topic may be unknown before that is believed: a new topic takes a moment to be known everywhere.
+_UNKNOWN_TOPIC_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class PartitionInfo:
+    """A partition: the broker that leads it (-1: none at present), since which epoch, and its replicas."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TopicInfo:
+    """A topic. ``topic_id`` tells it from one of the same name that was deleted before; None on brokers below 2.8."""
+
+    name: str
+    topic_id: UUID | None
+    partitions: tuple[PartitionInfo, ...]
+    internal: bool
+
+
+class Session:
+    """One client of one cluster. Made by :func:`session_for`, which shares it within the process.
+
+    Thread-safe. Every operation takes a :class:`Deadline` (default: ``default.api.timeout.ms`` from now) that
+    bounds it with all its retries, and raises subclasses of :class:`penstock.errors.ExecutionError` only.
+    """
+
+    def __init__(self, config: ClientConfig):
+        self.config = config
+        self.cluster_id: str | None = None
+        self._wire = Wire(config)
+        self._lock = threading.Lock()
+        self._topics: dict[str, tuple[float, TopicInfo]] = {}
+        self._coordinators: dict[tuple[int, str], Node] = {}
+        self._brokers_known = False
+
+    def close(self) -> None:
+        """Close all connections. Operations under way fail."""
+        self._wire.close()
+
+    def deadline(self, ms: float | None = None) -> Deadline:
+        """A deadline ``ms`` milliseconds from now; without it, ``default.api.timeout.ms``."""
+        return Deadline.after(self.config.default_api_timeout_ms if ms is None else ms)
+
+    def backoff(self) -> Backoff:
+        """Fresh waits between attempts, as configured."""
+        return Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
+
+    def address(self, node: Node) -> str:
+        """``host:port`` of a broker."""
+        return self._wire.address(node)
+
+    # --- one request, one answer ---
+
+    def send(self, request: Any, node: Node) -> Future[Any]:
+        """Send a kafka-python request to one broker and return at once; :meth:`wait` takes the future.
+
+        Requests to one broker leave in the order they are sent. Brokers must be known: call :meth:`topic`,
+        :meth:`brokers` or :meth:`coordinator` first.
+        """
+        return self._wire.send(request, node)
+
+    def wait(self, answer: Future[Any], deadline: Deadline, node: Node | None = None) -> Any:
+        """The answer to a request. Raises :class:`KafkaFault` when its connection failed or the time is up."""
+        try:
+            return answer.result(deadline.left)
+        except TimeoutError:
+            fault = Fault(-1000, "no answer", Action.REFRESH)
+            raise KafkaFault(fault, f"{deadline} were not enough{self._at(node)}") from None
+        except Exception as error:
+            fault, detail = fault_of_exception(error)
+            raise KafkaFault(fault, f"{detail}{self._at(node)}".strip()) from error
+
+    def exchange(self, request: Any, node: Node, deadline: Deadline) -> Any:
+        """Send and wait: one attempt. Raises :class:`KafkaFault`."""
+        return self.wait(self.send(request, node), deadline, node)
+
+    def _at(self, node: Node | None) -> str:
+        if node is None:
+            return ""
+        name = "bootstrap server" if isinstance(node, str) else f"node {node}"
+        return f" at {name} {self._wire.address(node)}"
+
+    # --- trying again ---
+
+    def retrying(self, what: str, deadline: Deadline, step: Callable[[], T]) -> T:
+        """Run ``step`` until it does not raise a :class:`KafkaFault` that is worth another attempt.
+
+        Raises the error of the fault: at once when trying again cannot help, :class:`RetriableError` naming the last
+        fault when the deadline would pass.
+        """
+        backoff = self.backoff()
+        while True:
+            try:
+                return step()
+            except RetriableError as error:  # a step of its own gave up
+                raise RetriableError(f"{what}: {error}") from error.__cause__
+            except KafkaFault as raised:
+                if not raised.fault.action.again:
+                    raise raised.fault.error(what, raised.detail) from raised.__cause__
+                wait = backoff.next()
+                if deadline.left <= wait:
+                    raise self._gave_up(what, deadline, raised) from raised.__cause__
+                time.sleep(wait)
+
+    def _gave_up(self, what: str, deadline: Deadline, last: KafkaFault) -> KafkaError:
+        detail = f" ({last.detail})" if last.detail else ""
+        hint = last.fault.hint or "check that the brokers are up and reachable from here"
+        return RetriableError(f"{what}: no success within {deadline}, at last {last.fault.name}{detail}; {hint}")
+
+    def ask_any(
+        self,
+        what: str,
+        build: Callable[[], Any],
+        check: Callable[[Any], T],
+        deadline: Deadline | None = None,
+    ) -> T:
+        """Ask whichever broker answers. ``check`` turns the answer into the result, or raises :class:`KafkaFault`."""
+        deadline = deadline or self.deadline()
+        self.brokers(deadline)
+        return self.retrying(what, deadline, lambda: check(self._ask_first_that_answers(build, deadline)))
+
+    def _ask_first_that_answers(self, build: Callable[[], Any], deadline: Deadline) -> Any:
+        failure: KafkaFault | None = None
+        for node in self._wire.candidates():
+            try:
+                return self.exchange(build(), node, deadline)
+            except KafkaFault as raised:
+                if not raised.fault.action.again:
+                    raise
+                # A bootstrap address tells less than the broker that could not be reached at its own address.
+                failure = raised if failure is None or isinstance(node, int) else failure
+                if deadline.passed:
+                    break
+        raise failure or KafkaFault(_NO_LEADER)
+
+    def ask_node(
+        self,
+        what: str,
+        node: Node,
+        build: Callable[[], Any],
+        check: Callable[[Any], T],
+        deadline: Deadline | None = None,
+    ) -> T:
+        """Ask one broker, again and again until the deadline."""
+        deadline = deadline or self.deadline()
+        return self.retrying(what, deadline, lambda: check(self.exchange(build(), node, deadline)))
+
+    def ask_coordinator(
+        self,
+        what: str,
+        kind: int,
+        key: str,
+        build: Callable[[], Any],
+        check: Callable[[Any], T],
+        deadline: Deadline | None = None,
+    ) -> T:
+        """Ask the coordinator of a group (:data:`GROUP`) or transactional id (:data:`TRANSACTION`), which may move."""
+        deadline = deadline or self.deadline()
+
+        def step() -> T:
+            node = self.coordinator(kind, key, deadline)
+            try:
+                return check(self.exchange(build(), node, deadline))
+            except KafkaFault as raised:
+                if raised.fault.action in {Action.COORDINATOR, Action.REFRESH}:
+                    self.forget_coordinator(kind, key)
+                raise
+
+        return self.retrying(what, deadline, step)
+
+    def ask_leaders(
+        self,
+        what: str,
+        partitions: Iterable[Partition],
+        build: Callable[[Sequence[tuple[str, PartitionInfo]]], Any],
+        read: Callable[[Any], Iterator[tuple[Partition, int, T]]],
+        deadline: Deadline | None = None,
+    ) -> dict[Partition, T]:
+        """One request per broker that leads some of the partitions, all at once; those that fail are asked for again.
+
+        ``read`` yields (partition, error code, result) for an answer. Raises for the first partition whose error
+        cannot be retried, naming it.
+        """
+        deadline = deadline or self.deadline()
+        left, found = set(partitions), dict[Partition, T]()
+
+        def step() -> None:
+            failure: KafkaFault | None = None
+            by_leader: dict[Node, list[tuple[str, PartitionInfo]]] = {}
+            for topic, partition in sorted(left):
+                info = self.partition(topic, partition, deadline)
+                by_leader.setdefault(info.leader, []).append((topic, info))
+            asked = [(node, group, self.send(build(group), node)) for node, group in by_leader.items()]
+            for node, group, answer in asked:
+                try:
+                    results = list(read(self.wait(answer, deadline, node)))
+                except KafkaFault as raised:
+                    self.forget_topics(topic for topic, _ in group)
+                    failure = raised
+                    continue
+                for place, code, result in results:
+                    fault = fault_of(code)
+                    if fault.action is Action.NONE:
+                        found[place] = result
+                        left.discard(place)
+                        continue
+                    if fault.action is Action.REFRESH:
+                        self.forget_topics([place[0]])
+                    failure = KafkaFault(fault, f"topic '{place[0]}', partition {place[1]}")
+                    if not fault.action.again:
+                        raise failure
+            if left:
+                raise failure or KafkaFault(_NO_LEADER, "an answer left partitions out")
+
+        if left:
+            self.retrying(what, deadline, step)
+        return found
+
+    # --- brokers ---
+
+    def brokers(self, deadline: Deadline | None = None) -> list[int]:
+        """Ids of the brokers. The first call finds the cluster by its bootstrap addresses."""
+        if not self._brokers_known:
+            self.metadata([], deadline or self.deadline())
+        return [broker.node_id for broker in self._wire.cluster.brokers()]
+
+    def metadata(self, topics: Sequence[str] | None, deadline: Deadline, create: bool = False) -> Any:
+        """A fresh metadata answer for these topics, for all topics when None."""
+        wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+
+        def step() -> Any:
+            return self._ask_first_that_answers(
+                lambda: MetadataRequest(topics=wanted, allow_auto_topic_creation=create), deadline
+            )
+
+        addresses = ",".join(self.config.bootstrap_servers)
+        what = "asking for metadata" if self._brokers_known else f"connecting to {addresses}"
+        try:
+            answer = self.retrying(what, deadline, step)
+        except RetriableError as error:
+            if self._brokers_known:
+                raise
+            hint = "check bootstrap.servers, that brokers listen there, and security.protocol"
+            raise RetriableError(f"Timed out waiting for a node assignment: {error}; {hint}") from error.__cause__
+        with self._lock:
+            self._wire.learn(answer)
+            self._brokers_known = bool(answer.brokers)
+            self.cluster_id = answer.cluster_id
+        return answer
+
+    # --- topics ---
+
+    def topics(
+        self,
+        names: Iterable[str],
+        deadline: Deadline | None = None,
+        *,
+        create: bool = False,
+        fresh: bool = True,
+    ) -> dict[str, TopicInfo]:
+        """What the cluster knows about these topics; one that does not exist is left out.
+
+        ``create`` lets brokers that are set to create missing topics do so. Raises AuthorizationError naming the
+        topics that may not be described.
+        """
+        deadline = deadline or self.deadline()
+        names = list(dict.fromkeys(names))
+        found = {} if fresh else {name: info for name in names if (info := self._cached(name))}
+        missing = [name for name in names if name not in found]
+        if not missing:
+            return found
+
+        def step() -> dict[str, TopicInfo]:
+            seen = {}
+            for topic in self.metadata(missing, deadline, create).topics:
+                fault = fault_of(topic.error_code)
+                if fault.action is Action.NONE:
+                    seen[topic.name] = self._learn(topic)
+                elif fault != _NOT_THERE:
+                    raise KafkaFault(fault, f"topic '{topic.name}'")
+            return seen
+
+        return found | self.retrying("describing topics", deadline, step)
+
+    def all_topics(self, deadline: Deadline | None = None) -> dict[str, TopicInfo]:
+        """Every topic that may be described."""
+        topics = self.metadata(None, deadline or self.deadline()).topics
+        return {topic.name: self._learn(topic) for topic in topics if topic.error_code in {0, 5, 9}}
+
+    def topic(
+        self, name: str, deadline: Deadline | None = None, *, create: bool = False, partition: int = 0
+    ) -> TopicInfo:
+        """One topic, from the cache where it is young enough.
+
+        Raises KafkaError when it does not exist or has no partition of this number: not at once, for a new topic
+        takes a moment to be known everywhere.
+        """
+        deadline = deadline or self.deadline()
+        believed = Deadline.after(min(deadline.left, _UNKNOWN_TOPIC_SECONDS) * 1000)
+        backoff = self.backoff()
+        while True:
+            found = self.topics([name], deadline, create=create, fresh=backoff.attempts > 0).get(name)
+            if found and any(each.partition == partition for each in found.partitions):
+                return found
+            wait = backoff.next()
+            if believed.left <= wait:
+                where = ",".join(self.config.bootstrap_servers)
+                if not found:
+                    raise KafkaError(f"topic '{name}' does not exist on {where}; create it, or check its name")
+                count = len(found.partitions)
+                raise KafkaError(f"topic '{name}' on {where} has no partition {partition}; it has {count}, from 0")
+            time.sleep(wait)
+
+    def partition(self, topic: str, partition: int, deadline: Deadline, *, create: bool = False) -> PartitionInfo:
+        """A partition that has a leader. Raises :class:`KafkaFault` (try again) when it has none at present."""
+        found = self.topic(topic, deadline, create=create, partition=partition).partitions
+        info = next(each for each in found if each.partition == partition)
+        if info.leader < 0:
+            self.forget_topics([topic])
+            raise KafkaFault(_NO_LEADER, f"topic '{topic}', partition {partition}")
+        return info
+
+    def forget_topics(self, names: Iterable[str]) -> None:
+        """Ask for these topics anew the next time."""
+        with self._lock:
+            for name in names:
+                self._topics.pop(name, None)
+
+    def _cached(self, name: str) -> TopicInfo | None:
+        with self._lock:
+            learned, info = self._topics.get(name, (0.0, None))
+        return info if time.monotonic() - learned < self.config.metadata_max_age_ms / 1000 else None
+
+    def _learn(self, topic: Any) -> TopicInfo:
+        partitions = tuple(
+            PartitionInfo(
+                each.partition_index,
+                each.leader_id if each.error_code in {0, 9} else -1,
+                each.leader_epoch,
+                tuple(each.replica_nodes),
+                tuple(each.isr_nodes),
+            )
+            for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
+        )
+        info = TopicInfo(topic.name, topic.topic_id or None, partitions, bool(topic.is_internal))
+        with self._lock:
+            self._topics[info.name] = (time.monotonic(), info)
+        return info
+
+    # --- coordinators ---
+
+    def coordinator(self, kind: int, key: str, deadline: Deadline) -> Node:
+        """The broker that coordinates a group or a transactional id."""
+        with self._lock:
+            known = self._coordinators.get((kind, key))
+        if known is not None:
+            return known
+
+        def check(answer: Any) -> int:
+            found = answer.coordinators[0] if answer.coordinators else answer
+            fault = fault_of(found.error_code)
+            if fault.action is not Action.NONE:
+                raise KafkaFault(fault, found.error_message or "")
+            return int(found.node_id)
+
+        name = "group" if kind == GROUP else "transactional id"
+        node = self.ask_any(
+            f"finding the coordinator of {name} '{key}'",
+            lambda: FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key]),
+            check,
+            deadline,
+        )
+        if node not in self.brokers(deadline):
+            self.metadata([], deadline)
+        with self._lock:
+            self._coordinators[kind, key] = node
+        return node
+
+    def forget_coordinator(self, kind: int, key: str) -> None:
+        """Look the coordinator up anew the next time."""
+        with self._lock:
+            self._coordinators.pop((kind, key), None)
+
+
+# --- one session per process and configuration -----------------------------------------------------------------
+
+_pool: dict[tuple[int, ClientConfig], Session] = {}
+_pool_lock = threading.Lock()
+
+
+def session_for(config: ClientConfig) -> Session:
+    """The session of this process for a configuration. A forked process gets one of its own."""
+    with _pool_lock:
+        key = (os.getpid(), config)
+        if key not in _pool:
+            _pool[key] = Session(config)
+        return _pool[key]
+
+
+def close_sessions() -> None:
+    """Close every session of this process."""
+    with _pool_lock:
+        mine = [key for key in _pool if key[0] == os.getpid()]
+        sessions = [_pool.pop(key) for key in mine]
+    for session in sessions:
+        with contextlib.suppress(OSError):
+            session.close()
+
+
+def _forked() -> None:
+    # Sessions of the parent stay in the pool, untouched: closing them here would write to the parent's connections.
+    global _pool_lock  # noqa: PLW0603 - another thread of the parent may have held it
+    _pool_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)

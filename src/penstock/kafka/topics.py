@@ -1,0 +1,179 @@
+"""Topics and brokers: listing, creating, settings, and what the cluster as a whole can do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from penstock.errors import KafkaError
+from penstock.kafka.deadline import Deadline
+from penstock.kafka.faults import Action, KafkaFault, fault_of
+from penstock.kafka.session import Session, TopicInfo
+
+__all__ = [
+    "Feature",
+    "cluster_id",
+    "create_topic",
+    "finalized_features",
+    "matching_topics",
+    "max_transaction_timeout_ms",
+    "topic_configs",
+    "transaction_version",
+]
+
+_TOPIC, _BROKER = 2, 4
+_ALREADY_EXISTS = 36
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A feature level that the cluster has finalized."""
+
+    name: str
+    level: int
+
+
+def cluster_id(session: Session, *, deadline: Deadline | None = None) -> str:
+    """The id of the cluster, the same whichever bootstrap address was used."""
+    session.brokers(deadline)
+    if session.cluster_id is None:
+        session.metadata([], deadline or session.deadline())
+    return session.cluster_id or ""
+
+
+def matching_topics(session: Session, pattern: str, *, deadline: Deadline | None = None) -> dict[str, TopicInfo]:
+    """Topics whose whole name matches a regular expression, as Java's ``Pattern.matches``; internal ones left out."""
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise KafkaError(f"topic pattern '{pattern}' is no regular expression: {error}") from None
+    topics = session.all_topics(deadline)
+    return {name: info for name, info in topics.items() if compiled.fullmatch(name) and not info.internal}
+
+
+def create_topic(
+    session: Session,
+    name: str,
+    *,
+    partitions: int = -1,
+    replication: int = -1,
+    configs: Mapping[str, str] | None = None,
+    deadline: Deadline | None = None,
+) -> UUID | None:
+    """Create a topic and wait until it has leaders; None when it existed already. -1 means the brokers' default."""
+    deadline = deadline or session.deadline()
+
+    def build() -> Any:
+        Topic = CreateTopicsRequest.CreatableTopic
+        settings = [Topic.CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()]
+        topic = Topic(
+            name=name, num_partitions=partitions, replication_factor=replication, assignments=[], configs=settings
+        )
+        return CreateTopicsRequest(topics=[topic], timeout_ms=session.config.request_timeout_ms, validate_only=False)
+
+    def check(answer: Any) -> bool:
+        topic = answer.topics[0]
+        fault = fault_of(topic.error_code)
+        if fault.code == _ALREADY_EXISTS:
+            return False
+        if fault.action is not Action.NONE:
+            raise KafkaFault(fault, topic.error_message or "")
+        return True
+
+    created = session.ask_any(f"creating topic '{name}'", build, check, deadline)
+
+    def led() -> TopicInfo:
+        session.forget_topics([name])
+        info = session.topic(name, deadline)
+        for each in info.partitions:
+            session.partition(name, each.partition, deadline)
+        return info
+
+    info = session.retrying(f"waiting for the leaders of topic '{name}'", deadline, led)
+    return info.topic_id if created else None
+
+
+def topic_configs(
+    session: Session, names: Iterable[str], keys: Iterable[str] | None = None, *, deadline: Deadline | None = None
+) -> dict[str, dict[str, str]] | None:
+    """Settings of topics (all of them without ``keys``); None when DescribeConfigs is not granted."""
+    resources = [(_TOPIC, name) for name in names]
+    found = _configs(session, resources, keys, deadline)
+    return None if found is None else {name: settings for (_, name), settings in found.items()}
+
+
+def max_transaction_timeout_ms(session: Session, *, deadline: Deadline | None = None) -> int | None:
+    """The brokers' ``transaction.max.timeout.ms``, the smallest of them; None when it may not be read (rule 19)."""
+    name = "transaction.max.timeout.ms"
+    values = []
+    for broker in session.brokers(deadline):
+        found = _configs(session, [(_BROKER, str(broker))], [name], deadline, node=broker)
+        value = (found or {}).get((_BROKER, str(broker)), {}).get(name)
+        if value is None:
+            return None
+        values.append(int(value))
+    return min(values, default=None)
+
+
+def _configs(
+    session: Session,
+    resources: list[tuple[int, str]],
+    keys: Iterable[str] | None,
+    deadline: Deadline | None,
+    node: int | None = None,
+) -> dict[tuple[int, str], dict[str, str]] | None:
+    wanted = None if keys is None else list(keys)
+
+    def build() -> Any:
+        Resource = DescribeConfigsRequest.DescribeConfigsResource
+        return DescribeConfigsRequest(
+            resources=[
+                Resource(resource_type=kind, resource_name=name, configuration_keys=wanted) for kind, name in resources
+            ]
+        )
+
+    def check(answer: Any) -> dict[tuple[int, str], dict[str, str]] | None:
+        found = {}
+        for result in answer.results:
+            fault = fault_of(result.error_code)
+            if fault.action is Action.DENIED:
+                return None
+            if fault.action is not Action.NONE:
+                raise KafkaFault(fault, f"{result.resource_name}: {result.error_message or ''}")
+            settings = {each.name: each.value for each in result.configs if each.value is not None}
+            found[int(result.resource_type), str(result.resource_name)] = settings
+        return found
+
+    if not resources:
+        return {}
+    what = "reading settings of " + ", ".join(name for _, name in resources)
+    if node is None:
+        return session.ask_any(what, build, check, deadline)
+    return session.ask_node(what, node, build, check, deadline)
+
+
+def finalized_features(session: Session, *, deadline: Deadline | None = None) -> tuple[Feature, ...]:
+    """Features that the cluster has finalized (ApiVersions v3, KIP-584); none on brokers below 2.7."""
+
+    def build() -> Any:
+        return ApiVersionsRequest(client_software_name="penstock", client_software_version="1", max_version=3)
+
+    def check(answer: Any) -> tuple[Feature, ...]:
+        fault = fault_of(answer.error_code)
+        if fault.action is not Action.NONE:
+            raise KafkaFault(fault)
+        return tuple(Feature(each.name, each.max_version_level) for each in answer.finalized_features or ())
+
+    return session.ask_any("asking for the cluster's features", build, check, deadline)
+
+
+def transaction_version(session: Session, *, deadline: Deadline | None = None) -> int:
+    """The finalized ``transaction.version``: 2 from Kafka 4.0 on where it was raised, 0 where it is not known."""
+    features = finalized_features(session, deadline=deadline)
+    return next((each.level for each in features if each.name == "transaction.version"), 0)

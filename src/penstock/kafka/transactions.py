@@ -1,0 +1,416 @@
+"""The driver's side of a Kafka transaction: owning a transactional id, beginning and ending transactions.
+
+A state machine without guessing: an end whose outcome the broker did not say leaves the client in
+:data:`State.UNKNOWN`, and only what the progress topic holds leads out of it (rule 16 of exactly-once delivery,
+:func:`penstock.kafka.progress.settle`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import groupby
+from typing import Any
+
+from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
+
+from penstock.errors import AbortableError, ExecutionError, KafkaError, OptionsError, Problem, RetriableError
+from penstock.kafka.deadline import Deadline
+from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of
+from penstock.kafka.offsets import CommittedOffset
+from penstock.kafka.produce import IMPLICIT_VERSION, ProducerIdentity
+from penstock.kafka.session import GROUP, TRANSACTION, Partition, Session
+from penstock.kafka.topics import max_transaction_timeout_ms, transaction_version
+
+__all__ = [
+    "State",
+    "TransactionClient",
+    "TransactionDescription",
+    "UnknownOutcomeError",
+    "describe_transaction",
+    "list_transactions",
+    "transaction_timeout_ms",
+]
+
+_HOUR_MS, _QUARTER_MS = 3_600_000, 900_000
+_NO_ID, _NO_EPOCH = -1, -1
+# Answers to EndTxn that do not say whether the transaction was committed.
+_INDEFINITE = {48, 49}  # INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING
+_NOT_FOUND = 105
+
+
+class UnknownOutcomeError(ExecutionError):
+    """Whether a transaction was committed is not known. A signal for the engine, which then asks the progress topic."""
+
+
+class State(Enum):
+    """Where a client stands."""
+
+    NEW = "new"
+    READY = "ready"
+    OPEN = "open"
+    ENDING = "ending"
+    FAILED = "to be aborted"
+    UNKNOWN = "ended with an unknown outcome"
+    FENCED = "fenced"
+
+
+_LEGAL: Mapping[State, frozenset[State]] = {
+    State.NEW: frozenset({State.READY}),
+    State.READY: frozenset({State.READY, State.OPEN, State.UNKNOWN}),
+    State.OPEN: frozenset({State.ENDING, State.FAILED}),
+    State.FAILED: frozenset({State.ENDING}),
+    State.ENDING: frozenset({State.READY, State.FAILED, State.UNKNOWN}),
+    State.UNKNOWN: frozenset({State.NEW, State.FENCED}),
+    State.FENCED: frozenset(),
+}
+
+
+@dataclass(frozen=True)
+class TransactionDescription:
+    """What the coordinator says about a transactional id: state as Kafka names it, times in ms (-1: none)."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    epoch: int
+    timeout_ms: int
+    started_ms: int
+    partitions: tuple[Partition, ...]
+
+
+class _Indefinite(Exception):
+    """An answer that leaves the outcome open."""
+
+
+class TransactionClient:
+    """Owns one transactional id. For one thread.
+
+    Start: :meth:`init`. Each batch: :meth:`begin`, produce with :attr:`identity`, perhaps :meth:`add_offsets`, then
+    :meth:`commit` or :meth:`abort`. After UnknownOutcomeError: :func:`penstock.kafka.progress.settle`, then, unless it
+    raised FencedError, :meth:`init` again.
+    """
+
+    def __init__(self, session: Session, transactional_id: str, timeout_ms: int | None = None):
+        """``timeout_ms`` is the transaction's; by default what :func:`transaction_timeout_ms` finds."""
+        self.transactional_id = transactional_id
+        self.state = State.NEW
+        self._session = session
+        self._timeout_ms = timeout_ms or transaction_timeout_ms(session, session.config.transaction_timeout_ms)
+        self._identity: ProducerIdentity | None = None
+        self._fresh = False
+
+    @property
+    def identity(self) -> ProducerIdentity:
+        """The producer id and epoch to produce with."""
+        if self._identity is None:
+            raise KafkaError(f"transactional id '{self.transactional_id}' is not owned yet; call init() first")
+        return self._identity
+
+    # --- owning the id ---
+
+    def init(self, deadline: Deadline | None = None) -> ProducerIdentity:
+        """Take the id over, whoever has it: fences the former owner and aborts what it left open (rule 3).
+
+        Waits while the former owner's transaction is being ended. Raises AuthorizationError, RetriableError.
+        """
+        self._expect(State.READY)
+        return self._init(_NO_ID, _NO_EPOCH, deadline)
+
+    def _init(self, producer_id: int, epoch: int, deadline: Deadline | None) -> ProducerIdentity:
+        version = transaction_version(self._session, deadline=deadline)
+
+        def build() -> Any:
+            return InitProducerIdRequest(
+                transactional_id=self.transactional_id,
+                transaction_timeout_ms=self._timeout_ms,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                max_version=5,  # the next one is about two-phase commit
+            )
+
+        def check(answer: Any) -> ProducerIdentity:
+            fault = fault_of(answer.error_code)
+            if fault.action is Action.OUTCOME and producer_id != _NO_ID:
+                raise _Indefinite(fault.name)
+            if fault.action is not Action.NONE:
+                raise KafkaFault(fault)
+            return ProducerIdentity(answer.producer_id, answer.producer_epoch, version)
+
+        try:
+            self._identity = self._ask("taking over transactional id", build, check, deadline)
+        except _Indefinite as raised:
+            raise self._unknown(str(raised)) from None
+        self._become(State.READY)
+        self._fresh = True
+        return self._identity
+
+    def begin(self, deadline: Deadline | None = None) -> ProducerIdentity:
+        """Begin a transaction: the identity that the batch is produced with, its sequences starting at 0 (rule 14).
+
+        Raises UnknownOutcomeError when the id is not ours any more.
+        """
+        self._expect(State.OPEN)
+        version = transaction_version(self._session, deadline=deadline)
+        if not self._fresh:
+            # With our own id and epoch this fails where another instance took over, instead of fencing it in turn.
+            self._init(self.identity.producer_id, self.identity.epoch, deadline)
+        self._identity = ProducerIdentity(self.identity.producer_id, self.identity.epoch, version)
+        self._become(State.OPEN)
+        self._fresh = False
+        return self._identity
+
+    # --- offsets ---
+
+    def add_offsets(
+        self, group: str, offsets: Mapping[Partition, CommittedOffset], deadline: Deadline | None = None
+    ) -> None:
+        """Commit a group's offsets as part of the transaction.
+
+        Raises AbortableError also where the outcome is not known, and AuthorizationError, after which the
+        transaction may still be committed (rule 20).
+        """
+        self._expect(State.ENDING)
+        deadline = deadline or self._session.deadline()
+        identity = self.identity
+        implicit = identity.transaction_version >= IMPLICIT_VERSION
+        what = f"adding the offsets of group '{group}' to the transaction"
+
+        def check_added(answer: Any) -> None:
+            self._check_offsets(answer.error_code, f"group '{group}'", what)
+
+        def check(answer: Any) -> None:
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    where = f"topic '{topic.name}', partition {each.partition_index}"
+                    self._check_offsets(each.error_code, where, what)
+
+        try:
+            if not implicit:
+                self._ask(what + " of transactional id", lambda: self._add_group(group), check_added, deadline)
+            self._session.ask_coordinator(
+                what, GROUP, group, lambda: self._offsets_request(group, offsets, implicit), check, deadline
+            )
+        except RetriableError as error:
+            self._become(State.FAILED)
+            raise AbortableError(str(error)) from error
+        except AbortableError:
+            self._become(State.FAILED)
+            raise
+
+    def _check_offsets(self, code: int, where: str, what: str) -> None:
+        fault = fault_of(code)
+        if fault.action is Action.OUTCOME:
+            raise AbortableError(
+                f"{what}: {where}: {fault.name}: the transaction timed out or another instance took over its id"
+            )
+        if fault.action is not Action.NONE:
+            raise KafkaFault(fault, where)
+
+    def _add_group(self, group: str) -> Any:
+        return AddOffsetsToTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.epoch,
+            group_id=group,
+            max_version=3,
+        )
+
+    def _offsets_request(self, group: str, offsets: Mapping[Partition, CommittedOffset], implicit: bool) -> Any:
+        Topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        topics = [
+            Topic(
+                name=name,
+                partitions=[
+                    Topic.TxnOffsetCommitRequestPartition(
+                        partition_index=partition,
+                        committed_offset=offset.offset,
+                        committed_leader_epoch=offset.leader_epoch,
+                        committed_metadata=offset.metadata,
+                    )
+                    for (_, partition), offset in members
+                ],
+            )
+            for name, members in groupby(sorted(offsets.items(), key=lambda each: each[0]), lambda each: each[0][0])
+        ]
+        versions = {"min_version": 5} if implicit else {"max_version": 4}
+        return TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=group,
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.epoch,
+            generation_id=-1,
+            member_id="",
+            group_instance_id=None,
+            topics=topics,
+            **versions,
+        )
+
+    # --- ending ---
+
+    def commit(self, deadline: Deadline | None = None) -> None:
+        """End the transaction with a commit, asking until the answer is definite (rule 16).
+
+        Raises AbortableError when it can only be aborted, UnknownOutcomeError when no definite answer came.
+        """
+        self._expect(State.ENDING)
+        if self.state is State.FAILED:
+            raise KafkaError(f"transaction of '{self.transactional_id}' has failed and can only be aborted")
+        self._become(State.ENDING)
+        self._end(True, deadline)
+
+    def abort(self, deadline: Deadline | None = None) -> None:
+        """End the transaction with an abort; below transaction.version 2 by taking a new epoch (rule 15).
+
+        Raises UnknownOutcomeError when the id is not ours any more or the broker aborted the transaction by itself.
+        """
+        self._expect(State.ENDING)
+        self._become(State.ENDING)
+        if self.identity.transaction_version >= IMPLICIT_VERSION:
+            self._end(False, deadline)
+        else:
+            self._init(self.identity.producer_id, self.identity.epoch, deadline)
+
+    def _end(self, committed: bool, deadline: Deadline | None) -> None:
+        identity = self.identity
+        implicit = identity.transaction_version >= IMPLICIT_VERSION
+
+        def build() -> Any:
+            versions = {"min_version": 5} if implicit else {"max_version": 4}
+            return EndTxnRequest(
+                transactional_id=self.transactional_id,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.epoch,
+                committed=committed,
+                **versions,
+            )
+
+        def check(answer: Any) -> tuple[int, int]:
+            fault = fault_of(answer.error_code)
+            if fault.action is Action.OUTCOME or fault.code in _INDEFINITE:
+                raise _Indefinite(fault.name)
+            if fault.action is not Action.NONE:
+                raise KafkaFault(fault)
+            return answer.producer_id, answer.producer_epoch
+
+        try:
+            what = "committing the transaction of" if committed else "aborting the transaction of"
+            producer_id, epoch = self._ask(what, build, check, deadline)
+        except _Indefinite as raised:
+            raise self._unknown(str(raised)) from None
+        except RetriableError as error:
+            raise self._unknown(str(error)) from error
+        except AbortableError:
+            self._become(State.FAILED)
+            raise
+        except KafkaError as error:
+            self._become(State.UNKNOWN)
+            raise error
+        if producer_id != _NO_ID:
+            self._identity = ProducerIdentity(producer_id, epoch, identity.transaction_version)
+            self._fresh = True
+        self._become(State.READY)
+
+    def settled(self, *, fenced: bool) -> None:
+        """Leave :data:`State.UNKNOWN`: the outcome has been found out. Unless ``fenced``, :meth:`init` is due."""
+        self._become(State.FENCED if fenced else State.NEW)
+
+    def _unknown(self, reason: str) -> UnknownOutcomeError:
+        self._become(State.UNKNOWN)
+        return UnknownOutcomeError(
+            f"transactional id '{self.transactional_id}': the outcome of its transaction is not known: {reason}"
+        )
+
+    # --- helpers of all of them ---
+
+    def _ask(self, what: str, build: Any, check: Any, deadline: Deadline | None) -> Any:
+        return self._session.ask_coordinator(
+            f"{what} '{self.transactional_id}'", TRANSACTION, self.transactional_id, build, check, deadline
+        )
+
+    def _expect(self, wanted: State) -> None:
+        if wanted not in _LEGAL[self.state]:
+            raise KafkaError(
+                f"transactional id '{self.transactional_id}' is {self.state.value} and cannot become {wanted.value}"
+            )
+
+    def _become(self, state: State) -> None:
+        self._expect(state)
+        self.state = state
+
+
+def describe_transaction(
+    session: Session, transactional_id: str, *, deadline: Deadline | None = None
+) -> TransactionDescription | None:
+    """What the coordinator knows about a transactional id; None where it knows nothing, which proves nothing.
+
+    Needs Describe on the transactional id. Brokers below 3.0 cannot be asked: KafkaError.
+    """
+
+    def check(answer: Any) -> TransactionDescription | None:
+        found = answer.transaction_states[0]
+        fault: Fault = fault_of(found.error_code)
+        if fault.code == _NOT_FOUND:
+            return None
+        if fault.action is not Action.NONE:
+            raise KafkaFault(fault)
+        partitions = tuple((topic.topic, each) for topic in found.topics for each in topic.partitions)
+        return TransactionDescription(
+            found.transactional_id,
+            found.transaction_state,
+            found.producer_id,
+            found.producer_epoch,
+            found.transaction_timeout_ms,
+            found.transaction_start_time_ms,
+            partitions,
+        )
+
+    return session.ask_coordinator(
+        f"describing the transaction of '{transactional_id}'",
+        TRANSACTION,
+        transactional_id,
+        lambda: DescribeTransactionsRequest(transactional_ids=[transactional_id]),
+        check,
+        deadline,
+    )
+
+
+def list_transactions(session: Session, *, deadline: Deadline | None = None) -> dict[str, str]:
+    """Transactional id to state, over all coordinators; those that may be described."""
+    found: dict[str, str] = {}
+
+    def check(answer: Any) -> dict[str, str]:
+        fault = fault_of(answer.error_code)
+        if fault.action is not Action.NONE:
+            raise KafkaFault(fault)
+        return {each.transactional_id: each.transaction_state for each in answer.transaction_states}
+
+    def build() -> Any:
+        return ListTransactionsRequest(
+            state_filters=[], producer_id_filters=[], duration_filter=-1, transactional_id_pattern=None
+        )
+
+    for node in session.brokers(deadline):
+        found |= session.ask_node("listing transactions", node, build, check, deadline)
+    return found
+
+
+def transaction_timeout_ms(session: Session, explicit: int | None = None, *, deadline: Deadline | None = None) -> int:
+    """The time-out for transactions: as given, else one hour or the brokers' maximum, else 15 minutes (rule 19).
+
+    Raises OptionsError only for an explicit value above a maximum that is known.
+    """
+    allowed = max_transaction_timeout_ms(session, deadline=deadline)
+    if explicit is None:
+        return _QUARTER_MS if allowed is None else min(_HOUR_MS, allowed)
+    if allowed is not None and explicit > allowed:
+        reason = f"{explicit} ms are more than the brokers' transaction.max.timeout.ms of {allowed} ms"
+        raise OptionsError((Problem(reason, "transaction.timeout.ms", hint=f"lower it to {allowed} or less"),))
+    return explicit

@@ -1,0 +1,324 @@
+"""Connections to brokers: one thread with kafka-python's event loop, one connection per broker, requests in order.
+
+Nothing is decided here. A request either has an answer or fails with what happened to its connection; whoever sent
+it decides about trying again. Requests to one broker leave in the order they were handed in, and when a connection
+fails, everything that waited for it fails too, so that no later request overtakes an earlier one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import ssl
+import tempfile
+import time
+from collections import deque
+from concurrent.futures import Future, InvalidStateError
+from typing import Any
+
+import kafka.errors
+from kafka.net.inet import create_connection
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+
+from penstock.errors import OptionsError, Problem
+from penstock.kafka.properties import ClientConfig
+
+__all__ = ["Node", "Wire"]
+
+#: A broker id, or the name kafka-python gives to a bootstrap address.
+Node = int | str
+
+_log = logging.getLogger("penstock.kafka.wire")
+
+_RECEIVE_BYTES = 1 << 18
+_NO_LIMIT = 2**31 - 1
+
+
+class Wire:
+    """The connections of one configuration. Thread-safe; belongs to the process that made it."""
+
+    def __init__(self, config: ClientConfig):
+        self._request_seconds = config.request_timeout_ms / 1000
+        _quiet_library()
+        self._net = NetworkSelector(client_id=config.client_id, slow_task_threshold_secs=0)
+        self._manager = _Manager(self._net, **_library_config(config))
+        self._waiting: dict[Node, deque[_Letter]] = {}
+        self._delivering: set[Node] = set()
+        self._net.start()
+        _OUR_THREADS.add(self._net._io_thread.ident)
+
+    @property
+    def cluster(self) -> Any:
+        """kafka-python's view of the brokers: bootstrap addresses and what :meth:`learn` told it."""
+        return self._manager.cluster
+
+    def learn(self, metadata: Any) -> None:
+        """Take over the brokers of a metadata answer."""
+        self._manager.cluster.update_metadata(metadata)
+
+    def address(self, node: Node) -> str:
+        """``host:port`` of a broker, or its id where that is not known."""
+        broker = self._manager.cluster.broker_metadata(node)
+        return f"{broker.host}:{broker.port}" if broker else str(node)
+
+    def candidates(self) -> list[Node]:
+        """Brokers that can be asked about anything, the least busy first, the bootstrap addresses last."""
+        known = [broker.node_id for broker in self.cluster.brokers()]
+        first = self._manager.least_loaded_node()
+        if first in known:
+            known.remove(first)
+            known.insert(0, first)
+        return known + [broker.node_id for broker in self.cluster.bootstrap_brokers()]
+
+    def send(self, request: Any, node: Node) -> Future[Any]:
+        """Send a request; its answer, or an exception of the client library, arrives in the future.
+
+        A request that is not answered within ``request.timeout.ms`` takes its connection with it.
+        """
+        letter = _Letter(request, time.monotonic() + self._request_seconds)
+        self._net.call_soon_threadsafe(lambda: self._post(node, letter))
+        return letter.answer
+
+    def close(self) -> None:
+        """Close every connection and end the thread. What is still under way fails."""
+        thread = self._net._io_thread
+        with contextlib.suppress(RuntimeError, kafka.errors.KafkaError):
+            self._net.run(self._manager.close)
+        self._net.close()
+        _OUR_THREADS.discard(thread.ident)
+        for letters in self._waiting.values():
+            for letter in letters:
+                letter.fail(kafka.errors.Cancelled("the session was closed"))
+
+    # --- on the event loop ---
+
+    def _post(self, node: Node, letter: _Letter) -> None:
+        self._waiting.setdefault(node, deque()).append(letter)
+        if node not in self._delivering:
+            self._delivering.add(node)
+            self._net.call_soon(lambda: self._deliver(node))
+
+    async def _deliver(self, node: Node) -> None:
+        letters = self._waiting[node]
+        try:
+            while letters:
+                try:
+                    connection = await self._connection(node, letters[0].expires)
+                except Exception as error:  # noqa: BLE001 - whatever it was, it is handed to the senders
+                    while letters:
+                        letters.popleft().fail(error)
+                else:
+                    letters.popleft().post(connection)
+        finally:
+            self._delivering.discard(node)
+
+    async def _connection(self, node: Node, expires: float) -> Any:
+        """An established connection that may be written to."""
+        while True:
+            wait = expires - time.monotonic()
+            delay = self._manager.connection_delay(node)
+            if wait <= delay:
+                raise kafka.errors.KafkaTimeoutError(f"no connection to {self.address(node)} in time")
+            if delay > 0:
+                await self._net.sleep(delay)
+                continue
+            connection = self._manager.get_connection(node, refresh_metadata_on_err=False)
+            if not connection.connected:
+                try:
+                    await self._manager.wait_for(connection.init_future, wait * 1000)
+                except kafka.errors.KafkaTimeoutError as error:
+                    connection.close(error)
+                    raise
+            if not connection.paused:
+                return connection
+            await self._net.sleep(0.01)  # the broker asked for a pause
+
+
+class _Letter:
+    """A request on its way, and the future its sender waits on."""
+
+    def __init__(self, request: Any, expires: float):
+        self.request, self.expires = request, expires
+        self.answer: Future[Any] = Future()
+
+    def post(self, connection: Any) -> None:
+        left = max(1.0, (self.expires - time.monotonic()) * 1000)
+        try:
+            sent = connection.send_request(self.request, request_timeout_ms=left)
+        except Exception as error:  # noqa: BLE001 - a request that cannot be encoded
+            self.fail(error)
+        else:
+            sent.add_callback(self.succeed)
+            sent.add_errback(self.fail)
+
+    def succeed(self, answer: Any) -> None:
+        with contextlib.suppress(InvalidStateError):
+            self.answer.set_result(answer)
+
+    def fail(self, error: BaseException) -> None:
+        with contextlib.suppress(InvalidStateError):
+            self.answer.set_exception(error)
+
+
+class _Manager(KafkaConnectionManager):  # type: ignore[misc]
+    """kafka-python's manager with transports of ours: larger reads, a bound for the TLS handshake, TLS errors kept."""
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        sock = await create_connection(
+            self._net, node.host, node.port, self.config["socket_options"], timeout_at=timeout_at
+        )
+        if self.ssl_enabled:
+            transport: Any = _Tls(self._net, sock, host=node.host, ssl_context=self.config["ssl_context"])
+        else:
+            transport = _Tcp(self._net, sock, host=node.host)
+        try:
+            await transport.handshake(timeout_at)
+        except BaseException:
+            transport.abort()
+            raise
+        return transport
+
+
+class _Transfer:
+    """Reading and writing in large pieces; a partial write never copies what is left."""
+
+    _sock: Any
+    _write_buffer: deque[Any]
+
+    def _sock_recv(self) -> tuple[bytes, Exception | None]:
+        received, error = [], None
+        while True:
+            try:
+                data = self._sock.recv(_RECEIVE_BYTES)
+            except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                break
+            except OSError as raised:
+                error = kafka.errors.KafkaConnectionError(raised)
+                break
+            if not data:
+                error = kafka.errors.KafkaConnectionError("closed by the broker")
+                break
+            received.append(data)
+        return (received[0] if len(received) == 1 else b"".join(received)), error
+
+    def _sock_send(self) -> tuple[int, Exception | None]:
+        sent = 0
+        while self._write_buffer and self._sock is not None:
+            piece = memoryview(self._write_buffer.popleft())
+            while piece:
+                try:
+                    count = self._sock.send(piece)
+                except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                    self._write_buffer.appendleft(piece)
+                    return sent, None
+                except OSError as raised:
+                    return sent, kafka.errors.KafkaConnectionError(raised)
+                sent += count
+                piece = piece[count:]
+        return sent, None if self._sock is not None else kafka.errors.KafkaConnectionError("closed while sending")
+
+
+class _Tcp(_Transfer, KafkaTCPTransport):  # type: ignore[misc]
+    async def handshake(self, timeout_at: float | None) -> None:
+        """Nothing to agree on."""
+
+
+class _Tls(_Transfer, KafkaSSLTransport):  # type: ignore[misc]
+    async def handshake(self, timeout_at: float | None) -> None:
+        while True:
+            try:
+                return self._sock.do_handshake()  # type: ignore[no-any-return]
+            except ssl.SSLWantReadError:
+                await self._net.wait_read(self._sock, timeout_at)
+            except ssl.SSLWantWriteError:
+                await self._net.wait_write(self._sock, timeout_at)
+
+
+# --- configuration ---------------------------------------------------------------------------------------------
+
+
+def _library_config(config: ClientConfig) -> dict[str, Any]:
+    secure = config.security_protocol in {"SSL", "SASL_SSL"}
+    return {
+        "bootstrap_servers": list(config.bootstrap_servers),
+        "client_id": config.client_id,
+        "client_dns_lookup": config.client_dns_lookup,
+        "client_software_name": "penstock",
+        "receive_message_max_bytes": _NO_LIMIT,
+        # Windows are counted where requests are made; here every request that is handed in is sent.
+        "max_in_flight_requests_per_connection": _NO_LIMIT,
+        "request_timeout_ms": config.request_timeout_ms,
+        "reconnect_backoff_ms": config.reconnect_backoff_ms,
+        "reconnect_backoff_max_ms": config.reconnect_backoff_max_ms,
+        "socket_connection_setup_timeout_ms": config.socket_connection_setup_timeout_ms,
+        "socket_connection_setup_timeout_max_ms": config.socket_connection_setup_timeout_max_ms,
+        "connections_max_idle_ms": config.connections_max_idle_ms,
+        "security_protocol": config.security_protocol,
+        "ssl_context": _tls_context(config) if secure else None,
+        "sasl_mechanism": config.sasl_mechanism,
+        "sasl_plain_username": config.sasl_username,
+        "sasl_plain_password": config.sasl_password,
+    }
+
+
+def _tls_context(config: ClientConfig) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = config.ssl_endpoint_identification_algorithm == "https"
+    versions = sorted(config.ssl_enabled_protocols)
+    known = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+    context.minimum_version, context.maximum_version = known[versions[0]], known[versions[-1]]
+    with _blame("ssl.truststore.location", "a PEM file with certificates"):
+        if config.ssl_truststore_certificates:
+            context.load_verify_locations(cadata=config.ssl_truststore_certificates)
+        elif config.ssl_truststore_location:
+            context.load_verify_locations(config.ssl_truststore_location)
+        else:
+            context.load_default_certs()
+    with _blame("ssl.keystore.location", "a PEM file with a private key and its certificates"):
+        password = config.ssl_key_password or ""  # never ask on the terminal
+        if config.ssl_keystore_key and config.ssl_keystore_certificate_chain:
+            # OpenSSL reads keys from files only: one that nobody else may read, for a moment.
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "key.pem")
+                with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
+                    file.write(config.ssl_keystore_key + "\n" + config.ssl_keystore_certificate_chain + "\n")
+                context.load_cert_chain(path, password=password)
+        elif config.ssl_keystore_location:
+            context.load_cert_chain(config.ssl_keystore_location, password=password)
+    return context
+
+
+@contextlib.contextmanager
+def _blame(key: str, expected: str) -> Any:
+    try:
+        yield
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or type(error).__name__
+        raise OptionsError((Problem(f"cannot be used: {reason}", key, hint=f"expected {expected}"),)) from None
+
+
+# --- the library's log -----------------------------------------------------------------------------------------
+
+_OUR_THREADS: set[int | None] = set()
+_LOGGERS = (
+    "kafka.cluster", "kafka.future", "kafka.net.connection", "kafka.net.inet", "kafka.net.manager",
+    "kafka.net.sasl.plain", "kafka.net.sasl.scram", "kafka.net.selector", "kafka.net.transport", "kafka.protocol",
+    "kafka.protocol.parser",
+)  # fmt: skip
+
+
+def _quiet_library() -> None:
+    """What the library logs about connections of ours is reported through exceptions; keep it for debugging only."""
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_demote)
+
+
+def _demote(record: logging.LogRecord) -> bool:
+    if record.thread not in _OUR_THREADS:
+        return True
+    if record.levelno >= logging.INFO:  # below that are whole requests, logins included
+        _log.debug("%s", record.getMessage())
+    return False

@@ -1,0 +1,68 @@
+"""A job as text for people: what is read, what is done to it, where it goes."""
+
+from __future__ import annotations
+
+from penstock.options import DURATION
+from penstock.plan.nodes import Filter, Item, Job, MapRows, Node, Project, Scan, Settings, Sink, column_text
+from penstock.types import RowType
+
+__all__ = ["explain"]
+
+
+def explain(job: Job) -> str:
+    """An indented tree: the job's settings, then each sink with what feeds it, the source innermost.
+
+    A connector's spec speaks for itself through its ``describe()``, which masks secrets, or else its ``repr``, which
+    leaves them out.
+    """
+    lines = [f"job '{job.name}'", *_indented(_settings(job.settings))]
+    for sink in job.sinks:
+        lines += _indented(_sink(sink))
+    return "\n".join(lines)
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+def _settings(settings: Settings) -> list[str]:
+    default = Settings()
+    interval = settings.checkpoint_interval
+    shown = {
+        "a batch every": DURATION.show(interval) if interval is not None else "(as soon as the last one is done)",
+        "checkpoints in": settings.checkpoint_dir if settings.checkpointing else "(none: checkpointing is off)",
+        "parallelism": settings.parallelism,
+        "time zone": settings.session_time_zone,
+        "progress topic": settings.progress_topic if settings.progress_topic != default.progress_topic else None,
+        "adopts progress": "yes" if settings.adopt_progress else None,
+    }
+    return [f"{title}: {value}" for title, value in shown.items() if value is not None]
+
+
+def _sink(sink: Sink) -> list[str]:
+    return [*_spec(sink, "sink", sink.schema), *_indented(_node(sink.input))]
+
+
+def _node(node: Node) -> list[str]:
+    match node:
+        case Scan():
+            return _spec(node, "scan", node.schema)
+        case Filter(input=below, condition=condition):
+            return [f"where {condition}", *_indented(_node(below))]
+        case Project(input=below, items=items):
+            return ["select", *(f"  {_item(item)}" for item in items), *_indented(_node(below))]
+        case MapRows(input=below, rows=rows):
+            return [f"map rows with {getattr(rows, '__qualname__', type(rows).__name__)}", *_indented(_node(below))]
+    return [type(node).__name__]
+
+
+def _item(item: Item) -> str:
+    name = column_text(item.name)
+    return name if item.expression == name else f"{name} = {item.expression}"
+
+
+def _spec(table: Scan | Sink, side: str, schema: RowType) -> list[str]:
+    describe = getattr(table.spec, "describe", None)
+    title = f"{table.connector} {side} '{table.table}'"
+    lines = str(describe()).splitlines() if callable(describe) else [title, f"  {table.spec!r}"]
+    return [*lines, f"  columns: {', '.join(str(field) for field in schema.fields)}"]

@@ -1,0 +1,17 @@
+"""Real servers for development and tests, as child processes of the program that needs them."""
+
+from penstock.services.jars import DEFAULT_VERSION, KafkaJars, cached_jars, fetch_jars
+from penstock.services.java import Java, find_java
+from penstock.services.kafka import KafkaCluster
+from penstock.services.settings import Security
+
+__all__ = [
+    "DEFAULT_VERSION",
+    "Java",
+    "KafkaCluster",
+    "KafkaJars",
+    "Security",
+    "cached_jars",
+    "fetch_jars",
+    "find_java",
+]

@@ -1,0 +1,406 @@
+"""A real Kafka cluster on this machine, for development and tests: KRaft mode, one JVM per node.
+
+::
+
+    with KafkaCluster() as cluster:
+        print(cluster.bootstrap)      # 127.0.0.1:40123
+
+Each node is broker and controller at once, listens on 127.0.0.1 only, and ends with the process that started it.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from penstock.errors import ServiceError
+from penstock.services import settings
+from penstock.services.certificates import Certificates, make_certificates
+from penstock.services.folders import locked
+from penstock.services.jars import DEFAULT_VERSION, KafkaJars, Progress, fetch_jars
+from penstock.services.java import Java, find_java
+from penstock.services.process import Identity, ServerProcess, end_all, launch, tail
+from penstock.services.settings import HOST, NodePorts, Security
+from penstock.services.wire import cluster_members
+
+__all__ = ["KafkaCluster"]
+
+_JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
+_READY_SECONDS = 120.0
+_POLL_SECONDS = 0.03
+_GRACE_SECONDS = 20.0
+_NOT_STARTED = "the cluster is not started; call start(), or use it in a `with` statement"
+_PORT_LOST = "failed to bind"
+
+
+class KafkaCluster:
+    """One or three Kafka nodes (any number works; three is the least that survives a loss).
+
+    Args:
+        brokers: how many nodes; their ids count from 1. With three or more, topics have three replicas, and two
+            must be in sync.
+        port: the first node's port for clients, the next nodes take the following ones. 0 takes free ports.
+        data: where the nodes keep their logs, across restarts. By default a temporary folder.
+        version: of Kafka; its jars are fetched when they are not in the cache.
+        properties: settings of the brokers by Kafka's names, over penstock's own. Feature levels may be among them
+            (``transaction.version``: ``0``) and take effect when ``data`` is first written.
+        security: how clients come in when not in plain text.
+        jvm_options: more options of the JVM, after ``-Xmx512m -XX:+UseSerialGC``.
+        folder: for settings and logs of the run, deleted by :meth:`stop`. By default a temporary folder.
+        detachable: :meth:`detach` may be called, at the price of a looser tie to this process until then.
+        progress: told what takes long, one short line at a time.
+
+    Not for use by several threads at once, nor by a fork of the process that started it.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        port: int = 0,
+        data: Path | str | None = None,
+        version: str = DEFAULT_VERSION,
+        properties: Mapping[str, str] | None = None,
+        security: Security | None = None,
+        jvm_options: Sequence[str] = (),
+        folder: Path | None = None,
+        detachable: bool = False,
+        progress: Progress = lambda line: None,
+    ):
+        if brokers < 1:
+            raise ServiceError(f"a cluster of {brokers} brokers cannot be started; ask for 1, or for 3")
+        if not 0 <= port <= 65536 - brokers:
+            raise ServiceError(
+                f"port {port} is out of range for {brokers} broker(s); choose one from 1024 to 65000, or 0"
+            )
+        self.version = version
+        self.properties = dict(properties or {})
+        self.security = security
+        self._size, self._port = brokers, port
+        self._given_data = Path(data).absolute() if data is not None else None
+        self._given_folder = folder
+        self._jvm_options = tuple(jvm_options)
+        self._detachable = detachable
+        self._progress = progress
+        self._owner = 0
+        self._folder: Path | None = None
+        self._certificates: Certificates | None = None
+        self._ports: dict[int, NodePorts] = {}
+        self._command: list[str] = []
+        self._running: dict[int, ServerProcess] = {}
+        self._down: set[int] = set()  # killed or paused on purpose
+
+    # --- what it is ------------------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The node ids, whether they run or not."""
+        return tuple(range(1, self._size + 1))
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port,...`` of every node, for clients."""
+        return ",".join(f"{HOST}:{ports.client}" for ports in self._started_ports().values())
+
+    @property
+    def plain_bootstrap(self) -> str:
+        """``host:port,...`` of the listener in plain text that nodes use among themselves, whatever ``security`` is."""
+        return ",".join(f"{HOST}:{ports.internal}" for ports in self._started_ports().values())
+
+    @property
+    def processes(self) -> dict[int, Identity]:
+        """The running nodes' processes by node id, the paused among them."""
+        return {node: process.identity for node, process in self._running.items() if process.identity.alive()}
+
+    @property
+    def folder(self) -> Path:
+        """Where settings and logs of this run are."""
+        if self._folder is None:
+            raise ServiceError(_NOT_STARTED)
+        return self._folder
+
+    @property
+    def data(self) -> Path:
+        """Where the nodes keep their logs, one folder per node."""
+        return self._given_data or self.folder / "data"
+
+    def client_settings(self, user: str | None = None) -> dict[str, str]:
+        """What a client sets to connect, by the names of Kafka's Java client (``bootstrap.servers`` and so on)."""
+        return settings.client_settings(self.bootstrap, self.security, self._certificates, user)
+
+    def log(self, node: int) -> Path:
+        """The file with a node's warnings and errors."""
+        return self.folder / f"broker-{self._known(node)}.log"
+
+    def __repr__(self) -> str:
+        return f"KafkaCluster(brokers={self._size}, version='{self.version}', running={sorted(self.processes)})"
+
+    # --- start and stop --------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Starts every node and returns when each of them knows all others, and answers.
+
+        Raises:
+            ServiceError: no Java, no jars, a port that is taken, or a broker that ended; its log is quoted.
+        """
+        if self._folder is not None:
+            raise ServiceError("the cluster is started already; stop() it first")
+        java = find_java()
+        jars = fetch_jars(java, self.version, self._progress)
+        return self._launch(java, jars, _class_archive(java, jars, self._progress))
+
+    def _launch(self, java: Java, jars: KafkaJars, archive: Path | None) -> Self:
+        self._owner = os.getpid()
+        for attempt in (1, 2, 3):
+            try:
+                self._prepare(java, jars, archive)
+                for node in self.nodes:
+                    self._spawn(node)
+                self._await_ready()
+                return self
+            except BaseException as error:
+                self.stop()
+                # A free port may be taken by somebody else before the broker binds it.
+                if attempt < 3 and isinstance(error, ServiceError) and _PORT_LOST in str(error):
+                    continue
+                raise
+        raise ServiceError("no free ports could be had; check what takes them with `ss -ltn`")
+
+    def stop(self) -> None:
+        """Stops every node and deletes what was temporary. A second call does nothing."""
+        if self._owner != os.getpid() or self._folder is None:
+            return
+        try:
+            end_all([process.identity for process in self._running.values()], self._grace())
+        finally:
+            for process in self._running.values():
+                process.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._forget()
+
+    def detach(self) -> None:
+        """Leaves the nodes to themselves: they outlive this process, and the cluster is no longer this object's."""
+        if not self._detachable:
+            raise ServiceError("the cluster was not made to be left behind; make it with detachable=True")
+        for process in self._running.values():
+            process.leave()
+        self._forget()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # --- faults ----------------------------------------------------------------------------------------------
+
+    def kill(self, node: int) -> None:
+        """Kills a node's process, as a crash would, and returns when it is gone."""
+        end_all([self._process(node).identity], 0)
+        self._down.add(node)
+
+    def restart(self, node: int) -> None:
+        """Starts a node again on its own data and ports, stopping it in order first when it still runs."""
+        end_all([self._process(node).identity], _GRACE_SECONDS)
+        self._running[node].close()
+        self._spawn(node)
+        self._await_ready()
+
+    def pause(self, node: int) -> None:
+        """Freezes a node: its connections stay open and nothing answers."""
+        if not self._process(node).identity.signal(signal.SIGSTOP):
+            raise ServiceError(f"node {node} does not run and cannot be paused; restart({node}) starts it")
+        self._down.add(node)
+
+    def resume(self, node: int) -> None:
+        """Lets a paused node go on."""
+        self._process(node).identity.signal(signal.SIGCONT)
+        self._down.discard(node)
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _started_ports(self) -> dict[int, NodePorts]:
+        if self._folder is None:
+            raise ServiceError(_NOT_STARTED)
+        return self._ports
+
+    def _known(self, node: int) -> int:
+        if node not in self.nodes:
+            raise ServiceError(f"the cluster has no node {node}; its nodes are {', '.join(map(str, self.nodes))}")
+        return node
+
+    def _process(self, node: int) -> ServerProcess:
+        process = self._running.get(self._known(node))
+        if process is None:
+            raise ServiceError(_NOT_STARTED)
+        return process
+
+    def _grace(self) -> float:
+        # Files that are deleted anyway need no orderly end.
+        return _GRACE_SECONDS if self._given_data else 0.0
+
+    def _settings_file(self, node: int) -> Path:
+        return self.folder / f"server-{node}.properties"
+
+    def _prepare(self, java: Java, jars: KafkaJars, archive: Path | None) -> None:
+        """Everything that is on disk before the first node starts."""
+        if self._given_folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="penstock-kafka-"))
+        else:
+            self._given_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._folder = self._given_folder
+        self.data.mkdir(parents=True, exist_ok=True)
+        kept = [path for path in self.data.glob("node-*") if (path / "meta.properties").exists()]
+        if kept and len(kept) != self._size:
+            raise ServiceError(
+                f"{self.data} holds the data of {len(kept)} broker(s), not of {self._size}; "
+                "start as many as it was made for, or choose another folder"
+            )
+        self._ports = choose_ports(self._size, self._port, secured=self.security is not None)
+        if self.security and self.security.tls:
+            self._certificates = make_certificates(java, self.data / "tls")
+        logging = self._folder / "log4j2.properties"
+        logging.write_text(settings.LOGGING)
+        # Without the archive's warnings: where it does not fit, the JVM does without.
+        shared = (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off") if archive else ()
+        self._command = [
+            str(java.executable), *_JVM, *shared, f"-Dlog4j2.configurationFile={logging}", "-cp", jars.classpath(),
+        ]  # fmt: skip
+        for node in self.nodes:
+            written = settings.node_settings(
+                node, self._ports, self.data / f"node-{node}", self.security, self._certificates, self.properties
+            )
+            path = self._settings_file(node)
+            path.touch(mode=0o600)  # it may hold passwords
+            path.write_text(settings.render(written))
+        self._format()
+
+    def _format(self) -> None:
+        """Formats the storage of nodes that have none yet, all at once."""
+        # Kafka takes 16 bytes in URL-safe base64; a leading dash would read as an option.
+        cluster_id = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
+        options = [f"--feature={key}={level}" for key, level in settings.feature_levels(self.properties).items()]
+        options += [
+            f"--add-scram={user}" for user in (settings.scram_credentials(self.security) if self.security else [])
+        ]
+        with ExitStack() as stack:
+            formatting = []
+            for node in self.nodes:
+                if (self.data / f"node-{node}" / "meta.properties").exists():
+                    continue
+                log = self.folder / f"format-{node}.log"
+                command = [
+                    *self._command, "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id,
+                    "--config", str(self._settings_file(node)), *options,
+                ]  # fmt: skip
+                output = stack.enter_context(log.open("wb"))
+                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+                stack.callback(process.wait)
+                stack.callback(process.kill)
+                formatting.append((node, process, log))
+            for node, process, log in formatting:
+                if process.wait():
+                    raise ServiceError(f"the storage of node {node} cannot be formatted:\n{tail(log)}")
+
+    def _spawn(self, node: int) -> None:
+        temporary = self._given_folder is None
+        self._running[node] = launch(
+            [*self._command, *self._jvm_options, "kafka.Kafka", str(self._settings_file(node))],
+            self.log(node),
+            loose=self._detachable,
+            grace=self._grace(),
+            doomed=self.folder if temporary else None,
+        )
+        self._down.discard(node)
+
+    def _await_ready(self) -> None:
+        """Waits until each node that should run answers, and counts all of those among the cluster's members."""
+        awaited = set(self._running) - self._down
+        behind = set(awaited)
+        deadline = time.monotonic() + _READY_SECONDS
+        while behind:
+            for node in sorted(behind):
+                with suppress(OSError):
+                    if awaited <= set(cluster_members(HOST, self._ports[node].internal)):
+                        behind.discard(node)
+                        continue
+                if not self._running[node].identity.alive():
+                    raise ServiceError(f"node {node} ended while it started; its log says:\n{tail(self.log(node))}")
+                if time.monotonic() > deadline:
+                    raise ServiceError(
+                        f"node {node} is not ready after {_READY_SECONDS:.0f} s; its log says:\n{tail(self.log(node))}"
+                        "\ncheck that the machine has memory and processor time to spare"
+                    )
+            time.sleep(_POLL_SECONDS)
+
+    def _forget(self) -> None:
+        self._folder = None
+        self._running.clear()
+        self._down.clear()
+
+
+def choose_ports(nodes: int, first: int, *, secured: bool) -> dict[int, NodePorts]:
+    """Ports for each node: clients from ``first`` on (0: any that are free), everything else free ones.
+
+    Raises:
+        ServiceError: a port that was asked for is taken.
+    """
+    with ExitStack() as stack:
+
+        def reserve(port: int) -> int:
+            holder = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ports of connections just closed are free
+            try:
+                holder.bind((HOST, port))
+            except OSError as error:
+                raise ServiceError(
+                    f"port {port} on {HOST} cannot be used: {error.strerror}; stop what listens there "
+                    f"(`ss -ltnp 'sport = :{port}'` shows it), or choose another port"
+                ) from error
+            return int(holder.getsockname()[1])
+
+        ports = {}
+        for index in range(nodes):
+            client = reserve(first + index if first else 0)
+            ports[index + 1] = NodePorts(client, reserve(0) if secured else client, reserve(0))
+        return ports
+
+
+def _class_archive(java: Java, jars: KafkaJars, progress: Progress) -> Path | None:
+    """The JVM's archive of loaded classes, with which this Java starts this Kafka in less than half the time.
+
+    Made once, by starting and stopping a broker. A convenience: None when it cannot be made.
+    """
+    archive = jars.folder / f"java-{java.version}-{zlib.crc32(bytes(java.home)):08x}.jsa"
+    if archive.exists():
+        return archive
+    with locked(archive.with_suffix(".lock"), lambda: progress("waiting for another process that prepares Kafka")):
+        if archive.exists():
+            return archive
+        progress("preparing Kafka for quick starts (once)")
+        with tempfile.TemporaryDirectory(prefix="archive-", dir=jars.folder) as scratch:
+            fresh = Path(scratch) / "fresh.jsa"
+            options = [f"-XX:ArchiveClassesAtExit={fresh}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+            training = KafkaCluster(data=Path(scratch) / "data", version=jars.version, jvm_options=options)
+            try:
+                training._launch(java, jars, None).stop()
+                fresh.rename(archive)
+            except (ServiceError, OSError) as error:
+                progress(f"quick starts cannot be prepared: {error}")
+                return None
+    return archive

@@ -1,0 +1,179 @@
+"""What a connector's ``runtime`` implements to read and write on Spark, and what the engine tells it.
+
+These protocols name no Spark type, so that only the engine and the runtimes import pyspark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from penstock.errors import PenstockError, to_wire
+from penstock.plan import Settings
+from penstock.types import RowType
+
+__all__ = [
+    "Batch",
+    "Checkpoint",
+    "JobContext",
+    "Output",
+    "Published",
+    "Runtime",
+    "Source",
+    "Target",
+    "guarded",
+]
+
+
+class Checkpoint(Protocol):
+    """A job's durable folder, on any file system that Spark can write to."""
+
+    location: str
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """The document of that name, or None. Raises CheckpointError when it is there but unreadable."""
+        ...
+
+    def write(self, name: str, document: Mapping[str, Any]) -> None:
+        """Put the document there, atomically and durably. Raises CheckpointError."""
+        ...
+
+
+@dataclass(frozen=True)
+class JobContext:
+    """What a job's runtimes share. ``query_id`` stays the same over restarts from one checkpoint, ``run_id`` does not."""
+
+    job: str
+    query_id: str
+    run_id: str
+    checkpoint: Checkpoint
+    settings: Settings
+    parallelism: int
+    spark: Any
+    #: The batch that Spark will run or replay first.
+    first_batch: int
+    warn: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch. ``start`` and ``end`` hold one position per source (None at the start of the first batch).
+
+    ``tasks`` is the number of tasks that read it. ``consumed`` holds what each source's ``consumed`` gave.
+    """
+
+    id: int
+    start: tuple[dict[str, Any] | None, ...]
+    end: tuple[dict[str, Any], ...]
+    tasks: int
+    consumed: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Output:
+    """One sink of a target. ``column`` is the struct column of the batch's frame that holds the sink's rows (null:
+    no row), or None when the frame's own columns are the sink's."""
+
+    index: int
+    table: str
+    spec: Any
+    schema: RowType
+    column: str | None
+
+
+@dataclass(frozen=True)
+class Published:
+    """What one batch wrote to one target. ``consumed`` numbers the sources whose consumption was recorded with it."""
+
+    records: int = 0
+    bytes: int = 0
+    skipped: bool = False
+    consumed: tuple[int, ...] = ()
+
+
+class Source(Protocol):
+    """One scan of a running job."""
+
+    #: Whether the source ends by itself.
+    bounded: bool
+
+    def frame(self) -> Any:
+        """The streaming DataFrame: the scan's columns and the hidden columns ``__place`` and ``__offset``."""
+        ...
+
+    def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+        """How many tasks read this range."""
+        ...
+
+    def place(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
+        """The (topic, partition) that a value of ``__place`` stands for, or None when it is another source's."""
+        ...
+
+    def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+        """How many offsets lie between the two positions."""
+        ...
+
+    def lag(self, reached: dict[str, Any]) -> int | None:
+        """Records between ``reached`` and the end of the source, or None when that is not known."""
+        ...
+
+    def consumed(self, end: dict[str, Any]) -> Any:
+        """What a target of the same system can record together with its output; None when there is nothing."""
+        ...
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Tell the system that everything before ``end`` is done. For observers only, so it never fails."""
+        ...
+
+    def close(self) -> None:
+        """Release connections."""
+        ...
+
+
+class Target(Protocol):
+    """All sinks of a job that are written, and committed, together."""
+
+    def open(self) -> None:
+        """Take ownership, finish what a former owner left, read what was committed. Before the query starts."""
+        ...
+
+    def publish(self, batch: Batch, frame: Any) -> Published:
+        """Write the batch and commit it; when it was committed before, write nothing. All or nothing."""
+        ...
+
+    def close(self) -> None:
+        """Abort what is open and release connections. Safe to call twice, and while ``publish`` runs elsewhere."""
+        ...
+
+
+class Runtime(Protocol):
+    """What a connector's ``runtime`` path names: builds sources and targets."""
+
+    def source(self, spec: Any, ordinal: int, context: JobContext) -> Source:
+        """Resolve where to start and stop (once; then from the checkpoint) and be ready to read."""
+        ...
+
+    def target_key(self, spec: Any) -> Hashable:
+        """Sinks with equal keys are written together by one target."""
+        ...
+
+    def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
+        """The target that writes these sinks."""
+        ...
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def guarded(run: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:
+    """``run``, a generator function for tasks, with penstock's errors put into text that survives to the driver."""
+
+    def guard(*args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
+        try:
+            yield from run(*args, **kwargs)
+        except PenstockError as error:
+            raise RuntimeError(to_wire(error)) from None
+
+    return guard

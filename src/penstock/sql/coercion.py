@@ -1,0 +1,239 @@
+"""Which type fits where: Flink's implicit and explicit casts, common types, and the text of a cast in Spark SQL.
+
+The implicit casts are those of Flink's ``LogicalTypeCasts``, the decimal arithmetic that of ``LogicalTypeMerging``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.types import (
+    BIGINT,
+    DOUBLE,
+    FLOAT,
+    INT,
+    SMALLINT,
+    STRING,
+    TINYINT,
+    ArrayType,
+    BinaryType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    RowType,
+    StringType,
+    TimestampType,
+    TimeType,
+    spark_type,
+)
+
+__all__ = [
+    "NULL",
+    "IntervalType",
+    "NullType",
+    "as_decimal",
+    "assignable",
+    "castable",
+    "common_type",
+    "comparable",
+    "is_integer",
+    "is_numeric",
+    "is_point",
+    "root",
+    "same_in_spark",
+]
+
+
+@dataclass(frozen=True)
+class NullType(DataType):
+    """The type of NULL before anything is known of it. Never the type of a column."""
+
+    def text(self) -> str:
+        return "NULL"
+
+
+@dataclass(frozen=True)
+class IntervalType(DataType):
+    """An interval of months, or of days and seconds. Never the type of a column."""
+
+    months: bool
+
+    def text(self) -> str:
+        return f"INTERVAL {'YEAR TO MONTH' if self.months else 'DAY TO SECOND'}"
+
+
+NULL = NullType()
+_INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+_WIDENING = (TINYINT, SMALLINT, INT, BIGINT)
+_MAX_PRECISION = 38
+
+#: Root of the target to the roots that become it without a CAST.
+_IMPLICIT = {
+    "STRING": {"STRING"},
+    "BYTES": {"BYTES"},
+    "BOOLEAN": {"BOOLEAN"},
+    "TINYINT": {"TINYINT"},
+    "SMALLINT": {"TINYINT", "SMALLINT"},
+    "INT": {"TINYINT", "SMALLINT", "INT"},
+    "BIGINT": {"TINYINT", "SMALLINT", "INT", "BIGINT"},
+    "DECIMAL": {"TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE"},
+    "FLOAT": {"TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT"},
+    "DOUBLE": {"TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE"},
+    "DATE": {"DATE", "TIMESTAMP"},
+    "TIME": {"TIME", "TIMESTAMP"},
+    "TIMESTAMP": {"TIMESTAMP", "TIMESTAMP_LTZ"},
+    "TIMESTAMP_LTZ": {"TIMESTAMP", "TIMESTAMP_LTZ"},
+}
+_NUMBERS = {"TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE"}
+_POINTS = {"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
+#: The same for casts that are written out.
+_EXPLICIT = {
+    "STRING": _NUMBERS | _POINTS | {"STRING", "BYTES", "BOOLEAN"},
+    "BYTES": {"BYTES", "STRING"},
+    "BOOLEAN": {"BOOLEAN", "STRING"} | set(_INTEGERS),
+    **{number: _NUMBERS | {"STRING", "BOOLEAN"} for number in _NUMBERS},
+    "DATE": {"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "STRING"},
+    "TIME": {"TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "STRING"},
+    "TIMESTAMP": {"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "STRING"},
+    "TIMESTAMP_LTZ": {"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "STRING"},
+}
+
+
+def root(data_type: DataType) -> str:
+    """The family that decides what a type may become: INT, DECIMAL, STRING (also CHAR and VARCHAR), ..."""
+    match data_type:
+        case PrimitiveType(name=name):
+            return name
+        case StringType():
+            return "STRING"
+        case BinaryType():
+            return "BYTES"
+        case DecimalType():
+            return "DECIMAL"
+        case TimeType():
+            return "TIME"
+        case TimestampType(local_zone=local):
+            return "TIMESTAMP_LTZ" if local else "TIMESTAMP"
+    return type(data_type).__name__.removesuffix("Type").upper()
+
+
+def is_integer(data_type: DataType) -> bool:
+    """TINYINT to BIGINT."""
+    return root(data_type) in _INTEGERS
+
+
+def is_numeric(data_type: DataType) -> bool:
+    """An integer, DECIMAL, FLOAT or DOUBLE."""
+    return root(data_type) in _NUMBERS
+
+
+def is_point(data_type: DataType) -> bool:
+    """A date, time or timestamp."""
+    return root(data_type) in _POINTS
+
+
+def assignable(source: DataType, target: DataType) -> bool:
+    """Whether a value becomes ``target`` without a CAST. Nullability is not looked at, as in Flink's INSERT."""
+    return _converts(source, target, _IMPLICIT)
+
+
+def castable(source: DataType, target: DataType) -> bool:
+    """Whether CAST may be written."""
+    return _converts(source, target, _EXPLICIT)
+
+
+def _converts(source: DataType, target: DataType, table: dict[str, set[str]]) -> bool:
+    match source, target:
+        case NullType(), _:
+            return True
+        case ArrayType(element=inner), ArrayType(element=wanted):
+            return _converts(inner, wanted, table)
+        case MapType(key=key, value=value), MapType(key=wanted_key, value=wanted_value):
+            return _converts(key, wanted_key, table) and _converts(value, wanted_value, table)
+        case RowType(fields=fields), RowType(fields=wanted_fields):
+            return len(fields) == len(wanted_fields) and all(
+                _converts(a.type, b.type, table) for a, b in zip(fields, wanted_fields, strict=True)
+            )
+    return root(source) in table.get(root(target), ())
+
+
+def as_decimal(data_type: DataType) -> DecimalType:
+    """The decimal that holds every value of an integer type; a decimal itself."""
+    if isinstance(data_type, DecimalType):
+        return data_type
+    return DecimalType(_INTEGERS[root(data_type)], 0, nullable=data_type.nullable)
+
+
+def common_type(types: tuple[DataType, ...]) -> DataType | None:
+    """The type that CASE, COALESCE or an arithmetic operator brings its operands to; None when there is none."""
+    found = types[0]
+    for each in types[1:]:
+        wider = _common(found, each)
+        if wider is None:
+            return None
+        found = wider
+    return found.with_nullability(any(each.nullable for each in types))
+
+
+def _common(left: DataType, right: DataType) -> DataType | None:
+    left, right = left.with_nullability(True), right.with_nullability(True)
+    if left == right or isinstance(right, NullType):
+        return left
+    if isinstance(left, NullType):
+        return right
+    roots = {root(left), root(right)}
+    if roots <= _NUMBERS:
+        return _common_number(left, right)
+    match left, right:
+        case StringType(), StringType():
+            return STRING
+        case BinaryType(), BinaryType():
+            return BinaryType()
+        case TimeType(precision=a), TimeType(precision=b):
+            return TimeType(max(a, b))
+        case TimestampType(), TimestampType():
+            return TimestampType(max(left.precision, right.precision), left.local_zone or right.local_zone)
+        case ArrayType(element=a_element), ArrayType(element=b_element):
+            element = common_type((a_element, b_element))
+            return None if element is None else ArrayType(element)
+        case MapType(), MapType():
+            key, value = common_type((left.key, right.key)), common_type((left.value, right.value))
+            return None if key is None or value is None else MapType(key, value)
+    if "DATE" in roots and roots <= {"DATE", "TIMESTAMP", "TIMESTAMP_LTZ"}:
+        return left if isinstance(left, TimestampType) else right
+    return None
+
+
+def _common_number(left: DataType, right: DataType) -> DataType:
+    roots = {root(left), root(right)}
+    if "DOUBLE" in roots or roots == {"FLOAT", "DECIMAL"}:
+        return DOUBLE
+    if "FLOAT" in roots:
+        return FLOAT
+    if "DECIMAL" not in roots:
+        return max(left, right, key=_WIDENING.index)
+    a, b = as_decimal(left), as_decimal(right)
+    scale = max(a.scale, b.scale)
+    return DecimalType(min(max(a.precision - a.scale, b.precision - b.scale) + scale, _MAX_PRECISION), scale)
+
+
+def comparable(left: DataType, right: DataType, ordered: bool) -> DataType | None:
+    """What two values are compared as; None when they cannot be. Strings are read as dates and times when compared
+    with them, as in Flink; they are not read as numbers."""
+    roots = {root(left), root(right)}
+    if "STRING" in roots and len(roots) == 2:
+        other = left if root(right) == "STRING" else right
+        if is_point(other):
+            return other.with_nullability(True)
+    found = _common(left, right)
+    if isinstance(found, MapType) or (ordered and isinstance(found, ArrayType | RowType)):
+        return None
+    return found
+
+
+def same_in_spark(left: DataType, right: DataType) -> bool:
+    """Whether Spark sees no difference between two types. Spark has no lengths and no timestamp precision."""
+    if isinstance(left, NullType | IntervalType) or isinstance(right, NullType | IntervalType):
+        return type(left) is type(right)
+    return spark_type(left) == spark_type(right)

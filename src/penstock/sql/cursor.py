@@ -1,0 +1,142 @@
+"""Reading a statement token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from penstock.errors import Problem, SchemaError, SqlError, UnsupportedError
+from penstock.sql.source import Source
+from penstock.sql.syntax import Name
+from penstock.sql.tokens import Kind, Token
+from penstock.types import DataType, parse_type
+
+__all__ = ["Cursor"]
+
+_T = TypeVar("_T")
+
+
+class Cursor:
+    """A position in the tokens of one statement, the last of which is END.
+
+    Words match in any case; names do not: they are as case-sensitive as in Flink.
+    """
+
+    def __init__(self, source: Source, tokens: tuple[Token, ...]):
+        self.source = source
+        self._tokens = tokens
+        self._position = 0
+
+    @property
+    def token(self) -> Token:
+        """The next token."""
+        return self._tokens[self._position]
+
+    @property
+    def at(self) -> int:
+        """Where the next token stands."""
+        return self.token.at
+
+    def ahead(self, count: int = 1) -> Token:
+        """The token ``count`` after the next one; END beyond the end."""
+        return self._tokens[min(self._position + count, len(self._tokens) - 1)]
+
+    def advance(self) -> Token:
+        """The next token, consumed. END is never consumed."""
+        token = self.token
+        if token.kind is not Kind.END:
+            self._position += 1
+        return token
+
+    def sees(self, *words: str) -> bool:
+        """Whether the next tokens are these words or marks."""
+        return all(self.ahead(count).keyword == word for count, word in enumerate(words))
+
+    def take(self, *words: str) -> bool:
+        """Consume the next tokens when they are these."""
+        if not self.sees(*words):
+            return False
+        self._position += len(words)
+        return True
+
+    def take_any(self, *words: str) -> str:
+        """Consume the next token when it is one of these, and tell which; else nothing."""
+        return self.advance().keyword if self.token.keyword in words else ""
+
+    def expect(self, *words: str) -> None:
+        """Consume these tokens. Raises SqlError when others come."""
+        for word in words:
+            if not self.take(word):
+                raise self.unexpected(word if word.isalpha() else f"'{word}'")
+
+    def expect_end(self) -> None:
+        """Raises SqlError unless everything is consumed."""
+        if self.token.kind is not Kind.END:
+            raise self.unexpected("the end of the statement")
+
+    def name(self, what: str) -> Name:
+        """An identifier. Raises SqlError naming ``what`` was expected."""
+        if self.token.kind not in (Kind.WORD, Kind.QUOTED):
+            hint = "names are quoted with backquotes" if self.token.keyword == '"' else ""
+            raise self.unexpected(what, hint)
+        token = self.advance()
+        return Name(token.text, token.at)
+
+    def string(self, what: str) -> Token:
+        """A string literal. Raises SqlError naming ``what`` was expected."""
+        if self.token.kind is not Kind.STRING:
+            raise self.unexpected(what)
+        return self.advance()
+
+    def listed(self, item: Callable[[], _T]) -> tuple[_T, ...]:
+        """One or more items with commas between them."""
+        found = [item()]
+        while self.take(","):
+            found.append(item())
+        return tuple(found)
+
+    def enclosed(self, item: Callable[[], _T]) -> tuple[_T, ...]:
+        """The same in parentheses."""
+        self.expect("(")
+        found = self.listed(item)
+        self.expect(")")
+        return found
+
+    def data_type(self, *until: str) -> DataType:
+        """A type, up to one of these words, a comma or a closing parenthesis. Raises SqlError with its place."""
+        start, depth, parts = self.at, 0, list[Token]()
+        while self.token.kind is not Kind.END:
+            word = self.token.keyword
+            if depth == 0 and (word in (",", ")") or word in until):
+                break
+            depth += {"(": 1, "<": 1, ")": -1, ">": -1}.get(word, 0)
+            # The scanner reads '<>' and '>=' as one mark; a type never contains them but as ROW<>.
+            parts.append(self.advance())
+        if not parts:
+            raise self.unexpected("a type")
+        return self._type(parts, start)
+
+    def _type(self, parts: list[Token], start: int) -> DataType:
+        offsets, text = list[tuple[int, int]](), ""
+        for part in parts:
+            offsets.append((len(text), part.at))
+            quote = {Kind.QUOTED: "`", Kind.STRING: "'"}.get(part.kind, "")
+            text += quote + part.text.replace(quote, quote * 2) + quote + " " if quote else part.text + " "
+        try:
+            return parse_type(text.strip())
+        except SchemaError as error:
+            where = int(error.problems[0].where.rpartition(" ")[2]) - 1 if error.problems[0].where else 0
+            at = max((place for offset, place in offsets if offset <= where), default=start)
+            raise self.source.error(at, error.problems[0].reason, "write a Flink SQL type") from None
+
+    def unexpected(self, wanted: str, hint: str = "") -> SqlError:
+        """The next token is not what was wanted."""
+        shown = self.token.shown if self.token.kind is Kind.END else f"'{self.token.shown}'"
+        if self.token.kind is Kind.STRING:
+            shown = "a string"
+        return self.source.error(self.at, f"expected {wanted}, found {shown}", hint)
+
+    def unsupported(self, what: str, hint: str, at: int | None = None) -> UnsupportedError:
+        """Something of Flink's that is not here."""
+        reason = f"{what} is not supported"
+        return UnsupportedError((Problem(reason, where=self.source.place(self.at if at is None else at), hint=hint),))

@@ -1,0 +1,85 @@
+"""Pieces of SQL that stand in YAML or Python: an expression, a select list, a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from penstock.errors import DefinitionError
+from penstock.plan import Item
+from penstock.sql.coercion import NullType
+from penstock.sql.cursor import Cursor
+from penstock.sql.grammar import Grammar
+from penstock.sql.rendering import Expression
+from penstock.sql.resolution import Scope
+from penstock.sql.selection import select, unique
+from penstock.sql.source import Source, combined
+from penstock.sql.tokens import scan
+from penstock.types import Field, RowType
+
+__all__ = ["condition", "expression", "projection"]
+
+_T = TypeVar("_T")
+
+
+def expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
+    """One Flink SQL expression over the columns of ``schema``, as canonical Spark SQL with its type.
+
+    ``origin`` stands before line and column in errors. Raises SqlError, SchemaError or UnsupportedError.
+    """
+    source = Source(text, origin)
+    tree = _parsed(source, Grammar.expression)
+    return _shallow(source, lambda: _typed(source, tree.at, Scope(schema, source).value(tree)))
+
+
+def condition(text: str, schema: RowType, *, origin: str = "") -> str:
+    """A condition over the columns of ``schema``, as canonical Spark SQL. Raises as :func:`expression` does."""
+    source = Source(text, origin)
+    tree = _parsed(source, Grammar.expression)
+    return _shallow(source, lambda: Scope(schema, source).condition(tree, "a condition")).text
+
+
+def projection(text: str, schema: RowType, *, origin: str = "") -> tuple[tuple[Item, ...], RowType]:
+    """A select list such as ``a, b AS c, *``: the columns of a projection and their row type.
+
+    Raises as :func:`expression` does, with every problem of the list.
+    """
+    source = Source(text, origin)
+    items = _parsed(source, Grammar.items)
+    errors: list[DefinitionError] = []
+    found = [item for item in select(items, Scope(schema, source), errors) if item is not None]
+    for item in found:
+        try:
+            _typed(source, item.at, item.value)
+        except DefinitionError as error:
+            errors.append(error)
+    if errors:
+        raise combined(errors)
+    names = unique(tuple(item.name for item in found))
+    pairs = tuple(zip(names, found, strict=True))
+    row = RowType(tuple(Field(name, item.value.type) for name, item in pairs), nullable=False)
+    return tuple(Item(name, item.value.text) for name, item in pairs), row
+
+
+def _parsed(source: Source, parse: Callable[[Grammar], _T]) -> _T:
+    cursor = Cursor(source, scan(source, {}))
+
+    def whole() -> _T:
+        found = parse(Grammar(cursor))
+        cursor.expect_end()
+        return found
+
+    return _shallow(source, whole)
+
+
+def _shallow(source: Source, work: Callable[[], _T]) -> _T:
+    try:
+        return work()
+    except RecursionError:
+        raise source.error(0, "the expression is nested too deeply", "split it") from None
+
+
+def _typed(source: Source, at: int, value: Expression) -> Expression:
+    if isinstance(value.type, NullType):
+        raise source.error(at, "the type of NULL is not known here", "write CAST(NULL AS STRING)")
+    return value

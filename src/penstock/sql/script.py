@@ -1,0 +1,325 @@
+"""A SQL file to jobs: statements in order, tables by name, and every problem of the file at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from penstock.errors import DefinitionError, SchemaError
+from penstock.options import nearest
+from penstock.plan import Filter, Item, Job, Node, Settings, Sink, project
+from penstock.spi import Connector, Registry
+from penstock.spi import connectors as known_connectors
+from penstock.sql.coercion import NullType, assignable
+from penstock.sql.cursor import Cursor
+from penstock.sql.rendering import Expression, cast
+from penstock.sql.resolution import Scope
+from penstock.sql.selection import Selected, select, unique
+from penstock.sql.settings import Session
+from penstock.sql.source import Source, combined
+from penstock.sql.statements import (
+    BeginSet,
+    CreateTable,
+    DropTable,
+    EndSet,
+    Insert,
+    Reset,
+    SetOption,
+    Statement,
+    created_name,
+    parse_statement,
+)
+from penstock.sql.syntax import Name, TableName
+from penstock.sql.tables import Table, declare
+from penstock.sql.tokens import Kind, Token, scan
+from penstock.types import Field, RowType
+
+__all__ = ["Script", "parse_script"]
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a SQL file starts: jobs in order, and remarks on what it says without effect."""
+
+    jobs: tuple[Job, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def parse_script(
+    text: str,
+    *,
+    file: str = "",
+    variables: Mapping[str, str] | None = None,
+    default_name: str = "",
+    connectors: Registry[Connector] = known_connectors,
+) -> Script:
+    """The jobs of a file of Flink SQL.
+
+    Each INSERT INTO is a job of its own; those of a statement set are one job with several sinks. A job is named by
+    ``pipeline.name``, else ``default_name``, else ``insert-into_<table>``; a name that is taken gets ``-<table>``.
+    ``variables`` replace ``${NAME}``. Raises SqlError, SchemaError, OptionsError or UnsupportedError (SqlError when
+    they are mixed) with every problem of the file, each with file, line and column; PluginError for a connector
+    that does not load.
+    """
+    source = Source(text, file)
+    reader = _Reader(source, connectors, default_name)
+    for statement in _split(scan(source, variables or {})):
+        reader.read(statement)
+    return reader.finish()
+
+
+def _split(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
+    """The tokens of each statement, its END where the semicolon stood."""
+    statements, current = [], list[Token]()
+    for token in tokens:
+        if token.kind is Kind.END or (token.kind is Kind.MARK and token.text == ";"):
+            if current:
+                end = Token(Kind.END, "", token.at, token.end, "the end of the statement")
+                statements.append((*current, end))
+            current = []
+        else:
+            current.append(token)
+    return statements
+
+
+@dataclass
+class _Reader:
+    source: Source
+    connectors: Registry[Connector]
+    default_name: str
+    errors: list[DefinitionError] = field(default_factory=list)
+    jobs: list[Job] = field(default_factory=list)
+    #: None: declared, but with problems that were reported.
+    tables: dict[str, Table | None] = field(default_factory=dict)
+    #: Where the open statement set began, and its sinks.
+    set_at: int | None = None
+    sinks: list[Sink] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.session = Session(self.source)
+
+    def read(self, tokens: tuple[Token, ...]) -> None:
+        """One statement; its problems are kept."""
+        try:
+            self._run(parse_statement(Cursor(self.source, tokens)))
+        except RecursionError:
+            self.errors.append(self.source.error(tokens[0].at, "the statement is nested too deeply", "split it"))
+        except DefinitionError as error:
+            self.errors.append(error)
+            if name := created_name(Cursor(self.source, tokens)):
+                self.tables.setdefault(name, None)
+            if tokens[0].keyword == "EXECUTE" and Cursor(self.source, tokens).sees(
+                "EXECUTE", "STATEMENT", "SET", "BEGIN"
+            ):
+                self.set_at = tokens[0].at
+
+    def finish(self) -> Script:
+        """The whole, when nothing was wrong."""
+        if self.set_at is not None:
+            self.errors.append(self.source.error(self.set_at, "the statement set has no END", "close it with END;"))
+        if not self.jobs and not self.errors:
+            self.errors.append(
+                self.source.error(len(self.source.text), "there is no INSERT INTO, so nothing to run", "add one")
+            )
+        if self.errors:
+            raise combined(self.errors)
+        return Script(tuple(self.jobs), tuple(self.session.warnings))
+
+    def _run(self, statement: Statement) -> None:
+        if self.set_at is not None and not isinstance(statement, Insert | EndSet):
+            raise self.source.error(statement.at, "only INSERT INTO may stand in a statement set", "close it with END;")
+        match statement:
+            case CreateTable():
+                self._create(statement)
+            case DropTable():
+                self._drop(statement)
+            case Insert():
+                self._insert(statement)
+            case SetOption():
+                self.session.set(statement)
+            case Reset():
+                self.session.reset(statement)
+            case BeginSet(first=first):
+                self.set_at, self.sinks = statement.at, []
+                if first is not None:
+                    self._run(first)
+            case EndSet():
+                self._end(statement)
+
+    def _end(self, statement: EndSet) -> None:
+        if self.set_at is None:
+            raise self.source.error(
+                statement.at, "END without a statement set", "begin one with EXECUTE STATEMENT SET BEGIN"
+            )
+        at, self.set_at = self.set_at, None
+        if self.sinks:
+            self._start(tuple(self.sinks))
+        elif not self.errors:
+            raise self.source.error(at, "the statement set is empty", "put INSERT INTO statements into it")
+
+    def _create(self, statement: CreateTable) -> None:
+        name = statement.table.name
+        if name in self.tables:
+            if statement.if_not_exists:
+                return
+            hint = "write IF NOT EXISTS, or DROP TABLE before it"
+            raise self.source.error(statement.table.at, f"table '{name}' exists already", hint)
+        self.tables[name] = None
+        self.tables[name], warnings = declare(statement, self.source, self.connectors)
+        self.session.warnings += warnings
+
+    def _drop(self, statement: DropTable) -> None:
+        if statement.table.name not in self.tables and not statement.if_exists:
+            raise self._unknown_table(statement.table)
+        self.tables.pop(statement.table.name, None)
+
+    def _unknown_table(self, table: TableName) -> DefinitionError:
+        hint = nearest(table.name, self.tables) or "declare it with CREATE TABLE"
+        same = next((known for known in self.tables if known.lower() == table.name.lower()), None)
+        if same is not None:
+            hint = f"did you mean '{same}'? names are case-sensitive"
+        return self.source.error(table.at, f"there is no table '{table.name}'", hint)
+
+    def _start(self, sinks: tuple[Sink, ...]) -> None:
+        wanted = self.session.name or self.default_name or f"insert-into_{sinks[0].table}"
+        taken = {job.name for job in self.jobs}
+        name = wanted if wanted not in taken else f"{wanted}-{sinks[0].table}"
+        count = 2
+        while name in taken:
+            name, count = f"{wanted}-{sinks[0].table}-{count}", count + 1
+        settings: Settings = self.session.settings
+        self.jobs.append(Job(name, sinks, settings))
+
+    # --- INSERT INTO ----------------------------------------------------------------------------------------
+
+    def _insert(self, statement: Insert) -> None:
+        errors: list[DefinitionError] = []
+        target, origin = (self._table(name, errors) for name in (statement.table, statement.query.table))
+        if origin is not None:
+            self._lower(statement, target, origin, errors)
+        if errors:
+            raise combined(errors)
+
+    def _table(self, name: TableName, errors: list[DefinitionError]) -> Table | None:
+        if name.name not in self.tables:
+            errors.append(self._unknown_table(name))
+        return self.tables.get(name.name)
+
+    def _lower(self, statement: Insert, target: Table | None, origin: Table, errors: list[DefinitionError]) -> None:
+        query = statement.query
+        scope = Scope(origin.schema, self.source, query.alias.text if query.alias else query.table.name)
+        node = _attempt(lambda: origin.scan(self.connectors), errors)
+        condition = None
+        if query.condition is not None:
+            tree = query.condition
+            condition = _attempt(lambda: scope.condition(tree, "the condition of WHERE"), errors)
+        selected = select(query.items, scope, errors)
+        if target is None:
+            return
+        named = tuple(name.text for name in statement.columns)
+        sink = _attempt(lambda: target.sink(self.connectors, named), errors)
+        if sink is None:
+            return
+        definition, spec = sink
+        order = self._order(statement.columns, target, definition.written, errors)
+        columns = self._fit(statement, selected, definition.written, order, errors)
+        if errors or node is None:
+            return
+        self._remark_virtual(statement.columns, target)
+        if condition is not None:
+            node = Filter(node.schema, node, condition.text)
+        found = Sink(_projected(node, columns), definition.name, target.connector, definition.written, spec)
+        if self.set_at is not None:
+            self.sinks.append(found)
+        else:
+            self._start((found,))
+
+    def _order(
+        self, names: tuple[Name, ...], target: Table, written: RowType, errors: list[DefinitionError]
+    ) -> tuple[str, ...]:
+        """The columns that the query's values go to, in the query's order."""
+        if not names:
+            return written.names
+        for index, name in enumerate(names):
+            if target.schema.field(name.text) is None:
+                hint = nearest(name.text, written.names) or f"there are {', '.join(written.names)}"
+                reason = f"table '{target.definition.name}' has no column '{name.text}'"
+            elif written.field(name.text) is None:
+                reason, hint = f"column '{name.text}' is computed and cannot be written", "leave it out"
+            elif name.text in {each.text for each in names[:index]}:
+                reason, hint = f"column '{name.text}' is named twice", ""
+            else:
+                continue
+            errors.append(SchemaError((self.source.problem(name.at, reason, hint),)))
+        return tuple(name.text for name in names)
+
+    def _fit(
+        self,
+        statement: Insert,
+        selected: list[Selected | None],
+        written: RowType,
+        order: tuple[str, ...],
+        errors: list[DefinitionError],
+    ) -> list[Selected]:
+        """The values in the order of the table's columns, NULL where the statement names no value."""
+        if len(selected) != len(order):
+            columns = ", ".join(order)
+            reason = (
+                f"the query has {len(selected)} columns, but '{statement.table.name}' takes {len(order)}: {columns}"
+            )
+            errors.append(SchemaError((self.source.problem(statement.query.items[0].tree.at, reason),)))
+            return []
+        given = {name: item for name, item in zip(order, selected, strict=True) if item is not None}
+        fitted = []
+        for wanted in written.fields:
+            item = given.get(wanted.name)
+            if item is not None:
+                fitted.append(self._checked(item, wanted, errors))
+            elif wanted.name not in order:
+                if not wanted.type.nullable:
+                    reason = f"column '{wanted.name}' is NOT NULL and gets no value"
+                    errors.append(SchemaError((self.source.problem(statement.table.at, reason, "name it too"),)))
+                fitted.append(Selected(wanted.name, cast(_NULL, wanted.type.with_nullability(True), safe=False), -1))
+        return fitted
+
+    def _checked(self, item: Selected, wanted: Field, errors: list[DefinitionError]) -> Selected:
+        if not assignable(item.value.type, wanted.type):
+            reason = f"{item.value.type.text()} does not fit column '{wanted.name}', which is {wanted.type.text()}"
+            hint = f"CAST it: CAST(.. AS {wanted.type.text()})"
+            errors.append(SchemaError((self.source.problem(item.at, reason, hint),)))
+        if isinstance(item.value.type, NullType):
+            return replace(item, value=cast(item.value, wanted.type.with_nullability(True), safe=False))
+        return item
+
+    def _remark_virtual(self, names: tuple[Name, ...], target: Table) -> None:
+        virtual = {each.name for each in target.definition.columns if each.virtual}
+        for name in names:
+            if name.text in virtual:
+                place = self.source.place(name.at)
+                self.session.warnings.append(
+                    f"{place}: '{name.text}' is VIRTUAL and is written, since it is named here"
+                )
+
+
+_NULL = Expression("NULL", NullType())
+
+
+def _attempt(work: Callable[[], _T], errors: list[DefinitionError]) -> _T | None:
+    """What the work gives, or None when it fails; the error is kept."""
+    try:
+        return work()
+    except DefinitionError as error:
+        errors.append(error)
+        return None
+
+
+def _projected(node: Node, columns: list[Selected]) -> Node:
+    names = unique(tuple(item.name for item in columns))
+    items = tuple(Item(name, item.value.text) for name, item in zip(names, columns, strict=True))
+    row = RowType(
+        tuple(Field(name, item.value.type) for name, item in zip(names, columns, strict=True)), nullable=False
+    )
+    return project(node, items, row)

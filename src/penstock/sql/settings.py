@@ -1,0 +1,187 @@
+"""SET: which keys there are, and what each of them means for a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from penstock.errors import OptionsError, Problem
+from penstock.options import BOOLEAN, DURATION, INTEGER, TEXT, nearest
+from penstock.plan import Settings
+from penstock.sql.source import Source
+from penstock.sql.statements import Reset, SetOption
+
+__all__ = ["SET_KEYS", "WITHOUT_EFFECT", "Session"]
+
+
+def _interval(text: str) -> timedelta:
+    found: timedelta = DURATION.parse(text)
+    if found <= timedelta(0):
+        raise ValueError("expected a duration longer than nothing")
+    return found
+
+
+def _parallelism(text: str) -> int:
+    found: int = INTEGER.parse(text)
+    if found < 1:
+        raise ValueError("expected a whole number from 1")
+    return found
+
+
+def _zone(text: str) -> str:
+    try:
+        ZoneInfo(text)
+    except (KeyError, ValueError, OSError):
+        raise ValueError("expected a time zone such as 'UTC' or 'Europe/Berlin'") from None
+    return text
+
+
+def _filled(text: str) -> str:
+    if not text.strip():
+        raise ValueError("expected something between the quotes")
+    return text.strip()
+
+
+def _one_of(*values: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.strip().lower() not in values:
+            raise ValueError(f"expected one of {', '.join(values)}")
+        return text.strip().lower()
+
+    return parse
+
+
+#: Key to the field of Settings that it sets ("" for the job's name) and how its text is read.
+SET_KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "pipeline.name": ("", _filled),
+    "execution.checkpointing.interval": ("checkpoint_interval", _interval),
+    "execution.checkpointing.dir": ("checkpoint_dir", _filled),
+    "state.checkpoints.dir": ("checkpoint_dir", _filled),
+    "parallelism.default": ("parallelism", _parallelism),
+    "table.local-time-zone": ("session_time_zone", _zone),
+    "penstock.progress-topic": ("progress_topic", _filled),
+    "penstock.adopt-progress": ("adopt_progress", BOOLEAN.parse),
+}
+
+#: Keys of Flink's that are understood and checked but change nothing here, so that files need no edit.
+WITHOUT_EFFECT: dict[str, Callable[[str], Any]] = {
+    "execution.runtime-mode": _one_of("streaming", "batch", "automatic"),
+    "table.dml-sync": BOOLEAN.parse,
+    **dict.fromkeys(
+        (
+            "execution.checkpointing.aligned-checkpoint-timeout",
+            "execution.checkpointing.externalized-checkpoint-retention",
+            "execution.checkpointing.incremental",
+            "execution.checkpointing.max-concurrent-checkpoints",
+            "execution.checkpointing.min-pause",
+            "execution.checkpointing.mode",
+            "execution.checkpointing.num-retained",
+            "execution.checkpointing.savepoint-dir",
+            "execution.checkpointing.storage",
+            "execution.checkpointing.timeout",
+            "execution.checkpointing.tolerable-failed-checkpoints",
+            "execution.checkpointing.unaligned.enabled",
+            "execution.savepoint.path",
+            "execution.state-recovery.path",
+            "execution.target",
+            "parallelism.max",
+            "pipeline.auto-watermark-interval",
+            "pipeline.jars",
+            "pipeline.max-parallelism",
+            "pipeline.object-reuse",
+            "pipeline.operator-chaining.enabled",
+            "rest.address",
+            "rest.port",
+            "restart-strategy",
+            "restart-strategy.type",
+            "restart-strategy.exponential-delay.attempts-before-reset-backoff",
+            "restart-strategy.exponential-delay.backoff-multiplier",
+            "restart-strategy.exponential-delay.initial-backoff",
+            "restart-strategy.exponential-delay.jitter-factor",
+            "restart-strategy.exponential-delay.max-backoff",
+            "restart-strategy.exponential-delay.reset-backoff-threshold",
+            "restart-strategy.failure-rate.delay",
+            "restart-strategy.failure-rate.failure-rate-interval",
+            "restart-strategy.failure-rate.max-failures-per-interval",
+            "restart-strategy.fixed-delay.attempts",
+            "restart-strategy.fixed-delay.delay",
+            "sql-client.display.max-column-width",
+            "sql-client.execution.result-mode",
+            "sql-client.verbose",
+            "state.backend",
+            "state.backend.incremental",
+            "state.backend.type",
+            "state.savepoints.dir",
+            "table.exec.mini-batch.allow-latency",
+            "table.exec.mini-batch.enabled",
+            "table.exec.mini-batch.size",
+            "table.exec.resource.default-parallelism",
+            "table.exec.sink.upsert-materialize",
+            "table.exec.source.idle-timeout",
+            "table.exec.state.ttl",
+            "table.optimizer.reuse-source-enabled",
+            "table.sql-dialect",
+            "taskmanager.memory.process.size",
+            "taskmanager.numberOfTaskSlots",
+        ),
+        TEXT.parse,
+    ),
+}
+
+
+@dataclass
+class Session:
+    """What has been SET up to a point of the file."""
+
+    source: Source
+    warnings: list[str] = field(default_factory=list)
+    _values: dict[str, Any] = field(default_factory=dict)
+
+    def set(self, statement: SetOption) -> None:
+        """Take a value over. Raises OptionsError for an unknown key or a value that cannot be read."""
+        _, parse = SET_KEYS.get(statement.key) or ("", WITHOUT_EFFECT.get(statement.key))
+        if parse is None:
+            raise self._unknown(statement.key, statement.at)
+        try:
+            value = parse(statement.value)
+        except ValueError as error:
+            where = self.source.place(statement.value_at)
+            raise OptionsError(
+                (Problem(f"{error}, not {_in_quotes(statement.shown)}", statement.key, where),)
+            ) from None
+        if statement.key in WITHOUT_EFFECT:
+            if statement.key != "execution.runtime-mode" or value == "batch":
+                self.warnings.append(f"{self.source.place(statement.at)}: '{statement.key}' has no effect here")
+        else:
+            self._values[statement.key] = value
+
+    def reset(self, statement: Reset) -> None:
+        """Forget one value, or all. Raises OptionsError for an unknown key."""
+        if not statement.key:
+            self._values.clear()
+        elif statement.key in SET_KEYS or statement.key in WITHOUT_EFFECT:
+            self._values.pop(statement.key, None)
+        else:
+            raise self._unknown(statement.key, statement.at)
+
+    @property
+    def name(self) -> str:
+        """The job's name that was SET, else nothing."""
+        return str(self._values.get("pipeline.name", ""))
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of a job that starts now."""
+        given = {SET_KEYS[key][0]: value for key, value in self._values.items() if SET_KEYS[key][0]}
+        return replace(Settings(), **given)
+
+    def _unknown(self, key: str, at: int) -> OptionsError:
+        hint = nearest(key, (*SET_KEYS, *WITHOUT_EFFECT))
+        return OptionsError((Problem("unknown key", key, self.source.place(at), hint),))
+
+
+def _in_quotes(shown: str) -> str:
+    return shown if shown.startswith("'") else f"'{shown}'"

@@ -1,0 +1,43 @@
+"""A text with places: what errors point at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.errors import DefinitionError, Problem, SqlError
+
+__all__ = ["Source", "combined"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """SQL text and the name of where it came from: a file, or nothing."""
+
+    text: str
+    name: str = ""
+
+    def spot(self, at: int) -> str:
+        """The line and column, both counted from 1, of the character at offset ``at``."""
+        line = self.text.count("\n", 0, at) + 1
+        return f"line {line}, column {at - self.text.rfind(chr(10), 0, at)}"
+
+    def place(self, at: int) -> str:
+        """The same with the name before it: ``flights.sql, line 3, column 5``."""
+        return f"{self.name}, {self.spot(at)}" if self.name else self.spot(at)
+
+    def problem(self, at: int, reason: str, hint: str = "", key: str = "") -> Problem:
+        """A problem with the character at offset ``at``."""
+        return Problem(reason, key, self.place(at), hint)
+
+    def error(self, at: int, reason: str, hint: str = "") -> SqlError:
+        """The same as an error, to be raised."""
+        return SqlError((self.problem(at, reason, hint),))
+
+
+def combined(errors: Iterable[DefinitionError]) -> DefinitionError:
+    """All problems as one error: of their common class, or SqlError when they are of several."""
+    found = list(errors)
+    kinds = {type(error) for error in found}
+    problems = tuple(dict.fromkeys(problem for error in found for problem in error.problems))
+    return (kinds.pop() if len(kinds) == 1 else SqlError)(problems)

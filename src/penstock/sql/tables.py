@@ -1,0 +1,198 @@
+"""CREATE TABLE to a table definition: columns get types, computed columns get expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError
+from penstock.options import Origin, nearest
+from penstock.plan import Item, Node, Scan, column_text, project
+from penstock.spi import Column, ColumnKind, Connector, Registry, TableDefinition
+from penstock.sql.coercion import NullType, is_point
+from penstock.sql.resolution import Scope
+from penstock.sql.source import Source, combined
+from penstock.sql.statements import ColumnDeclaration, CreateTable
+from penstock.sql.syntax import Name
+from penstock.types import Field, RowType, TimestampType
+
+__all__ = ["Table", "declare"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A declared table and where it was declared."""
+
+    definition: TableDefinition
+    connector: str
+    source: Source
+    at: int
+    shown: Mapping[str, tuple[str, str]]
+
+    @property
+    def schema(self) -> RowType:
+        """What SELECT sees: every column, computed ones included, in the order of declaration."""
+        return RowType(tuple(Field(each.name, each.type) for each in self.definition.columns), nullable=False)
+
+    def scan(self, connectors: Registry[Connector]) -> Node:
+        """Reading the table, computed columns included. Raises DefinitionError with every problem found."""
+        spec = self._spec(connectors, "scan", self.definition)
+        node = Scan(self.definition.produced, self.definition.name, self.connector, spec)
+        items = tuple(Item(each.name, each.expression or column_text(each.name)) for each in self.definition.columns)
+        return project(node, items, self.schema)
+
+    def sink(self, connectors: Registry[Connector], named: tuple[str, ...]) -> tuple[TableDefinition, object]:
+        """Writing the table: the definition and the connector's spec. Raises DefinitionError.
+
+        A VIRTUAL metadata column is not written, unless the INSERT statement names it: then the connector decides.
+        """
+        columns = tuple(
+            replace(each, virtual=each.virtual and each.name not in named) for each in self.definition.columns
+        )
+        definition = replace(self.definition, columns=columns)
+        return definition, self._spec(connectors, "sink", definition)
+
+    def _spec(self, connectors: Registry[Connector], side: str, definition: TableDefinition) -> object:
+        plugin = connectors.get(self.connector)
+        try:
+            return plugin.scan(definition) if side == "scan" else plugin.sink(definition)
+        except DefinitionError as error:
+            raise type(error)(tuple(self._placed(problem) for problem in error.problems)) from None
+
+    def _placed(self, problem: Problem) -> Problem:
+        """With a line even where the option is missing, and with ``${NAME}`` in place of a variable's value."""
+        where = problem.where if "line " in problem.where else self.definition.origin.of("")
+        value, shown = self.shown.get(problem.key, ("", ""))
+        reason = problem.reason.replace(f"'{value}'", shown) if value else problem.reason
+        return replace(problem, where=where, reason=reason)
+
+
+def declare(statement: CreateTable, source: Source, connectors: Registry[Connector]) -> tuple[Table, list[str]]:
+    """The table that a statement declares, and warnings. Raises DefinitionError with every problem found."""
+    errors: list[DefinitionError] = []
+    columns = _columns(statement, source, errors)
+    primary_key = _primary_key(statement, columns, source, errors)
+    columns = tuple(
+        replace(each, type=each.type.with_nullability(False)) if each.name in primary_key else each for each in columns
+    )
+    warnings = _extras(statement, columns, source, errors)
+    options, origin = _options(statement, source, errors)
+    connector = options.get("connector", "").strip().lower()
+    if not connector:
+        hint = "for example 'connector' = 'kafka'"
+        errors.append(OptionsError((Problem("is required", "connector", origin.of("connector"), hint),)))
+    elif connector not in connectors.names():
+        reason = f"there is no such connector; there are {', '.join(connectors.names())}"
+        hint = nearest(connector, connectors.names())
+        errors.append(OptionsError((Problem(reason, "connector", origin.of("connector"), hint),)))
+    if errors:
+        raise combined(errors)
+    definition = TableDefinition(
+        statement.table.name, columns, options, replace(origin, places=dict(origin.places)), primary_key=primary_key
+    )
+    shown = {key.text: (value.text, value.shown) for key, value in statement.options if "${" in value.shown}
+    return Table(definition, connector, source, statement.table.at, shown), warnings
+
+
+def _columns(statement: CreateTable, source: Source, errors: list[DefinitionError]) -> tuple[Column, ...]:
+    seen: set[str] = set()
+    for declared in statement.columns:
+        if declared.name.text in seen:
+            problem = source.problem(declared.name.at, f"column '{declared.name.text}' is declared twice")
+            errors.append(SchemaError((problem,)))
+        seen.add(declared.name.text)
+    given = RowType(
+        tuple(Field(each.name.text, each.type) for each in statement.columns if each.type is not None), nullable=False
+    )
+    # Computed columns see the others, but not one another, as in Flink.
+    scope = Scope(given, source, statement.table.name)
+    found = []
+    for declared in statement.columns:
+        try:
+            found.append(_column(declared, scope))
+        except DefinitionError as error:
+            errors.append(error)
+    return tuple(found)
+
+
+def _column(declared: ColumnDeclaration, scope: Scope) -> Column:
+    name = declared.name.text
+    if declared.expression is not None:
+        value = scope.value(declared.expression)
+        if isinstance(value.type, NullType):
+            at = declared.expression.at
+            raise scope.source.error(at, "the type of NULL is not known here", "write CAST(NULL AS STRING)")
+        return Column(name, value.type, ColumnKind.COMPUTED, expression=value.text)
+    if declared.type is None:  # cannot be: the grammar gives a type or an expression
+        raise scope.source.error(declared.name.at, f"column '{name}' has no type")
+    if declared.metadata_key is not None:
+        return Column(name, declared.type, ColumnKind.METADATA, declared.metadata_key, virtual=declared.virtual)
+    return Column(name, declared.type)
+
+
+def _primary_key(
+    statement: CreateTable, columns: tuple[Column, ...], source: Source, errors: list[DefinitionError]
+) -> tuple[str, ...]:
+    marked = tuple(each.name for each in statement.columns if each.primary_key)
+    if marked and (statement.primary_key or len(marked) > 1):
+        errors.append(source.error(marked[-1].at, "a table has one PRIMARY KEY"))
+    key = statement.primary_key or marked
+    known = {each.name: each for each in columns}
+    for name in key:
+        if _missing(name, known, statement, source, errors):
+            continue
+        if known[name.text].kind is ColumnKind.COMPUTED:
+            problem = source.problem(name.at, f"computed column '{name.text}' cannot be part of a PRIMARY KEY")
+            errors.append(SchemaError((problem,)))
+    return tuple(name.text for name in key)
+
+
+def _missing(
+    name: Name, known: Mapping[str, Column], statement: CreateTable, source: Source, errors: list[DefinitionError]
+) -> bool:
+    if name.text in known:
+        return False
+    if all(each.name.text != name.text for each in statement.columns):  # else its own problem is reported already
+        hint = nearest(name.text, known)
+        errors.append(SchemaError((source.problem(name.at, f"there is no column '{name.text}'", hint),)))
+    return True
+
+
+def _extras(
+    statement: CreateTable, columns: tuple[Column, ...], source: Source, errors: list[DefinitionError]
+) -> list[str]:
+    """Check what is allowed but changes nothing here: partitions, and watermarks while nothing is stateful."""
+    known, warnings = {each.name: each for each in columns}, []
+    for name in statement.partitioned_by:
+        _missing(name, known, statement, source, errors)
+    if statement.partitioned_by:
+        place = source.place(statement.partitioned_by[0].at)
+        warnings.append(f"{place}: PARTITIONED BY has no effect here; a record's partition follows from 'key.fields'")
+    if statement.watermark is not None:
+        name, expression = statement.watermark
+        if not _missing(name, known, statement, source, errors) and not isinstance(
+            known[name.text].type, TimestampType
+        ):
+            reason = f"a watermark needs a TIMESTAMP column, and '{name.text}' is {known[name.text].type.text()}"
+            errors.append(SchemaError((source.problem(name.at, reason),)))
+        try:
+            row = RowType(tuple(Field(each.name, each.type) for each in columns), nullable=False)
+            value = Scope(row, source, statement.table.name).value(expression)
+            if not is_point(value.type):
+                raise source.error(expression.at, f"a watermark is a TIMESTAMP, not {value.type.text()}")
+        except DefinitionError as error:
+            if len(columns) == len(statement.columns):
+                errors.append(error)
+    return warnings
+
+
+def _options(statement: CreateTable, source: Source, errors: list[DefinitionError]) -> tuple[dict[str, str], Origin]:
+    options: dict[str, str] = {}
+    places = {"": f"{source.spot(statement.table.at)}, table '{statement.table.name}'"}
+    places["connector"] = places[""]
+    for key, value in statement.options:
+        if key.text in options:
+            errors.append(OptionsError((source.problem(key.at, "is given twice", key=key.text),)))
+        options[key.text] = value.text
+        places[key.text] = source.spot(key.at)
+    return options, Origin(source.name, places)

@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from kafka.admin import ConfigResource, KafkaAdminClient
+from kafka.errors import KafkaTimeoutError
+
+from penstock.cli import broker as broker_command
+from penstock.errors import ServiceError
+from penstock.services import KafkaCluster, Security
+from penstock.services.kafka import choose_ports
+from penstock.services.process import Identity
+from penstock.services.running import BackgroundCluster
+from penstock.services.settings import NodePorts
+from penstock.services.wire import cluster_members
+
+if TYPE_CHECKING:
+    from tests.conftest import TopicFactory
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not so after {seconds} s"
+        time.sleep(0.05)
+
+
+def members(address: str) -> set[int]:
+    """The node ids that the broker at ``address`` knows; empty when it does not answer."""
+    host, _, port = address.partition(":")
+    try:
+        return set(cluster_members(host, int(port), seconds=0.5))
+    except OSError:
+        return set()
+
+
+def free_port() -> int:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        return int(holder.getsockname()[1])
+
+
+class TestOneBroker:
+    def test_answers_and_makes_topics(
+        self, kafka: KafkaCluster, kafka_admin: KafkaAdminClient, topic: TopicFactory
+    ) -> None:
+        (described,) = kafka_admin.describe_topics([topic(3)])
+        assert len(described["partitions"]) == 3
+        assert members(kafka.bootstrap) == {1}
+
+    def test_listens_on_the_loopback_address_only(self, kafka: KafkaCluster) -> None:
+        opened = {
+            os.readlink(path).removeprefix("socket:[").removesuffix("]")
+            for path in Path(f"/proc/{kafka.processes[1].pid}/fd").iterdir()
+            if os.readlink(path).startswith("socket:")
+        }
+        rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()]
+        listening = {row[1].rpartition(":")[0] for row in rows if row[3] == "0A" and row[9] in opened}
+        assert listening
+        assert listening <= {"0100007F", "0000000000000000FFFF00000100007F"}
+
+    def test_properties_override_and_feature_levels_are_formatted(self, kafka_admin: KafkaAdminClient) -> None:
+        properties = {"transaction.max.timeout.ms": "4321", "transaction.version": "0"}
+        with (
+            KafkaCluster(properties=properties) as cluster,
+            KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin,
+        ):
+            described = admin.describe_configs([ConfigResource("BROKER", "1")], config_filter="all")
+            assert described["broker"]["1"]["transaction.max.timeout.ms"]["value"] == "4321"
+            assert "finalized" not in admin.describe_features()["transaction.version"]  # as Kafka tells level 0
+            assert kafka_admin.describe_features()["transaction.version"]["finalized"] == (2, 2)
+
+    def test_stop_ends_its_own_process_alone_and_deletes_temporary_data(self, kafka: KafkaCluster) -> None:
+        cluster = KafkaCluster().start()
+        identity, folder = cluster.processes[1], cluster.folder
+        assert folder.exists()
+        cluster.stop()
+        assert not identity.alive()
+        assert not folder.exists()
+        assert members(kafka.bootstrap) == {1}
+        cluster.stop()  # once more does nothing
+
+    def test_a_taken_port_is_named_before_anything_is_started(self) -> None:
+        with socket.socket() as holder:
+            holder.bind(("127.0.0.1", 0))
+            holder.listen()
+            port = holder.getsockname()[1]
+            with pytest.raises(ServiceError, match=rf"port {port} on 127\.0\.0\.1 cannot be used"):
+                KafkaCluster(port=port).start()
+
+    def test_a_free_port_that_is_lost_before_the_broker_binds_it_is_replaced(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        choices = []
+        with socket.socket() as thief:
+
+            def choose(*args: int, **options: bool) -> dict[int, NodePorts]:
+                choices.append(choose_ports(*args, **options))
+                if len(choices) == 1:
+                    thief.bind(("127.0.0.1", choices[0][1].controller))
+                    thief.listen()
+                return choices[-1]
+
+            monkeypatch.setattr("penstock.services.kafka.choose_ports", choose)
+            with KafkaCluster() as cluster:
+                assert members(cluster.bootstrap) == {1}
+        assert len(choices) == 2
+
+    def test_a_setting_that_kafka_refuses_is_quoted(self) -> None:
+        cluster = KafkaCluster(properties={"log.retention.bytes": "plenty"})
+        with pytest.raises(ServiceError, match=r"plenty"):
+            cluster.start()
+        assert not cluster.processes
+
+    def test_data_outlive_a_restart(self, tmp_path: Path) -> None:
+        for known in (set(), {"kept"}):
+            with (
+                KafkaCluster(data=tmp_path) as cluster,
+                KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin,
+            ):
+                assert set(admin.list_topics()) == known
+                if not known:
+                    admin.create_topics({"kept": {"num_partitions": 1, "replication_factor": 1}})
+        with pytest.raises(ServiceError, match=r"data of 1 broker\(s\), not of 3"):
+            KafkaCluster(3, data=tmp_path).start()
+
+
+class TestDeathOfTheParent:
+    """The child starts a cluster, tells the broker's pid and its folder, and waits to be killed."""
+
+    CHILD = """
+import sys, threading
+from penstock.services import KafkaCluster
+started = []
+def start():
+    started.append(KafkaCluster().start())
+if sys.argv[1] == "thread":  # the tie must not be to the thread, which ends here
+    worker = threading.Thread(target=start)
+    worker.start()
+    worker.join()
+else:
+    start()
+print(started[0].processes[1].pid, started[0].bootstrap, started[0].folder, flush=True)
+sys.stdin.read()
+"""
+
+    @pytest.fixture(params=["main", "thread"])
+    def child(self, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
+        command = [sys.executable, "-c", self.CHILD, request.param]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            yield process
+            process.kill()
+
+    def test_the_broker_goes_with_it(self, child: subprocess.Popen[str]) -> None:
+        assert child.stdout is not None
+        pid, bootstrap, folder = child.stdout.readline().split()
+        broker = Identity.of(int(pid))
+        assert broker is not None
+        assert members(bootstrap) == {1}
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        eventually(lambda: not broker.alive())
+        eventually(lambda: not Path(folder).exists())
+
+    def test_the_broker_goes_with_its_supervisor(self) -> None:
+        with KafkaCluster() as cluster:
+            broker = cluster.processes[1]
+            supervisor = int(Path(f"/proc/{broker.pid}/stat").read_text().rpartition(")")[2].split()[1])
+            os.kill(supervisor, signal.SIGKILL)
+            eventually(lambda: not broker.alive())
+
+
+class TestThreeBrokers:
+    def test_survive_crash_pause_and_restart(self) -> None:
+        with KafkaCluster(3, properties={"broker.session.timeout.ms": "3000"}) as cluster:
+            addresses = cluster.bootstrap.split(",")
+            assert [members(address) for address in addresses] == [{1, 2, 3}] * 3
+            with KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin:
+                admin.create_topics({"copied": {"num_partitions": 1}}, wait_for_metadata=True)
+                (described,) = admin.describe_topics(["copied"])
+                assert len(described["partitions"][0]["replica_nodes"]) == 3
+
+            killed = cluster.processes[2]
+            cluster.kill(2)
+            assert not killed.alive()
+            assert set(cluster.processes) == {1, 3}
+            eventually(lambda: members(addresses[0]) == {1, 3})
+
+            cluster.restart(2)
+            assert members(addresses[1]) == {1, 2, 3}
+
+            cluster.pause(3)
+            assert cluster.processes[3].alive()
+            assert members(addresses[2]) == set()
+            cluster.resume(3)
+            eventually(lambda: members(addresses[2]) == {1, 2, 3})
+
+
+class TestSecurity:
+    PASSWORD = 'se"cr\\et ä'
+
+    @pytest.mark.parametrize(("protocol", "mechanism"), [("SASL_SSL", "SCRAM-SHA-512"), ("SASL_PLAINTEXT", "PLAIN")])
+    def test_lets_in_only_users_with_their_password(self, protocol: str, mechanism: str) -> None:
+        security = Security(protocol, mechanism, {"alice": self.PASSWORD, "bob": "other"})
+        with KafkaCluster(security=security) as cluster:
+            settings = cluster.client_settings()
+            assert settings["security.protocol"] == protocol
+            common = {
+                "bootstrap_servers": cluster.bootstrap,
+                "security_protocol": protocol,
+                "ssl_cafile": settings.get("ssl.truststore.location"),
+                "sasl_mechanism": mechanism,
+                "sasl_plain_username": "alice",
+            }
+            with KafkaAdminClient(**common, sasl_plain_password=self.PASSWORD) as admin:
+                assert admin.list_topics() == []
+            with pytest.raises(KafkaTimeoutError):
+                KafkaAdminClient(**common, sasl_plain_password="other", bootstrap_timeout_ms=2000)
+            assert members(cluster.bootstrap) == set()  # nobody without a name
+            assert (cluster.folder / "server-1.properties").stat().st_mode & 0o077 == 0
+
+
+class TestCommand:
+    @pytest.fixture(autouse=True)
+    def _own_state(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+        yield
+        for left in BackgroundCluster.all():
+            left.stop()
+
+    def run(self, *arguments: str) -> int:
+        parser = argparse.ArgumentParser()
+        broker_command.add_parser(parser.add_subparsers())
+        args = parser.parse_args(["broker", *arguments])
+        return int(args.run(args))
+
+    def test_start_status_stop(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        port = free_port()
+        assert self.run("status") == 1
+        assert "no broker runs" in capsys.readouterr().out
+
+        assert self.run("start", "--port", str(port)) == 0
+        (line,) = capsys.readouterr().out.splitlines()
+        told = json.loads(line)
+        assert told["bootstrap"] == f"127.0.0.1:{port}"
+        broker = Identity.of(told["pid"])
+        assert broker is not None
+        assert members(told["bootstrap"]) == {1}
+
+        assert self.run("status") == 0
+        assert f"127.0.0.1:{port}  Kafka 4.3.0  answers  pid {broker.pid}" in capsys.readouterr().out
+        with pytest.raises(ServiceError, match=f"runs on port {port} already"):
+            self.run("start", "--port", str(port))
+
+        assert self.run("stop") == 0
+        assert not broker.alive()
+        assert not (tmp_path / "state/penstock/brokers" / str(port)).exists()
+        with pytest.raises(ServiceError, match="no broker"):
+            self.run("stop")
+
+    def test_the_broker_outlives_the_command(self, tmp_path: Path) -> None:
+        script = (
+            "import sys; from penstock.services.running import BackgroundCluster as B;"
+            "print(B.start(port=int(sys.argv[1])).nodes[0].pid)"
+        )
+        port = free_port()
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(port)], capture_output=True, text=True, check=True, timeout=120
+        )
+        broker = Identity.of(int(done.stdout))
+        assert broker is not None
+        assert members(f"127.0.0.1:{port}") == {1}
+        (found,) = BackgroundCluster.all()
+        found.stop()
+        assert not broker.alive()
+
+    def test_a_process_that_inherited_the_pid_is_left_alone(self, tmp_path: Path) -> None:
+        with subprocess.Popen(["sleep", "60"]) as other:
+            folder = tmp_path / "state/penstock/brokers/9"
+            folder.mkdir(parents=True)
+            node = {"pid": other.pid, "started": "another boot:1"}
+            state = {"port": 9, "bootstrap": "127.0.0.1:9", "version": "4.3.0", "data": "", "temporary": True}
+            (folder / "state.json").write_text(json.dumps(state | {"nodes": [node]}))
+            assert BackgroundCluster.all() == []
+            with pytest.raises(ServiceError, match="no broker"):
+                self.run("stop", "--port", "9")
+            assert other.poll() is None
+            other.kill()

@@ -1,0 +1,55 @@
+"""What all tests share: one real Kafka broker for the session, and a topic for each test that asks."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from kafka.admin import KafkaAdminClient
+
+    from penstock.services import KafkaCluster
+
+#: Makes a topic of this many partitions and returns its name, which no other test has.
+TopicFactory = Callable[..., str]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Lets kafka-python be imported: it reads its message schemas by a call that Python 3.11 deprecates."""
+    config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaCluster]:
+    """A broker on a free port, started when the first test asks for it. Without Java the test fails and says so."""
+    from penstock.services import KafkaCluster
+
+    with KafkaCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kafka_admin(kafka: KafkaCluster) -> Iterator[KafkaAdminClient]:
+    """An administrator's connection to the session's broker."""
+    from kafka.admin import KafkaAdminClient
+
+    with KafkaAdminClient(bootstrap_servers=kafka.bootstrap) as admin:
+        yield admin
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, kafka_admin: KafkaAdminClient) -> TopicFactory:
+    """Makes topics: ``topic()``, ``topic(partitions=4)``, ``topic(2, configs={"cleanup.policy": "compact"})``."""
+
+    def make(partitions: int = 1, configs: dict[str, str] | None = None) -> str:
+        test = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name)[:100].strip("-")
+        name = f"{test}-{uuid.uuid4().hex[:8]}"
+        wanted = {name: {"num_partitions": partitions, "replication_factor": 1, "configs": configs or {}}}
+        kafka_admin.create_topics(wanted, wait_for_metadata=True)
+        return name
+
+    return make

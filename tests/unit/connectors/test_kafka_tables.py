@@ -1,0 +1,447 @@
+"""From a Kafka table as it was written to what is read and written, with the real formats."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from penstock.connectors.kafka.factory import KafkaConnector
+from penstock.connectors.kafka.metadata import READABLE, MetadataColumn
+from penstock.connectors.kafka.offsets import PartitionOffset
+from penstock.connectors.kafka.options import Guarantee, ResetStrategy, StartupMode
+from penstock.connectors.kafka.scan import KafkaScan
+from penstock.connectors.kafka.sink import KafkaSink
+from penstock.errors import OptionsError, UnsupportedError
+from penstock.options import Origin
+from penstock.spi import Column, ColumnKind, Surface, TableDefinition
+from penstock.types import BIGINT, BYTES, INT, STRING, MapType, TimestampType, parse_type
+
+BASE = {"connector": "kafka", "topic": "orders", "properties.bootstrap.servers": "localhost:9092", "format": "json"}
+COLUMNS = (Column("user", BIGINT), Column("item", STRING))
+
+
+def table(*columns: Column, surface: Surface = Surface.SQL, name: str = "orders", **changed: str | None) -> Any:
+    """A table with ``BASE``'s options, changed; ``__`` in a keyword is a dot, ``_`` a hyphen, None removes."""
+    options: dict[str, str | None] = BASE | {k.replace("__", ".").replace("_", "-"): v for k, v in changed.items()}
+    given = {key: value for key, value in options.items() if value is not None}
+    return TableDefinition(name, columns or COLUMNS, given, surface=surface)
+
+
+def with_options(options: dict[str, str], *columns: Column, surface: Surface = Surface.SQL) -> TableDefinition:
+    return TableDefinition("orders", columns or COLUMNS, BASE | options, surface=surface)
+
+
+def scan(definition: TableDefinition) -> KafkaScan:
+    return KafkaConnector().scan(definition)
+
+
+def sink(definition: TableDefinition) -> KafkaSink:
+    return KafkaConnector().sink(definition)
+
+
+def metadata(name: str, type: str, key: str = "", virtual: bool = False) -> Column:
+    return Column(name, parse_type(type), ColumnKind.METADATA, key, virtual=virtual)
+
+
+def test_a_scan_says_everything_and_survives_a_task_boundary():
+    found = scan(table())
+
+    assert found.table == "orders"
+    assert found.options.topic == ("orders",)
+    assert (found.value.identifier, found.key) == ("json", None)
+    assert found.value_columns == ("user", "item")
+    assert found.group_id == "KafkaSource-orders"
+    assert found.client == (("bootstrap.servers", "localhost:9092"), ("group.id", "KafkaSource-orders"))
+    assert found.options.startup_mode is StartupMode.GROUP_OFFSETS
+    assert found.reset is ResetStrategy.NONE
+    assert found.discovery == timedelta(minutes=5)
+    assert found.options.max_records_per_trigger == 1_000_000
+    assert found.commits
+    assert not found.bounded
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert hash(found) == hash(scan(table()))
+
+
+def test_a_sink_says_everything_and_survives_a_task_boundary():
+    found = sink(table())
+
+    assert found.guarantee is Guarantee.AT_LEAST_ONCE
+    assert found.transactional_id_prefix == ""
+    assert (found.topics, found.topic_pattern, found.partitioner) == (("orders",), "", "default")
+    assert found.schema == table().written
+    assert found.client == (("bootstrap.servers", "localhost:9092"),)
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_surfaces_differ_where_flinks_do():
+    built = table(surface=Surface.BUILDER)
+
+    assert scan(built).options.startup_mode is StartupMode.EARLIEST
+    assert scan(built).discovery is None
+    assert scan(built).group_id == ""
+    assert not scan(built).commits
+    assert sink(built).guarantee is Guarantee.NONE
+
+
+def test_what_a_builder_says_wins_over_its_defaults():
+    said = {
+        "scan.startup.mode": "latest-offset",
+        "properties.partition.discovery.interval.ms": "10000",
+        "sink.delivery-guarantee": "at-least-once",
+    }
+    built = with_options(said, surface=Surface.BUILDER)
+
+    assert scan(built).options.startup_mode is StartupMode.LATEST
+    assert scan(built).discovery == timedelta(seconds=10)
+    assert sink(built).guarantee is Guarantee.AT_LEAST_ONCE
+
+
+@pytest.mark.parametrize("interval", ["0", "-1", "-5 min"])
+def test_a_discovery_interval_that_is_not_positive_switches_it_off(interval):
+    assert scan(with_options({"scan.topic-partition-discovery.interval": interval})).discovery is None
+
+
+def test_a_bounded_scan_does_not_look_for_partitions():
+    found = scan(with_options({"scan.bounded.mode": "latest-offset"}))
+
+    assert found.bounded
+    assert found.discovery is None
+
+
+def test_value_format_wins_over_format_with_its_own_prefix():
+    found = scan(with_options({"format": "raw", "value.format": "json", "value.json.ignore-parse-errors": "true"}))
+
+    assert found.value.identifier == "json"
+    assert found.value.options.to_text() == {"ignore-parse-errors": "true"}
+
+
+@pytest.mark.parametrize("prefix", ["json.", "value.json."])
+def test_yaml_may_leave_value_out_of_the_options_of_its_value_format(prefix):
+    options = {"value.format": "json", f"{prefix}ignore-parse-errors": "true"}
+    given = {key: value for key, value in (BASE | options).items() if key != "format"}
+    found = scan(TableDefinition("orders", COLUMNS, given, surface=Surface.YAML))
+
+    assert found.value.options.to_text() == {"ignore-parse-errors": "true"}
+
+
+def test_key_columns_keep_the_order_of_key_fields_and_lose_their_prefix():
+    columns = (Column("k_a", INT), Column("v", STRING), Column("k_b", BIGINT))
+    options = {
+        "key.format": "json",
+        "key.fields": "k_b;k_a",
+        "key.fields-prefix": "k_",
+        "value.fields-include": "except_key",
+    }
+
+    for found in (scan(with_options(options, *columns)), sink(with_options(options, *columns))):
+        assert found.key_schema.names == ("b", "a")
+        assert found.value_schema.names == ("v",)
+        assert found.value_columns == ("v",)
+
+
+def test_seed_example_with_prefixes_of_key_and_value():
+    columns = (Column("key_id", INT.with_nullability(False)), Column("val_name", parse_type("VARCHAR(200)")))
+    found = scan(
+        with_options(
+            {
+                "key.format": "json",
+                "key.fields": "key_id",
+                "key.fields-prefix": "key_",
+                "value.fields-prefix": "val_",
+                "value.fields-include": "EXCEPT_KEY",
+            },
+            *columns,
+        )
+    )
+
+    assert (found.key_schema.names, found.value_schema.names) == (("id",), ("name",))
+
+
+def test_seed_example_with_a_primary_key_on_json():
+    columns = (metadata("offset", "INT NOT NULL"), metadata("part", "BIGINT NOT NULL", "partition"))
+    definition = TableDefinition("orders", columns, BASE, primary_key=("part", "offset"))
+    found = scan(definition)
+
+    assert found.metadata == (
+        MetadataColumn("offset", "offset", INT.with_nullability(False)),
+        MetadataColumn("part", "partition", BIGINT.with_nullability(False)),
+    )
+    assert found.value_columns == ()
+    assert found.produced.names == ("offset", "part")
+    assert "upsert-kafka" in found.notes[0]
+
+
+@pytest.mark.parametrize("key", READABLE)
+def test_every_metadata_can_be_read_as_its_own_type(key):
+    column = Column("m", READABLE[key], ColumnKind.METADATA, key, virtual=True)
+
+    assert scan(table(*COLUMNS, column)).metadata == (MetadataColumn("m", key, READABLE[key]),)
+
+
+@pytest.mark.parametrize(
+    ("key", "type"),
+    [
+        ("partition", "STRING"),
+        ("offset", "INT"),
+        ("timestamp", "TIMESTAMP(3)"),
+        ("headers", "MAP<STRING, STRING>"),
+        ("__raw_key__", "STRING NOT NULL"),
+    ],
+)
+def test_metadata_may_be_declared_as_any_type_it_can_be_cast_to(key, type):
+    assert scan(table(*COLUMNS, metadata("m", type, key))).metadata[0].type == parse_type(type)
+
+
+@pytest.mark.parametrize(("key", "type"), [("topic", "MAP<STRING, BYTES>"), ("headers", "INT"), ("offset", "DATE")])
+def test_metadata_of_a_type_it_cannot_be_cast_to_is_refused(key, type):
+    with pytest.raises(OptionsError, match=f"metadata '{key}' is .* cannot be cast to"):
+        scan(table(*COLUMNS, metadata("m", type, key)))
+
+
+def test_writable_metadata_is_written_and_virtual_columns_are_not():
+    columns = (
+        *COLUMNS,
+        metadata("ts", "TIMESTAMP_LTZ(3)", "timestamp"),
+        metadata("h", "MAP<STRING, BYTES>", "headers"),
+        metadata("at", "BIGINT", "offset", virtual=True),
+    )
+    found = sink(table(*columns))
+
+    assert [each.key for each in found.metadata] == ["timestamp", "headers"]
+    assert found.schema.names == ("user", "item", "ts", "h")
+    assert found.value_columns == ("user", "item")
+    assert found.metadata[1].type == MapType(STRING, BYTES)
+    assert found.metadata[0].type == TimestampType(3, True)
+
+
+@pytest.mark.parametrize("key", ["partition", "offset", "leader-epoch", "timestamp-type"])
+def test_metadata_that_cannot_be_written_has_to_be_virtual(key):
+    column = Column("m", READABLE[key], ColumnKind.METADATA, key)
+
+    with pytest.raises(OptionsError, match=f"metadata '{key}' cannot be written .declare the column VIRTUAL"):
+        sink(table(*COLUMNS, column))
+
+
+def test_raw_metadata_cannot_be_written_yet():
+    with pytest.raises(UnsupportedError, match="__raw_value__"):
+        sink(table(*COLUMNS, metadata("m", "BYTES", "__raw_value__")))
+
+
+def test_the_topic_of_a_row_is_written_with_several_topics_only():
+    column = metadata("t", "STRING", "topic")
+
+    assert sink(table(*COLUMNS, column, topic="a;b")).topics == ("a", "b")
+    with pytest.raises(OptionsError, match="written only with several topics"):
+        sink(table(*COLUMNS, column))
+    with pytest.raises(OptionsError, match="names each row's topic"):
+        sink(table(topic="a;b"))
+    with pytest.raises(OptionsError, match="names each row's topic"):
+        sink(with_options({"topic": "", "topic-pattern": "a.*"}))
+
+
+def test_start_offsets_get_their_topic():
+    options = {
+        "scan.startup.mode": "specific-offsets",
+        "scan.startup.specific-offsets": "partition:1,offset:300;partition:0,offset:42;partition:1,offset:7",
+    }
+
+    assert scan(with_options(options)).start_offsets == (
+        PartitionOffset("orders", 0, 42),
+        PartitionOffset("orders", 1, 7),
+    )
+
+
+def test_the_older_name_of_the_guarantee_wins_and_is_noted():
+    options = {
+        "sink.semantic": "exactly_once",
+        "sink.delivery-guarantee": "none",
+        "sink.transactional-id-prefix": "billing",
+    }
+    found = sink(with_options(options))
+
+    assert (found.guarantee, found.transactional_id_prefix) == (Guarantee.EXACTLY_ONCE, "billing")
+    assert "sink.delivery-guarantee" in found.notes[0]
+
+
+SECRETS = {
+    "properties.security.protocol": "SASL_SSL",
+    "properties.sasl.mechanism": "PLAIN",
+    "properties.sasl.jaas.config": 'x.PlainLoginModule required username="u" password="hunter2";',
+    "properties.ssl.truststore.type": "PEM",
+    "properties.ssl.truststore.location": "/ca.pem",
+    "properties.ssl.truststore.password": "hunter2",
+}
+
+
+def test_secrets_are_shown_nowhere():
+    definition = with_options(SECRETS)
+    for spec in (scan(definition), sink(definition)):
+        assert dict(spec.client)["ssl.truststore.password"] == "hunter2"
+        assert "hunter2" not in repr(spec) + str(spec) + spec.describe()
+        assert "sasl.jaas.config=******" in spec.describe()
+
+
+def test_secrets_are_not_in_errors_either():
+    broken = SECRETS | {"properties.sasl.jaas.config": 'x.PlainLoginModule requird password="hunter2"'}
+
+    with pytest.raises(OptionsError) as error:
+        scan(with_options(broken))
+    assert "hunter2" not in str(error.value)
+    assert "properties.sasl.jaas.config" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "side", "expected"),
+    [
+        ({"properties.bootstrap.servers": None}, scan, "'properties.bootstrap.servers': is required"),
+        ({"format": None}, scan, "'value.format': is required"),
+        ({"topic": None}, scan, "'topic': one of 'topic' and 'topic-pattern' is required"),
+        ({"topic": None}, sink, "'topic': one of 'topic' and 'topic-pattern' is required"),
+        ({"topic-pattern": "o.*"}, scan, "'topic-pattern': cannot be combined with 'topic'"),
+        ({"topic-pattern": "("}, scan, "expected a regular expression"),
+        ({"scan.startup.mode": "timestamp"}, scan, "needs 'scan.startup.timestamp-millis'"),
+        ({"scan.startup.mode": "specific-offsets"}, scan, "needs 'scan.startup.specific-offsets'"),
+        ({"scan.bounded.mode": "timestamp"}, scan, "needs 'scan.bounded.timestamp-millis'"),
+        ({"scan.bounded.mode": "specific-offsets"}, scan, "needs 'scan.bounded.specific-offsets'"),
+        ({"scan.startup.mode": "sometime"}, scan, "expected one of earliest-offset, latest-offset"),
+        ({"properties.auto.offset.reset": "newest"}, scan, "properties.auto.offset.reset"),
+        ({"scan.parallelism": "0"}, scan, "'scan.parallelism': expected 1 or more"),
+        ({"scan.max-records-per-trigger": "0"}, scan, "'scan.max-records-per-trigger': expected 1 or more"),
+        ({"sink.parallelism": "0"}, sink, "'sink.parallelism': expected 1 or more"),
+        ({"sink.partitioner": ""}, sink, "'sink.partitioner': must not be empty"),
+        ({"sink.delivery-guarantee": "exactly-once"}, sink, "'sink.transactional-id-prefix': is required with"),
+        ({"key.fields": "user"}, scan, "'key.fields': needs 'key.format'"),
+        ({"key.format": "json"}, sink, "'key.format': needs 'key.fields'"),
+        ({"key.fields-prefix": "k_"}, scan, "needs 'value.fields-include' = 'EXCEPT_KEY'"),
+        ({"format": "jsno"}, scan, "'format': there is no format 'jsno' (did you mean 'json'?)"),
+        ({"topik": "x"}, scan, "'topik': unknown option (did you mean 'topic'?)"),
+        ({"json.ignore-parse-error": "true"}, scan, "(did you mean 'json.ignore-parse-errors'?)"),
+        ({"json.ignore-parse-errors": "yes"}, scan, "'json.ignore-parse-errors': expected true or false"),
+        ({"properties.grup.id": "x"}, scan, "'properties.grup.id': is no property of a Kafka client"),
+    ],
+)
+def test_what_cannot_mean_anything_is_refused(changes, side, expected):
+    given = {key: value for key, value in (BASE | changes).items() if value is not None}
+
+    with pytest.raises(OptionsError) as error:
+        side(TableDefinition("orders", COLUMNS, given))
+    assert expected in str(error.value)
+    assert str(error.value).startswith("table 'orders'")
+
+
+KEYED = {"key.format": "json", "key.fields": "user"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"key.fields": "usr"}, "'usr' is not a physical column of the table (did you mean 'user'?)"),
+        ({"key.fields": "ts"}, "'ts' is not a physical column"),
+        (
+            {"key.fields-prefix": "k_", "value.fields-include": "EXCEPT_KEY"},
+            "'key.fields': 'user' does not begin with 'k_'",
+        ),
+        ({"value.fields-prefix": "v_"}, "column 'user' of the value does not begin with 'v_'"),
+        ({"sink.partitioner": "round-robin"}, "'round-robin' ignores keys"),
+        (
+            {"key.fields-prefix": "a", "value.fields-prefix": "ab", "value.fields-include": "EXCEPT_KEY"},
+            "neither prefix may begin with the other",
+        ),
+    ],
+)
+def test_keys_that_do_not_fit_are_refused(changes, expected):
+    columns = (*COLUMNS, metadata("ts", "TIMESTAMP_LTZ(3)", "timestamp"))
+
+    with pytest.raises(OptionsError) as error:
+        sink(with_options(KEYED | changes, *columns))
+    assert expected in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["partition:0, offset:1", "Partition:0,offset:1", "partition:0", "0:1", "partition:a,offset:1"]
+)
+def test_offsets_follow_the_grammar_to_the_letter(text):
+    options = {"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": text}
+
+    with pytest.raises(OptionsError, match="partition:<number>,offset:<number>"):
+        scan(with_options(options))
+
+
+@pytest.mark.parametrize("changes", [{"topic": "a;b"}, {"topic": None, "topic-pattern": "a.*"}])
+def test_specific_offsets_need_one_topic(changes):
+    options = {"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": "partition:0,offset:1"}
+    given = {key: value for key, value in (BASE | options | changes).items() if value is not None}
+
+    with pytest.raises(OptionsError, match="exactly one 'topic'"):
+        scan(TableDefinition("orders", COLUMNS, given))
+
+
+def test_a_timestamp_without_its_mode_is_no_mistake():
+    assert scan(with_options({"scan.startup.timestamp-millis": "1655395200000"})).options.startup_timestamp
+
+
+def test_a_builders_source_without_a_group_cannot_use_its_offsets():
+    with pytest.raises(OptionsError, match=r"'scan.startup.mode': needs a consumer group"):
+        scan(with_options({"scan.startup.mode": "group-offsets"}, surface=Surface.BUILDER))
+    with pytest.raises(OptionsError, match=r"commit.offsets.on.checkpoint': needs a consumer group"):
+        scan(with_options({"properties.commit.offsets.on.checkpoint": "true"}, surface=Surface.BUILDER))
+
+
+def test_exactly_once_contradicts_a_producer_that_is_not_idempotent():
+    options = {
+        "sink.delivery-guarantee": "exactly-once",
+        "sink.transactional-id-prefix": "p",
+        "properties.enable.idempotence": "false",
+        "properties.acks": "1",
+    }
+
+    with pytest.raises(OptionsError) as error:
+        sink(with_options(options))
+    assert "properties.enable.idempotence" in str(error.value)
+    assert "properties.acks" in str(error.value)
+
+
+def test_partitioners_of_ones_own_are_not_there_yet():
+    with pytest.raises(UnsupportedError, match="MyPartitioner"):
+        sink(with_options({"sink.partitioner": "org.mycompany.MyPartitioner"}))
+
+
+def test_headers_are_written_once():
+    columns = (
+        *COLUMNS,
+        metadata("a", "MAP<STRING, BYTES>", "headers"),
+        metadata("b", "ARRAY<ROW<key STRING, `value` BYTES>>", "header-list"),
+    )
+
+    with pytest.raises(OptionsError, match="cannot be written together with 'header-list'"):
+        sink(table(*columns))
+
+
+def test_a_format_that_cannot_carry_the_columns_is_refused_when_the_table_is_defined():
+    with pytest.raises(OptionsError, match="table 'orders'"):
+        scan(with_options({"format": "raw"}))
+
+
+def test_every_problem_is_reported_with_its_place():
+    given = {"connector": "kafka", "format": "jsno", "topik": "orders", "scan.startup.mode": "sometime"}
+    places = {"format": "line 3, column 5", "topik": "line 4, column 5", "scan.startup.mode": "line 5, column 5"}
+    definition = TableDefinition(
+        "orders", (*COLUMNS, metadata("m", "INT", "offsett")), given, Origin("table 'orders'", places)
+    )
+
+    with pytest.raises(OptionsError) as error:
+        scan(definition)
+    lines = str(error.value).splitlines()
+    assert len(lines) == 5
+    assert "table 'orders', line 4, column 5: 'topik': unknown option (did you mean 'topic'?)" in lines
+    assert any(
+        line.startswith("table 'orders', line 3, column 5: 'format': there is no format 'jsno'") for line in lines
+    )
+    assert any(
+        line.startswith("table 'orders', line 5, column 5: 'scan.startup.mode': expected one of") for line in lines
+    )
+    assert any("'properties.bootstrap.servers': is required" in line for line in lines)
+    assert any("column 'm': there is no metadata 'offsett' (did you mean 'offset'?)" in line for line in lines)

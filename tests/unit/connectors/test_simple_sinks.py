@@ -1,0 +1,45 @@
+"""The print and blackhole connectors."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from penstock.errors import OptionsError, UnsupportedError
+from penstock.spi import Column, TableDefinition, connectors
+from penstock.types import BIGINT
+
+COLUMNS = (Column("id", BIGINT),)
+
+
+def test_print_takes_its_options():
+    options = {"connector": "print", "print-identifier": "orders", "standard-error": "true"}
+    found = connectors.get("print").sink(TableDefinition("t", COLUMNS, options))
+
+    assert (found.options.identifier, found.options.standard_error) == ("orders", True)
+    assert found.schema.names == ("id",)
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_blackhole_takes_nothing():
+    found = connectors.get("blackhole").sink(TableDefinition("t", COLUMNS, {"connector": "blackhole"}))
+
+    assert found.schema.names == ("id",)
+    assert "'t'" in found.describe()
+
+
+@pytest.mark.parametrize("name", ["print", "blackhole"])
+def test_an_unknown_option_is_refused_and_nothing_can_be_read(name):
+    with pytest.raises(OptionsError, match="unknown option"):
+        connectors.get(name).sink(TableDefinition("t", COLUMNS, {"connector": name, "print-identifer": "x"}))
+    with pytest.raises(UnsupportedError, match="cannot be read"):
+        connectors.get(name).scan(TableDefinition("t", COLUMNS, {"connector": name}))
+
+
+def test_every_problem_of_print_is_reported():
+    options = {"connector": "print", "standard-error": "perhaps", "colour": "red"}
+
+    with pytest.raises(OptionsError) as error:
+        connectors.get("print").sink(TableDefinition("t", COLUMNS, options))
+    assert len(error.value.problems) == 2

@@ -1,0 +1,304 @@
+"""Kafka builders say what tables say."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import timedelta
+
+import pytest
+
+from penstock.common import Row, SimpleStringSchema, Types, WatermarkStrategy
+from penstock.datastream import CheckpointingMode, StreamExecutionEnvironment
+from penstock.datastream.connectors import DeliveryGuarantee
+from penstock.datastream.connectors.kafka import (
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+    KafkaTopicPartition,
+    OffsetsInitializer,
+)
+from penstock.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
+from penstock.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
+from penstock.datastream.stream_execution_environment import captured_jobs
+from penstock.errors import DefinitionError, OptionsError, SchemaError, UnsupportedError
+from penstock.plan import Job, MapRows, Scan
+from penstock.spi import connectors
+
+ORDER = Types.ROW_NAMED(["id", "item"], [Types.LONG(), Types.STRING()])
+
+
+def source():
+    return (
+        KafkaSource.builder()
+        .set_bootstrap_servers("localhost:9092")
+        .set_topics("orders", "returns")
+        .set_value_only_deserializer(SimpleStringSchema())
+    )
+
+
+def sink(schema=None, key=None):
+    serializer = KafkaRecordSerializationSchema.builder().set_topic("out")
+    serializer.set_value_serialization_schema(schema or SimpleStringSchema())
+    if key is not None:
+        serializer.set_key_serialization_schema(key)
+    return KafkaSink.builder().set_bootstrap_servers("localhost:9092").set_record_serializer(serializer.build())
+
+
+def spec(builder):
+    return connectors.get("kafka").scan(builder.build().table("orders"))
+
+
+def stream(env: StreamExecutionEnvironment, built=None):
+    return env.from_source((built or source()).build(), WatermarkStrategy.no_watermarks(), "orders")
+
+
+@pytest.fixture
+def env() -> StreamExecutionEnvironment:
+    return StreamExecutionEnvironment.get_execution_environment()
+
+
+def test_a_string_source_is_the_raw_format_with_one_column():
+    found = spec(source().set_group_id("billing"))
+
+    assert found.value.identifier == "raw"
+    assert found.produced.names == ("f0",)
+    assert found.options.topic == ("orders", "returns")
+    assert (found.group_id, found.commits) == ("billing", True)
+
+
+@pytest.mark.parametrize(
+    ("initializer", "mode", "reset"),
+    [
+        (KafkaOffsetsInitializer.earliest(), "earliest-offset", "none"),
+        (KafkaOffsetsInitializer.latest(), "latest-offset", "none"),
+        (KafkaOffsetsInitializer.timestamp(1592323200000), "timestamp", "none"),
+        (KafkaOffsetsInitializer.committed_offsets(), "group-offsets", "none"),
+        (KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.LATEST), "group-offsets", "latest"),
+        (OffsetsInitializer.offsets({KafkaTopicPartition("orders", 0): 42}), "specific-offsets", "earliest"),
+    ],
+)
+def test_every_start_is_a_startup_mode(initializer, mode, reset):
+    found = spec(source().set_group_id("g").set_starting_offsets(initializer))
+
+    assert found.options.startup_mode.value == mode
+    assert found.reset.value == reset
+
+
+def test_offsets_of_several_topics_keep_their_topics():
+    offsets = {KafkaTopicPartition("returns", 1): 7, KafkaTopicPartition("orders", 0): 42}
+    found = spec(source().set_starting_offsets(KafkaOffsetsInitializer.offsets(offsets)))
+
+    assert [(each.topic, each.partition, each.offset) for each in found.start_offsets] == [
+        ("orders", 0, 42),
+        ("returns", 1, 7),
+    ]
+
+
+def test_an_initializer_overrides_the_reset_property():
+    given = source().set_group_id("g").set_property("auto.offset.reset", "latest")
+
+    assert spec(given).reset.value == "latest"
+    assert spec(given.set_starting_offsets(KafkaOffsetsInitializer.committed_offsets())).reset.value == "none"
+
+
+def test_a_stopping_offset_bounds_the_source_either_way():
+    bounded = spec(source().set_bounded(KafkaOffsetsInitializer.latest()))
+    unbounded = spec(source().set_unbounded(KafkaOffsetsInitializer.timestamp(5)))
+
+    assert (bounded.bounded, bounded.discovery) == (True, None)
+    assert (unbounded.bounded, unbounded.options.bounded_timestamp) == (True, 5)
+    with pytest.raises(UnsupportedError, match="reads nothing"):
+        source().set_bounded(KafkaOffsetsInitializer.earliest())
+
+
+def test_the_discovery_property_of_flink_is_understood():
+    found = spec(source().set_property("partition.discovery.interval.ms", "10000"))
+
+    assert found.discovery == timedelta(seconds=10)
+
+
+def test_what_comes_later_says_so():
+    with pytest.raises(UnsupportedError, match="set_topics"):
+        source().set_partitions({KafkaTopicPartition("orders", 0)})
+    with pytest.raises(UnsupportedError, match="KafkaOffsetsInitializer"):
+        source().set_starting_offsets(object())
+    with pytest.raises(UnsupportedError, match="METADATA FROM 'topic'"):
+        KafkaRecordSerializationSchema.builder().set_topic_selector(lambda value: "out")
+
+
+def test_builders_ask_for_what_no_table_option_could_say():
+    with pytest.raises(OptionsError, match="deserializer"):
+        KafkaSource.builder().build()
+    with pytest.raises(OptionsError, match="record serializer"):
+        KafkaSink.builder().build()
+    with pytest.raises(OptionsError) as error:
+        KafkaRecordSerializationSchema.builder().build()
+    assert len(error.value.problems) == 2
+
+
+def test_the_connector_judges_what_a_builder_was_told(env):
+    given = KafkaSource.builder().set_value_only_deserializer(SimpleStringSchema()).set_property("grup.id", "x")
+
+    with pytest.raises(OptionsError) as error:
+        stream(env, given)
+    assert "source 'orders': 'properties.bootstrap.servers': is required" in str(error.value)
+    assert "one of 'topic' and 'topic-pattern' is required" in str(error.value)
+
+
+def test_passwords_are_not_in_a_builders_repr():
+    built = source().set_property("ssl.keystore.password", "hunter2").build()
+
+    assert "hunter2" not in repr(built)
+
+
+def test_a_job_has_the_environments_settings(env):
+    env.enable_checkpointing(1500, CheckpointingMode.AT_LEAST_ONCE).set_parallelism(4)
+    env.get_checkpoint_config().set_checkpoint_storage_dir("file:///state")
+    stream(env).sink_to(sink().build()).name("out")
+    job = env.to_job("copy")
+
+    assert job.name == "copy"
+    assert job.settings.checkpoint_interval == timedelta(milliseconds=1500)
+    assert (job.settings.checkpoint_dir, job.settings.parallelism) == ("file:///state", 4)
+    assert job.settings.checkpointing
+    assert env.get_checkpoint_interval() == 1500
+    assert env.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
+
+
+def test_checkpointing_can_be_disabled(env):
+    env.get_checkpoint_config().disable_checkpointing()
+    stream(env).print()
+
+    assert not env.to_job().settings.checkpointing
+
+
+def test_exactly_once_derives_its_prefix_and_warns(env):
+    exactly_once = sink().set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build()
+    stream(env).sink_to(exactly_once).name("billing-out")
+
+    with pytest.warns(UserWarning, match="using 'nightly-billing-out'"):
+        job = env.to_job("nightly")
+    assert job.sinks[0].spec.transactional_id_prefix == "nightly-billing-out"
+
+
+def test_exactly_once_with_a_prefix_keeps_it(env):
+    built = sink().set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix("billing").build()
+    stream(env).sink_to(built)
+
+    assert env.to_job("nightly").sinks[0].spec.transactional_id_prefix == "billing"
+
+
+def test_a_key_is_made_of_the_same_value(env):
+    strings = sink(key=SimpleStringSchema()).build()
+    stream(env).sink_to(strings)
+    rows = JsonRowSerializationSchema.builder().with_type_info(ORDER).build()
+    key = JsonRowSerializationSchema.builder().with_type_info(Types.ROW_NAMED(["id"], [Types.LONG()])).build()
+    stream(env).map(lambda text: Row(1, text), ORDER).sink_to(sink(rows, key).build())
+    first, second = env.to_job().sinks
+
+    assert (first.spec.key_columns, first.spec.value_columns) == (("f0",), ("f0",))
+    assert first.spec.key.identifier == "raw"
+    assert (second.spec.key_columns, second.spec.value_columns) == (("id",), ("id", "item"))
+
+
+def test_a_key_of_columns_that_are_not_there_is_refused(env):
+    key = JsonRowSerializationSchema.builder().with_type_info(Types.ROW_NAMED(["user"], [Types.LONG()])).build()
+    rows = JsonRowSerializationSchema.builder().with_type_info(ORDER).build()
+    stream(env).map(lambda text: Row(1, text), ORDER).sink_to(sink(rows, key).build())
+
+    with pytest.raises(SchemaError, match="key's serialization schema"):
+        env.to_job()
+
+
+def test_a_sink_takes_what_its_schema_takes(env):
+    stream(env).map(len, Types.INT()).sink_to(sink().build()).name("out")
+
+    with pytest.raises(SchemaError, match="sink 'out': the serialization schema takes STRING, and the stream has INT"):
+        env.to_job()
+
+
+def test_json_and_csv_schemas_are_formats_with_options(env):
+    json = JsonRowDeserializationSchema.builder().type_info(ORDER).ignore_parse_errors().build()
+    found = spec(source().set_value_only_deserializer(json))
+    assert found.value.options.to_text() == {"ignore-parse-errors": "true"}
+    assert found.produced.names == ("id", "item")
+
+    csv = CsvRowDeserializationSchema.Builder(ORDER).set_field_delimiter("|").set_ignore_parse_errors(True).build()
+    found = spec(source().set_value_only_deserializer(csv))
+    assert found.value.options.to_text() == {"field-delimiter": "|", "ignore-parse-errors": "true"}
+
+    out = CsvRowSerializationSchema.Builder(ORDER).set_null_literal("-").disable_quote_character().build()
+    stream(env).map(lambda text: Row(1, text), ORDER).sink_to(sink(out).build())
+    value = env.to_job().sinks[0].spec.value
+    assert value.options.to_text() == {"null-literal": "-", "disable-quote-character": "true"}
+
+
+@pytest.mark.parametrize("builder", [JsonRowDeserializationSchema.builder(), JsonRowSerializationSchema.builder()])
+def test_a_json_schema_needs_a_row_type(builder):
+    with pytest.raises(OptionsError, match="row type"):
+        builder.build()
+    with pytest.raises(OptionsError, match="row type"):
+        CsvRowSerializationSchema.Builder(Types.STRING())
+
+
+def test_every_sinks_problems_are_reported(env):
+    broken = KafkaSink.builder().set_record_serializer(sink().build().serializer).build()
+    stream(env).sink_to(broken).name("one")
+    stream(env).sink_to(broken).name("two")
+
+    with pytest.raises(DefinitionError) as error:
+        env.to_job()
+    assert "sink 'one'" in str(error.value)
+    assert "sink 'two'" in str(error.value)
+
+
+def test_a_program_without_a_sink_is_refused(env):
+    stream(env)
+
+    with pytest.raises(DefinitionError, match="writes nothing"):
+        env.to_job("idle")
+
+
+def test_execute_takes_the_sinks(env):
+    stream(env).print("seen")
+    with captured_jobs() as jobs:
+        assert env.execute("first") is None
+
+    assert [job.name for job in jobs] == ["first"]
+    assert jobs[0].sinks[0].spec.options.identifier == "seen"
+    with pytest.raises(DefinitionError, match="writes nothing"):
+        env.execute("second")
+
+
+def test_a_program_survives_a_task_boundary_and_compares(env):
+    stream(env).map(str.upper, Types.STRING()).sink_to(sink().build())
+    job = env.to_job("copy")
+
+    assert isinstance(job, Job)
+    assert pickle.loads(pickle.dumps(job)) == job
+    assert job == env.to_job("copy")
+
+
+def test_the_plan_as_json_names_every_step_once(env):
+    orders = stream(env)
+    orders.map(str.upper, Types.STRING()).sink_to(sink().build())
+    orders.print()
+    import json
+
+    nodes = json.loads(env.get_execution_plan())["nodes"]
+    assert [node["type"] for node in nodes] == ["Scan", "MapRows", "Sink", "Sink"]
+    assert [node["predecessors"] for node in nodes] == [[], [{"id": 1}], [{"id": 2}], [{"id": 1}]]
+
+
+def test_steps_of_one_stream_share_its_scan(env):
+    node = stream(env).map(str.upper, Types.STRING())._node
+
+    assert isinstance(node, MapRows)
+    assert isinstance(node.input, Scan)
+
+
+def test_jars_are_not_needed(env):
+    with pytest.warns(UserWarning, match="needs no jar"):
+        env.add_jars("file:///flink-sql-connector-kafka.jar")

@@ -1,0 +1,147 @@
+"""The compiled loop and the exact path give the same answer to any message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.formats.json.decode import JsonDecoder
+from penstock.formats.layout import Layout
+from penstock.formats.json.options import JsonOptions, TimestampStandard
+from penstock.types import parse_columns
+
+COLUMNS = {
+    "b": "BOOLEAN",
+    "t": "TINYINT",
+    "s": "SMALLINT",
+    "i": "INT",
+    "l": "BIGINT",
+    "f": "FLOAT",
+    "d": "DOUBLE",
+    "n": "DECIMAL(10, 2)",
+    "w": "DECIMAL(38, 5)",
+    "x": "STRING",
+    "y": "BYTES",
+    "da": "DATE",
+    "ti": "TIME(3)",
+    "ts": "TIMESTAMP(3)",
+    "lz": "TIMESTAMP_LTZ(3)",
+    "é": "VARCHAR(3)",
+}
+SCHEMA = parse_columns(", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items()))
+
+NUMBERS = st.one_of(
+    st.integers().map(str),
+    st.integers(-200, 200).map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.floats(width=32, allow_nan=False, allow_infinity=False).map(repr),
+    st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**9), max_value=10**9).map(str),
+    st.tuples(st.integers(0, 10**20), st.integers(-340, 320)).map(lambda pair: f"{pair[0]}e{pair[1]}"),
+    st.from_regex(r"-?[0-9]{0,20}\.?[0-9]{0,20}([eE][+-]?[0-9]{0,3})?", fullmatch=True),
+    st.sampled_from(["-0", "-0.0", "0.5", "00", "1.", "-", "9223372036854775808", "16777217.0", "1e400", "127", "128"]),
+)
+WORDS = st.sampled_from(["true", "false", "null", "True", "nul", "NaN", "nullx"])
+TEMPORAL = st.one_of(
+    st.datetimes().map(lambda at: at.isoformat(" ")),
+    st.datetimes().map(lambda at: at.isoformat("T")),
+    st.datetimes().map(lambda at: at.isoformat(" ") + "Z"),
+    st.datetimes().map(lambda at: at.isoformat("T", "minutes") + "Z"),
+    st.dates().map(str),
+    st.times().map(str),
+    st.from_regex(r"20[0-9]{2}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-6][0-9]:[0-6][0-9](\.[0-9]{0,10})?Z?", fullmatch=True),
+    st.sampled_from(["2021-02-30", "2021-02-30 00:00:00", "2021-01-01 24:00:00", "24:00:00", "12:00:00.", "0000-01-01"]),
+)
+RAW_TEXT = st.one_of(
+    st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters='"\\'), max_size=8),
+    st.lists(
+        st.sampled_from(
+            ["a", "\\n", '\\"', "\\\\", "\\/", "\\u0041", "\\u00e9", "\\u20AC", "\\ud83d\\ude00", "\\ud800", "\\x", "\\u12", "\t"]
+        ),
+        max_size=4,
+    ).map("".join),
+    st.sampled_from(["QUJD", "QUI=", "QQ==", "QQ=", "QQ", " QUJD", "true", " TRUE ", "12", " 12", "+5", "1.5", "0x1p3", "1e2"]),
+    NUMBERS,
+    TEMPORAL,
+)
+STRINGS = RAW_TEXT.map(lambda text: f'"{text}"')
+BLANK = st.sampled_from(["", "", "", " ", "\n\t", "\r", "\x0b"])
+VALUES = st.recursive(
+    st.one_of(NUMBERS, WORDS, STRINGS, STRINGS),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda parts: f"[{','.join(parts)}]"),
+        st.lists(st.tuples(RAW_TEXT, inner), max_size=3).map(
+            lambda pairs: "{" + ", ".join(f'"{name}" :{value}' for name, value in pairs) + "}"
+        ),
+    ),
+    max_leaves=5,
+)
+KEYS = st.one_of(st.sampled_from(list(COLUMNS)), st.sampled_from(["other", "\\u0062", "", "bb"]))
+
+
+@st.composite
+def objects(draw: Callable[..., Any]) -> str:
+    names = draw(st.one_of(st.lists(KEYS, max_size=6), st.just(list(COLUMNS) + ["b", "other", "i"])))
+    blank = draw(BLANK)
+    pairs = [f'"{name}"{blank}:{blank}{draw(VALUES)}' for name in names]
+    return blank + "{" + f"{blank},{blank}".join(pairs) + "}"
+
+
+@st.composite
+def messages(draw: Callable[..., Any]) -> bytes:
+    text: bytes = draw(st.one_of(objects(), objects(), st.lists(objects(), max_size=3).map(lambda o: f"[{','.join(o)}]"))).encode()
+    match draw(st.integers(0, 5)):
+        case 0 if text:
+            at = draw(st.integers(0, len(text) - 1))
+            return text[:at] + draw(st.binary(max_size=2)) + text[at + 1 :]
+        case 1:
+            return text[: draw(st.integers(0, len(text)))]
+        case 2:
+            return text + draw(st.sampled_from([b"}", b" {}", b"\xff", b","]))
+    return text
+
+
+OPTIONS = st.builds(
+    JsonOptions,
+    ignore_parse_errors=st.booleans(),
+    timestamp_standard=st.sampled_from(TimestampStandard),
+    json_parser=st.booleans(),
+)
+
+
+def answers(decoder: JsonDecoder, given: list[bytes | None]) -> tuple[Any, ...]:
+    decoded = decoder.decode(pa.array(given, pa.binary()))
+    decoded.rows.validate(full=True)
+    origin = list(range(decoded.rows.num_rows)) if decoded.origin is None else decoded.origin.tolist()
+    columns = [
+        column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64()).to_pylist()
+        if pa.types.is_temporal(column.type)
+        else list(map(repr, column.to_pylist()))
+        for column in decoded.rows.columns
+    ]
+    return columns, origin, decoded.bad
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.one_of(messages(), st.sampled_from([None, b""])), min_size=1, max_size=4), OPTIONS)
+def test_both_paths_agree(given: list[bytes | None], options: JsonOptions) -> None:
+    fast, exact = JsonDecoder(SCHEMA, options), JsonDecoder(SCHEMA, options)
+    with pytest.MonkeyPatch.context() as patch:
+        answer = answers(fast, given)
+        patch.setattr(Layout, "plain_names", property(lambda self: False))
+        assert answer == answers(exact, given)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["i", "d", "f", "n", "w", "x"]), st.one_of(NUMBERS, STRINGS)), max_size=20))
+def test_both_paths_agree_on_single_values(pairs: list[tuple[str, str]]) -> None:
+    given: list[bytes | None] = [f'{{"{name}":{value}}}'.encode() for name, value in pairs]
+    options = JsonOptions()
+    with pytest.MonkeyPatch.context() as patch:
+        answer = answers(JsonDecoder(SCHEMA, options), given)
+        patch.setattr(Layout, "plain_names", property(lambda self: False))
+        assert answer == answers(JsonDecoder(SCHEMA, options), given)

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import pytest
+
+from penstock.errors import OptionsError
+from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING, ClientConfig, check
+
+SERVERS = {"bootstrap.servers": "broker-1:9092,[::1]:9093"}
+SASL = {**SERVERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256"}
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+def reasons(properties: dict[str, str]) -> dict[str, str]:
+    return {problem.key: str(problem) for problem in check(properties)}
+
+
+def test_defaults_are_those_of_java() -> None:
+    config = ClientConfig.from_properties(SERVERS)
+    assert config.bootstrap_servers == ("broker-1:9092", "[::1]:9093")
+    assert (config.security_protocol, config.isolation_level, config.acks) == ("PLAINTEXT", "read_uncommitted", -1)
+    assert (config.request_timeout_ms, config.default_api_timeout_ms) == (30_000, 60_000)
+    assert config.enable_idempotence
+    assert config.auto_offset_reset is None
+
+
+def test_every_property_is_in_one_list() -> None:
+    lists = [set(ACTS), set(REFUSED), set(WITHOUT_MEANING)]
+    assert sum(map(len, lists)) == len(set().union(*lists))
+
+
+def test_every_property_that_acts_has_a_field_and_a_text() -> None:
+    fields = {field.name for field in dataclasses.fields(ClientConfig)}
+    elsewhere = {"ssl.truststore.type", "ssl.keystore.type", "sasl.jaas.config"}
+    for name, each in ACTS.items():
+        assert each.doc.endswith("."), name
+        assert name in elsewhere or name.replace(".", "_") in fields, name
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field", "expected"),
+    [
+        ("acks", "all", "acks", -1),
+        ("acks", "0", "acks", 0),
+        ("fetch.max.bytes", " 1024 ", "fetch_max_bytes", 1024),
+        ("isolation.level", "READ_COMMITTED", "isolation_level", "read_committed"),
+        ("enable.idempotence", "False", "enable_idempotence", False),
+        ("ssl.endpoint.identification.algorithm", "", "ssl_endpoint_identification_algorithm", ""),
+        ("ssl.enabled.protocols", "TLSv1.3", "ssl_enabled_protocols", ("TLSv1.3",)),
+        ("auto.offset.reset", "Earliest", "auto_offset_reset", "earliest"),
+        ("compression.type", "zstd", "compression_type", "zstd"),
+        ("transaction.timeout.ms", "5000", "transaction_timeout_ms", 5000),
+    ],
+)
+def test_values_are_read(name: str, value: str, field: str, expected: object) -> None:
+    assert getattr(ClientConfig.from_properties({**SERVERS, name: value}), field) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("bootstrap.servers", "broker", "expected host:port, not 'broker'"),
+        ("acks", "2", "expected 'all', '1' or '0', not '2'"),
+        ("request.timeout.ms", "0", "expected a number between 1"),
+        ("request.timeout.ms", "soon", "expected a whole number, not 'soon'"),
+        ("check.crcs", "yes", "expected true or false"),
+        ("isolation.level", "serializable", "'read_uncommitted', 'read_committed'"),
+        ("ssl.truststore.type", "JKS", "convert the store to PEM"),
+        ("key.deserializer", "x", "cannot be set"),
+        ("transactional.id", "x", "transactional id prefix"),
+        ("fetch.max.byte", "1", "did you mean 'fetch.max.bytes'?"),
+        ("ssl.truststore.location", "/trust.jks", "set ssl.truststore.type=PEM"),
+        ("ssl.keystore.key", "-----", "needs 'ssl.keystore.certificate.chain'"),
+    ],
+)
+def test_a_problem_names_what_was_expected(name: str, value: str, expected: str) -> None:
+    found = reasons({**SERVERS, name: value})
+    assert list(found) == [name]
+    assert expected in found[name]
+
+
+def test_all_problems_are_reported_at_once() -> None:
+    with pytest.raises(OptionsError) as raised:
+        ClientConfig.from_properties({"acks": "7", "frobnicate": "1"}, where="table 'orders'")
+    assert [problem.key for problem in raised.value.problems] == ["acks", "frobnicate", "bootstrap.servers"]
+    assert {problem.where for problem in raised.value.problems} == {"table 'orders'"}
+
+
+def test_what_has_no_meaning_is_accepted() -> None:
+    assert check({**SERVERS, "session.timeout.ms": "1", "enable.auto.commit": "true", "retries": "3"}) == ()
+
+
+@pytest.mark.parametrize(
+    "jaas",
+    [
+        f'{SCRAM} required username="anna" password="s3 \\"cr;et";',
+        f'org.apache.flink.kafka.shaded.{SCRAM} required username="anna" password="s3 \\"cr;et" ;',
+        f"{SCRAM} required\n  password='s3 \"cr;et'\n  username=anna;",
+    ],
+)
+def test_a_jaas_login_module_is_read(jaas: str) -> None:
+    config = ClientConfig.from_properties({**SASL, "sasl.jaas.config": jaas})
+    assert (config.sasl_username, config.sasl_password) == ("anna", 's3 "cr;et')
+
+
+def test_a_jaas_text_with_escaped_quotes_is_read() -> None:
+    jaas = rf"{SCRAM} required username=\"anna\" password=\"pw\";"
+    config = ClientConfig.from_properties({**SASL, "sasl.jaas.config": jaas})
+    assert (config.sasl_username, config.sasl_password) == ("anna", "pw")
+
+
+@pytest.mark.parametrize(
+    ("jaas", "expected"),
+    [
+        ("secret123", "expected 'org.apache.kafka"),
+        (f'{SCRAM} required username="secret123";', "has no password"),
+        ('a.b.PlainLoginModule required username="u" password="secret123";', "does not belong to SCRAM-SHA-256"),
+    ],
+)
+def test_a_bad_jaas_text_is_refused_without_being_shown(jaas: str, expected: str) -> None:
+    found = reasons({**SASL, "sasl.jaas.config": jaas})
+    assert expected in found["sasl.jaas.config"]
+    assert "secret123" not in str(found)
+
+
+def test_sasl_needs_a_mechanism_that_is_supported() -> None:
+    assert "GSSAPI" in reasons({**SERVERS, "security.protocol": "SASL_SSL"})["sasl.mechanism"]
+    assert "OAUTHBEARER" in reasons({**SASL, "sasl.mechanism": "OAUTHBEARER"})["sasl.mechanism"]
+    assert "is required" in reasons(SASL)["sasl.jaas.config"]
+
+
+def test_other_acks_turn_idempotence_off_unless_it_is_asked_for() -> None:
+    assert not ClientConfig.from_properties({**SERVERS, "acks": "1"}).enable_idempotence
+    assert list(reasons({**SERVERS, "acks": "1", "enable.idempotence": "true"})) == ["acks"]
+    window = "max.in.flight.requests.per.connection"
+    assert list(reasons({**SERVERS, window: "6"})) == [window]
+    assert reasons({**SERVERS, window: "6", "enable.idempotence": "false"}) == {}
+
+
+def test_a_config_is_a_key_without_secrets_in_its_text() -> None:
+    properties = {
+        **SASL,
+        "sasl.jaas.config": f'{SCRAM} required username="u" password="secret1";',
+        "ssl.key.password": "secret2",
+        "ssl.keystore.key": "secret3",
+        "ssl.keystore.certificate.chain": "chain",
+    }
+    config = ClientConfig.from_properties(properties)
+    assert "secret" not in repr(config)
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert hash(config) == hash(ClientConfig.from_properties(properties))
