@@ -116,7 +116,7 @@ class TestTheCluster:
 
 class TestOffsets:
     def test_where_logs_begin_and_end(self, session: Session, topic: TopicFactory) -> None:
-        name = topic(2)
+        name = topic(2, configs={"retention.ms": "-1"})
         with Producer(session) as producer:
             for count in (3, 4):
                 producer.submit(name, 0, *batch(count, first_timestamp=1000 * count))
@@ -323,7 +323,7 @@ def _ask(config: ClientConfig, parent: int) -> tuple[bool, list[int]]:
     return id(session) != parent, session.brokers()
 
 
-def batch(count: int, size: int = 1, first_timestamp: int = 1000) -> tuple[memoryview, int]:
+def batch(count: int, size: int = 1, first_timestamp: int | None = None) -> tuple[memoryview, int]:
     import numpy as np
     import pyarrow as pa
 
@@ -332,7 +332,7 @@ def batch(count: int, size: int = 1, first_timestamp: int = 1000) -> tuple[memor
     (encoded,) = encode(
         keys=None,
         values=pa.array([b"v" * size] * count, pa.binary()),
-        timestamps=np.arange(count, dtype=np.int64) + first_timestamp,
+        timestamps=np.arange(count) + (time.time_ns() // 1_000_000 if first_timestamp is None else first_timestamp),
         partitions=np.zeros(count, np.int32),
         max_batch_bytes=1 << 24,
     )

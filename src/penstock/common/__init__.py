@@ -1,5 +1,6 @@
 """PyFlink's ``pyflink.common`` under the same names: rows, type information, watermarks, simple schemas."""
 
+from penstock.common.configuration import Configuration
 from penstock.common.expressions import SqlExpression, call_sql
 from penstock.common.serialization import DeserializationSchema, SerializationSchema, SimpleStringSchema
 from penstock.common.time import Duration
@@ -8,6 +9,7 @@ from penstock.common.types import Row, RowKind
 from penstock.common.watermark_strategy import WatermarkStrategy
 
 __all__ = [
+    "Configuration",
     "DeserializationSchema",
     "Duration",
     "Row",

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Protocol
 
-from penstock.common import TypeInformation, WatermarkStrategy
+from penstock.common import Configuration, TypeInformation, WatermarkStrategy
+from penstock.datastream import execution
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.data_stream import DataStream, DataStreamSink
 from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError
+from penstock.options import nearest
 from penstock.plan import Filter, Job, MapRows, Node, Project, Scan
 from penstock.spi import TableDefinition, connectors
 
-if TYPE_CHECKING:
-    from penstock.engine import JobResult
-
-__all__ = ["StreamExecutionEnvironment", "captured_jobs"]
+__all__ = ["StreamExecutionEnvironment"]
 
 DEFAULT_JOB_NAME = "penstock job"
-
-_captured: ContextVar[list[Job] | None] = ContextVar("captured", default=None)
 
 
 class SourceDefinition(Protocol):
@@ -37,29 +33,58 @@ class SourceDefinition(Protocol):
         ...
 
 
-@contextmanager
-def captured_jobs() -> Iterator[list[Job]]:
-    """While this is open, ``execute`` runs nothing: it puts the job into the list and returns None."""
-    jobs: list[Job] = []
-    token = _captured.set(jobs)
-    try:
-        yield jobs
-    finally:
-        _captured.reset(token)
-
-
 class StreamExecutionEnvironment:
     """Where streams begin, and where their program is executed."""
 
     def __init__(self) -> None:
         self._checkpoints = CheckpointConfig()
         self._parallelism: int | None = None
+        self._name = DEFAULT_JOB_NAME
+        self._settings: dict[str, Any] = {}
         self._sinks: list[DataStreamSink] = []
 
     @staticmethod
-    def get_execution_environment() -> StreamExecutionEnvironment:
+    def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
         """A new environment. Where it runs is Spark's own business: this machine, or the cluster of spark-submit."""
-        return StreamExecutionEnvironment()
+        environment = StreamExecutionEnvironment()
+        if configuration is not None:
+            environment.configure(configuration)
+        return environment
+
+    def configure(self, configuration: Configuration) -> None:
+        """Take over settings by Flink's keys, those of SET in SQL. Warns of keys that are not known.
+
+        Raises OptionsError with every value that cannot be read.
+        """
+        from penstock.sql.settings import SET_KEYS, WITHOUT_EFFECT
+
+        problems = []
+        for key, text in configuration.to_dict().items():
+            if key not in SET_KEYS:
+                if key not in WITHOUT_EFFECT:
+                    hint = nearest(key, (*SET_KEYS, *WITHOUT_EFFECT))
+                    warnings.warn(f"unknown setting '{key}'" + (f" ({hint})" if hint else ""), stacklevel=2)
+                continue
+            name, parse = SET_KEYS[key]
+            try:
+                self._set(name, parse(text))
+            except ValueError as error:
+                problems.append(Problem(f"{error}, not '{text}'", key, "Configuration"))
+        if problems:
+            raise OptionsError(tuple(problems))
+
+    def _set(self, name: str, value: Any) -> None:
+        match name:
+            case "":
+                self._name = value
+            case "checkpoint_interval":
+                self._checkpoints.set_checkpoint_interval(value // timedelta(milliseconds=1))
+            case "checkpoint_dir":
+                self._checkpoints.set_checkpoint_storage_dir(value)
+            case "parallelism":
+                self.set_parallelism(value)
+            case _:
+                self._settings[name] = value
 
     def from_source(
         self,
@@ -80,11 +105,11 @@ class StreamExecutionEnvironment:
         spec = connectors.get(connector).scan(table)
         return DataStream(self, Scan(table.produced, table.name, connector, spec), source.type_info)
 
-    def enable_checkpointing(
-        self, interval: int, mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
-    ) -> StreamExecutionEnvironment:
+    def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> StreamExecutionEnvironment:
         """Begin a batch, and with exactly-once commit it, every ``interval`` milliseconds."""
-        self._checkpoints.set_checkpoint_interval(interval).set_checkpointing_mode(mode)
+        self._checkpoints.set_checkpoint_interval(interval)
+        if mode is not None:
+            self._checkpoints.set_checkpointing_mode(mode)
         return self
 
     def get_checkpoint_config(self) -> CheckpointConfig:
@@ -116,7 +141,7 @@ class StreamExecutionEnvironment:
 
     def to_job(self, job_name: str | None = None) -> Job:
         """The program so far as a plan. Raises DefinitionError with every problem of every sink."""
-        name = job_name or DEFAULT_JOB_NAME
+        name = job_name or self._name
         if not self._sinks:
             hint = "end a stream with sink_to(...) or print()"
             raise DefinitionError((Problem("the program writes nothing", where=f"job '{name}'", hint=hint),))
@@ -130,7 +155,8 @@ class StreamExecutionEnvironment:
             raise problems[0]
         if problems:
             raise DefinitionError(tuple(problem for error in problems for problem in error.problems))
-        return Job(name, tuple(sinks), self._checkpoints.settings(self._parallelism))
+        settings = replace(self._checkpoints.settings(self._parallelism), **self._settings)
+        return Job(name, tuple(sinks), settings)
 
     def get_execution_plan(self) -> str:
         """The program so far as JSON: ``nodes`` with id, type, contents and predecessors, as in Flink."""
@@ -142,20 +168,15 @@ class StreamExecutionEnvironment:
             nodes.append(_entry(len(nodes) + 1, "Sink", contents, below))
         return json.dumps({"nodes": nodes}, indent=2)
 
-    def execute(self, job_name: str | None = None) -> JobResult | None:
-        """Run the program, until all its sources are bounded and read. Raises a PenstockError.
+    def execute(self, job_name: str | None = None) -> Any:
+        """Run the program, until all its sources are bounded and read; what became of it (``engine.JobResult``).
+        Raises a PenstockError.
 
         The sinks are taken: what is added afterwards is the next job.
         """
         job = self.to_job(job_name)
         self._sinks.clear()
-        jobs = _captured.get()
-        if jobs is not None:
-            jobs.append(job)
-            return None
-        from penstock.engine import run
-
-        return run(job, lambda message: warnings.warn(message, stacklevel=2))
+        return execution.run(job)
 
     def _add(self, sink: DataStreamSink) -> DataStreamSink:
         self._sinks.append(sink)

@@ -24,7 +24,8 @@ def build(sinks: Sequence[Sink], frame_of: Callable[[Scan], DataFrame]) -> tuple
     """The frame that holds the rows of all ``sinks``, and where in it each sink's rows are.
 
     With one sink the frame's columns are the sink's. With several, sink ``i`` has the struct column ``sink_i``,
-    null in rows that are not for it, so that rows meant for several sinks are read and computed once.
+    null in rows that are not for it, so that rows meant for several sinks are read and computed once. ``frame_of``
+    is called once for each time that a scan is read: once, unless branches part below Python functions.
     """
     if len(sinks) == 1:
         sink = sinks[0]

@@ -20,7 +20,7 @@ from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint
 from penstock.engine.frames import build
 from penstock.engine.session import spark_session
 from penstock.errors import CheckpointError, ExecutionError, PenstockError, RecordError, from_wire
-from penstock.plan import Job, Scan, scans
+from penstock.plan import Job, Scan
 from penstock.spi import Batch, JobContext, Output, Runtime, Source, Target, connectors
 
 __all__ = ["JobProgress", "JobResult", "RunningJob", "run", "start"]
@@ -81,9 +81,7 @@ class RunningJob:
         self.checkpoint = checkpoint
         self._spark = spark
         self._warn = warn
-        self._sources: dict[Scan, Source] = {}
-        # A scan below different row functions is read once for each of them.
-        self._readings: dict[Scan, int] = {}
+        self._sources: list[Source] = []
         self._targets: list[Target] = []
         self._query: StreamingQuery | None = None
         self._progress = JobProgress()
@@ -97,27 +95,21 @@ class RunningJob:
     def start(self) -> None:
         """Resolve positions, take ownership of the targets and start the query."""
         context = self._context()
-        ordered = list(dict.fromkeys(scan for sink in self.job.sinks for scan in scans(sink.input)))
-        for ordinal, scan in enumerate(ordered):
-            self._sources[scan] = _runtime(scan.connector).source(scan.spec, ordinal, context)
-        frames: dict[Scan, DataFrame] = {}
 
         def frame_of(scan: Scan) -> DataFrame:
-            if scan not in frames:
-                frames[scan] = self._sources[scan].frame()
-            self._readings[scan] = self._readings.get(scan, 0) + 1
-            return frames[scan]
+            # Called once for each reading, in the order in which Spark logs the positions of its sources.
+            source = _runtime(scan.connector).source(scan.spec, len(self._sources), context)
+            self._sources.append(source)
+            return source.frame()  # type: ignore[no-any-return]
 
         with _translated():
             frame, outputs = build(self.job.sinks, frame_of)
-        # Spark logs the sources' positions in the order in which its plan first names them.
-        self._sources = {scan: self._sources[scan] for scan in frames}
         self._targets = self._build_targets(outputs, context)
         for target in self._targets:
             target.open()
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self.job.name)
         writer = writer.option("checkpointLocation", self.checkpoint.location)
-        if all(source.bounded for source in self._sources.values()):
+        if all(source.bounded for source in self._sources):
             writer = writer.trigger(availableNow=True)
         else:
             interval = self.job.settings.checkpoint_interval
@@ -145,7 +137,7 @@ class RunningJob:
             self._query.stop()
         for target in self._targets:
             target.close()
-        for source in self._sources.values():
+        for source in self._sources:
             source.close()
 
     def result(self) -> JobResult:
@@ -165,11 +157,11 @@ class RunningJob:
         reached = self._reached
         if reached is None:
             return None
-        lags = [source.lag(end) for source, end in zip(self._sources.values(), reached, strict=True)]
+        lags = [source.lag(end) for source, end in zip(self._sources, reached, strict=True)]
         return None if None in lags else sum(lag for lag in lags if lag is not None)
 
     def _all_read(self) -> bool:
-        return all(source.bounded for source in self._sources.values()) and self.lag() == 0
+        return all(source.bounded for source in self._sources) and self.lag() == 0
 
     # --- a batch ---------------------------------------------------------------------------------------------
 
@@ -193,12 +185,11 @@ class RunningJob:
             if shared:
                 frame.unpersist()
         recorded = {number for each in published for number in each.consumed}
-        for number, (source, reached) in enumerate(zip(self._sources.values(), batch.end, strict=True)):
+        for number, (source, reached) in enumerate(zip(self._sources, batch.end, strict=True)):
             if number not in recorded:
                 source.commit(reached)
         read = sum(
-            source.records(start, end)
-            for source, start, end in zip(self._sources.values(), batch.start, batch.end, strict=True)
+            source.records(start, end) for source, start, end in zip(self._sources, batch.start, batch.end, strict=True)
         )
         skipped = all(each.skipped for each in published)
         before = self._progress
@@ -225,11 +216,8 @@ class RunningJob:
                 f"'offsets/{batch_id - 1}' is missing from the checkpoint '{self.checkpoint.location}'; restore it"
             )
         start: Sequence[dict[str, Any] | None] = logged if logged is not None else [None] * len(end)
-        tasks = [
-            source.tasks(before, after) * self._readings[scan]
-            for (scan, source), before, after in zip(self._sources.items(), start, end, strict=True)
-        ]
-        consumed = [source.consumed(reached) for source, reached in zip(self._sources.values(), end, strict=True)]
+        tasks = [source.tasks(a, b) for source, a, b in zip(self._sources, start, end, strict=True)]
+        consumed = [source.consumed(reached) for source, reached in zip(self._sources, end, strict=True)]
         return Batch(batch_id, tuple(start), end, sum(tasks), tuple(consumed))
 
     # --- building --------------------------------------------------------------------------------------------
@@ -274,7 +262,7 @@ class RunningJob:
     def _located(self, error: RecordError) -> RecordError:
         """``error`` of a task, which knows a record's place only as a number, with the place's name."""
         ends = self.checkpoint.offsets(self._progress.batch + 1) or ()
-        for source, end in zip(self._sources.values(), ends, strict=False):
+        for source, end in zip(self._sources, ends, strict=False):
             place = source.place(error.partition, end)
             if place is not None:
                 args = list(error.args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -19,20 +20,21 @@ _ONE_ATTEMPT = {
     "spark.speculation": "false",
 }
 
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
 _DEFAULTS = {
     # Workers are forked from a process that has the data plane loaded already.
     "spark.python.daemon.module": "penstock.engine.daemon",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Spark matches task errors with backtracking expressions that overflow a default stack on long messages.
-    "spark.driver.extraJavaOptions": "-Xss16m",
+    "spark.driver.extraJavaOptions": f"-Xss16m -Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * 2**20),
     # Encoded batches are compressed by the sink's own codec, or not meant to be.
     "spark.shuffle.compress": "false",
-    "spark.log.level": "ERROR",
 }
 
 
@@ -55,6 +57,7 @@ def _create(settings: Settings, name: str) -> SparkSession:
     builder: SparkSession.Builder = SparkSession.builder.appName(name)
     submitted = "spark.submit.deployMode" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = builder.master(os.environ.get("SPARK_MASTER", f"local[{threads}]"))
         builder = builder.config("spark.driver.memory", os.environ.get("SPARK_DRIVER_MEMORY", "2g"))
         builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "localhost")

@@ -121,8 +121,15 @@ class Layout:
             np.zeros((max(len(codes), 1), rows), np.uint8),
         )
 
-    def column(self, index: int, text: npt.NDArray[np.uint8], cells: Cells, gather: Gather) -> pa.Array:
-        """One column as Arrow, from what the loop has put down; ``gather`` copies the strings together."""
+    def batch(
+        self, text: npt.NDArray[np.uint8], cells: Cells, status: npt.NDArray[np.uint8], gather: Gather
+    ) -> pa.RecordBatch:
+        """All columns, one row per record, null in those that were not read; ``gather`` copies strings together."""
+        cells.valid[:, status != kinds.READ] = 0
+        columns = [self._column(index, text, cells, gather) for index in range(len(self.columns))]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _column(self, index: int, text: npt.NDArray[np.uint8], cells: Cells, gather: Gather) -> pa.Array:
         kind, slot = int(self.columns[index, 0]), int(self.columns[index, 1])
         arrow, valid = self.schema.field(index).type, cells.valid[index]
         if kind == kinds.OTHER:

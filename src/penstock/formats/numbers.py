@@ -31,8 +31,8 @@ INTEGER_RANGES = {
     "BIGINT": (-(2**63), 2**63 - 1),
 }
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,300}")
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,10})?")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,1000}")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?0*[0-9]{1,10})?")
 _DOUBLE = re.compile(
     r"(?P<sign>[+-]?)(?:(?P<nan>NaN)|(?P<infinity>Infinity)"
     r"|(?P<plain>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?"

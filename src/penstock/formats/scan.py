@@ -12,12 +12,21 @@ from penstock.formats.compiled import Vector, Word, compiled
 from penstock.formats.kinds import BIGINT, DATE, DECIMAL, DOUBLE, TIME, TIMESTAMP, TIMESTAMP_LTZ
 from penstock.formats.shortest import double_bits, to_double
 
-__all__ = ["FAILED", "base64_size", "gather_base64", "is_utf8", "number_value", "scan_number", "text_value"]
+__all__ = [
+    "FAILED",
+    "base64_size",
+    "gather_base64",
+    "is_utf8",
+    "number_value",
+    "scan_number",
+    "scan_word",
+    "text_value",
+]
 
 #: What a scanner returns in the place of a position for text that it does not take.
 FAILED = -1
 
-_LONGEST_NUMBER = 300
+_LONGEST_NUMBER, _LARGEST_EXPONENT = 300, 9999
 _POWERS = np.array([10**each for each in range(19)], np.int64)
 _LEAST = np.array([-(2**7), -(2**15), -(2**31), -(2**63)], np.int64)
 _MOST = np.array([2**7 - 1, 2**15 - 1, 2**31 - 1, 2**63 - 1], np.int64)
@@ -108,7 +117,7 @@ def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
             if given < 100000:
                 given = given * 10 + (text[at] - 48)
             at += 1
-        if at == first:
+        if at == first or given > _LARGEST_EXPONENT:
             return FAILED, 0, 0, False
         power += -given if negative else given
     if at - start > _LONGEST_NUMBER:
@@ -120,6 +129,26 @@ def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
         if count > 18:
             digits = np.int64(FAILED)
     return at, digits, power, whole
+
+
+@compiled
+def scan_word(text: Vector, at: int, end: int) -> int:
+    """The end of ``true``, ``false`` or ``null`` at ``at``, or FAILED."""
+    if at + 4 <= end:
+        if text[at] == 116 and text[at + 1] == 114 and text[at + 2] == 117 and text[at + 3] == 101:
+            return at + 4
+        if text[at] == 110 and text[at + 1] == 117 and text[at + 2] == 108 and text[at + 3] == 108:
+            return at + 4
+        if (
+            at + 5 <= end
+            and text[at] == 102
+            and text[at + 1] == 97
+            and text[at + 2] == 108
+            and text[at + 3] == 115
+            and text[at + 4] == 101
+        ):
+            return at + 5
+    return FAILED
 
 
 @compiled

@@ -16,7 +16,7 @@ _CREATE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _KEY = re.compile(
-    r",?\s*(?:CONSTRAINT\s+\S+\s+)?PRIMARY\s+KEY\s*\((?P<names>[^)]*)\)\s*(?:NOT\s+ENFORCED)?\s*(?P<comma>,?)",
+    r"(?P<before>,?)\s*(?:CONSTRAINT\s+\S+\s+)?PRIMARY\s+KEY\s*\((?P<names>[^)]*)\)\s*(?:NOT\s+ENFORCED)?\s*(?P<after>,?)",
     re.IGNORECASE,
 )
 
@@ -44,7 +44,8 @@ def _table(statement: str) -> TableSchema:
     found = _KEY.search(text)
     if found:
         key = tuple(name.strip().strip("`") for name in found["names"].split(","))
-        text = text[: found.start()] + found["comma"] + text[found.end() :]
+        between = "," if found["before"] and found["after"] else ""
+        text = text[: found.start()] + between + text[found.end() :]
     columns = parse_columns(text)
     missing = [name for name in key if columns.field(name) is None]
     if missing:

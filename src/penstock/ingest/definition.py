@@ -110,12 +110,14 @@ class PipelineOptions(OptionSet):
 
 @dataclass(frozen=True)
 class SourceDef:
-    """``source``. ``options`` are sorted pairs of text; ``origin`` knows the place of each."""
+    """``source``. ``options`` are sorted pairs of text; ``origin`` knows the place of each, ``written`` holds what
+    stands in the file for those with variables: errors quote that, as a variable may be a secret."""
 
     type: str
     name: str
     options: tuple[tuple[str, str], ...] = field(repr=False)  # may hold passwords
     origin: Origin = field(default_factory=Origin, compare=False, repr=False)
+    written: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ class SinkDef:
     name: str
     options: tuple[tuple[str, str], ...] = field(repr=False)
     origin: Origin = field(default_factory=Origin, compare=False, repr=False)
+    written: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)

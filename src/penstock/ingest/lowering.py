@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
 from penstock.errors import DefinitionError, PipelineError, Problem, UnsupportedError
-from penstock.ingest.definition import PipelineDef, RouteDef, RouteMode, RuntimeMode, TransformDef
+from penstock.ingest.definition import PipelineDef, RouteDef, RouteMode, RuntimeMode, SinkDef, SourceDef, TransformDef
 from penstock.ingest.kafka import SinkTarget, sink_table, source_table
 from penstock.ingest.tables import TablePattern
 from penstock.options import Origin, nearest
@@ -69,14 +68,14 @@ class _Lowering:
         )
         return Job(options.name or default_name, sinks, settings)
 
-    def _attempt(self, make: Callable[[], _T]) -> _T | None:
+    def _attempt(self, side: SourceDef | SinkDef, make: Callable[[], _T]) -> _T | None:
         """What ``make`` makes, or None with the problems that it raised taken over."""
         try:
             return make()
         except UnsupportedError as error:
-            self.unsupported += error.problems
+            self.unsupported += [_placed(problem, side) for problem in error.problems]
         except DefinitionError as error:
-            self.problems += error.problems
+            self.problems += [_placed(problem, side) for problem in error.problems]
         return None
 
     def _known(self, kind: str, origin: Origin) -> bool:
@@ -97,10 +96,10 @@ class _Lowering:
             hint = "use 'type: kafka'"
             self.unsupported.append(Problem(f"'{source.type}' cannot be a source in YAML", "type", where, hint))
             return None
-        table = self._attempt(partial(source_table, source))
+        table = self._attempt(source, partial(source_table, source))
         if table is None:
             return None
-        spec = self._attempt(partial(connectors.get(source.type).scan, table))
+        spec = self._attempt(source, partial(connectors.get(source.type).scan, table))
         return _Stream(Scan(table.produced, table.name, source.type, spec), table.name, table.primary_key)
 
     # --- transform -------------------------------------------------------------------------------------------
@@ -110,7 +109,7 @@ class _Lowering:
         for rule in self.defn.transforms:
             if self._match(rule.source_table, stream.id, rule.origin) is None:
                 continue
-            node = self._attempt(partial(self._computed, stream.node, rule))
+            node = self._attempt(self.defn.source, partial(self._computed, stream.node, rule))
             return self._keyed(stream, node, rule) if node is not None else None
         return stream
 
@@ -119,21 +118,18 @@ class _Lowering:
         items: tuple[Item, ...] = tuple(Item(name, column_text(name)) for name in node.schema.names)
         schema = node.schema
         if rule.projection:
-            with _placed(rule.origin, "projection"):
-                items, schema = projection(rule.projection, node.schema)
+            items, schema = projection(rule.projection, node.schema, origin=_place(rule, "projection"))
         if not rule.filter:
             return project(node, items, schema)
         computed = [each for each in _pairs(items, schema) if node.schema.field(each[0].name) is None]
         wanted = [each for each in computed if re.search(rf"\b{re.escape(each[0].name)}\b", rule.filter)]
         if not wanted:
-            with _placed(rule.origin, "filter"):
-                text = condition(rule.filter, node.schema)
+            text = condition(rule.filter, node.schema, origin=_place(rule, "filter"))
             return project(Filter(node.schema, node, text), items, schema)
         wide_items = (*(Item(n, column_text(n)) for n in node.schema.names), *(item for item, _ in wanted))
         wide = replace(node.schema, fields=(*node.schema.fields, *(field for _, field in wanted)))
         below = project(node, wide_items, wide)
-        with _placed(rule.origin, "filter"):
-            text = condition(rule.filter, wide)
+        text = condition(rule.filter, wide, origin=_place(rule, "filter"))
         ready = {item.name for item, _ in wanted}
         last = tuple(Item(each.name, column_text(each.name)) if each.name in ready else each for each in items)
         return project(Filter(wide, below, text), last, schema)
@@ -155,7 +151,7 @@ class _Lowering:
         if not self._known(sink.type, sink.origin):
             return ()
         names = list(dict.fromkeys(self._routed(stream))) or [stream.id]
-        made = (self._attempt(partial(self._sink, name, stream)) for name in names)
+        made = (self._attempt(sink, partial(self._sink, name, stream)) for name in names)
         return tuple(each for each in made if each is not None)
 
     def _sink(self, name: str, stream: _Stream) -> Sink:
@@ -191,6 +187,16 @@ class _Lowering:
         return TableDefinition(name, columns, options, sink.origin, Surface.YAML, stream.primary_key)
 
 
+def _placed(problem: Problem, side: SourceDef | SinkDef) -> Problem:
+    """With a line where the option at fault is missing, and with ``${name}`` in place of a variable's value."""
+    if problem.where == side.origin.name:
+        problem = replace(problem, where=side.origin.of(""))
+    values, written = dict(side.options), dict(side.written)
+    if problem.key not in written:
+        return problem
+    return replace(problem, reason=problem.reason.replace(f"'{values[problem.key]}'", f"'{written[problem.key]}'"))
+
+
 def _pairs(items: tuple[Item, ...], schema: RowType) -> list[tuple[Item, Field]]:
     return list(zip(items, schema.fields, strict=True))
 
@@ -207,16 +213,6 @@ def _target(route: RouteDef, match: re.Match[str], name: str) -> str:
     return re.sub(r"\$(\d+)", group, route.sink_table)
 
 
-@contextmanager
-def _placed(origin: Origin, key: str) -> Iterator[None]:
-    """Put problems of an expression where the expression stands in the file."""
-    try:
-        yield
-    except DefinitionError as error:
-        raise type(error)(tuple(_in_file(problem, origin, key) for problem in error.problems)) from None
-
-
-def _in_file(problem: Problem, origin: Origin, key: str) -> Problem:
-    inside = f"{key}: {problem.where}" if problem.where else key
-    where = ", ".join(part for part in (origin.of(key), inside) if part)
-    return replace(problem, where=where)
+def _place(rule: TransformDef, key: str) -> str:
+    """Where an expression stands in the file; its own line and column are counted from there."""
+    return f"{rule.origin.of(key)}, {key}"

@@ -23,6 +23,7 @@ _LATER = "is not supported yet"
 
 #: Key to its text and the entry it came from.
 _Texts = dict[str, tuple[str, Entry]]
+_Pairs = tuple[tuple[str, str], ...]
 
 
 def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | None = None) -> PipelineDef:
@@ -87,11 +88,18 @@ def _texts(tree: Tree, node: Node, what: str, later: tuple[str, ...] = ()) -> _T
     return found
 
 
-def _side(tree: Tree, texts: _Texts, top: Entry) -> tuple[str, str, tuple[tuple[str, str], ...], Origin]:
+def _side(tree: Tree, texts: _Texts, top: Entry) -> tuple[str, str, _Pairs, Origin, _Pairs]:
     places = {key: tree.spot(entry.at) for key, (_, entry) in texts.items()}
     given = {key: text for key, (text, _) in texts.items()}
     kind, name = given.pop("type").strip().lower(), given.pop("name", "")
-    return kind, name, tuple(sorted(given.items())), Origin(tree.file, {"": tree.spot(top.at), **places})
+    written = ((key, str(entry.value.value)) for key, (text, entry) in texts.items() if entry.value.value != text)
+    return (
+        kind,
+        name,
+        tuple(sorted(given.items())),
+        Origin(tree.file, {"": tree.spot(top.at), **places}),
+        tuple(written),
+    )
 
 
 def _checked(tree: Tree, node: Node, what: str, known: tuple[str, ...], later: tuple[str, ...] = ()) -> _Texts:

@@ -21,6 +21,11 @@ class Deadline:
         """The moment ``ms`` milliseconds from now."""
         return cls(time.monotonic() + ms / 1000, ms / 1000)
 
+    @classmethod
+    def until(cls, at: float) -> Deadline:
+        """The moment ``at`` of the monotonic clock, in seconds."""
+        return cls(at, max(0.0, at - time.monotonic()))
+
     @property
     def left(self) -> float:
         """Seconds left, never below zero."""
@@ -32,7 +37,7 @@ class Deadline:
         return self.left == 0.0
 
     def __str__(self) -> str:
-        return f"{self.seconds:g} s"
+        return f"{round(self.seconds, 1):g} s"
 
 
 @dataclass

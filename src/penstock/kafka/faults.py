@@ -257,7 +257,8 @@ def fault_of_exception(error: BaseException) -> tuple[Fault, str]:
 def _tls(error: ssl.SSLError) -> tuple[Fault, str]:
     if isinstance(error, ssl.SSLCertVerificationError):
         hint = "check ssl.truststore.* and the names in the broker's certificate"
-        return Fault(CLIENT_CODE, "certificate not trusted", Action.REFUSED, hint), getattr(error, "verify_message", str(error))
+        reason = getattr(error, "verify_message", str(error))
+        return Fault(CLIENT_CODE, "certificate not trusted", Action.REFUSED, hint), reason
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return Fault(CLIENT_CODE, "connection closed during TLS", Action.REFRESH), ""
     hint = "check security.protocol against the listener, and ssl.keystore.* where it asks for a certificate"

@@ -160,6 +160,8 @@ class Fetcher:
             except KafkaFault as raised:
                 self._stall(reading, raised.fault, raised.detail)
                 continue
+            except RetriableError as error:
+                raise RetriableError(f"reading {reading.name} from offset {reading.next}: {error}") from error
             self._check_identity(reading)
             node = info.leader if reading.replica is None else reading.replica
             groups.setdefault(node, {}).setdefault(reading.place, (reading, info))

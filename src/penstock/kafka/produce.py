@@ -157,6 +157,7 @@ class Producer:
         self._identity = identity
         self._window = min(_WINDOW, config.max_in_flight_requests_per_connection) if identity else 1 << 30
         self._lanes: dict[Partition, _Lane] = {}
+        self._queued: dict[Partition, _Lane] = {}  # those with something waiting
         self._added: set[Partition] = set()
         self._flights: dict[Node, int] = {}
         self._landed: SimpleQueue[_Flight] = SimpleQueue()
@@ -182,6 +183,7 @@ class Producer:
         self._bytes += len(data)
         self._stamp(place, batch)
         lane.waiting.append(batch)
+        self._queued[place] = lane
         with self._remembering():
             self._send()
             while self._land(0.0):
@@ -256,7 +258,7 @@ class Producer:
         now = time.monotonic()
         if deadline and deadline.passed:
             raise self._gave_up(next(lane for lane in self._lanes.values() if lane.busy), f"{deadline}")
-        alarms = [lane.not_before for lane in self._lanes.values() if lane.waiting and lane.not_before > now]
+        alarms = [lane.not_before for lane in self._queued.values() if lane.not_before > now]
         alarms += [deadline.at] if deadline else []
         wait = min(alarms, default=now + 1.0) - now
         self._land(min(1.0, max(0.001, wait)))
@@ -269,6 +271,8 @@ class Producer:
                 batches = {lane.place: lane.waiting.popleft() for lane in lanes}
                 for lane in lanes:
                     lane.under_way.append(batches[lane.place])
+                    if not lane.waiting:
+                        del self._queued[lane.place]
                 names = {self._session.topic(topic).topic_id: topic for topic, _ in batches}
                 answer = self._session.send(self._request(batches, {name: each for each, name in names.items()}), node)
                 flight = _Flight(node, batches, names, answer)
@@ -282,18 +286,21 @@ class Producer:
         sizes: dict[Node, int] = {}
         if self._lease and self._lease.spoilt:
             return groups
-        for lane in self._lanes.values():
+        for lane in self._queued.values():
             # A partition with a failed batch waits until all that is under way has been answered (rule 8).
-            if not lane.waiting or lane.failed or lane.not_before > now or len(lane.under_way) >= self._window:
+            if lane.failed or lane.not_before > now or len(lane.under_way) >= self._window:
                 continue
             batch = lane.waiting[0]
             if batch.expires <= now:
                 raise self._gave_up(lane, f"delivery.timeout.ms ({config.delivery_timeout_ms} ms)")
             try:
-                node = self._session.partition(*lane.place, self._session.deadline(), create=True).leader
+                node = self._session.partition(*lane.place, Deadline.until(batch.expires), create=True).leader
             except KafkaFault as raised:
                 self._put_off(lane, raised.fault, raised.detail)
                 continue
+            except RetriableError as error:
+                lane.last_fault, lane.last_detail = Fault(-1000, "its leader is not known", Action.REFRESH), str(error)
+                raise self._gave_up(lane, f"delivery.timeout.ms ({config.delivery_timeout_ms} ms)") from error
             full = self._flights.get(node, 0) >= config.max_in_flight_requests_per_connection
             size = sizes.get(node, 0) + len(batch.data)
             if full or (node in groups and size > config.max_request_size):
@@ -415,6 +422,7 @@ class Producer:
         if lane.failed and not lane.under_way:
             lane.waiting.extendleft(sorted(lane.failed, key=lambda each: -each.ordinal))
             lane.failed.clear()
+            self._queued[lane.place] = lane
             self._put_off(lane, lane.last_fault or fault, lane.last_detail)
         if self._lease and self._lease.spoilt and not any(each.under_way for each in self._lanes.values()):
             self._start_over()

@@ -36,7 +36,7 @@ from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.properties import READ_UNCOMMITTED
 from penstock.kafka.session import Session
 from penstock.kafka.topics import create_topic, topic_configs
-from penstock.kafka.transactions import TransactionClient, TransactionDescription, describe_transaction
+from penstock.kafka.transactions import State, TransactionClient, TransactionDescription, describe_transaction
 
 __all__ = [
     "Claim",
@@ -67,7 +67,8 @@ _LAST_EPOCHS = 32_760
 class Progress:
     """A batch that was published: the query's id, the batch's, and the source's offsets before and after it.
 
-    Offsets are JSON values, compared by their canonical text. ``errors`` are counters since the query's first batch (rule 24).
+    Offsets are JSON values, compared by their canonical text. ``errors`` are counters since the query's first batch
+    (rule 24).
     """
 
     query_id: str
@@ -426,7 +427,7 @@ def settle(
 
     Returns when batch ``batch_id`` was committed. Raises TransactionExpiredError when it was not and may be redone
     (the client is ready for it), and FencedError, naming the winner, when another run owns the id; then nothing of
-    the winner's was disturbed.
+    the winner's was disturbed. After RetriableError it may be called again.
     """
     lost = client.identity
     read = read_progress(session, topic, client.transactional_id, deadline=deadline)
@@ -443,7 +444,8 @@ def settle(
             f"transactional id '{client.transactional_id}' was taken over by a producer that left no claim (producer "
             f"id {seen.producer_id}, epoch {seen.epoch}); look for another client with this transactional id"
         )
-    client.settled(fenced=False)
+    if client.state is State.UNKNOWN:  # else an earlier call got as far as this
+        client.settled(fenced=False)
     # Nobody else owns it. Taking a new epoch ends whatever is still open, and only then progress is definite.
     client.init(deadline)
     progress = read_progress(session, topic, client.transactional_id, deadline=deadline).progress

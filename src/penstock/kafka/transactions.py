@@ -63,8 +63,8 @@ class State(Enum):
 
 
 _LEGAL: Mapping[State, frozenset[State]] = {
-    State.NEW: frozenset({State.READY}),
-    State.READY: frozenset({State.READY, State.OPEN, State.UNKNOWN}),
+    State.NEW: frozenset({State.READY, State.FENCED}),
+    State.READY: frozenset({State.READY, State.OPEN, State.UNKNOWN, State.FENCED}),
     State.OPEN: frozenset({State.ENDING, State.FAILED}),
     State.FAILED: frozenset({State.ENDING}),
     State.ENDING: frozenset({State.READY, State.FAILED, State.UNKNOWN}),
@@ -267,16 +267,25 @@ class TransactionClient:
         self._end(True, deadline)
 
     def abort(self, deadline: Deadline | None = None) -> None:
-        """End the transaction with an abort; below transaction.version 2 by taking a new epoch (rule 15).
+        """End the transaction with an abort; below transaction.version 2 by taking a new epoch (rule 15), for which
+        brokers must be 3.0 or later.
 
         Raises UnknownOutcomeError when the id is not ours any more or the broker aborted the transaction by itself.
         """
         self._expect(State.ENDING)
         self._become(State.ENDING)
-        if self.identity.transaction_version >= IMPLICIT_VERSION:
+        identity = self.identity
+        if identity.transaction_version >= IMPLICIT_VERSION:
             self._end(False, deadline)
+            return
+        # InitProducerId without an epoch writes the abort's markers with the next epoch, so that what is still on its
+        # way cannot join the next transaction. It would fence whoever took over: only while the transaction is ours.
+        seen = describe_transaction(self._session, self.transactional_id, deadline=deadline)
+        ours = seen and (seen.producer_id, seen.epoch) == (identity.producer_id, identity.epoch)
+        if seen and ours and seen.state == "Ongoing":
+            self._init(_NO_ID, _NO_EPOCH, deadline)
         else:
-            self._init(self.identity.producer_id, self.identity.epoch, deadline)
+            self._init(identity.producer_id, identity.epoch, deadline)
 
     def _end(self, committed: bool, deadline: Deadline | None) -> None:
         identity = self.identity

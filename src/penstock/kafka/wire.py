@@ -202,6 +202,9 @@ class _Transfer:
                 error = kafka.errors.KafkaConnectionError("closed by the broker")
                 break
             received.append(data)
+        if received:
+            # What came before the end counts: a refused login is answered and then closed. The end is met again.
+            error = None
         return (received[0] if len(received) == 1 else b"".join(received)), error
 
     def _sock_send(self) -> tuple[int, Exception | None]:

@@ -11,7 +11,17 @@ from typing import Any, ClassVar, Self
 from penstock.errors import OptionsError, Problem
 from penstock.options.codec import Codec
 
-__all__ = ["Option", "OptionSet", "Origin", "Properties", "Rule", "nearest", "opt", "properties_of", "unknown_keys"]
+__all__ = [
+    "Option",
+    "OptionSet",
+    "Origin",
+    "Properties",
+    "Rule",
+    "nearest",
+    "opt",
+    "properties_of",
+    "unknown_keys",
+]
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class Checkpoint(Protocol):
 
 @dataclass(frozen=True)
 class JobContext:
-    """What a job's runtimes share. ``query_id`` stays the same over restarts from one checkpoint, ``run_id`` does not."""
+    """What a job's runtimes share. ``query_id`` stays the same over restarts from one checkpoint; ``run_id`` is new."""
 
     job: str
     query_id: str

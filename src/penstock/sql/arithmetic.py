@@ -13,10 +13,10 @@ from penstock.sql.coercion import (
     is_point,
     same_in_spark,
 )
-from penstock.sql.rendering import Binding, Expression, coerce, infix
+from penstock.sql.rendering import Binding, Expression, cast, coerce, infix
 from penstock.sql.source import Source
 from penstock.sql.syntax import Call
-from penstock.types import BIGINT, DecimalType, TimestampType
+from penstock.types import BIGINT, DOUBLE, FLOAT, DecimalType, StringType, TimestampType
 
 __all__ = ["arithmetic", "sign"]
 
@@ -36,11 +36,14 @@ def arithmetic(tree: Call, left: Expression, right: Expression, source: Source) 
         return _shifted(tree, left, right, source)
     for arg, value in zip(tree.args, (left, right), strict=True):
         if not is_numeric(value.type) and not isinstance(value.type, NullType):
-            hint = {"+": "'||' joins strings", "-": "TIMESTAMPDIFF(unit, a, b) subtracts timestamps"}.get(tree.name, "")
+            hint = "'||' joins strings" if isinstance(value.type, StringType) and tree.name == "+" else ""
+            if isinstance(value.type, TimestampType):
+                hint = "add INTERVAL '1' DAY; TIMESTAMPDIFF(unit, a, b) subtracts timestamps"
             raise source.error(arg.at, f"'{tree.name}' takes numbers, not {value.type.text()}", hint)
     common = common_type((left.type, right.type))
     if common is None or isinstance(common, NullType):
         raise source.error(tree.at, "the type of NULL is not known here", "write CAST(NULL AS INT)")
+    left, right = (cast(v, common, safe=False) if isinstance(v.type, NullType) else v for v in (left, right))
     if isinstance(common, DecimalType):
         return _decimal(tree, left, right)
     if not same_in_spark(left.type, right.type) and not (is_integer(left.type) and is_integer(right.type)):
@@ -48,16 +51,14 @@ def arithmetic(tree: Call, left: Expression, right: Expression, source: Source) 
     if tree.name == "/" and is_integer(common):
         divided = infix((left, right), "div", Binding.PRODUCT, BIGINT.with_nullability(common.nullable))
         return coerce(divided, common)
+    if tree.name == "/" and common.with_nullability(True) == FLOAT:  # Spark divides floats as doubles
+        return coerce(infix((left, right), "/", Binding.PRODUCT, DOUBLE.with_nullability(common.nullable)), common)
     return infix((left, right), tree.name, Binding.SUM if tree.name in "+-" else Binding.PRODUCT, common)
 
 
 def _decimal(tree: Call, left: Expression, right: Expression) -> Expression:
     """Decimal arithmetic with the precision that Flink and Spark agree on, once integers are decimals."""
-    operands = []
-    for value in (left, right):
-        other = right if value is left else left
-        wanted = as_decimal(other.type if isinstance(value.type, NullType) else value.type)
-        operands.append(coerce(value, wanted))
+    operands = [coerce(value, as_decimal(value.type)) for value in (left, right)]
     a, b = (as_decimal(operand.type) for operand in operands)
     match tree.name:
         case "*":

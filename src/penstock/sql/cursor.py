@@ -119,11 +119,12 @@ class Cursor:
     def _type(self, parts: list[Token], start: int) -> DataType:
         offsets, text = list[tuple[int, int]](), ""
         for part in parts:
+            text += "" if part.joined or not text else " "
             offsets.append((len(text), part.at))
             quote = {Kind.QUOTED: "`", Kind.STRING: "'"}.get(part.kind, "")
-            text += quote + part.text.replace(quote, quote * 2) + quote + " " if quote else part.text + " "
+            text += quote + part.text.replace(quote, quote * 2) + quote if quote else part.text
         try:
-            return parse_type(text.strip())
+            return parse_type(text)
         except SchemaError as error:
             where = int(error.problems[0].where.rpartition(" ")[2]) - 1 if error.problems[0].where else 0
             at = max((place for offset, place in offsets if offset <= where), default=start)

@@ -10,6 +10,7 @@ from penstock.errors import DefinitionError, Problem, SchemaError, SqlError, Uns
 from penstock.options import nearest
 from penstock.sql.arithmetic import arithmetic, sign
 from penstock.sql.coercion import (
+    NULL,
     IntervalType,
     NullType,
     castable,
@@ -102,7 +103,9 @@ class Scope:
     def condition(self, tree: Tree, what: str) -> Expression:
         """The same for what must be true or false."""
         found = self.resolve(tree)
-        if root(found.type) != "BOOLEAN" and not isinstance(found.type, NullType):
+        if isinstance(found.type, NullType):
+            return cast(found, BOOLEAN, safe=False)
+        if root(found.type) != "BOOLEAN":
             raise self._error(tree, f"{what} must be BOOLEAN, not {found.type.text()}")
         return found
 
@@ -215,12 +218,13 @@ class Scope:
 
     def _alike(self, trees: list[Tree], values: list[Expression]) -> list[Expression]:
         """Values brought to their common type."""
-        common = common_type(tuple(value.type for value in values))
-        if common is None:
-            first = values[0].type
-            odd = next(i for i, value in enumerate(values) if common_type((first, value.type)) is None)
-            reason = f"{values[odd].type.text()} does not go together with {first.text()}"
-            raise self._error(trees[odd], reason, "CAST one of them")
+        common = values[0].type
+        for each, value in zip(trees[1:], values[1:], strict=True):
+            wider = common_type((common, value.type))
+            if wider is None:
+                reason = f"{value.type.text()} does not go together with {common.text()}"
+                raise self._error(each, reason, "CAST one of them")
+            common = wider
         return [coerce(value, common) for value in values]
 
     # --- calls ----------------------------------------------------------------------------------------------
@@ -247,9 +251,7 @@ class Scope:
                 tree, f"aggregate or window {tree.name} is not supported", "compute it after reading the sink's topic"
             )
         if tree.name in ELSEWHERE:
-            return self._unsupported(
-                tree, f"function {tree.name} is not supported", nearest(tree.name, _KNOWN) or "compute it downstream"
-            )
+            return self._unsupported(tree, f"function {tree.name} is not supported", "compute it downstream")
         return self._error(tree, f"there is no function {tree.name}", nearest(tree.name, _KNOWN))
 
     def _count(self, tree: Call, least: int, most: int) -> None:
@@ -282,15 +284,18 @@ class Scope:
         return Expression(text, BOOLEAN.with_nullability(False), Binding.PREDICATE)
 
     def _comparison(self, tree: Call, trees: tuple[Tree, ...], ordered: bool) -> list[Expression]:
-        """Operands that are compared with the first; strings among them become what they are compared with."""
+        """Operands that are compared with one another; strings among them become what they are compared with."""
         values = [self.resolve(each) for each in trees]
-        for each, value in zip(trees[1:], values[1:], strict=True):
-            if comparable(values[0].type, value.type, ordered) is None:
-                reason = f"{values[0].type.text()} cannot be compared with {value.type.text()}"
+        typed = [value.type for value in values if not isinstance(value.type, NullType)] or [NULL]
+        first = next((each for each in typed if is_point(each)), typed[0])
+        for each, value in zip(trees, values, strict=True):
+            if comparable(first, value.type, ordered) is None:
+                reason = f"{first.text()} cannot be compared with {value.type.text()}"
                 raise self._error(each, reason, "CAST one of them")
-        point = next((value.type for value in values if is_point(value.type)), None)
-        if point is None:
+        if not is_point(first):
             return values
+        # All digits of a string count, however few the timestamp beside it has.
+        point = TimestampType(local_zone=first.local_zone) if isinstance(first, TimestampType) else first
         return [cast(v, point.with_nullability(True), safe=False) if root(v.type) == "STRING" else v for v in values]
 
     def _compared(self, tree: Call) -> Expression:
@@ -438,7 +443,7 @@ class Scope:
             raise self._error(tree, "an empty ARRAY has no type", "CAST(NULL AS ARRAY<..>)")
         values = self._alike(list(tree.args), [self.value(arg) for arg in tree.args])
         text = f"array({', '.join(value.text for value in values)})"
-        return Expression(text, ArrayType(self._known(tree, values[0].type), nullable=False))
+        return Expression(text, ArrayType(self._element_type(tree, values), nullable=False))
 
     def _map(self, tree: Call) -> Expression:
         if not tree.args or len(tree.args) % 2:
@@ -446,14 +451,17 @@ class Scope:
         halves = [
             self._alike(list(tree.args[start::2]), [self.value(arg) for arg in tree.args[start::2]]) for start in (0, 1)
         ]
+        if isinstance(halves[0][0].type, MapType):
+            raise self._error(tree.args[0], "a map cannot be the key of a map")
         pairs = ", ".join(f"{key.text}, {value.text}" for key, value in zip(*halves, strict=True))
-        key, value = (self._known(tree, half[0].type) for half in halves)
+        key, value = (self._element_type(tree, half) for half in halves)
         return Expression(f"map({pairs})", MapType(key, value, nullable=False))
 
-    def _known(self, tree: Tree, data_type: DataType) -> DataType:
-        if isinstance(data_type, NullType):
+    def _element_type(self, tree: Tree, values: list[Expression]) -> DataType:
+        found = common_type(tuple(value.type for value in values))
+        if found is None or isinstance(found, NullType):
             raise self._error(tree, "the type of NULL is not known here", "write CAST(NULL AS STRING)")
-        return data_type
+        return found
 
 
 def _negation(tree: Call) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from penstock.errors import DefinitionError, SchemaError
+from penstock.errors import DefinitionError, Problem, SchemaError
 from penstock.options import nearest
 from penstock.plan import Filter, Item, Job, Node, Settings, Sink, project
 from penstock.spi import Connector, Registry
@@ -66,9 +67,34 @@ def parse_script(
     """
     source = Source(text, file)
     reader = _Reader(source, connectors, default_name)
-    for statement in _split(scan(source, variables or {})):
+    tokens = scan(source, variables or {})
+    for statement in _split(tokens):
         reader.read(statement)
-    return reader.finish()
+    try:
+        return reader.finish()
+    except DefinitionError as error:
+        raise type(error)(_ordered(error.problems, source, tokens)) from None
+
+
+def _ordered(problems: tuple[Problem, ...], source: Source, tokens: tuple[Token, ...]) -> tuple[Problem, ...]:
+    """The problems in the file's order, with ``${NAME}`` where one quotes a name that came from a variable."""
+    put_in = {source.place(token.at): token for token in tokens if "${" in token.shown and token.text}
+
+    def mask(problem: Problem) -> Problem:
+        token = put_in.get(problem.where)
+        if token is None:
+            return problem
+        value, shown = re.compile(rf"(?<!\w){re.escape(token.text)}(?!\w)", re.IGNORECASE), token.shown
+        return replace(
+            problem, reason=value.sub(lambda _: shown, problem.reason), hint=value.sub(lambda _: shown, problem.hint)
+        )
+
+    return tuple(mask(problem) for problem in sorted(problems, key=_position))
+
+
+def _position(problem: Problem) -> tuple[int, int]:
+    found = re.search(r"line (\d+), column (\d+)", problem.where)
+    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
 
 def _split(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
@@ -114,7 +140,7 @@ class _Reader:
             if tokens[0].keyword == "EXECUTE" and Cursor(self.source, tokens).sees(
                 "EXECUTE", "STATEMENT", "SET", "BEGIN"
             ):
-                self.set_at = tokens[0].at
+                self.set_at, self.sinks = tokens[0].at, []
 
     def finish(self) -> Script:
         """The whole, when nothing was wrong."""
@@ -212,11 +238,11 @@ class _Reader:
         query = statement.query
         scope = Scope(origin.schema, self.source, query.alias.text if query.alias else query.table.name)
         node = _attempt(lambda: origin.scan(self.connectors), errors)
+        selected = select(query.items, scope, errors)
         condition = None
         if query.condition is not None:
             tree = query.condition
             condition = _attempt(lambda: scope.condition(tree, "the condition of WHERE"), errors)
-        selected = select(query.items, scope, errors)
         if target is None:
             return
         named = tuple(name.text for name in statement.columns)
@@ -266,11 +292,10 @@ class _Reader:
     ) -> list[Selected]:
         """The values in the order of the table's columns, NULL where the statement names no value."""
         if len(selected) != len(order):
-            columns = ", ".join(order)
-            reason = (
-                f"the query has {len(selected)} columns, but '{statement.table.name}' takes {len(order)}: {columns}"
-            )
-            errors.append(SchemaError((self.source.problem(statement.query.items[0].tree.at, reason),)))
+            if None not in selected:  # else how many there are is not known
+                takes = f"'{statement.table.name}' takes {len(order)}: {', '.join(order)}"
+                reason = f"the number of columns in the query is {len(selected)}, but {takes}"
+                errors.append(SchemaError((self.source.problem(statement.query.items[0].tree.at, reason),)))
             return []
         given = {name: item for name, item in zip(order, selected, strict=True) if item is not None}
         fitted = []

@@ -144,7 +144,7 @@ class Session:
         """Take a value over. Raises OptionsError for an unknown key or a value that cannot be read."""
         _, parse = SET_KEYS.get(statement.key) or ("", WITHOUT_EFFECT.get(statement.key))
         if parse is None:
-            raise self._unknown(statement.key, statement.at)
+            raise self._unknown(statement.key, statement.key_at)
         try:
             value = parse(statement.value)
         except ValueError as error:
@@ -165,7 +165,7 @@ class Session:
         elif statement.key in SET_KEYS or statement.key in WITHOUT_EFFECT:
             self._values.pop(statement.key, None)
         else:
-            raise self._unknown(statement.key, statement.at)
+            raise self._unknown(statement.key, statement.key_at)
 
     @property
     def name(self) -> str:

@@ -92,6 +92,7 @@ class SetOption(Statement):
     """SET key = value. ``shown`` is the value as it was written, variables not put in."""
 
     key: str
+    key_at: int
     value: str
     shown: str
     value_at: int
@@ -102,6 +103,7 @@ class Reset(Statement):
     """RESET, or RESET key."""
 
     key: str
+    key_at: int
 
 
 _QUERIES = "write it as INSERT INTO .. SELECT"
@@ -213,18 +215,19 @@ def _end(cursor: Cursor, at: int) -> Statement:
 def _set(cursor: Cursor, at: int) -> Statement:
     if cursor.token.kind is Kind.END:
         raise cursor.unexpected("a key", "SET 'key' = 'value'")
-    key = _bare(cursor, "a key", until="=")[0]
+    key_at, key = cursor.at, _bare(cursor, "a key", until="=")[0]
     cursor.expect("=")
     value_at = cursor.at
     value, shown = _bare(cursor, "a value")
     cursor.expect_end()
-    return SetOption(at, key, value, shown, value_at)
+    return SetOption(at, key, key_at, value, shown, value_at)
 
 
 def _reset(cursor: Cursor, at: int) -> Statement:
+    key_at = cursor.at
     key = "" if cursor.token.kind is Kind.END else _bare(cursor, "a key")[0]
     cursor.expect_end()
-    return Reset(at, key)
+    return Reset(at, key, key_at)
 
 
 def _bare(cursor: Cursor, what: str, until: str = ";") -> tuple[str, str]:

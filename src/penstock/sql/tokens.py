@@ -53,7 +53,7 @@ class Token:
 
 _TOKEN = re.compile(
     r"""
-      (?P<space>\s+)
+      (?P<space>[\s\ufeff]+)
     | (?P<comment>--[^\r\n]* | /\*(?!\+).*?\*/)
     | (?P<hint>/\*\+.*?\*/)
     | (?P<bytes>[xX]'[^']*')
@@ -66,7 +66,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_UNCLOSED = {"'": "string", "`": "quoted name", "/*": "comment"}
+_UNCLOSED = {"'": "string", "`": "quoted name", "/*": "comment", "${": "variable"}
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}?")
 #: Longer numbers mean nothing to any SQL type.
 _LONGEST_NUMBER = 400

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -23,11 +22,8 @@ BASE = {"connector": "kafka", "topic": "orders", "properties.bootstrap.servers":
 COLUMNS = (Column("user", BIGINT), Column("item", STRING))
 
 
-def table(*columns: Column, surface: Surface = Surface.SQL, name: str = "orders", **changed: str | None) -> Any:
-    """A table with ``BASE``'s options, changed; ``__`` in a keyword is a dot, ``_`` a hyphen, None removes."""
-    options: dict[str, str | None] = BASE | {k.replace("__", ".").replace("_", "-"): v for k, v in changed.items()}
-    given = {key: value for key, value in options.items() if value is not None}
-    return TableDefinition(name, columns or COLUMNS, given, surface=surface)
+def table(*columns: Column, surface: Surface = Surface.SQL, topic: str = "orders") -> TableDefinition:
+    return with_options({"topic": topic}, *columns, surface=surface)
 
 
 def with_options(options: dict[str, str], *columns: Column, surface: Surface = Surface.SQL) -> TableDefinition:
@@ -96,6 +92,7 @@ def test_what_a_builder_says_wins_over_its_defaults():
 
     assert scan(built).options.startup_mode is StartupMode.LATEST
     assert scan(built).discovery == timedelta(seconds=10)
+    assert [key for key, _ in scan(built).client] == ["bootstrap.servers"]
     assert sink(built).guarantee is Guarantee.AT_LEAST_ONCE
 
 
@@ -435,7 +432,11 @@ def test_every_problem_is_reported_with_its_place():
     with pytest.raises(OptionsError) as error:
         scan(definition)
     lines = str(error.value).splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 6
+    assert (
+        "table 'orders': 'topic': one of 'topic' and 'topic-pattern' is required (for example 'topic' = 'orders')"
+        in lines
+    )
     assert "table 'orders', line 4, column 5: 'topik': unknown option (did you mean 'topic'?)" in lines
     assert any(
         line.startswith("table 'orders', line 3, column 5: 'format': there is no format 'jsno'") for line in lines

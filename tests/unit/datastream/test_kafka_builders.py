@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from penstock.common import Row, SimpleStringSchema, Types, WatermarkStrategy
-from penstock.datastream import CheckpointingMode, StreamExecutionEnvironment
+from penstock.common import Configuration, Row, SimpleStringSchema, Types, WatermarkStrategy, call_sql
+from penstock.datastream import CheckpointingMode, StreamExecutionEnvironment, execution
 from penstock.datastream.connectors import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import (
     KafkaOffsetResetStrategy,
@@ -21,9 +21,8 @@ from penstock.datastream.connectors.kafka import (
 )
 from penstock.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
 from penstock.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
-from penstock.datastream.stream_execution_environment import captured_jobs
 from penstock.errors import DefinitionError, OptionsError, SchemaError, UnsupportedError
-from penstock.plan import Job, MapRows, Scan
+from penstock.plan import Filter, Job, MapRows, Project, Scan
 from penstock.spi import connectors
 
 ORDER = Types.ROW_NAMED(["id", "item"], [Types.LONG(), Types.STRING()])
@@ -167,6 +166,29 @@ def test_a_job_has_the_environments_settings(env):
     assert env.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
 
 
+def test_a_configuration_sets_what_set_does_in_sql():
+    configuration = Configuration().set_string("pipeline.name", "nightly").set_integer("parallelism.default", 3)
+    configuration.set_string("execution.checkpointing.interval", "2 s").set_string("restart-strategy", "none")
+    configuration.set_boolean("penstock.adopt-progress", True)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    stream(env).print()
+    job = env.to_job()
+
+    assert (job.name, job.settings.parallelism, job.settings.adopt_progress) == ("nightly", 3, True)
+    assert job.settings.checkpoint_interval == timedelta(seconds=2)
+
+
+def test_a_configuration_is_checked(env):
+    with pytest.warns(UserWarning, match=r"unknown setting 'parallelism.defualt' .did you mean 'parallelism.default'"):
+        env.configure(Configuration().set_integer("parallelism.defualt", 3))
+    wrong = (
+        Configuration().set_string("parallelism.default", "many").set_string("execution.checkpointing.interval", "-")
+    )
+    with pytest.raises(OptionsError) as error:
+        env.configure(wrong)
+    assert len(error.value.problems) == 2
+
+
 def test_checkpointing_can_be_disabled(env):
     env.get_checkpoint_config().disable_checkpointing()
     stream(env).print()
@@ -263,7 +285,8 @@ def test_a_program_without_a_sink_is_refused(env):
 
 def test_execute_takes_the_sinks(env):
     stream(env).print("seen")
-    with captured_jobs() as jobs:
+    jobs: list[Job] = []
+    with execution.runner(jobs.append):
         assert env.execute("first") is None
 
     assert [job.name for job in jobs] == ["first"]
@@ -290,6 +313,32 @@ def test_the_plan_as_json_names_every_step_once(env):
     nodes = json.loads(env.get_execution_plan())["nodes"]
     assert [node["type"] for node in nodes] == ["Scan", "MapRows", "Sink", "Sink"]
     assert [node["predecessors"] for node in nodes] == [[], [{"id": 1}], [{"id": 2}], [{"id": 1}]]
+
+
+def test_sql_runs_without_python(env):
+    orders = JsonRowDeserializationSchema.builder().type_info(ORDER).build()
+    made = stream(env, source().set_value_only_deserializer(orders)).filter(call_sql("id > 5"))
+    made = made.map(call_sql("id, UPPER(item) AS item"))
+
+    assert isinstance(made._node, Project)
+    assert isinstance(made._node.input, Filter)
+    assert made.get_type().row.names == ("id", "item")
+
+
+def test_sql_over_single_values_gives_single_values(env):
+    made = stream(env).map(call_sql("UPPER(f0)"))
+
+    assert made.get_type() == Types.STRING()
+    made.map(len, Types.INT()).print()
+    made.sink_to(sink().build())
+    assert len(env.to_job().sinks) == 2
+
+
+def test_sql_is_checked_where_it_is_written(env):
+    with pytest.raises(DefinitionError, match="f1"):
+        stream(env).filter(call_sql("f1 > 5"))
+    with pytest.raises(SchemaError, match="leave output_type out"):
+        stream(env).map(call_sql("CHAR_LENGTH(f0)"), Types.STRING())
 
 
 def test_steps_of_one_stream_share_its_scan(env):

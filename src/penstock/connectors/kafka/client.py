@@ -9,7 +9,16 @@ from penstock.errors import Problem
 from penstock.kafka.properties import ACTS, check
 from penstock.options import Origin, Properties
 
-__all__ = ["checked", "completed", "masked"]
+__all__ = ["CONNECTOR_PROPERTIES", "checked", "completed", "masked"]
+
+#: Properties that are said to Flink's connector and not to Kafka's client.
+CONNECTOR_PROPERTIES = (
+    "commit.offsets.on.checkpoint",
+    "flink.partition-discovery.interval-millis",
+    "partition.discovery.interval.ms",
+    "register.consumer.metrics",
+    "register.producer.metrics",
+)
 
 _SECRET = re.compile(r"password|passphrase|secret|token|jaas|credential|\.key$|private", re.IGNORECASE)
 

@@ -86,7 +86,7 @@ class KafkaConnector:
             transactional_id_prefix=(options.transactional_id_prefix or "") if exactly_once else "",
             topics=options.topic,
             topic_pattern=options.topic_pattern or "",
-            partitioner=options.partitioner,
+            partitioner=options.partitioner.strip(),
             client=completed(options.properties, ""),
             notes=found.notes,
         )

@@ -121,7 +121,7 @@ def _parallelism(key: str, given: int | None) -> Iterator[Problem]:
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaTableOptions(OptionSet):
-    """Options of reading and writing alike. ``properties`` is everything under ``properties.``, prefix removed."""
+    """Options of reading and writing alike. ``properties`` are Kafka's own, from under ``properties.``."""
 
     bootstrap_servers: str = opt(
         "properties.bootstrap.servers",
@@ -283,7 +283,10 @@ class KafkaSourceOptions(KafkaTableOptions):
         DURATION,
         default=timedelta(minutes=5),
         default_text="5 min; off from the builder",
-        aliases=("properties.partition.discovery.interval.ms",),
+        aliases=(
+            "properties.partition.discovery.interval.ms",
+            "properties.flink.partition-discovery.interval-millis",
+        ),
         doc="How often new partitions and topics are looked for; 0 or less: never.",
         example="30 s",
     )
@@ -378,7 +381,7 @@ class KafkaSinkOptions(KafkaTableOptions):
         default_text="at-least-once; none from the builder",
         aliases=("sink.semantic",),
         doc="none: records may be lost or repeated; at-least-once: repeated; exactly-once: neither.",
-        example="exactly-once",
+        example="at-least-once",
     )
     transactional_id_prefix: str | None = opt(
         "sink.transactional-id-prefix",

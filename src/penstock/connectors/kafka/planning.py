@@ -271,8 +271,14 @@ class Planner:
 
 
 def _shares(wanted: Mapping[Place, int], most: int | None) -> dict[Place, int]:
-    """``most`` records over the places, in proportion to what each has; one at least where there is one."""
+    """``most`` records over the places, in proportion to what each has."""
     total = sum(wanted.values())
     if most is None or total <= most:
         return dict(wanted)
-    return {place: min(count, max(1, count * most // total)) if count else 0 for place, count in wanted.items()}
+    shares = {place: count * most // total for place, count in wanted.items()}
+    left = most - sum(shares.values())  # less than the number of places
+    for place, count in sorted(wanted.items()):
+        if left and shares[place] < count:
+            shares[place] += 1
+            left -= 1
+    return shares

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from penstock.connectors.kafka.client import checked
+from penstock.connectors.kafka.client import CONNECTOR_PROPERTIES, checked
 from penstock.connectors.kafka.metadata import READABLE, WRITABLE, MetadataColumn, castable
 from penstock.connectors.kafka.options import FieldsInclude, KafkaSinkOptions, KafkaSourceOptions, KafkaTableOptions
 from penstock.connectors.kafka.scan import without_prefix
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
-from penstock.options import nearest, properties_of, unknown_keys
+from penstock.options import Option, nearest, properties_of, unknown_keys
 from penstock.spi import Column, ColumnKind, Format, FormatSpec, Surface, TableDefinition, formats
 from penstock.types import RowType
 
@@ -88,8 +89,8 @@ class Resolution:
 
     def _options(self, cls: type[_Options]) -> _Options | None:
         properties = properties_of(self.given)
-        if "bootstrap.servers" in dict(properties):  # without it, binding the option reports that
-            self.problems += checked(dict(properties), self.origin)
+        self.problems += checked(dict(properties), self.origin)
+        properties = tuple(pair for pair in properties if pair[0] not in CONNECTOR_PROPERTIES)
         given = dict(self.given)
         if self.table.surface is Surface.BUILDER:
             for option in cls.declared().values():
@@ -98,9 +99,24 @@ class Resolution:
         try:
             return cls.from_text(given, self.origin, properties=properties)
         except OptionsError as error:
-            known = {problem.key for problem in self.problems}
-            self.problems += [problem for problem in error.problems if problem.key not in known]
+            self._add_new(error.problems)
+        unreadable = [option for option in cls.declared().values() if not _readable_option(option, given)]
+        if not unreadable:
             return None
+        # cross-field rules need a bound set: examples stand in for what cannot be read, so that their problems are
+        # reported in the same go
+        for option in unreadable:
+            given = {key: text for key, text in given.items() if key not in (option.key, *option.aliases)}
+            given[option.key] = option.example
+        try:
+            return cls.from_text(given, self.origin, properties=properties)
+        except OptionsError as error:
+            self._add_new(error.problems)
+            return None
+
+    def _add_new(self, problems: tuple[Problem, ...]) -> None:
+        known = {problem.key for problem in self.problems}
+        self.problems += [problem for problem in problems if problem.key not in known]
 
     def _unknown_options(self) -> None:
         """A table may be read and written, so the options of both sides are known, and those of its formats."""
@@ -246,3 +262,14 @@ class Resolution:
 
     def _column_problem(self, column: str, reason: str, hint: str) -> None:
         self.problems.append(Problem(reason, where=f"{self.origin.of('')}, column '{column}'", hint=hint))
+
+
+def _readable_option(option: Option, given: Mapping[str, str]) -> bool:
+    text = next((given[key] for key in (option.key, *option.aliases) if key in given), None)
+    if text is None:
+        return not option.required
+    try:
+        option.codec.parse(text)
+    except ValueError:
+        return False
+    return True

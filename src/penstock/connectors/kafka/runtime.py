@@ -50,6 +50,8 @@ _ACKNOWLEDGED_DDL = (
     "encoded BIGINT"
 )
 _FORMAT = "penstock_kafka"
+#: Properties that say which cluster is meant, and as whom.
+_CONNECTING = ("bootstrap.servers", "security.", "sasl.", "ssl.")
 
 
 class KafkaRuntime:
@@ -60,8 +62,10 @@ class KafkaRuntime:
         return KafkaSource(spec, ordinal, context)
 
     def target_key(self, spec: KafkaSink) -> Hashable:
-        """One target, and one transaction, per client and guarantee."""
-        return spec.client, spec.guarantee is Guarantee.EXACTLY_ONCE
+        """One target for all sinks that write exactly once as one principal; others go by their client settings."""
+        if spec.guarantee is Guarantee.EXACTLY_ONCE:
+            return True, tuple(each for each in spec.client if each[0].startswith(_CONNECTING))
+        return False, spec.client
 
     def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
         """The target for ``outputs``, which share a client and a guarantee."""

@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+from uuid import UUID
 
 from penstock.connectors.kafka.client import completed
 from penstock.connectors.kafka.encoding import TopicLayout
 from penstock.connectors.kafka.positions import Place
 from penstock.connectors.kafka.sink import KafkaSink
 from penstock.connectors.kafka.writing import Branch, Transaction, WriteSpec
-from penstock.errors import AbortableError, AuthorizationError, ExecutionError, KafkaError, TransactionExpiredError
+from penstock.errors import AbortableError, AuthorizationError, ExecutionError, TransactionExpiredError
 from penstock.kafka.offsets import CommittedOffset
 from penstock.kafka.produce import Producer
 from penstock.kafka.progress import (
@@ -75,11 +76,10 @@ class _Writing:
     """What both targets share: the session, the topics' layouts, the tasks' spec."""
 
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
-        self.branches = tuple(Branch(output.spec, output.column) for output in outputs)
+        self.branches = tuple(Branch(output.spec, _client(output.spec), output.column) for output in outputs)
         self.context = context
         self.jobs = jobs
-        first: KafkaSink = outputs[0].spec
-        self.config = ClientConfig.from_properties(dict(completed(first.client, "")), f"table '{first.table}'")
+        self.config = self.branches[0].client
         self.session: Session = session_for(self.config)
         self._limits: dict[str, int] = {}
 
@@ -109,6 +109,10 @@ class _Writing:
         """Most tasks that publish at a time."""
         asked = [branch.sink.options.parallelism for branch in self.branches if branch.sink.options.parallelism]
         return max(asked) if asked else self.context.parallelism
+
+
+def _client(sink: KafkaSink) -> ClientConfig:
+    return ClientConfig.from_properties(dict(completed(sink.client, "")), f"table '{sink.table}'")
 
 
 class AtLeastOnceTarget:
@@ -142,9 +146,13 @@ class ExactlyOnceTarget:
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
         self._writing = _Writing(outputs, context, jobs)
         self._context = context
-        sink: KafkaSink = outputs[0].spec
-        self.transactional_id = f"{sink.transactional_id_prefix}-{context.job}"
-        self._prefix = sink.transactional_id_prefix
+        prefixes = sorted({output.spec.transactional_id_prefix for output in outputs})
+        self.transactional_id = f"{prefixes[0]}-{context.job}"
+        if len(prefixes) > 1:
+            context.warn(
+                f"sinks {', '.join(repr(output.table) for output in outputs)} are written in one transaction, as "
+                f"'{self.transactional_id}'; the prefixes {', '.join(map(repr, prefixes[1:]))} are not used"
+            )
         self._topic: ProgressTopic | None = None
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
@@ -155,29 +163,33 @@ class ExactlyOnceTarget:
         """Fence the former owner of the transactional id, claim it, and read what was committed under it."""
         session, context = self._writing.session, self._context
         self._writing.spec()
-        document = f"target-{self._prefix}"
-        cluster = cluster_id(session)
+        document = f"target-{cluster_id(session)}"
         known = context.checkpoint.read(document) or {}
-        if known and known["cluster_id"] != cluster:
-            raise KafkaError(
-                f"the checkpoint '{context.checkpoint.location}' was published to the cluster {known['cluster_id']}, "
-                f"but '{','.join(self._writing.config.bootstrap_servers)}' is {cluster}; correct the bootstrap "
-                "servers, or start with a new checkpoint directory"
+        if known.get("run_id") == context.run_id:
+            raise ExecutionError(
+                f"two groups of sinks of job '{context.job}' write to the cluster {cluster_id(session)} with different "
+                "addresses or credentials; give them the same, so that they share one transaction"
             )
+        topic_id = known.get("progress_topic_id")
         self._topic = ensure_progress_topic(
-            session, context.settings.progress_topic, topic_id=known.get("progress_topic_id") or None
+            session, context.settings.progress_topic, topic_id=UUID(topic_id) if topic_id else None
         )
         timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
+        former = [each for each in known.get("transactional_ids", []) if each != self.transactional_id]
         self._client = TransactionClient(session, self.transactional_id, timeout)
-        self._client.init()
-        self._progress = read_progress(session, self._topic, self.transactional_id).progress
+        for client in (*(TransactionClient(session, each, timeout) for each in former), self._client):
+            client.init()
+            read = read_progress(session, self._topic, client.transactional_id).progress
+            # After a change of prefix, what this query committed under its former id counts (rule 2).
+            if read is not None and (client is self._client or read.query_id == context.query_id):
+                self._progress = _later(self._progress, read, context.query_id)
         self._claim()
         context.checkpoint.write(
             document,
             {
-                "cluster_id": cluster,
+                "run_id": context.run_id,
                 "progress_topic_id": str(self._topic.topic_id or ""),
-                "transactional_id": self.transactional_id,
+                "transactional_ids": [*former, self.transactional_id],
             },
         )
 
@@ -219,26 +231,41 @@ class ExactlyOnceTarget:
         raise ExecutionError(f"batch {batch.id} was not published")
 
     def _attempt(self, batch: Batch, start: Any, end: Any, frame: Any) -> Published:
+        """One transaction. Raises AbortableError or TransactionExpiredError, with nothing left open, when the batch
+        may be redone."""
         client, topic = self._opened()
-        identity = client.begin()
+        done = Acknowledged(0, 0, 0, True)
+        recorded: tuple[int, ...] = ()
         try:
-            done = self._write(batch, frame, Transaction(self.transactional_id, identity))
-            with Producer(self._writing.session, identity, transactional_id=self.transactional_id) as producer:
+            transaction = Transaction(self.transactional_id, client.begin())
+            done = self._write(batch, frame, transaction)
+            with Producer(
+                self._writing.session, transaction.identity, transactional_id=self.transactional_id
+            ) as producer:
                 progress = Progress(self._context.query_id, batch.id, start, end)
                 producer.submit(topic.name, *progress_batch(topic, self.transactional_id, progress))
                 producer.flush()
             recorded = self._add_offsets(batch)
-        except TransactionExpiredError:
-            client.init()
-            raise
+            client.commit()
+        except UnknownOutcomeError:
+            self._settle(batch)
         except BaseException:
-            # Whatever ended the batch, nothing of it must stay open. What cannot be aborted now is aborted by the
-            # broker's time-out, or by the next instance.
-            with contextlib.suppress(ExecutionError):
-                client.abort()
+            self._abort(batch)
             raise
-        self._commit(batch)
         return Published(done.records, done.bytes, consumed=recorded)
+
+    def _abort(self, batch: Batch) -> None:
+        """Leave nothing of the batch open. Raises FencedError when the transaction was not ours any more."""
+        client, _ = self._opened()
+        try:
+            client.abort()
+        except UnknownOutcomeError:
+            with contextlib.suppress(TransactionExpiredError):  # the broker has aborted it already
+                self._settle(batch)
+
+    def _settle(self, batch: Batch) -> None:
+        client, topic = self._opened()
+        settle(self._writing.session, client, topic, self._context.query_id, batch.id, self._context.run_id)
 
     def _write(self, batch: Batch, frame: Any, transaction: Transaction) -> Acknowledged:
         if not batch.tasks:
@@ -260,7 +287,7 @@ class ExactlyOnceTarget:
 
     def _add_offsets(self, batch: Batch) -> tuple[int, ...]:
         client, _ = self._opened()
-        recorded = []
+        recorded: list[int] = []
         for number, consumed in enumerate(batch.consumed):
             if not isinstance(consumed, Consumed) or consumed.cluster_id != self._writing.session.cluster_id:
                 continue
@@ -271,21 +298,6 @@ class ExactlyOnceTarget:
             recorded.append(number)
         return tuple(recorded)
 
-    def _commit(self, batch: Batch) -> None:
-        client, topic = self._opened()
-        try:
-            client.commit()
-        except UnknownOutcomeError:
-            run_id, query_id = self._context.run_id, self._context.query_id
-            try:
-                settle(self._writing.session, client, topic, query_id, batch.id, run_id)
-            except TransactionExpiredError:
-                client.init()
-                raise
-        except AbortableError:
-            client.abort()
-            raise
-
     def close(self) -> None:
         """Nothing is open between batches; ``publish`` aborts what it began."""
 
@@ -293,6 +305,13 @@ class ExactlyOnceTarget:
         if self._client is None or self._topic is None:
             raise ExecutionError("the target was not opened")
         return self._client, self._topic
+
+
+def _later(known: Progress | None, read: Progress, query_id: str) -> Progress:
+    """Of two records, the one that says how far this query has come."""
+    if known is None or (read.query_id == query_id and read.batch_id >= known.batch_id):
+        return read
+    return known
 
 
 def _document(positions: Sequence[Any]) -> dict[str, Any]:

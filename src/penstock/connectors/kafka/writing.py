@@ -61,15 +61,17 @@ _ROWS_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class Branch:
-    """One sink and where its rows are: a struct column of the frame, or (None) the frame's own columns."""
+    """One sink, the client settings it encodes with, and where its rows are: a struct column of the frame, or (None)
+    the frame's own columns."""
 
     sink: KafkaSink
+    client: ClientConfig
     column: str | None
 
 
 @dataclass(frozen=True)
 class WriteSpec:
-    """All that writing tasks need to know; goes to other processes by pickling."""
+    """All that writing tasks need to know; goes to other processes by pickling. ``client`` publishes."""
 
     branches: tuple[Branch, ...]
     client: ClientConfig
@@ -146,7 +148,7 @@ def _producer(spec: WriteSpec, transaction: Transaction | None) -> Producer:
 
 
 def _encoded(spec: WriteSpec, task: int, rows: Iterable[pa.RecordBatch]) -> Iterator[_Encoded]:
-    encoders = [RowEncoder(branch.sink, spec.client, dict(spec.topics), task) for branch in spec.branches]
+    encoders = [RowEncoder(branch.sink, branch.client, dict(spec.topics), task) for branch in spec.branches]
     for batch in rows:
         places, offsets = batch.column("__place"), batch.column("__offset")
         for branch, encoder in zip(spec.branches, encoders, strict=True):

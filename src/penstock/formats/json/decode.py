@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.formats import kinds
@@ -18,7 +17,8 @@ from penstock.formats.json.exact import ExactReader, FieldError
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.schema import check_schema
 from penstock.formats.layout import Layout
-from penstock.spi import BadRecord, Decoded
+from penstock.formats.rows import Patch
+from penstock.spi import Decoded
 from penstock.types import RowType
 
 __all__ = ["JsonDecoder"]
@@ -76,43 +76,15 @@ class JsonDecoder:
             cells.spans,
             cells.valid,
         )
-        rest = status != kinds.READ
-        cells.valid[:, rest] = 0
-        columns = [layout.column(index, text, cells, kernel.gather_strings) for index in range(len(layout.columns))]
-        read = pa.RecordBatch.from_arrays(columns, schema=layout.schema)
-        if not rest.any():
+        read = layout.batch(text, cells, status, kernel.gather_strings)
+        if not (status != kinds.READ).any():
             return Decoded(read)
-        return self._complete(read, status, text, offsets)
-
-    def _complete(
-        self,
-        read: pa.RecordBatch,
-        status: npt.NDArray[np.uint8],
-        text: npt.NDArray[np.uint8],
-        offsets: npt.NDArray[np.int64],
-    ) -> Decoded:
-        """Put the rows of the exact path in the place of the records that were left to it."""
-        counts = (status == kinds.READ).astype(np.int64)
-        rows: list[dict[str, Any]] = []
-        bad: list[BadRecord] = []
-        for index in np.flatnonzero(status == kinds.EXACT).tolist():
+        patch = Patch(status)
+        for index in patch.left:
             try:
-                found = self._reader.rows(text[offsets[index] : offsets[index + 1]].tobytes())
+                patch.put(index, self._reader.rows(text[offsets[index] : offsets[index + 1]].tobytes()))
             except FieldError as error:
-                bad.append(BadRecord(index, str(error), error.field))
+                patch.refuse(index, str(error), error.field)
             except Malformed as error:
-                bad.append(BadRecord(index, str(error)))
-            else:
-                counts[index] = len(found)
-                rows += found
-        origin = np.repeat(np.arange(len(status)), counts)
-        taken = origin.copy()
-        taken[status[origin] == kinds.EXACT] = len(status) + np.arange(len(rows))
-        columns = [
-            pa.concat_arrays([read.column(index), pa.array([row[field.name] for row in rows], field.type)]).take(
-                pa.array(taken)
-            )
-            for index, field in enumerate(read.schema)
-        ]
-        batch = pa.RecordBatch.from_arrays(columns, schema=read.schema)
-        return Decoded(batch, None if bool((counts == 1).all()) else origin, bad=tuple(bad))
+                patch.refuse(index, str(error))
+        return patch.applied(read)

@@ -69,8 +69,13 @@ class ExactReader:
         for each in wanted:
             if not isinstance(each, Object):
                 raise Malformed("expected a JSON object, or an array of objects")
-            rows.append(self._convert(each))
+            rows.append(self.row(each))
         return rows
+
+    def row(self, document: Object) -> dict[str, Any]:
+        """The row that one object stands for. Raises FieldError for a value that does not fit."""
+        row: dict[str, Any] = self._convert(document)
+        return row
 
     def _nullable(self, kind: DataType) -> _Convert:
         convert = self._converter(kind)

@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.formats.compiled import Vector, Word, compiled
 from penstock.formats.kinds import BOOLEAN, BYTES, DECIMAL, EXACT, READ, STRING
-from penstock.formats.scan import FAILED, base64_size, is_utf8, number_value, scan_number, text_value
+from penstock.formats.scan import FAILED, base64_size, is_utf8, number_value, scan_number, scan_word, text_value
 
 __all__ = ["gather_strings", "read_records"]
 
@@ -34,7 +34,7 @@ def _hex(text: Vector, at: int) -> Word:
     """The number in four hexadecimal digits, or -1."""
     value = 0
     for place in range(at, at + 4):
-        digit = np.int64(text[place])
+        digit: Word = np.int64(text[place])
         if 48 <= digit <= 57:
             digit -= 48
         elif 97 <= digit | 32 <= 102:
@@ -82,26 +82,6 @@ def _string(text: Vector, at: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def _word(text: Vector, at: int, end: int) -> int:
-    """The end of ``true``, ``false`` or ``null`` at ``at``, or FAILED."""
-    if at + 4 <= end:
-        if text[at] == 116 and text[at + 1] == 114 and text[at + 2] == 117 and text[at + 3] == 101:
-            return at + 4
-        if text[at] == 110 and text[at + 1] == 117 and text[at + 2] == 108 and text[at + 3] == 108:
-            return at + 4
-        if (
-            at + 5 <= end
-            and text[at] == 102
-            and text[at + 1] == 97
-            and text[at + 2] == 108
-            and text[at + 3] == 115
-            and text[at + 4] == 101
-        ):
-            return at + 5
-    return FAILED
-
-
-@compiled
 def _scalar_end(text: Vector, at: int, end: int) -> int:
     """The end of the string, number or word at ``at``, or FAILED."""
     if at >= end:
@@ -112,7 +92,7 @@ def _scalar_end(text: Vector, at: int, end: int) -> int:
         return close + 1 if close >= 0 else FAILED
     if first == 45 or 48 <= first <= 57:
         return scan_number(text, at, end)[0]
-    return _word(text, at, end)
+    return scan_word(text, at, end)
 
 
 @compiled
@@ -307,7 +287,7 @@ def read_records(
                         ok = False
                 else:
                     start = at
-                    at = _word(text, at, end)
+                    at = scan_word(text, at, end)
                     if at < 0:
                         break
                     if kind == BOOLEAN:

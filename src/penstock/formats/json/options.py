@@ -61,7 +61,8 @@ class JsonOptions(OptionSet):
         "map-null-key.mode",
         choice(MapNullKeyMode),
         default=MapNullKeyMode.FAIL,
-        doc="When writing a map with a null key: fail, drop the entry, or write map-null-key.literal as its key.",
+        doc="When writing a map with a null key: fail, drop the entry, or write map-null-key.literal as its key. "
+        "Understood, but without effect: maps in Spark and Arrow have no null keys.",
     )
     map_null_key_literal: str = opt(
         "map-null-key.literal",

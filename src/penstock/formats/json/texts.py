@@ -9,10 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import RecordError
 from penstock.formats import numbers, timestamps
 from penstock.formats.json.document import quote
-from penstock.formats.json.options import JsonOptions, MapNullKeyMode, TimestampStandard
+from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.layout import time_digits
 from penstock.types import (
     ArrayType,
@@ -30,15 +29,15 @@ from penstock.types import (
 __all__ = ["json_texts"]
 
 
-def json_texts(array: pa.Array, kind: DataType, options: JsonOptions, field: str) -> list[str | None]:
-    """One JSON text per value, None for null. Raises RecordError for a map with a null key in mode FAIL."""
+def json_texts(array: pa.Array, kind: DataType, options: JsonOptions) -> list[str | None]:
+    """One JSON text per value, None for null."""
     match kind:
         case ArrayType(element=element):
-            return _arrays(array, element, options, field)
+            return _arrays(array, element, options)
         case MapType(value=value):
-            return _maps(array, value, options, field)
+            return _maps(array, value, options)
         case RowType():
-            return _rows(array, kind, options, field)
+            return _rows(array, kind, options)
     show, plain = _scalar(kind, options), _plain(array)
     return [None if value is None else show(value) for value in plain.to_pylist()]
 
@@ -87,46 +86,29 @@ def _slices(array: pa.Array) -> Iterator[tuple[int, int] | None]:
         yield (offsets[index], offsets[index + 1]) if given else None
 
 
-def _arrays(array: pa.Array, element: DataType, options: JsonOptions, field: str) -> list[str | None]:
-    elements = [each or "null" for each in json_texts(array.values, element, options, field)]
+def _arrays(array: pa.Array, element: DataType, options: JsonOptions) -> list[str | None]:
+    elements = [each or "null" for each in json_texts(array.values, element, options)]
     return [None if part is None else f"[{','.join(elements[slice(*part)])}]" for part in _slices(array)]
 
 
-def _maps(array: pa.Array, value: DataType, options: JsonOptions, field: str) -> list[str | None]:
-    keys, values = array.keys.to_pylist(), json_texts(array.items, value, options, field)
+def _maps(array: pa.Array, value: DataType, options: JsonOptions) -> list[str | None]:
+    keys, values = array.keys.to_pylist(), json_texts(array.items, value, options)
     shown: list[str | None] = []
-    for row, part in enumerate(_slices(array)):
+    for part in _slices(array):
         if part is None:
             shown.append(None)
             continue
         pairs: dict[str, str] = {}
         for at in range(*part):
-            key = _key(keys[at], row, options, field)
-            if key is not None:
-                pairs[key] = values[at] or "null"
+            pairs[keys[at]] = values[at] or "null"
         shown.append("{" + ",".join(f"{quote(key)}:{text}" for key, text in pairs.items()) + "}")
     return shown
 
 
-def _key(key: str | None, row: int, options: JsonOptions, field: str) -> str | None:
-    if key is not None:
-        return key
-    if options.map_null_key_mode is MapNullKeyMode.FAIL:
-        raise RecordError(
-            "a map has a null key",
-            offset=row,
-            format="json",
-            field=field,
-            hint="set 'map-null-key.mode' to DROP or LITERAL",
-        )
-    return options.map_null_key_literal if options.map_null_key_mode is MapNullKeyMode.LITERAL else None
-
-
-def _rows(array: pa.Array, kind: RowType, options: JsonOptions, field: str) -> list[str | None]:
+def _rows(array: pa.Array, kind: RowType, options: JsonOptions) -> list[str | None]:
     names = [quote(each.name) for each in kind.fields]
     columns = [
-        json_texts(column, each.type, options, f"{field}.{each.name}")
-        for column, each in zip(array.flatten(), kind.fields, strict=True)
+        json_texts(column, each.type, options) for column, each in zip(array.flatten(), kind.fields, strict=True)
     ]
     shown: list[str | None] = []
     for index, valid in enumerate(array.is_valid().to_pylist()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.formats.json.decode import JsonDecoder
-from penstock.formats.layout import Layout
 from penstock.formats.json.options import JsonOptions, TimestampStandard
+from penstock.formats.layout import Layout
 from penstock.types import parse_columns
 
 COLUMNS = {
@@ -53,23 +54,43 @@ TEMPORAL = st.one_of(
     st.datetimes().map(lambda at: at.isoformat("T", "minutes") + "Z"),
     st.dates().map(str),
     st.times().map(str),
-    st.from_regex(r"20[0-9]{2}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-6][0-9]:[0-6][0-9](\.[0-9]{0,10})?Z?", fullmatch=True),
-    st.sampled_from(["2021-02-30", "2021-02-30 00:00:00", "2021-01-01 24:00:00", "24:00:00", "12:00:00.", "0000-01-01"]),
+    st.from_regex(
+        r"20[0-9]{2}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-6][0-9]:[0-6][0-9](\.[0-9]{0,10})?Z?", fullmatch=True
+    ),
+    st.sampled_from(
+        ["2021-02-30", "2021-02-30 00:00:00", "2021-01-01 24:00:00", "24:00:00", "12:00:00.", "0000-01-01"]
+    ),
 )
 RAW_TEXT = st.one_of(
     st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters='"\\'), max_size=8),
     st.lists(
         st.sampled_from(
-            ["a", "\\n", '\\"', "\\\\", "\\/", "\\u0041", "\\u00e9", "\\u20AC", "\\ud83d\\ude00", "\\ud800", "\\x", "\\u12", "\t"]
+            [
+                "a",
+                "\\n",
+                '\\"',
+                "\\\\",
+                "\\/",
+                "\\u0041",
+                "\\u00e9",
+                "\\u20AC",
+                "\\ud83d\\ude00",
+                "\\ud800",
+                "\\x",
+                "\\u12",
+                "\t",
+            ]
         ),
         max_size=4,
     ).map("".join),
-    st.sampled_from(["QUJD", "QUI=", "QQ==", "QQ=", "QQ", " QUJD", "true", " TRUE ", "12", " 12", "+5", "1.5", "0x1p3", "1e2"]),
+    st.sampled_from(
+        ["QUJD", "QUI=", "QQ==", "QQ=", "QQ", " QUJD", "true", " TRUE ", "12", " 12", "+5", "1.5", "0x1p3", "1e2"]
+    ),
     NUMBERS,
     TEMPORAL,
 )
 STRINGS = RAW_TEXT.map(lambda text: f'"{text}"')
-BLANK = st.sampled_from(["", "", "", " ", "\n\t", "\r", "\x0b"])
+BLANK = st.sampled_from(["", "", "", "", " ", " ", "\n\t", "\r", "\x0b"])
 VALUES = st.recursive(
     st.one_of(NUMBERS, WORDS, STRINGS, STRINGS),
     lambda inner: st.one_of(
@@ -80,27 +101,67 @@ VALUES = st.recursive(
     ),
     max_leaves=5,
 )
-KEYS = st.one_of(st.sampled_from(list(COLUMNS)), st.sampled_from(["other", "\\u0062", "", "bb"]))
+KEYS = st.one_of(
+    st.sampled_from(list(COLUMNS)), st.sampled_from(list(COLUMNS)), st.sampled_from(["other", "\\u0062", "", "bb"])
+)
+
+
+INTEGERS = st.integers(-130, 130).map(str)
+TEXTS = st.lists(st.sampled_from(["a", "é", "€", "😀", "\t", "\\n", '\\"', "\\u00e9"]), max_size=6).map(
+    lambda parts: f'"{"".join(parts)}"'
+)
+DECIMALS = st.decimals(-1000, 1000, places=2).map(str)
+FLOATS = st.floats(-1e300, 1e300).map(repr)
+MOMENTS = st.datetimes().map(lambda at: at.isoformat(" "))
+GOOD = st.recursive(
+    st.one_of(DECIMALS, FLOATS, TEXTS, st.sampled_from(["true", "false", "null"])),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda parts: f"[{', '.join(parts)}]"),
+        st.lists(st.tuples(TEXTS, inner), max_size=3).map(
+            lambda pairs: "{" + ",".join(f"{name} : {value}" for name, value in pairs) + "}"
+        ),
+    ),
+    max_leaves=5,
+)
+FITTING: dict[str, st.SearchStrategy[str]] = {
+    "b": st.sampled_from(["true", "false"]),
+    **dict.fromkeys("tsil", st.one_of(INTEGERS, INTEGERS.map(lambda text: f'"{text}"'))),
+    "l": st.one_of(INTEGERS, st.integers(-(2**63), 2**63).map(str)),
+    **dict.fromkeys("fd", st.one_of(DECIMALS, FLOATS, INTEGERS)),
+    **dict.fromkeys("nw", st.one_of(DECIMALS, INTEGERS, DECIMALS.map(lambda text: f'"{text}"'))),
+    "x": st.one_of(TEXTS, DECIMALS, INTEGERS),
+    "y": st.binary(max_size=7).map(lambda data: f'"{base64.b64encode(data).decode()}"'),
+    "da": st.dates().map(lambda day: f'"{day}"'),
+    "ti": st.times().map(lambda time: f'"{time}"'),
+    "ts": MOMENTS.map(lambda text: f'"{text}"'),
+    "lz": MOMENTS.map(lambda text: f'"{text}Z"'),
+    "é": TEXTS,
+}
 
 
 @st.composite
 def objects(draw: Callable[..., Any]) -> str:
-    names = draw(st.one_of(st.lists(KEYS, max_size=6), st.just(list(COLUMNS) + ["b", "other", "i"])))
-    blank = draw(BLANK)
-    pairs = [f'"{name}"{blank}:{blank}{draw(VALUES)}' for name in names]
+    names = draw(st.one_of(st.lists(KEYS, max_size=6), st.just([*COLUMNS, "b", "other", "i"])))
+    blank = draw(BLANK) if draw(st.integers(0, 4)) == 4 else ""
+    wild = draw(st.integers(0, 3)) == 3
+    pairs = [
+        f'"{name}"{blank}:{blank}{draw(VALUES if wild else st.one_of(FITTING.get(name, GOOD), st.just("null")))}'
+        for name in names
+    ]
     return blank + "{" + f"{blank},{blank}".join(pairs) + "}"
 
 
 @st.composite
 def messages(draw: Callable[..., Any]) -> bytes:
-    text: bytes = draw(st.one_of(objects(), objects(), st.lists(objects(), max_size=3).map(lambda o: f"[{','.join(o)}]"))).encode()
-    match draw(st.integers(0, 5)):
-        case 0 if text:
+    found = [draw(objects()) for _ in range(draw(st.integers(1, 2)))]
+    text = (found[0] if draw(st.integers(0, 5)) < 5 else f"[{','.join(found)}]").encode()
+    match draw(st.integers(0, 11)):
+        case 9:
             at = draw(st.integers(0, len(text) - 1))
             return text[:at] + draw(st.binary(max_size=2)) + text[at + 1 :]
-        case 1:
+        case 10:
             return text[: draw(st.integers(0, len(text)))]
-        case 2:
+        case 11:
             return text + draw(st.sampled_from([b"}", b" {}", b"\xff", b","]))
     return text
 

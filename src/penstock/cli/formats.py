@@ -1,0 +1,188 @@
+"""``penstock decode`` and ``penstock encode``: messages to rows and back, without a broker."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from penstock.errors import DefinitionError, OptionsError, PluginError, Problem, RecordError
+from penstock.formats.json.document import Malformed, Object, parse
+from penstock.formats.json.encode import JsonEncoder
+from penstock.formats.json.exact import ExactReader, FieldError
+from penstock.formats.json.options import JsonOptions
+from penstock.options import Origin, unknown_keys
+from penstock.spi import Format, FormatSpec, formats
+from penstock.types import RowKind, RowType, arrow_schema, parse_columns
+
+__all__ = ["add_parser"]
+
+_LINES_AT_ONCE = 10_000
+_REFUSED = 2
+
+
+def add_parser(subparsers: Any) -> None:
+    """Register ``decode`` and ``encode``."""
+    for name, run, summary, file_help in (
+        ("decode", _decode, "turn messages into rows", "a file of messages, one per line"),
+        (
+            "encode",
+            _encode,
+            "turn rows into messages",
+            'a file of rows, one per line, {"op": "+I", "row": {...}} or {...}',
+        ),
+    ):
+        parser = subparsers.add_parser(name, help=summary, description=f"{summary.capitalize()}, line by line.")
+        parser.add_argument("--format", required=True, help=f"one of {', '.join(formats.names())}")
+        parser.add_argument("--schema", required=True, help="the columns, for example 'id BIGINT, name STRING'")
+        parser.add_argument(
+            "--option",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="a format option as in a WITH clause, for example json.ignore-parse-errors=true; may be repeated",
+        )
+        parser.add_argument(
+            "file", nargs="?", default="-", metavar="FILE", help=f"{file_help}; standard input if absent"
+        )
+        parser.set_defaults(run=run)
+
+
+def _decode(args: argparse.Namespace) -> int:
+    try:
+        schema, fmt, spec = _definition(args)
+        decoder = fmt.decoder(schema, spec.options)
+        show = JsonEncoder(schema, JsonOptions(decimal_as_plain_number=True))
+        source = _opened(args.file)
+    except (DefinitionError, PluginError) as error:
+        return _refuse("decode", str(error))
+    failed = False
+    with source:
+        for first, lines in _batches(source):
+            decoded = decoder.decode(pa.array(lines, pa.binary()))
+            texts = show.encode(decoded.rows).to_pylist()
+            ops = [RowKind.INSERT] * len(texts) if decoded.kinds is None else map(RowKind, decoded.kinds.tolist())
+            for op, text in zip(ops, texts, strict=True):
+                sys.stdout.buffer.write(b'{"op": "%s", "row": %s}\n' % (op.short.encode(), text))
+            for bad in () if decoder.ignores_errors else decoded.bad:
+                failed = True
+                _complain(f"line {first + bad.index}", RecordError(bad.reason, format=spec.identifier, field=bad.field))
+    sys.stdout.buffer.flush()
+    return int(failed)
+
+
+def _encode(args: argparse.Namespace) -> int:
+    try:
+        schema, fmt, spec = _definition(args)
+        encoder = fmt.encoder(schema, spec.options)
+        reader = ExactReader(schema, JsonOptions())
+        source = _opened(args.file)
+    except (DefinitionError, PluginError) as error:
+        return _refuse("encode", str(error))
+    failed = False
+    with source:
+        for first, lines in _batches(source):
+            rows: list[dict[str, Any]] = []
+            places: list[int] = []
+            for number, line in enumerate(lines, first):
+                if not line.strip():
+                    continue
+                try:
+                    rows.append(reader.row(_row_object(line, schema)))
+                    places.append(number)
+                except (Malformed, FieldError) as error:
+                    failed = True
+                    _complain(f"line {number}", RecordError(str(error), field=getattr(error, "field", "")))
+            arrow = arrow_schema(schema)
+            columns = [pa.array([row[field.name] for row in rows], field.type) for field in arrow]
+            try:
+                messages = encoder.encode(pa.RecordBatch.from_arrays(columns, schema=arrow)).to_pylist()
+            except RecordError as error:
+                _complain(f"line {places[error.offset]}" if error.offset >= 0 else f"lines from {first} on", error)
+                return 1
+            for message in messages:
+                sys.stdout.buffer.write((message or b"") + b"\n")
+    sys.stdout.buffer.flush()
+    return int(failed)
+
+
+def _row_object(line: bytes, schema: RowType) -> Object:
+    """The row in a line: the line itself, or what stands under ``row`` beside ``op``. Raises Malformed."""
+    document = parse(line)
+    if not isinstance(document, Object):
+        raise Malformed("expected a JSON object")
+    pairs = dict(document.pairs)
+    inner = pairs.get("row")
+    if (
+        not isinstance(inner, Object)
+        or not pairs.keys() <= {"op", "row"}
+        or ("op" not in pairs and schema.field("row"))
+    ):
+        return document
+    op = pairs.get("op", "+I")
+    if op not in (RowKind.INSERT.short, RowKind.UPDATE_AFTER.short):
+        raise Malformed(f"expected the op '+I' or '+U', the only ones that an insert-only format writes, not {op!r}")
+    return inner
+
+
+def _definition(args: argparse.Namespace) -> tuple[RowType, Format, FormatSpec]:
+    """Schema, format and bound options. Raises DefinitionError with every problem found."""
+    problems: list[Problem] = []
+    given: dict[str, str] = {}
+    for option in args.option:
+        key, equals, value = option.partition("=")
+        if not equals:
+            problems.append(Problem(f"expected KEY=VALUE, not '{option}'", where="--option"))
+        else:
+            given[key.strip()] = value
+    schema = RowType(())
+    try:
+        schema = parse_columns(args.schema)
+    except DefinitionError as error:
+        problems += error.problems
+    try:
+        fmt = formats.get(args.format)
+    except PluginError as error:
+        raise DefinitionError((*problems, Problem(str(error)))) from error
+    prefix, origin = f"{fmt.identifier}.", Origin("--option")
+    known = tuple(prefix + key for key in fmt.options.keys())  # noqa: SIM118 - a method of option sets, not a mapping's
+    problems += unknown_keys(given, known, (), origin)
+    spec = None
+    try:
+        spec = FormatSpec.bind(fmt, given, origin, prefix)
+    except OptionsError as error:
+        problems += error.problems
+    if problems or spec is None:
+        raise DefinitionError(tuple(problems))
+    return schema, fmt, spec
+
+
+def _opened(path: str) -> BinaryIO:
+    if path == "-":
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise DefinitionError((Problem(f"cannot read the file: {error.strerror}", path),)) from error
+
+
+def _batches(source: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
+    """Lines without their ends, many at a time, each time with the number of the first."""
+    first = 1
+    while lines := [line.removesuffix(b"\n") for line in islice(source, _LINES_AT_ONCE)]:
+        yield first, lines
+        first += len(lines)
+
+
+def _refuse(command: str, text: str) -> int:
+    for line in text.splitlines():
+        print(f"penstock {command}: {line}", file=sys.stderr)
+    return _REFUSED
+
+
+def _complain(place: str, error: RecordError) -> None:
+    print(f"{place}: {error}", file=sys.stderr)

@@ -1,0 +1,102 @@
+"""``csv`` messages to rows: the compiled loop first, the exact path for what it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.formats import kinds
+from penstock.formats.columns import binary_parts, validity
+from penstock.formats.csv import kernel
+from penstock.formats.csv.dialect import Malformed
+from penstock.formats.csv.exact import ExactReader, FieldError
+from penstock.formats.csv.options import CsvOptions
+from penstock.formats.csv.schema import check_schema
+from penstock.formats.layout import Layout
+from penstock.formats.rows import Patch
+from penstock.spi import Decoded
+from penstock.types import RowType
+
+__all__ = ["CsvDecoder"]
+
+
+def _code(character: str | None) -> int:
+    return -1 if character is None else ord(character)
+
+
+@dataclass(frozen=True)
+class CsvDecoder:
+    """Decodes one line of CSV per message. A null message gives no row; an empty one is refused.
+
+    Raises SchemaError for a schema that CSV cannot hold.
+    """
+
+    schema: RowType
+    options: CsvOptions
+
+    def __post_init__(self) -> None:
+        check_schema(self.schema)
+
+    @property
+    def ignores_errors(self) -> bool:
+        """Whether refused messages are to be skipped."""
+        return self.options.ignore_parse_errors
+
+    @cached_property
+    def _layout(self) -> Layout:
+        return Layout.of(self.schema)
+
+    @cached_property
+    def _reader(self) -> ExactReader:
+        return ExactReader(self.schema, self.options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"schema": self.schema, "options": self.options}
+
+    @property
+    def _plain(self) -> bool:
+        """Whether the loop knows all that these options ask for."""
+        options = self.options
+        marks = (options.field_delimiter, options.quote or "", options.escape_character or "")
+        return "".join(marks).isascii() and not (options.trim_spaces or options.ignore_first_line)
+
+    def decode(self, messages: pa.BinaryArray) -> Decoded:
+        """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored."""
+        options, layout = self.options, self._layout
+        text, offsets = binary_parts(messages)
+        status = np.where(validity(messages) == 0, kinds.NO_ROW, kinds.READ if self._plain else kinds.EXACT)
+        status = status.astype(np.uint8)
+        cells = layout.cells(len(messages))
+        literal = options.null_literal
+        kernel.read_records(
+            text,
+            offsets,
+            layout.columns,
+            ord(options.field_delimiter),
+            _code(options.quote),
+            _code(options.escape_character),
+            ord("#") if options.allow_comments else -1,
+            np.frombuffer((literal or "").encode(), np.uint8),
+            literal is not None,
+            options.empty_string_as_null,
+            status,
+            cells.fixed,
+            cells.spans,
+            cells.valid,
+        )
+        read = layout.batch(text, cells, status, kernel.gather_strings)
+        if not (status != kinds.READ).any():
+            return Decoded(read)
+        patch = Patch(status)
+        for index in patch.left:
+            try:
+                patch.put(index, [self._reader.row(text[offsets[index] : offsets[index + 1]].tobytes())])
+            except FieldError as error:
+                patch.refuse(index, str(error), error.field)
+            except Malformed as error:
+                patch.refuse(index, str(error))
+        return patch.applied(read)

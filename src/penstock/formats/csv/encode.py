@@ -1,0 +1,107 @@
+"""Rows to ``csv`` messages: a compiled loop over columns, nested ones turned into text beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import Problem, RecordError, UnsupportedError
+from penstock.formats import kinds
+from penstock.formats.columns import Bytes, validity
+from penstock.formats.csv import render
+from penstock.formats.csv.options import CsvOptions
+from penstock.formats.csv.schema import check_schema
+from penstock.formats.csv.texts import csv_texts
+from penstock.formats.inputs import Inputs, fixed_cells
+from penstock.formats.layout import Layout
+from penstock.types import DataType, RowType
+
+__all__ = ["CsvEncoder"]
+
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class CsvEncoder:
+    """Encodes each row as one line, without a line end. Text is quoted by Jackson's loose rule: when it is longer than
+    24 characters or has one that does not come after the delimiter and the quote.
+
+    Raises SchemaError for a schema that CSV cannot hold.
+    """
+
+    schema: RowType
+    options: CsvOptions
+
+    def __post_init__(self) -> None:
+        check_schema(self.schema)
+        options = self.options
+        for key, mark in (
+            ("field-delimiter", options.field_delimiter),
+            ("quote-character", options.quote or ""),
+            ("escape-character", options.escape_character or ""),
+        ):
+            if not mark.isascii():
+                raise UnsupportedError((Problem("writing csv needs an ASCII character here", f"csv.{key}"),))
+
+    @cached_property
+    def _layout(self) -> Layout:
+        return Layout.of(self.schema)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"schema": self.schema, "options": self.options}
+
+    def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        """One message per row. Raises RecordError when they exceed what one column of messages can hold."""
+        rows, options = rows.cast(self._layout.schema), self.options
+        inputs = Inputs(self._layout.columns, rows.num_rows)
+        for index, field in enumerate(self.schema.fields):
+            self._put(inputs, index, rows.column(index), field.type)
+        null = (options.null_literal or "").encode()
+        starts = np.array([0, 5, 9, 9 + len(null)], np.int64)
+        size = inputs.size + rows.num_rows * len(self.schema.fields) * (render.WIDEST + len(null) + 1)
+        out, offsets = np.empty(size, np.uint8), np.zeros(rows.num_rows + 1, np.int64)
+        quote = -1 if options.quote is None else ord(options.quote)
+        escape = -1 if options.escape_character is None else ord(options.escape_character)
+        render.write_records(
+            inputs.columns,
+            inputs.fixed,
+            inputs.text,
+            inputs.spans,
+            inputs.valid,
+            np.frombuffer(b"falsetrue" + null, np.uint8),
+            starts,
+            ord(options.field_delimiter),
+            quote,
+            escape,
+            max(ord(options.field_delimiter), quote) + 1,
+            not options.scientific_decimals,
+            out,
+            offsets,
+        )
+        if offsets[-1] > _LARGEST:
+            raise RecordError("the messages of one batch exceed 2 GiB", format="csv", hint="use smaller batches")
+        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
+        return pa.Array.from_buffers(pa.binary(), rows.num_rows, buffers)
+
+    def _put(self, inputs: Inputs, index: int, column: pa.Array, kind: DataType) -> None:
+        code = int(inputs.columns[index, 0])
+        inputs.valid[index] = validity(column)
+        if code in (kinds.STRING, kinds.BYTES):
+            inputs.put_text(index, column, _doubled)
+            return
+        values = None if code == kinds.OTHER else fixed_cells(code, column)
+        if values is not None:
+            inputs.put_fixed(index, values)
+            return
+        # Numbers are written as they are, everything else like text
+        inputs.columns[index, 0] = kinds.OTHER if code == kinds.DECIMAL else kinds.STRING
+        inputs.put_text(index, pa.array(csv_texts(column, kind, self.options), pa.string()), _doubled)
+
+
+def _doubled(data: Bytes) -> int:
+    """What text takes at most when every character of it is doubled, or bytes in base64."""
+    return 2 * len(data)

@@ -1,0 +1,32 @@
+"""The ``csv`` format as the registry knows it."""
+
+from __future__ import annotations
+
+from penstock.formats.csv.decode import CsvDecoder
+from penstock.formats.csv.encode import CsvEncoder
+from penstock.formats.csv.options import CsvOptions
+from penstock.options import OptionSet
+from penstock.types import RowType
+
+__all__ = ["CsvFormat"]
+
+
+class CsvFormat:
+    """One line of CSV per message, by Flink's rules."""
+
+    identifier = "csv"
+    options: type[OptionSet] = CsvOptions
+
+    def decoder(self, schema: RowType, options: OptionSet) -> CsvDecoder:
+        """A decoder for rows of ``schema``. Raises SchemaError for types that CSV does not have."""
+        return CsvDecoder(schema, _typed(options))
+
+    def encoder(self, schema: RowType, options: OptionSet) -> CsvEncoder:
+        """An encoder for rows of ``schema``. Raises SchemaError for types that CSV does not have."""
+        return CsvEncoder(schema, _typed(options))
+
+
+def _typed(options: OptionSet) -> CsvOptions:
+    if not isinstance(options, CsvOptions):
+        raise TypeError(f"expected CsvOptions, not {type(options).__name__}")
+    return options

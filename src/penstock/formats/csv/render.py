@@ -1,0 +1,134 @@
+"""Columns to lines of CSV, inside a compiled loop."""
+
+from __future__ import annotations
+
+from penstock.formats.calendar import write_date, write_time, write_timestamp
+from penstock.formats.compiled import Vector, compiled
+from penstock.formats.digits import write_base64, write_decimal, write_integer
+from penstock.formats.kinds import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    FLOAT,
+    OTHER,
+    STRING,
+    TIME,
+    TIMESTAMP_LTZ,
+)
+from penstock.formats.shortest import write_double, write_float
+
+__all__ = ["WIDEST", "write_records"]
+
+#: The most bytes that a value of fixed width takes, quotes included.
+WIDEST = 64
+
+#: Jackson does not look into longer text: it is quoted.
+_LONGEST_LOOKED_AT = 24
+
+
+@compiled
+def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: int) -> int:
+    """Quote the text at ``out[start:end]`` in its place if it needs that; the position after it.
+
+    It does when it is long, or has a character below ``safe`` or the escape character. Quotes and escapes are doubled.
+    """
+    size, needed, doubled = 0, False, 0
+    for place in range(start, end):
+        each = out[place]
+        if each & 0xC0 != 0x80:
+            size += 2 if each >= 0xF0 else 1
+        if each < safe or each == escape:
+            needed = True
+        if each in (quote, escape):
+            doubled += 1
+    if quote < 0 or not (needed or size > _LONGEST_LOOKED_AT):
+        return end
+    to = end + doubled + 2
+    out[to - 1] = quote
+    place = to - 2
+    for at in range(end - 1, start - 1, -1):
+        out[place] = out[at]
+        place -= 1
+        if out[place + 1] == quote or out[place + 1] == escape:
+            out[place] = out[place + 1]
+            place -= 1
+    out[start] = quote
+    return to
+
+
+@compiled
+def _write_fixed(out: Vector, at: int, kind: int, value: int, scale: int, plain: bool) -> int:
+    """A value of fixed width at ``out[at]``; the position after it."""
+    if kind <= BIGINT:
+        return write_integer(out, at, value)
+    if kind == DOUBLE:
+        return write_double(out, at, value, False)
+    if kind == FLOAT:
+        return write_float(out, at, value, False)
+    if kind == DECIMAL:
+        return write_decimal(out, at, value, scale, plain)
+    if kind == DATE:
+        return write_date(out, at, value)
+    if kind == TIME:
+        return write_time(out, at, value)
+    return write_timestamp(out, at, value, 32, kind == TIMESTAMP_LTZ)
+
+
+@compiled
+def _copy(out: Vector, at: int, text: Vector, start: int, end: int) -> int:
+    for place in range(start, end):
+        out[at] = text[place]
+        at += 1
+    return at
+
+
+@compiled
+def write_records(
+    columns: Vector,
+    fixed: Vector,
+    text: Vector,
+    spans: Vector,
+    valid: Vector,
+    words: Vector,
+    word_starts: Vector,
+    delimiter: int,
+    quote: int,
+    escape: int,
+    safe: int,
+    plain: bool,
+    out: Vector,
+    offsets: Vector,
+) -> None:
+    """Write one line per row, one after the other, without line ends, and where each of them ends.
+
+    ``columns``, ``fixed``, ``text``, ``spans`` and ``valid`` are as for :mod:`penstock.formats.json.render`.
+    ``words`` are the texts of false, true and NULL. ``safe`` is the least character that needs no quotes.
+    """
+    at = 0
+    for row in range(len(offsets) - 1):
+        for column in range(len(columns)):
+            if column:
+                out[at] = delimiter
+                at += 1
+            kind, slot = columns[column, 0], columns[column, 1]
+            start = at
+            if not valid[column, row]:
+                at = _copy(out, at, words, word_starts[2], word_starts[3])
+            elif kind == BOOLEAN:
+                word = fixed[slot, row]
+                at = _copy(out, at, words, word_starts[word], word_starts[word + 1])
+            elif kind in (STRING, OTHER):
+                at = _copy(out, at, text, spans[slot, row, 0], spans[slot, row, 1])
+                if kind == STRING:
+                    at = _quoted(out, start, at, quote, escape, safe)
+            elif kind == BYTES:
+                at = write_base64(out, at, text, spans[slot, row, 0], spans[slot, row, 1])
+                at = _quoted(out, start, at, quote, escape, safe)
+            else:
+                at = _write_fixed(out, at, kind, fixed[slot, row], columns[column, 3], plain)
+                if kind > DECIMAL:
+                    at = _quoted(out, start, at, quote, escape, safe)
+        offsets[row + 1] = at

@@ -1,0 +1,36 @@
+"""Which schemas a line of CSV can hold."""
+
+from __future__ import annotations
+
+from penstock.errors import Problem, SchemaError
+from penstock.types import ArrayType, DataType, MapType, RowType, TimeType
+
+__all__ = ["check_schema"]
+
+_NESTED = (ArrayType, MapType, RowType)
+
+
+def check_schema(schema: RowType) -> None:
+    """Raise SchemaError, naming every column whose type has no place in CSV."""
+    problems = tuple(
+        Problem(reason, field.name) for field in schema.fields if (reason := _complaint(field.type)) is not None
+    )
+    if problems:
+        raise SchemaError(problems)
+
+
+def _complaint(kind: DataType) -> str | None:
+    match kind:
+        case MapType():
+            return "csv has no MAP; use the json format, or a STRING column"
+        case TimeType(precision=precision) if precision > 3:
+            return f"csv has TIME with a precision of 0 to 3, not {precision}"
+        case ArrayType(element=element):
+            inner: tuple[DataType, ...] = (element,)
+        case RowType(fields=fields):
+            inner = tuple(field.type for field in fields)
+        case _:
+            return None
+    if any(isinstance(each, _NESTED) for each in inner):
+        return "csv has one level of nesting: the elements of an ARRAY or ROW must be single values"
+    return next((found for each in inner if (found := _complaint(each)) is not None), None)

@@ -1,0 +1,130 @@
+"""Three brokers, of which the one that matters is killed."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.kafka.batches import encode, scan
+from penstock.kafka.fetch import Fetcher, Range
+from penstock.kafka.offsets import LATEST, list_offsets
+from penstock.kafka.produce import Producer
+from penstock.kafka.properties import ClientConfig
+from penstock.kafka.session import TRANSACTION, Session
+from penstock.kafka.topics import create_topic
+from penstock.kafka.transactions import TransactionClient
+from penstock.services import KafkaCluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    noticed_soon = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+    with KafkaCluster(3, properties=noticed_soon) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def session(cluster: KafkaCluster) -> Iterator[Session]:
+    session = Session(ClientConfig.from_properties(cluster.client_settings()))
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def topic(session: Session) -> str:
+    name = f"moves-{uuid.uuid4().hex[:8]}"
+    create_topic(session, name, partitions=3, replication=3, configs={"min.insync.replicas": "2"})
+    return name
+
+
+def submit(producer: Producer, topic: str, number: int) -> None:
+    """One record into each partition."""
+    for partition in range(3):
+        (batch,) = encode(
+            keys=None,
+            values=pa.array([str(number).encode()], pa.binary()),
+            timestamps=np.full(1, time.time_ns() // 1_000_000),
+            partitions=np.zeros(1, np.int32),
+        )
+        producer.submit(topic, partition, batch.data, 1)
+
+
+def read(session: Session, topic: str, up_to: int, isolation: str = "read_uncommitted") -> dict[int, list[int]]:
+    numbers: dict[int, list[int]] = {}
+    ranges = [Range(topic, partition, 0, up_to) for partition in range(3)]
+    for chunk in Fetcher(session, ranges, isolation=isolation, max_partition_bytes=1):
+        records = scan(chunk.records, start_offset=chunk.start, end_offset=chunk.end, aborted=chunk.aborted)
+        numbers.setdefault(chunk.partition, []).extend(int(value) for value in records.values.to_pylist())
+    return numbers
+
+
+def leader(session: Session, topic: str) -> int:
+    return session.partition(topic, 0, session.deadline()).leader
+
+
+def test_rule_8_produced_through_the_death_of_a_leader(cluster: KafkaCluster, session: Session, topic: str) -> None:
+    victim = leader(session, topic)
+    try:
+        with Producer(session) as producer:
+            for number in range(60):
+                if number == 20:
+                    cluster.kill(victim)
+                submit(producer, topic, number)
+            producer.flush()
+            assert [ack.records for ack in producer.acks()] == [60, 60, 60]
+        assert leader(session, topic) != victim
+        assert read(session, topic, 60) == {partition: [*range(60)] for partition in range(3)}
+    finally:
+        cluster.restart(victim)
+
+
+def test_fetched_through_the_death_of_a_leader(cluster: KafkaCluster, session: Session, topic: str) -> None:
+    with Producer(session) as producer:
+        for number in range(30):
+            submit(producer, topic, number)
+        producer.flush()
+    victim = leader(session, topic)
+    numbers: dict[int, list[int]] = {}
+    ranges = [Range(topic, partition, 0, 30) for partition in range(3)]
+    try:
+        for chunk in Fetcher(session, ranges, max_partition_bytes=1):
+            records = scan(chunk.records, start_offset=chunk.start, end_offset=chunk.end)
+            numbers.setdefault(chunk.partition, []).extend(int(value) for value in records.values.to_pylist())
+            if sum(map(len, numbers.values())) == 20:
+                cluster.kill(victim)
+        assert numbers == {partition: [*range(30)] for partition in range(3)}
+    finally:
+        cluster.restart(victim)
+
+
+def test_rule_16_committed_through_the_death_of_the_coordinator(
+    cluster: KafkaCluster, session: Session, topic: str
+) -> None:
+    client = TransactionClient(session, f"tx-{topic}", 60_000)
+    client.init()
+    client.begin()
+    with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
+        submit(producer, topic, 0)
+        producer.flush()
+    victim = session.coordinator(TRANSACTION, client.transactional_id, session.deadline())
+    assert isinstance(victim, int)
+    cluster.kill(victim)
+    try:
+        client.commit()
+        deadline = session.deadline()
+        while any(
+            each is None or each.offset < 2
+            for each in list_offsets(
+                session, [(topic, partition) for partition in range(3)], LATEST, isolation="read_committed"
+            ).values()
+        ):
+            assert not deadline.passed
+            time.sleep(0.05)
+        assert read(session, topic, 2, "read_committed") == {partition: [0] for partition in range(3)}
+    finally:
+        cluster.restart(victim)

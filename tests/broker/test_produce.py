@@ -1,0 +1,289 @@
+"""Producing encoded batches to a real broker."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.errors import AbortableError, KafkaError, RetriableError
+from penstock.kafka import produce
+from penstock.kafka.batches import EncodedBatch, encode, scan
+from penstock.kafka.fetch import Fetcher, Range
+from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
+from penstock.kafka.produce import Ack, Producer, ProducerIdentity
+from penstock.kafka.properties import ClientConfig
+from penstock.kafka.session import Session
+from penstock.kafka.transactions import TransactionClient, describe_transaction
+
+if TYPE_CHECKING:
+    from tests.conftest import TopicFactory
+
+    from penstock.services import KafkaCluster
+
+
+def session_of(kafka: KafkaCluster, **more: str) -> Session:
+    extra = {name.replace("_", "."): value for name, value in more.items()}
+    return Session(ClientConfig.from_properties({**kafka.client_settings(), **extra}))
+
+
+@pytest.fixture
+def session(kafka: KafkaCluster) -> Iterator[Session]:
+    session = session_of(kafka)
+    yield session
+    session.close()
+
+
+def batch(numbers: Sequence[int], size: int = 10) -> EncodedBatch:
+    (encoded,) = encode(
+        keys=None,
+        values=pa.array([str(number).zfill(size).encode() for number in numbers], pa.binary()),
+        timestamps=np.full(len(numbers), time.time_ns() // 1_000_000),
+        partitions=np.zeros(len(numbers), np.int32),
+        max_batch_bytes=1 << 24,
+    )
+    return encoded
+
+
+def submit(producer: Producer, topic: str, partition: int, numbers: Sequence[int], size: int = 10) -> None:
+    encoded = batch(numbers, size)
+    producer.submit(topic, partition, encoded.data, encoded.count)
+
+
+def read(session: Session, topic: str, partition: int = 0, isolation: str = "read_uncommitted") -> list[int]:
+    place = (topic, partition)
+    start, end = (list_offsets(session, [place], at, isolation=isolation)[place] for at in (EARLIEST, LATEST))
+    assert start is not None
+    assert end is not None
+    numbers = []
+    for chunk in Fetcher(session, [Range(*place, start.offset, end.offset)], isolation=isolation):
+        records = scan(chunk.records, start_offset=chunk.start, end_offset=chunk.end, aborted=chunk.aborted)
+        numbers += [int(value) for value in records.values.to_pylist()]
+    return numbers
+
+
+def commit(session: Session, client: TransactionClient) -> None:
+    """Commit, and wait for the markers, which brokers write after they have answered."""
+    client.commit()
+    deadline = session.deadline()
+    while True:
+        seen = describe_transaction(session, client.transactional_id)
+        if seen and seen.state == "CompleteCommit":
+            return
+        assert not deadline.passed
+        time.sleep(0.01)
+
+
+def transactional(session: Session) -> TransactionClient:
+    client = TransactionClient(session, f"tx-{uuid.uuid4().hex}", 60_000)
+    client.init()
+    client.begin()
+    return client
+
+
+class TestAcknowledgements:
+    def test_they_add_up(self, session: Session, topic: TopicFactory) -> None:
+        name, client = topic(2), transactional(session)
+        with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
+            for start in range(0, 300, 10):
+                submit(producer, name, start % 20 // 10, range(start, start + 10))
+            producer.flush()
+            first, second = producer.acks()
+        assert first == Ack(name, 0, 0, 149, 150, 15, first.bytes, 0, 149)
+        assert second == Ack(name, 1, 0, 149, 150, 15, second.bytes, 0, 149)
+        commit(session, client)
+        assert read(session, name, 1, "read_committed") == [n for n in range(300) if n % 20 >= 10]
+
+    @pytest.mark.parametrize("settings", [{"enable_idempotence": "false"}, {"acks": "1"}, {"acks": "0"}], ids=str)
+    def test_without_idempotence(self, kafka: KafkaCluster, topic: TopicFactory, settings: dict[str, str]) -> None:
+        name, session = topic(), session_of(kafka, **settings)
+        with Producer(session) as producer:
+            for start in range(0, 200, 10):
+                submit(producer, name, 0, range(start, start + 10))
+            producer.flush()
+            (ack,) = producer.acks()
+        assert (ack.records, ack.batches, ack.first_sequence) == (200, 20, -1)
+        assert ack.last_offset == (-1 if "acks" in settings and settings["acks"] == "0" else 199)
+        if settings.get("acks") != "0":
+            assert read(session, name) == [*range(200)]
+        session.close()
+
+    def test_submit_waits_only_when_the_buffer_is_full(self, kafka: KafkaCluster, topic: TopicFactory) -> None:
+        name, session = topic(), session_of(kafka, buffer_memory="100000")
+        with Producer(session) as producer:
+            for start in range(0, 3000, 100):
+                submit(producer, name, 0, range(start, start + 100), size=500)
+                assert producer._bytes <= 100_000
+            producer.flush()
+        assert read(session, name) == [*range(3000)]
+        session.close()
+
+
+class TestRule8:
+    def test_at_most_five_batches_of_a_partition_are_under_way(
+        self, kafka: KafkaCluster, session: Session, topic: TopicFactory
+    ) -> None:
+        name = topic(2)
+        with Producer(session) as producer:
+            submit(producer, name, 0, [0])
+            producer.flush()
+            kafka.pause(1)
+            try:
+                for number in range(1, 30):
+                    submit(producer, name, 0, [number])
+                assert len(producer._lanes[name, 0].under_way) == 5
+                # A partition that comes later is not kept waiting by the window of the first, but by its broker's.
+                submit(producer, name, 1, [0])
+                assert len(producer._lanes[name, 1].under_way) == 0
+            finally:
+                kafka.resume(1)
+            producer.flush()
+        assert read(session, name) == [*range(30)]
+
+    def test_after_a_time_out_the_same_sequences_are_sent_again(self, kafka: KafkaCluster, topic: TopicFactory) -> None:
+        name, session = topic(), session_of(kafka, request_timeout_ms="400")
+        client = transactional(session)
+        with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
+            submit(producer, name, 0, [0])
+            producer.flush()
+            kafka.pause(1)
+            # The requests are in the broker's socket: it answers them into closed connections when it goes on.
+            timer = threading.Timer(1.0, kafka.resume, [1])
+            timer.start()
+            for number in range(1, 20):
+                submit(producer, name, 0, [number])
+            producer.flush()
+            timer.join()
+            (ack,) = producer.acks()
+        assert (ack.records, ack.first_sequence, ack.last_sequence, ack.base_offset) == (20, 0, 19, 0)
+        commit(session, client)
+        assert read(session, name, 0, "read_committed") == [*range(20)]
+        session.close()
+
+    def test_a_repeated_sequence_is_a_success(self, session: Session, topic: TopicFactory) -> None:
+        name, client = topic(), transactional(session)
+        acks = []
+        for _ in range(2):
+            with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
+                for number in range(5):
+                    submit(producer, name, 0, [number])
+                producer.flush()
+                acks.append(producer.acks()[0].records)
+        commit(session, client)
+        assert acks == [5, 5]
+        assert read(session, name) == [*range(5)]
+
+    def test_sequences_wrap(self, session: Session, topic: TopicFactory) -> None:
+        name = topic()
+        with Producer(session) as producer:
+            producer._sequences[name, 0] = 2**31 - 3
+            submit(producer, name, 0, range(5))
+            submit(producer, name, 0, range(5, 8))
+            producer.flush()
+            (ack,) = producer.acks()
+            assert producer._lease is not None
+            producer._lease.spoilt = True
+        assert (ack.first_sequence, ack.last_sequence) == (2**31 - 3, 4)
+        assert read(session, name) == [*range(8)]
+
+
+class TestRule12:
+    def test_a_process_keeps_its_producer_id(self, session: Session, topic: TopicFactory) -> None:
+        name, identities = topic(), set()
+        for number in range(3):
+            with Producer(session) as producer:
+                identities.add(producer._identity)
+                submit(producer, name, 0, [number])
+                producer.flush()
+                assert producer.acks()[0].first_sequence == number
+        assert len(identities) == 1
+        assert read(session, name) == [0, 1, 2]
+
+    def test_two_at_a_time_have_two(self, session: Session) -> None:
+        with Producer(session) as one, Producer(session) as two:
+            assert one._identity != two._identity
+
+    def test_an_id_with_unacknowledged_batches_is_not_used_again(self, session: Session, topic: TopicFactory) -> None:
+        producer = Producer(session)
+        first = producer._identity
+        producer._lanes["t", 0] = produce._Lane(("t", 0), session.backoff())
+        producer._lanes["t", 0].waiting.append(produce._Batch(bytearray(), 1, 0, 0.0))
+        producer.close()
+        with Producer(session) as other:
+            assert other._identity != first
+
+    def test_a_broker_that_does_not_know_the_sequence_gets_a_new_id(
+        self, session: Session, topic: TopicFactory
+    ) -> None:
+        name = topic(2)
+        with Producer(session) as producer:
+            first = producer._identity
+            submit(producer, name, 0, [0])
+            submit(producer, name, 1, [0])
+            producer.flush()
+            producer._sequences[name, 0] = 77
+            submit(producer, name, 0, [1])
+            submit(producer, name, 1, [1])
+            submit(producer, name, 0, [2])
+            producer.flush()
+            assert producer._identity != first
+        assert read(session, name, 0) == [0, 1, 2]
+        assert read(session, name, 1) == [0, 1]
+
+
+class TestRule13:
+    def test_a_gap_in_a_transaction_must_be_aborted(self, session: Session, topic: TopicFactory) -> None:
+        name, client = topic(), transactional(session)
+        with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
+            submit(producer, name, 0, [0])
+            producer._sequences[name, 0] = 9
+            submit(producer, name, 0, [1])
+            with pytest.raises(AbortableError, match=f"'{name}', partition 0: OUT_OF_ORDER_SEQUENCE_NUMBER"):
+                producer.flush()
+            with pytest.raises(AbortableError):
+                submit(producer, name, 0, [2])
+        client.abort()
+        assert read(session, name, 0, "read_committed") == []
+
+    def test_a_fenced_epoch_must_be_aborted(self, session: Session, topic: TopicFactory) -> None:
+        name, client = topic(), transactional(session)
+        TransactionClient(session, client.transactional_id, 60_000).init()
+        with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
+            submit(producer, name, 0, [0])
+            with pytest.raises(AbortableError, match="another instance"):
+                producer.flush()
+
+    def test_a_batch_that_is_too_large_is_fatal_and_named(self, session: Session, topic: TopicFactory) -> None:
+        name = topic(configs={"max.message.bytes": "1000"})
+        with Producer(session) as producer:
+            submit(producer, name, 0, range(200))
+            with pytest.raises(KafkaError, match=f"200 records .* '{name}', partition 0: MESSAGE_TOO_LARGE") as raised:
+                producer.flush()
+        assert not raised.value.retriable
+
+    def test_what_is_not_acknowledged_in_time(self, kafka: KafkaCluster, topic: TopicFactory) -> None:
+        name = topic()
+        session = session_of(kafka, request_timeout_ms="200", delivery_timeout_ms="600")
+        producer = Producer(session)
+        submit(producer, name, 0, [0])
+        producer.flush()
+        kafka.pause(1)
+        try:
+            submit(producer, name, 0, [1])
+            with pytest.raises(RetriableError, match=f"'{name}', partition 0: not acknowledged within"):
+                producer.flush()
+        finally:
+            kafka.resume(1)
+        producer.close()
+        session.close()
+
+
+def test_a_transactional_producer_needs_both_names(session: Session) -> None:
+    with pytest.raises(KafkaError, match="both"):
+        Producer(session, ProducerIdentity(1, 0))

@@ -1,0 +1,185 @@
+"""Tests of whole jobs: SQL in, records out, on a real broker and a local Spark that all of them share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from penstock.engine import JobResult, RunningJob
+    from penstock.plan import Job
+    from penstock.services import KafkaCluster
+
+_HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks every test of this folder."""
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.broker)
+            item.add_marker(pytest.mark.spark)
+
+
+@dataclass(frozen=True)
+class Message:
+    """A record as librdkafka reads it."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    @property
+    def json(self) -> Any:
+        """The value, parsed."""
+        return json.loads(self.value or b"null")
+
+
+@dataclass
+class Topics:
+    """Writes and reads topics with librdkafka, which shares no code with what is tested."""
+
+    bootstrap: str
+
+    def write(self, topic: str, values: Sequence[Any], *, partition: int | None = None, keys: Any = None) -> None:
+        """Produce ``values`` (bytes as they are, anything else as JSON), each with its key from ``keys``."""
+        from confluent_kafka import Producer
+
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        for i, value in enumerate(values):
+            content = value if isinstance(value, bytes) else json.dumps(value).encode()
+            place = {} if partition is None else {"partition": partition}
+            producer.produce(topic, content, key=keys[i] if keys else None, **place)
+        assert producer.flush(30) == 0
+
+    def read(self, topic: str, isolation: str = "read_committed") -> list[Message]:
+        """Everything that a reader sees, partition by partition in the order of offsets."""
+        from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "reader",
+                "isolation.level": isolation,
+                "enable.partition.eof": True,
+                "enable.auto.commit": False,
+            }
+        )
+        try:
+            partitions = consumer.list_topics(topic, 10).topics[topic].partitions
+            consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in partitions])
+            found, left = [], set(partitions)
+            while left:
+                record = consumer.poll(20)
+                assert record is not None, f"no answer while reading {topic}"
+                if record.error():
+                    assert record.error().code() == KafkaError._PARTITION_EOF, record.error()
+                    left.discard(record.partition())
+                    continue
+                headers = tuple(record.headers() or ())
+                found.append(Message(record.partition(), record.offset(), record.key(), record.value(), headers))
+            return sorted(found, key=lambda message: (message.partition, message.offset))
+        finally:
+            consumer.close()
+
+    def open_transactions(self, topic: str) -> bool:
+        """Whether a transaction holds the last stable offset back."""
+        from penstock.kafka.offsets import LATEST, list_offsets
+        from penstock.kafka.properties import ClientConfig
+        from penstock.kafka.session import session_for
+
+        session = session_for(ClientConfig.from_properties({"bootstrap.servers": self.bootstrap}))
+        places = [(topic, each.partition) for each in session.topic(topic).partitions]
+        stable = list_offsets(session, places, LATEST, isolation="read_committed")
+        return stable != list_offsets(session, places, LATEST, isolation="read_uncommitted")
+
+
+@pytest.fixture
+def topics(kafka: KafkaCluster) -> Topics:
+    """Access to the broker's topics."""
+    return Topics(kafka.bootstrap)
+
+
+@dataclass
+class Jobs:
+    """Runs SQL as a user would, each test with a checkpoint folder of its own."""
+
+    bootstrap: str
+    folder: Path
+    warnings: list[str] = field(default_factory=list)
+    started: list[RunningJob] = field(default_factory=list)
+
+    def parse(self, sql: str, name: str = "job") -> Job:
+        """The one job of ``sql``."""
+        from penstock.sql import parse_script
+
+        text = f"SET 'execution.checkpointing.dir' = '{self.folder}';\nSET 'pipeline.name' = '{name}';\n{sql}"
+        (job,) = parse_script(text, file="job.sql", default_name=name).jobs
+        return job
+
+    def run(self, sql: str, name: str = "job") -> JobResult:
+        """Run a bounded job to its end."""
+        from penstock import engine
+
+        return engine.run(self.parse(sql, name), self.warnings.append)
+
+    def start(self, sql: str, name: str = "job") -> RunningJob:
+        """Start a job; it is stopped when the test ends."""
+        from penstock import engine
+
+        running = engine.start(self.parse(sql, name), self.warnings.append)
+        self.started.append(running)
+        return running
+
+    def table(self, name: str, columns: str, topic: str, **options: str) -> str:
+        """A CREATE TABLE statement; option names are written with ``_`` for ``.`` and ``__`` for ``-``."""
+        given = {
+            "connector": "kafka",
+            "topic": topic,
+            "properties.bootstrap.servers": self.bootstrap,
+            "format": "json",
+            **{key.replace("__", "-").replace("_", "."): value for key, value in options.items()},
+        }
+        clause = ", ".join(f"'{key}' = '{value}'" for key, value in given.items())
+        return f"CREATE TABLE {name} ({columns}) WITH ({clause});\n"
+
+    def bounded(self, name: str, columns: str, topic: str, **options: str) -> str:
+        """A table that is read from its topic's beginning to its present end."""
+        bounds = {"scan_startup_mode": "earliest-offset", "scan_bounded_mode": "latest-offset"}
+        return self.table(name, columns, topic, **{**bounds, **options})
+
+    def exactly_once(self, name: str, columns: str, topic: str, **options: str) -> str:
+        """A table that is written exactly once."""
+        guarantee = {"sink_delivery__guarantee": "exactly-once", "sink_transactional__id__prefix": f"tx-{topic}"}
+        return self.table(name, columns, topic, **{**guarantee, **options})
+
+    def checkpoint(self, name: str = "job") -> Path:
+        """The folder of a job's checkpoint."""
+        return self.folder / name
+
+
+@pytest.fixture
+def jobs(kafka: KafkaCluster, tmp_path: Path) -> Iterator[Jobs]:
+    """Runs jobs."""
+    made = Jobs(kafka.bootstrap, tmp_path / "checkpoints")
+    yield made
+    for running in made.started:
+        running.stop()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def spark_session() -> Iterator[None]:
+    """Ends the Spark session that the first job makes."""
+    yield
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        active.stop()

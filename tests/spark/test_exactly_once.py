@@ -1,0 +1,243 @@
+"""The rules of the exactly-once protocol that live between Spark's checkpoint and Kafka's transactions."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+
+import pytest
+
+from penstock.errors import (
+    AbortableError,
+    CheckpointError,
+    FencedError,
+    PossibleDataLossError,
+    RecordError,
+)
+
+COLUMNS = "id BIGINT"
+
+
+def ids(count, start=0):
+    return [{"id": i} for i in range(start, start + count)]
+
+
+def copy(jobs, source, sink, *, bounded=True, **options):
+    table = jobs.bounded if bounded else jobs.table
+    return (
+        table("s", COLUMNS, source, **{"scan_startup_mode": "earliest-offset", **options})
+        + jobs.exactly_once("t", COLUMNS, sink)
+        + "INSERT INTO t SELECT * FROM s;"
+    )
+
+
+def read_ids(topics, topic):
+    return sorted(message.json["id"] for message in topics.read(topic))
+
+
+def wait_until(running, condition, seconds=60):
+    """Waits for ``condition`` while the job runs; fails with the job's own error when that ends first."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "the condition was not met in time"
+        if running.wait(timeout=1):
+            break
+    assert condition()
+
+
+def test_rule_1_starts_are_resolved_once_before_batch_0(jobs, topics, topic, monkeypatch):
+    """A job that reads from the latest offset dies in batch 0; what arrived meanwhile is read when it comes back."""
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(5))
+    sql = copy(jobs, source, sink, bounded=False, scan_startup_mode="latest-offset")
+    fail_publishing(monkeypatch, times=100)
+    running = jobs.start(sql)
+    topics.write(source, ids(5, start=100))
+    with pytest.raises(AbortableError):
+        wait_until(running, lambda: False)
+    running.stop()
+    topics.write(source, ids(5, start=200))
+    monkeypatch.undo()
+    again = jobs.start(sql)
+    wait_until(again, lambda: len(topics.read(sink)) >= 10)
+    assert read_ids(topics, sink) == [*range(100, 105), *range(200, 205)]
+
+
+def fail_publishing(monkeypatch, times):
+    """Lets the transaction of a batch fail after its records were published, before it is committed."""
+    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+
+    original = ExactlyOnceTarget._add_offsets
+    left = [times]
+
+    def fail(self, batch):
+        if left[0]:
+            left[0] -= 1
+            raise AbortableError("a failure between publishing and committing")
+        return original(self, batch)
+
+    monkeypatch.setattr(ExactlyOnceTarget, "_add_offsets", fail)
+
+
+def test_a_batch_that_is_aborted_is_redone_in_place(jobs, topics, topic, monkeypatch):
+    source, sink = topic(2), topic(2)
+    topics.write(source, ids(500))
+    fail_publishing(monkeypatch, times=2)
+    jobs.run(copy(jobs, source, sink))
+    assert read_ids(topics, sink) == list(range(500))
+    assert len(topics.read(sink, "read_uncommitted")) == 1500  # two aborted attempts are in the log, unseen
+    assert sum("is redone" in warning for warning in jobs.warnings) == 2
+    assert not topics.open_transactions(sink)
+
+
+def test_rule_5_a_committed_batch_that_spark_replays_is_skipped(jobs, topics, topic):
+    """Killed after EndTxn and before Spark's commit log: Spark replays the batch, progress knows it as done."""
+    source, sink = topic(2), topic(2)
+    topics.write(source, ids(300))
+    sql = copy(jobs, source, sink, scan_max__records__per__trigger="100")
+    jobs.run(sql)
+    commits = sorted((jobs.checkpoint() / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    commits[-1].unlink()
+    (jobs.checkpoint() / "commits" / f".{commits[-1].name}.crc").unlink(missing_ok=True)
+    result = jobs.run(sql)
+    assert result.progress.batches == 1
+    assert result.progress.records_out == 0
+    assert read_ids(topics, sink) == list(range(300))
+
+
+def test_rule_5_a_checkpoint_that_is_older_than_what_was_published_stops_the_query(jobs, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(300))
+    sql = copy(jobs, source, sink, scan_max__records__per__trigger="100")
+    jobs.run(sql)
+    for log in ("offsets", "commits"):
+        for path in (jobs.checkpoint() / log).iterdir():
+            if path.name.strip(".").split(".")[0] in {"1", "2"}:
+                path.unlink()
+    with pytest.raises((PossibleDataLossError, CheckpointError)) as raised:
+        jobs.run(sql)
+    assert "batch 2" in str(raised.value)
+    assert read_ids(topics, sink) == list(range(300))
+
+
+def test_rule_5_a_second_query_takes_over_with_a_warning(jobs, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    jobs.run(copy(jobs, source, sink))
+    shutil.rmtree(jobs.checkpoint())
+    jobs.run(copy(jobs, source, sink))
+    assert any("takes over" in warning for warning in jobs.warnings)
+    assert read_ids(topics, sink) == sorted([*range(10)] * 2)
+
+
+def test_rule_2_a_checkpoint_is_bound_to_its_source(jobs, topics, topic):
+    source, other, sink = topic(1), topic(1), topic(1)
+    topics.write(source, ids(10))
+    jobs.run(copy(jobs, source, sink))
+    with pytest.raises(CheckpointError, match="belongs to another source"):
+        jobs.run(copy(jobs, other, sink))
+
+
+def test_rules_3_and_17_the_former_owner_is_fenced_and_stops(jobs, topics, topic, tmp_path):
+    """A copy of a running job from a copy of its checkpoint takes the transactional id; the first must end loudly."""
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    sql = copy(jobs, source, sink, bounded=False)
+    first = jobs.start(sql)
+    wait_until(first, lambda: first.progress.records_out == 10)
+    shutil.copytree(jobs.folder, tmp_path / "copy")
+    file = tmp_path / "job.sql"
+    file.write_text(f"SET 'pipeline.name' = 'job';\n{sql}")
+    command = [sys.executable, "-m", "penstock.cli.main", "run", str(file), "--checkpoint-dir", str(tmp_path / "copy")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as second:
+        try:
+            said = []
+            while not any("checkpoint" in line for line in said):  # it owns the transactional id by then
+                said.append(second.stderr.readline())
+                assert said[-1], f"the copy ended: {said}"
+            topics.write(source, ids(10, start=10))
+            with pytest.raises(FencedError) as raised:
+                wait_until(first, lambda: False)
+            assert f"process {second.pid} on" in str(raised.value)
+            until = time.monotonic() + 60
+            while len(topics.read(sink)) < 20:
+                assert time.monotonic() < until
+        finally:
+            second.send_signal(signal.SIGTERM)
+            second.communicate(timeout=60)
+        assert second.returncode == 0
+    assert read_ids(topics, sink) == list(range(20))
+    assert not topics.open_transactions(sink)
+
+
+def test_rule_10_order_is_kept_within_a_key_over_many_tasks(jobs, topics, topic):
+    """200,000 records of 50 keys from 4 partitions by way of several tasks into 3 partitions."""
+    source, sink = topic(4), topic(3)
+    count = 50_000
+    for partition in range(4):
+        values = [{"k": partition * 100 + i % 50, "n": i} for i in range(count)]
+        topics.write(source, values, partition=partition)
+    jobs.run(
+        jobs.bounded("s", "k INT, n INT", source)
+        + jobs.exactly_once("t", "k INT, n INT", sink, key_format="json", key_fields="k", value_format="json").replace(
+            "'format' = 'json', ", ""
+        )
+        + "INSERT INTO t SELECT * FROM s;"
+    )
+    by_key = defaultdict(list)
+    partitions = defaultdict(set)
+    for message in topics.read(sink):
+        row = message.json
+        by_key[row["k"]].append(row["n"])
+        partitions[row["k"]].add(message.partition)
+    assert sum(map(len, by_key.values())) == 4 * count
+    assert all(numbers == sorted(numbers) for numbers in by_key.values())
+    assert all(len(places) == 1 for places in partitions.values())
+
+
+def test_rule_11_a_record_that_is_too_large_is_named(jobs, topics, topic):
+    source, sink = topic(2), topic(1, configs={"max.message.bytes": "2000"})
+    topics.write(source, [{"id": 1, "text": "x"}], partition=0)
+    topics.write(source, [{"id": 2, "text": "x" * 10}, {"id": 3, "text": "y" * 5000}], partition=1)
+    with pytest.raises(RecordError) as raised:
+        jobs.run(
+            jobs.bounded("s", "id INT, text STRING", source)
+            + jobs.exactly_once("t", "id INT, text STRING", sink)
+            + "INSERT INTO t SELECT * FROM s;"
+        )
+    assert (raised.value.topic, raised.value.partition, raised.value.offset) == (source, 1, 1)
+    assert topics.read(sink) == []
+    assert not topics.open_transactions(sink)
+
+
+def test_rule_9_a_stage_that_ran_twice_aborts_the_batch(jobs, topics, topic, monkeypatch):
+    from penstock.connectors.kafka.runtime import SparkJobs
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    verdicts = [False, True]
+    monkeypatch.setattr(SparkJobs, "_clean", lambda self, tag: verdicts.pop(0))
+    jobs.run(copy(jobs, source, sink))
+    assert verdicts == []
+    assert read_ids(topics, sink) == list(range(10))
+    assert len(topics.read(sink, "read_uncommitted")) == 20
+
+
+def test_stopping_leaves_no_transaction_open(jobs, topics, topic):
+    source, sink = topic(2), topic(2)
+    topics.write(source, ids(2000))
+    running = jobs.start(copy(jobs, source, sink, bounded=False, scan_max__records__per__trigger="50"))
+    wait_until(running, lambda: running.progress.records_out > 0)
+    threading.Thread(target=running.stop).start()
+    running.stop()
+    assert not topics.open_transactions(sink)
+    seen = read_ids(topics, sink)
+    assert len(seen) == len(set(seen))
+    again = jobs.start(copy(jobs, source, sink, bounded=False))
+    wait_until(again, lambda: len(read_ids(topics, sink)) >= 2000)
+    assert read_ids(topics, sink) == list(range(2000))

@@ -1,0 +1,149 @@
+"""``penstock decode`` and ``penstock encode``, run as the command line runs them."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.cli.formats import add_parser
+
+
+def run(capfdbinary: pytest.CaptureFixture[bytes], *args: str) -> tuple[int, list[str], list[str]]:
+    parser = argparse.ArgumentParser(prog="penstock")
+    add_parser(parser.add_subparsers(required=True))
+    parsed = parser.parse_args(args)
+    status: int = parsed.run(parsed)
+    out, err = capfdbinary.readouterr()
+    return status, out.decode().splitlines(), err.decode().splitlines()
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Any:
+    def written(*given: str | bytes) -> str:
+        path = tmp_path / "lines"
+        path.write_bytes(b"".join((each.encode() if isinstance(each, str) else each) + b"\n" for each in given))
+        return str(path)
+
+    return written
+
+
+def test_decode_prints_a_row_per_message(capfdbinary: pytest.CaptureFixture[bytes], lines: Any) -> None:
+    schema = "i BIGINT, n DECIMAL(30, 2), y BYTES, d DATE, ti TIME(3), ts TIMESTAMP(3), a ARRAY<INT>"
+    message = (
+        '{"i":1,"n":12345678901234567890.50,"y":"QQ==","d":"2024-01-02","ti":"03:04:05.6","ts":"2024-01-02 03:04:05.6",'
+        '"a":[1]}'
+    )
+    status, out, err = run(capfdbinary, "decode", "--format", "json", "--schema", schema, lines(message, "", "[{},{}]"))
+    assert (status, err) == (0, [])
+    assert out[0] == '{"op": "+I", "row": ' + message.replace(".50", ".5") + "}"
+    assert [json.loads(line)["row"]["i"] for line in out] == [1, None, None]
+
+
+def test_decode_names_the_lines_that_are_bad(capfdbinary: pytest.CaptureFixture[bytes], lines: Any) -> None:
+    args = ["decode", "--format", "json", "--schema", "i INT, j INT"]
+    path = lines('{"i":1}', '{"i":"x"}', "{", '{"j":2}')
+    status, out, err = run(capfdbinary, *args, path)
+    assert status == 1
+    assert [json.loads(line)["row"] for line in out] == [{"i": 1, "j": None}, {"i": None, "j": 2}]
+    assert len(err) == 2
+    assert err[0].startswith("line 2: format 'json', field 'i': ")
+    assert err[1].startswith("line 3: format 'json': ")
+    status, out, err = run(capfdbinary, *args, "--option", "json.ignore-parse-errors=true", path)
+    assert (status, err) == (0, [])
+    assert [json.loads(line)["row"]["i"] for line in out] == [1, None, None]
+
+
+def test_decode_takes_the_options_of_the_format(capfdbinary: pytest.CaptureFixture[bytes], lines: Any) -> None:
+    args = ["--option", "csv.field-delimiter=;", "--option", "csv.null-literal=-"]
+    status, out, _ = run(capfdbinary, "decode", "--format", "CSV", "--schema", "a STRING, b INT", *args, lines("x,y;-"))
+    assert (status, json.loads(out[0])) == (0, {"op": "+I", "row": {"a": "x,y", "b": None}})
+
+
+def test_encode_takes_rows_with_and_without_an_op(capfdbinary: pytest.CaptureFixture[bytes], lines: Any) -> None:
+    rows = ('{"op": "+I", "row": {"a": "x", "b": 1.50}}', '{"a": "y z"}', '{"op": "+U", "row": {"b": "2"}}')
+    args = ["encode", "--schema", "a STRING, b DECIMAL(38, 20)"]
+    status, out, err = run(capfdbinary, *args, "--format", "json", lines(*rows))
+    assert (status, err) == (0, [])
+    assert out == ['{"a":"x","b":1.5}', '{"a":"y z","b":null}', '{"a":null,"b":2}']
+    assert run(capfdbinary, *args, "--format", "csv", lines(*rows))[1] == ["x,1.5", '"y z",', ",2"]
+
+
+def test_encode_names_the_lines_that_are_bad(capfdbinary: pytest.CaptureFixture[bytes], lines: Any) -> None:
+    rows = ('{"a": 1}', '{"a": "x"}', "x", '{"op": "-D", "row": {"a": 2}}', '{"a": 3}')
+    status, out, err = run(capfdbinary, "encode", "--format", "json", "--schema", "a INT", lines(*rows))
+    assert (status, out) == (1, ['{"a":1}', '{"a":3}'])
+    assert [line.split(":")[0] for line in err] == ["line 2", "line 3", "line 4"]
+    assert "'a'" in err[0]
+
+
+def test_a_column_may_be_called_row(capfdbinary: pytest.CaptureFixture[bytes], lines: Any) -> None:
+    given = lines('{"row": {"x": 1}}', '{"op": "+I", "row": {"row": {"x": 2}}}')
+    out = run(capfdbinary, "encode", "--format", "json", "--schema", "`row` ROW<x INT>", given)[1]
+    assert out == ['{"row":{"x":1}}', '{"row":{"x":2}}']
+
+
+@pytest.mark.parametrize("format", ["json", "csv"])
+def test_there_and_back(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, format: str) -> None:
+    schema = "s STRING, y BYTES, d DOUBLE, ts TIMESTAMP(6), lz TIMESTAMP_LTZ(3), b BOOLEAN"
+    row = {
+        "s": 'é "quoted", with comma',
+        "y": base64.b64encode(b"\x00\xff").decode(),
+        "d": 1.0e-7,
+        "ts": "2024-01-02 03:04:05.000006",
+        "lz": "2024-01-02 03:04:05Z",
+        "b": True,
+    }
+    (tmp_path / "rows").write_text(json.dumps(row))
+    args = ["--format", format, "--schema", schema]
+    messages = run(capfdbinary, "encode", *args, str(tmp_path / "rows"))[1]
+    (tmp_path / "messages").write_text("\n".join(messages))
+    status, out, _ = run(capfdbinary, "decode", *args, str(tmp_path / "messages"))
+    assert (status, json.loads(out[0])["row"]) == (0, row)
+
+
+@pytest.mark.parametrize(
+    ("args", "wanted"),
+    [
+        (["--format", "jsn", "--schema", "a INT"], ["no format 'jsn'"]),
+        (["--format", "json", "--schema", "a WORD"], ["unknown type WORD"]),
+        (["--format", "raw", "--schema", "a INT, b INT"], ["exactly one physical column"]),
+        (["--format", "json", "--schema", "a INT", "--option", "json.ignore-parse-error=true"], ["did you mean"]),
+        (["--format", "json", "--schema", "a INT", "--option", "json.ignore-parse-errors"], ["KEY=VALUE"]),
+        (["--format", "json", "--schema", "a INT", "/no/such/file"], ["'/no/such/file'"]),
+        (
+            ["--format", "csv", "--schema", "a INT b", "--option", "csv.x=1", "--option", "csv.allow-comments=maybe"],
+            ["unexpected 'b'", "csv.x", "csv.allow-comments"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["decode", "encode"])
+def test_problems_are_all_told_a_line_each(
+    capfdbinary: pytest.CaptureFixture[bytes], command: str, args: list[str], wanted: list[str]
+) -> None:
+    status, out, err = run(capfdbinary, command, *args)
+    assert (status, out, len(err)) == (2, [], len(wanted))
+    for line, text in zip(err, wanted, strict=True):
+        assert line.startswith(f"penstock {command}: ")
+        assert text in line
+
+
+def test_standard_input_is_read_in_the_absence_of_a_file() -> None:
+    program = (
+        "import argparse, sys; from penstock.cli.formats import add_parser; parser = argparse.ArgumentParser(); "
+        "add_parser(parser.add_subparsers()); args = parser.parse_args(); sys.exit(args.run(args))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "decode", "--format", "raw", "--schema", "v STRING"],
+        input=b"one\ntwo",
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert [json.loads(line)["row"]["v"] for line in done.stdout.splitlines()] == ["one", "two"]

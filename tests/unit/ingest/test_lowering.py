@@ -1,0 +1,271 @@
+"""From a pipeline's definition to the plan."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from penstock.errors import PipelineError, UnsupportedError
+from penstock.ingest import lower, parse_pipeline
+from penstock.plan import Filter, Job, Node, Project, Scan
+
+SOURCE = """\
+source:
+  type: kafka
+  topic: orders
+  properties.bootstrap.servers: localhost:9092
+  value.format: json
+  schema.inference.strategy: static
+  scan.value.initial-schemas.ddls: CREATE TABLE db.orders (id BIGINT, amount DOUBLE, note STRING)
+"""
+SINK = """\
+sink:
+  type: kafka
+  properties.bootstrap.servers: localhost:9092
+  value.format: json
+"""
+PRINT = "sink:\n  type: print\n"
+
+
+def job(text: str, **variables: str) -> Job:
+    return lower(parse_pipeline(text, file="p.yaml", variables=variables), "p")
+
+
+def node(text: str) -> Node:
+    return job(text).sinks[0].input
+
+
+def spec(text: str):
+    return job(text).sinks[0].spec
+
+
+def test_a_pipeline_without_rules_copies_a_table():
+    found = job(SOURCE + SINK)
+    (sink,) = found.sinks
+
+    assert found.name == "p"
+    assert isinstance(sink.input, Scan)
+    assert (sink.input.table, sink.table) == ("db.orders", "db.orders")
+    assert sink.schema == sink.input.schema
+    assert sink.spec.topics == ("db.orders",)
+    assert sink.spec.partitioner == "all-to-zero"
+    assert sink.spec.guarantee.value == "at-least-once"
+    assert sink.input.spec.group_id == "KafkaSource-db.orders"
+
+
+def test_the_pipelines_options_are_settings():
+    found = job(
+        SOURCE + SINK + "pipeline:\n  name: copy\n  parallelism: 3\n  local-time-zone: UTC\n"
+        "  execution.checkpointing.interval: 10 s\n  state.checkpoints.dir: /state\n"
+    )
+
+    assert (found.name, found.settings.parallelism, found.settings.session_time_zone) == ("copy", 3, "UTC")
+    assert (found.settings.checkpoint_interval, found.settings.checkpoint_dir) == (timedelta(seconds=10), "/state")
+
+
+# --- transform ---------------------------------------------------------------------------------------------------
+
+
+def transform(**rule: str) -> str:
+    lines = [f"    {key.replace('_', '-')}: {value}" for key, value in ({"source_table": "db.orders"} | rule).items()]
+    return "transform:\n  -" + "\n".join(lines)[3:] + "\n"
+
+
+def test_the_first_rule_that_matches_filters_and_projects():
+    other = transform(source_table="db.others", projection="note")
+    found = node(
+        SOURCE + PRINT + other + transform(projection="id, amount * 2 AS twice", filter="amount > 1").split("\n", 1)[1]
+    )
+
+    assert isinstance(found, Project)
+    assert found.schema.names == ("id", "twice")
+    assert isinstance(found.input, Filter)
+
+
+def test_a_star_keeps_the_columns():
+    assert node(SOURCE + PRINT + transform(projection=r"\*, id + 1 AS next")).schema.names == (
+        "id",
+        "amount",
+        "note",
+        "next",
+    )
+    assert isinstance(node(SOURCE + PRINT + transform(projection=r"\*")), Scan)
+
+
+def test_a_filter_sees_columns_that_are_projected_away():
+    found = node(SOURCE + PRINT + transform(projection="id", filter="note IS NOT NULL"))
+
+    assert found.schema.names == ("id",)
+
+
+def test_a_filter_sees_computed_columns():
+    found = node(SOURCE + PRINT + transform(projection="id, amount * 2 AS twice", filter="twice > 10 AND note = 'x'"))
+
+    assert isinstance(found, Project)
+    assert found.schema.names == ("id", "twice")
+    assert isinstance(found.input, Filter)
+    assert found.input.schema.names == ("id", "amount", "note", "twice")
+    assert isinstance(found.input.input, Project)
+
+
+def test_primary_keys_are_not_null():
+    found = job(SOURCE + PRINT + transform(primary_keys="id")).sinks[0]
+
+    assert [field.type.nullable for field in found.schema.fields] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ({"projection": "id, amonut"}, "p.yaml, line 12, column 5, projection, line 1, column 5: "),
+        ({"filter": "amount >"}, "p.yaml, line 12, column 5, filter, line 1, column "),
+        (
+            {"primary_keys": "nite"},
+            "p.yaml, line 12, column 5: 'primary-keys': 'nite' is not a column (did you mean 'note'?)",
+        ),
+        ({"source_table": "db.("}, "p.yaml, line 11, column 5: 'source-table': 'db.(' is no pattern"),
+    ],
+)
+def test_a_rule_that_does_not_fit_is_refused_at_its_place(rule, expected):
+    with pytest.raises(PipelineError) as error:
+        job(SOURCE + PRINT + transform(**rule))
+    assert expected in str(error.value)
+
+
+# --- route and topic ---------------------------------------------------------------------------------------------
+
+
+def route(*rules: tuple[str, str], **more: str) -> str:
+    items = "".join(f"  - source-table: {source}\n    sink-table: {sink}\n" for source, sink in rules)
+    return "route:\n" + items + "".join(f"    {key}: {value}\n" for key, value in more.items())
+
+
+def test_every_route_that_matches_is_taken():
+    rules = route(("db.orders", "a.one"), (r"db.\.*", "a.two"), ("db.none", "a.three"))
+
+    assert [sink.table for sink in job(SOURCE + SINK + rules).sinks] == ["a.one", "a.two"]
+    first = "pipeline:\n  route-mode: FIRST_MATCH\n"
+    assert [sink.table for sink in job(SOURCE + SINK + rules + first).sinks] == ["a.one"]
+
+
+def test_a_route_may_keep_the_tables_name():
+    rules = route((r"db.\.*", "ods.<>_raw"), **{"replace-symbol": "<>"})
+
+    assert job(SOURCE + SINK + rules).sinks[0].table == "ods.orders_raw"
+
+
+def test_a_route_may_use_groups():
+    assert job(SOURCE + SINK + route((r"(\.*).(\w+)", "$2_of_$1"))).sinks[0].table == "orders_of_db"
+
+
+def test_the_topic_is_the_option_else_the_mapping_else_the_table():
+    rules = route(("db.orders", "ods.orders"))
+    mapping = "  sink.tableId-to-topic.mapping: ods.orders:mapped\n"
+
+    assert spec(SOURCE + SINK + rules).topics == ("ods.orders",)
+    assert spec(SOURCE + SINK + mapping + rules).topics == ("mapped",)
+    assert spec(SOURCE + SINK + mapping + "  topic: said\n" + rules).topics == ("said",)
+
+
+def test_hash_by_key_needs_and_uses_the_primary_key():
+    by_key = SOURCE + SINK + "  partition.strategy: hash-by-key\n"
+    found = spec(by_key + transform(primary_keys="id"))
+
+    assert (found.partitioner, found.key_columns, found.key.identifier) == ("default", ("id",), "json")
+    with pytest.raises(PipelineError, match=r"'hash-by-key' needs a primary key.*primary-keys"):
+        job(by_key)
+
+
+def test_a_key_format_writes_the_primary_key():
+    keyed = SOURCE.replace("note STRING", "note STRING, PRIMARY KEY (note) NOT ENFORCED")
+    found = spec(keyed + SINK + "  key.format: json\n")
+
+    assert (found.partitioner, found.key_columns) == ("all-to-zero", ("note",))
+
+
+def test_sinks_take_the_options_of_tables_too():
+    more = "  sink.delivery-guarantee: exactly-once\n  sink.transactional-id-prefix: p\n  properties.acks: all\n"
+    found = spec(SOURCE + SINK + more)
+
+    assert (found.guarantee.value, found.transactional_id_prefix) == ("exactly-once", "p")
+    assert dict(found.client)["acks"] == "all"
+
+
+# --- source ------------------------------------------------------------------------------------------------------
+
+
+def test_metadata_becomes_columns():
+    found = node(SOURCE + "  metadata.list: topic, offset\n" + PRINT)
+
+    assert found.schema.names == ("id", "amount", "note", "topic", "offset")
+    assert isinstance(found, Scan)
+    assert [each.key for each in found.spec.metadata] == ["topic", "offset"]
+
+
+def test_errors_may_be_ignored():
+    found = node(SOURCE + "  ingestion.ignore-errors: true\n" + PRINT)
+
+    assert isinstance(found, Scan)
+    assert found.spec.value.options.to_text() == {"ignore-parse-errors": "true"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("  scan.value.initial-schemas.ddls: ", "  #", "give the schema: 'scan.value.initial-schemas.ddls"),
+        ("  schema.inference.strategy: static\n", "", "write 'schema.inference.strategy: static'"),
+        ("note STRING)", "note STRING); CREATE TABLE b (id INT)", "expected one CREATE TABLE, not 2"),
+        ("topic: orders", "topic: orders\n  key.format: json", "keys are not inferred yet"),
+        ("topic: orders", "topic: orders\n  ingestion.error-tolerance.max-count: 5", "counting errors"),
+        ("topic: orders", "topic: orders\n  json.decode.parser-table-id.fields: a", "several tables in one topic"),
+    ],
+)
+def test_what_comes_later_says_what_to_do(old, new, expected):
+    text = SOURCE.replace(old, new)
+    assert text != SOURCE
+
+    with pytest.raises(UnsupportedError) as error:
+        job(text + PRINT)
+    assert expected in str(error.value)
+    assert "p.yaml, line " in str(error.value)
+
+
+def test_problems_of_source_and_sink_are_reported_together_with_their_places():
+    source = SOURCE.replace("topic: orders", "topik: orders").replace("value.format: json", "value.format: canal-json")
+    sink = SINK + "  partition.strategy: round\n"
+
+    with pytest.raises(PipelineError) as error:
+        job(source + sink)
+    text = str(error.value)
+    assert "p.yaml, line 1, column 1: 'topic': one of 'topic' and 'topic-pattern' is required" in text
+    assert "p.yaml, line 3, column 3: 'topik': unknown option (did you mean 'topic'?)" in text
+    assert "p.yaml, line 5, column 3: 'value.format': there is no format 'canal-json'" in text
+    assert "p.yaml, line 12, column 3: 'partition.strategy': expected one of all-to-zero, hash-by-key" in text
+
+
+def test_the_format_of_yaml_is_debezium_json_unless_it_is_said():
+    with pytest.raises(PipelineError, match="there is no format 'debezium-json'"):
+        job(SOURCE.replace("  value.format: json\n", "") + PRINT)
+
+
+@pytest.mark.parametrize("side", ["source", "sink"])
+def test_a_connector_that_is_not_there_is_named(side):
+    text = (SOURCE + PRINT).replace("type: kafka" if side == "source" else "type: print", "type: mysql")
+
+    with pytest.raises(PipelineError, match=r"p.yaml, line \d+, column 3: 'type': there is no connector 'mysql'"):
+        job(text)
+
+
+def test_a_schema_that_cannot_be_read_is_refused_at_its_place():
+    with pytest.raises(PipelineError, match=r"p.yaml, line 7, column 3, line 1, column .*unknown type BIGIT"):
+        job(SOURCE.replace("BIGINT", "BIGIT") + PRINT)
+
+
+def test_a_variables_value_is_not_quoted():
+    text = SOURCE + "  scan.startup.mode: ${secret}\n" + PRINT
+
+    with pytest.raises(PipelineError) as error:
+        job(text, secret="hunter2")
+    assert "hunter2" not in str(error.value)
+    assert "not '${secret}'" in str(error.value)

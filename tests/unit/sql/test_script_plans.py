@@ -1,0 +1,351 @@
+"""SQL files in, plans out."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from penstock.plan import Filter, Item, Job, Project, Scan, Settings, Sink
+from penstock.plan.explain import explain
+from penstock.spi import Column, ColumnKind, Surface, TableDefinition, connectors
+from penstock.sql import Script, condition, parse_script, projection
+from penstock.types import BIGINT, INT, STRING, DataType, TimestampType, parse_columns, parse_type
+
+OPTIONS = {
+    "connector": "kafka",
+    "topic": "in",
+    "properties.bootstrap.servers": "localhost:9092",
+    "format": "json",
+}
+WITH = "WITH (" + ", ".join(f"'{key}' = '{value}'" for key, value in OPTIONS.items()) + ")"
+FLIGHTS = f"CREATE TABLE flights (id INT, carrier STRING, dep_delay DOUBLE) {WITH};"
+SHOWN = "CREATE TABLE shown (id BIGINT, carrier STRING) WITH ('connector' = 'print');"
+TABLES = FLIGHTS + SHOWN
+
+
+def only(script: Script) -> Job:
+    (job,) = script.jobs
+    return job
+
+
+def only_sink(text: str, **given: Any) -> Sink:
+    (sink,) = only(parse_script(text, **given)).sinks
+    return sink
+
+
+def kafka(name: str, columns: str, **options: str) -> TableDefinition:
+    row = parse_columns(columns)
+    return TableDefinition(name, tuple(Column(f.name, f.type) for f in row.fields), OPTIONS | options)
+
+
+def test_insert_select_where():
+    sink = only_sink(TABLES + "INSERT INTO shown SELECT id, UPPER(carrier) AS c FROM flights WHERE dep_delay>60;")
+    definition = kafka("flights", "id INT, carrier STRING, dep_delay DOUBLE")
+    spec = connectors.get("kafka").scan(definition)
+    scan = Scan(definition.produced, "flights", "kafka", spec)
+    items, row = projection("id, UPPER(carrier) AS c", scan.schema)
+
+    assert sink.input == Project(row, Filter(scan.schema, scan, condition("dep_delay > 60", scan.schema)), items)
+    assert sink.table == "shown"
+    assert sink.connector == "print"
+    assert sink.schema == parse_columns("id BIGINT, carrier STRING")
+    assert sink.spec == connectors.get("print").sink(
+        TableDefinition("shown", (Column("id", BIGINT), Column("carrier", STRING)), {"connector": "print"})
+    )
+
+
+def test_star_of_the_same_columns_is_no_projection():
+    for query in (
+        "SELECT * FROM flights",
+        "SELECT f.* FROM flights AS f",
+        "SELECT id, f.carrier, dep_delay FROM flights f",
+    ):
+        sink = only_sink(f"{FLIGHTS} CREATE TABLE copy (id INT, c STRING, d DOUBLE) {WITH}; INSERT INTO copy {query}")
+
+        assert isinstance(sink.input, Scan)
+
+
+def test_computed_columns_are_projected_above_the_scan():
+    table = f"""CREATE TABLE events (
+        id INT, at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL, `day` AS CAST(at AS DATE), twice AS id * 2
+    ) {WITH};"""
+    sink = only_sink(
+        table
+        + "CREATE TABLE s (a INT, d DATE) WITH ('connector' = 'print'); INSERT INTO s SELECT twice, `day` FROM events"
+    )
+
+    assert isinstance(sink.input, Project)
+    below = sink.input.input
+    assert isinstance(below, Project)
+    assert below.items == (
+        Item("id", "`id`"),
+        Item("at", "`at`"),
+        Item("day", "CAST(`at` AS DATE)"),
+        Item("twice", "`id` * 2"),
+    )
+    assert isinstance(below.input, Scan)
+    assert below.input.schema.names == ("id", "at")
+
+
+class Noted:
+    """Takes down the definitions it is given; for what no spec shows."""
+
+    def __init__(self) -> None:
+        self.definitions: dict[str, TableDefinition] = {}
+
+    def names(self) -> tuple[str, ...]:
+        return ("noted",)
+
+    def get(self, identifier: str) -> Noted:
+        assert identifier == "noted"
+        return self
+
+    def scan(self, table: TableDefinition) -> str:
+        self.definitions[table.name] = table
+        return f"scan of {table.name}"
+
+    def sink(self, table: TableDefinition) -> str:
+        self.definitions[table.name] = table
+        return f"sink of {table.name}"
+
+
+def definition(columns: str, rest: str = "") -> TableDefinition:
+    noted: Any = Noted()
+    text = f"CREATE TABLE t (\n{columns}\n) {rest}\n\n  WITH ('connector' = 'noted',     'a' = 'it''s');"
+    text += "CREATE TABLE s (x STRING) WITH ('connector' = 'noted'); INSERT INTO s SELECT 'x' FROM t"
+    parse_script(text, connectors=noted)
+    found: TableDefinition = noted.definitions["t"]
+    return found
+
+
+def test_a_table_definition_holds_all_that_was_written():
+    found = definition(
+        "id INT COMMENT 'the key', `odd``name` STRING NOT NULL, topic STRING NOT NULL METADATA VIRTUAL COMMENT 'x', "
+        "at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', up AS UPPER(topic) COMMENT 'y', "
+        "CONSTRAINT pk PRIMARY KEY (id) NOT ENFORCED, WATERMARK FOR at AS at - INTERVAL '5' SECOND",
+        "COMMENT 'all of it' PARTITIONED BY (id)",
+    )
+
+    assert found.columns == (
+        Column("id", INT.with_nullability(False)),
+        Column("odd`name", STRING.with_nullability(False)),
+        Column("topic", STRING.with_nullability(False), ColumnKind.METADATA, "topic", virtual=True),
+        Column("at", TimestampType(3, local_zone=True), ColumnKind.METADATA, "timestamp"),
+        Column("up", STRING.with_nullability(False), ColumnKind.COMPUTED, expression="upper(`topic`)"),
+    )
+    assert found.options == {"connector": "noted", "a": "it's"}
+    assert found.primary_key == ("id",)
+    assert found.surface is Surface.SQL
+    assert found.origin.of("a") == "line 5, column 36"
+    assert found.origin.of("") == "line 1, column 14, table 't'"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DOUBLE PRECISION", "DATE",
+        "DECIMAL", "DECIMAL(10, 2)", "NUMERIC(5)", "CHAR(3)", "VARCHAR", "VARCHAR(17)", "STRING", "BINARY(2)",
+        "VARBINARY(9)", "BYTES", "TIME", "TIME(3)", "TIMESTAMP", "TIMESTAMP(3)", "TIMESTAMP(3) WITHOUT TIME ZONE",
+        "TIMESTAMP_LTZ(3)", "TIMESTAMP(3) WITH LOCAL TIME ZONE", "STRING NOT NULL", "ARRAY<INT NOT NULL>", "INT ARRAY",
+        "MAP<STRING, ARRAY<BIGINT>>", "ROW<a INT, `b c` ROW<d STRING NOT NULL>>", "ROW(a INT 'comment')",
+        "MULTISET<STRING>",
+    ],
+)  # fmt: skip
+def test_every_type_of_flink_is_read(text: str):
+    wanted: DataType = parse_type(text)
+
+    assert definition(f"c {text}").columns == (Column("c", wanted),)
+    assert definition(f"c {text} METADATA FROM 'k', d INT").columns[0] == Column("c", wanted, ColumnKind.METADATA, "k")
+
+
+def test_insert_with_columns_puts_them_in_the_tables_order():
+    sink = only_sink(TABLES + "INSERT INTO shown (carrier) SELECT carrier FROM flights")
+    assert isinstance(sink.input, Project)
+    assert sink.input.items == (Item("id", "CAST(NULL AS BIGINT)"), Item("carrier", "`carrier`"))
+
+    sink = only_sink(TABLES + "INSERT INTO shown (carrier, id) SELECT carrier, id FROM flights")
+    assert isinstance(sink.input, Project)
+    assert sink.input.items == (Item("id", "`id`"), Item("carrier", "`carrier`"))
+
+
+def test_null_takes_the_type_of_its_column():
+    sink = only_sink(TABLES + "INSERT INTO shown SELECT NULL, carrier FROM flights")
+
+    assert isinstance(sink.input, Project)
+    assert sink.input.items[0] == Item("EXPR$0", "CAST(NULL AS BIGINT)")
+    assert sink.input.schema.fields[0].type == BIGINT
+
+
+def test_a_virtual_column_is_written_only_when_it_is_named():
+    sink = f"CREATE TABLE out_t (id INT, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL) {WITH};"
+    plain = only_sink(FLIGHTS + sink + "INSERT INTO out_t SELECT id FROM flights")
+    assert plain.schema.names == ("id",)
+
+    script = parse_script(FLIGHTS + sink + "\nINSERT INTO out_t (id, ts) SELECT id, NOW() FROM flights", file="f.sql")
+    assert only(script).sinks[0].schema.names == ("id", "ts")
+    assert script.warnings == ("f.sql, line 2, column 24: 'ts' is VIRTUAL and is written, since it is named here",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EXECUTE STATEMENT SET BEGIN {0}; {1}; END;",
+        "EXECUTE STATEMENT SET\nBEGIN\n{0};{1};\nEND",
+        "BEGIN STATEMENT SET; {0}; {1}; END;",
+    ],
+)
+def test_a_statement_set_is_one_job(text: str):
+    first = "INSERT INTO shown SELECT id, carrier FROM flights WHERE dep_delay > 60"
+    second = "INSERT INTO shown SELECT id, 'on time' FROM flights WHERE dep_delay <= 60"
+
+    job = only(parse_script(TABLES + text.format(first, second), default_name="delays"))
+
+    assert job.name == "delays"
+    assert [sink.table for sink in job.sinks] == ["shown", "shown"]
+
+
+def test_each_insert_is_a_job_with_a_name_of_its_own():
+    insert = "INSERT INTO shown SELECT id, carrier FROM flights;"
+
+    assert [job.name for job in parse_script(TABLES + insert * 3, default_name="delays").jobs] == [
+        "delays",
+        "delays-shown",
+        "delays-shown-2",
+    ]
+    assert [job.name for job in parse_script(TABLES + insert).jobs] == ["insert-into_shown"]
+    named = TABLES + insert + "SET 'pipeline.name' = 'b';" + "EXECUTE " + insert
+    assert [job.name for job in parse_script(named, default_name="a").jobs] == ["a", "b"]
+
+
+def test_settings_hold_for_what_follows():
+    insert = "INSERT INTO shown SELECT id, carrier FROM flights;"
+    first, second = parse_script(
+        TABLES
+        + "SET 'execution.checkpointing.interval' = '10 s'; SET execution.checkpointing.dir = file:///tmp/a-b;"
+        + "SET 'parallelism.default' = '4'; SET table.local-time-zone = Europe/Berlin;"
+        + "SET 'execution.runtime-mode' = 'streaming';"
+        + "SET 'penstock.progress-topic' = 'p'; SET penstock.adopt-progress = true;"
+        + insert
+        + "RESET 'parallelism.default'; SET 'execution.checkpointing.interval' = '500';"
+        + insert
+    ).jobs
+
+    assert first.settings == Settings(
+        checkpoint_interval=timedelta(seconds=10),
+        checkpoint_dir="file:///tmp/a-b",
+        parallelism=4,
+        session_time_zone="Europe/Berlin",
+        progress_topic="p",
+        adopt_progress=True,
+    )
+    assert second.settings.parallelism is None
+    assert second.settings.checkpoint_interval == timedelta(milliseconds=500)
+    assert only(parse_script(TABLES + "SET 'parallelism.default' = '4'; RESET;" + insert)).settings == Settings()
+
+
+def test_what_has_no_effect_is_said():
+    script = parse_script(
+        TABLES
+        + "\nSET 'restart-strategy.type' = 'fixed-delay';\nSET 'table.dml-sync' = 'true';\n"
+        + "INSERT INTO shown SELECT id, carrier FROM flights",
+        file="f.sql",
+    )
+
+    assert script.warnings == (
+        "f.sql, line 2, column 1: 'restart-strategy.type' has no effect here",
+        "f.sql, line 3, column 1: 'table.dml-sync' has no effect here",
+    )
+
+
+def test_tables_come_and_go_in_order():
+    text = f"""
+        {TABLES}
+        DROP TABLE IF EXISTS nothing;
+        DROP TABLE shown;
+        CREATE TABLE IF NOT EXISTS default_catalog.default_database.shown (c STRING) WITH ('connector' = 'blackhole');
+        CREATE TABLE IF NOT EXISTS shown (other INT) WITH ('connector' = 'print');
+        INSERT INTO `default_database`.shown SELECT carrier FROM flights;
+    """
+
+    assert only_sink(text).connector == "blackhole"
+
+
+def test_variables_are_put_in_everywhere():
+    text = f"""
+        -- ${{undefined}} in a comment is nothing
+        CREATE TABLE ${{prefix}}_in (id INT, secret STRING) {WITH.replace("'in'", "'${topic}'")};
+        {SHOWN}
+        INSERT INTO shown SELECT id + ${{step}}, '<${{quote}}>' FROM ${{prefix}}_in WHERE secret <> '${{quote}}';
+    """
+    variables = {"prefix": "eu", "topic": "it's ${not} read again", "step": "2 * 3", "quote": "it's"}
+
+    sink = only_sink(text, variables=variables)
+
+    assert isinstance(sink.input, Project)
+    assert sink.input.items == (Item("EXPR$0", "`id` + 2 * 3"), Item("EXPR$1", r"'<it\'s>'"))
+    assert isinstance(sink.input.input, Filter)
+    scan = sink.input.input.input
+    assert isinstance(scan, Scan)
+    assert scan.table == "eu_in"
+    assert scan.spec.options.topic == ("it's ${not} read again",)
+
+
+@pytest.mark.parametrize(
+    ("columns", "query", "texts"),
+    [
+        ("id INT, name STRING, age INT", "id, name, CAST(age AS STRING)", ["`id`", "`name`", "CAST(`age` AS STRING)"]),
+        (
+            "`offset` INT NOT NULL METADATA, `part` BIGINT NOT NULL METADATA FROM 'partition', v STRING, "
+            "PRIMARY KEY (`part`, `offset`) NOT ENFORCED",
+            "part, v, CAST(`offset` AS STRING)",
+            ["`part`", "`v`", "CAST(`offset` AS STRING)"],
+        ),
+        (
+            "`distinct_id` INT NOT NULL, `properties` STRING, `timestamp` TIMESTAMP_LTZ METADATA, "
+            "`date` AS CAST(`timestamp` AS DATE)",
+            "`distinct_id`, CAST(`date` AS STRING), COALESCE(JSON_VALUE(`properties`, '$.order_id'), 'default')",
+            [
+                "`distinct_id`",
+                "CAST(`date` AS STRING)",
+                "coalesce(get_json_object(`properties`, '$.order_id'), 'default')",
+            ],
+        ),
+        (
+            "id VARCHAR, `name` VARCHAR, properties ROW<`owner` STRING, engine STRING>",
+            "CAST(id AS INT), properties.owner, src.properties.engine",
+            ["CAST(`id` AS INT)", "`properties`.`owner`", "`properties`.`engine`"],
+        ),
+    ],
+    ids=["1", "2", "4", "5"],
+)
+def test_the_sources_of_the_documented_examples(columns: str, query: str, texts: list[str]):
+    sink = only_sink(
+        f"CREATE TEMPORARY TABLE src ({columns}) {WITH}; "
+        "CREATE TABLE s (a BIGINT, b STRING, c STRING) WITH ('connector' = 'print'); "
+        f"INSERT INTO s SELECT {query} FROM src;"
+    )
+
+    assert isinstance(sink.input, Project)
+    assert [item.expression for item in sink.input.items] == texts
+
+
+def test_a_plan_is_explained_without_its_secrets():
+    text = (
+        TABLES.replace("'format'", "'properties.sasl.jaas.config' = 'x password=\"${pw}\"', 'format'")
+        + "SET 'execution.checkpointing.interval' = '10 s';"
+        + "INSERT INTO shown SELECT id, UPPER(carrier) AS c FROM flights WHERE dep_delay > 60"
+    )
+
+    found = explain(only(parse_script(text, variables={"pw": "hunter2"}, default_name="delays")))
+
+    lines = found.splitlines()
+    assert lines[0] == "job 'delays'"
+    assert "  a batch every: 10 s" in lines
+    assert "  print sink 'shown' to standard output" in lines
+    assert "    select" in lines
+    assert "      `c` = upper(`carrier`)" in lines
+    assert "      where `dep_delay` > 60" in lines
+    assert "        kafka scan 'flights'" in lines
+    assert "hunter2" not in found

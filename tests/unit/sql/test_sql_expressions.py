@@ -1,0 +1,151 @@
+"""Flink SQL expressions to canonical Spark SQL: the cases of tests/specs/sql/expressions.yaml, and their rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from penstock.errors import DefinitionError, SchemaError, SqlError
+from penstock.plan import Item
+from penstock.sql import condition, expression, projection
+from penstock.types import parse_columns, spark_type
+
+SPEC = yaml.safe_load((Path(__file__).parents[2] / "specs/sql/expressions.yaml").read_text("utf-8"))
+CASES = SPEC["cases"]
+SCHEMA = parse_columns(SPEC["columns"])
+
+
+def test_no_case_is_lost():
+    assert len(CASES) == 170
+    assert len({case["sql"] for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["sql"])
+def test_an_expression_has_one_text_and_one_type(case: dict[str, Any]):
+    found = expression(case["sql"], SCHEMA)
+
+    assert found.text == case["text"]
+    assert str(found.type) == case["type"]
+
+
+@pytest.mark.spark
+def test_spark_computes_the_value_and_type_that_flink_would():
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate().newSession()
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    spark.conf.set("spark.sql.session.timeZone", SPEC["zone"])
+    spark.conf.set("spark.sql.timeType.enabled", "true")
+    found = [expression(case["sql"], SCHEMA) for case in CASES]
+    row = spark.sql(SPEC["row"]).selectExpr("* EXCEPT (price)", "CAST(price AS DECIMAL(10,2)) AS price")
+    row.createOrReplaceTempView("row")
+    typed = row.selectExpr(*(f"{each.text} AS c{index}" for index, each in enumerate(found)))
+    shown = row.selectExpr(*(f"CAST({each.text} AS STRING) AS c{index}" for index, each in enumerate(found))).collect()[
+        0
+    ]
+
+    wrong = [
+        (case["sql"], shown[index], case["value"])
+        for index, case in enumerate(CASES)
+        if "value" in case and shown[index] != case["value"]
+    ]
+    assert wrong == []
+    types = [field.dataType.simpleString().replace(" ", "").upper() for field in typed.schema.fields]
+    other = [
+        (case["sql"], types[index], spark_type(each.type))
+        for index, (case, each) in enumerate(zip(CASES, found, strict=True))
+        # A TIME literal has six digits in Spark, whatever it is written with.
+        if types[index] != spark_type(each.type).replace("`", "").upper() and not case["sql"].startswith("TIME ")
+    ]
+    assert other == []
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("d>60", "d > 60", " ( d ) > ( 60 )", "`d` > 60 -- a comment", "d /* minutes */ > 60"),
+        ("a || 'x' || 'y'", "CONCAT(a, 'x', 'y')", "concat(`a`, 'x', 'y')"),
+        ("NOT i IN (1, 2)", "i NOT IN (1, 2)"),
+        ("flag AND (i > 1 AND d > 1)", "(flag AND i > 1) AND d > 1"),
+        ("YEAR(ts)", "EXTRACT(YEAR FROM ts)"),
+        ("a <> 'x'", "a != 'x'"),
+        ("CASE i WHEN 1 THEN a END", "CASE WHEN i = 1 THEN a END"),
+        ("SUBSTRING(a FROM 2 FOR 1)", "SUBSTR(a, 2, 1)"),
+    ],
+    ids=lambda texts: texts[0],
+)
+def test_one_meaning_has_one_text(texts: tuple[str, ...]):
+    assert len({expression(text, SCHEMA).text for text in texts}) == 1
+
+
+def test_a_string_stays_a_string_in_spark():
+    """Spark reads backslashes as escapes, and replaces ``${`` by its configuration."""
+    literal = expression(r"'\'' OR 1'", SCHEMA)
+
+    assert literal.text == r"'\\\' OR 1'"
+
+
+def test_names_are_case_sensitive():
+    with pytest.raises(SchemaError) as caught:
+        expression("A", SCHEMA)
+
+    assert str(caught.value) == "line 1, column 1: there is no column 'A' (did you mean 'a'? names are case-sensitive)"
+
+
+def test_a_projection_names_its_columns():
+    items, row = projection("i, i AS k, r.name, a || 'x', i", SCHEMA)
+
+    assert items == (
+        Item("i", "`i`"),
+        Item("k", "`i`"),
+        Item("name", "`r`.`name`"),
+        Item("EXPR$3", "concat(`a`, 'x')"),
+        Item("i0", "`i`"),
+    )
+    assert row.names == ("i", "k", "name", "EXPR$3", "i0")
+    assert [str(field.type) for field in row.fields] == ["INT", "INT", "STRING", "STRING", "INT"]
+
+
+def test_a_star_is_every_column():
+    items, row = projection("*, i + 1 AS next", parse_columns("i INT, `odd``name` STRING"))
+
+    assert items == (Item("i", "`i`"), Item("odd`name", "`odd``name`"), Item("next", "`i` + 1"))
+    assert row.names == ("i", "odd`name", "next")
+
+
+def test_a_projection_reports_all_its_problems():
+    with pytest.raises(DefinitionError) as caught:
+        projection("nope, i,\n  UPPER(i), NULL", SCHEMA, origin="job.yaml, transform 1")
+
+    assert str(caught.value).splitlines() == [
+        "job.yaml, transform 1, line 1, column 1: there is no column 'nope'"
+        f" (there are {', '.join(SCHEMA.names[:12])})",
+        "job.yaml, transform 1, line 2, column 3: UPPER takes (STRING), not (INT) (CAST the arguments)",
+        "job.yaml, transform 1, line 2, column 13: the type of NULL is not known here (write CAST(NULL AS STRING))",
+    ]
+
+
+def test_a_condition_is_boolean():
+    assert condition("d > 60", SCHEMA) == "`d` > 60"
+    assert condition("NULL", SCHEMA) == "CAST(NULL AS BOOLEAN)"
+    with pytest.raises(SqlError, match="line 1, column 1: a condition must be BOOLEAN, not INT"):
+        condition("i", SCHEMA)
+
+
+@pytest.mark.parametrize("text", ["", " ", "i i", "i,", "(i", "i)", "i +", "a AS b", "SELECT i", "*", "i;"])
+def test_an_expression_is_one_whole_expression(text: str):
+    with pytest.raises(SqlError, match=r"line 1, column \d+: "):
+        expression(text, SCHEMA)
+
+
+@pytest.mark.parametrize("text", ["(" * 5000 + "i" + ")" * 5000, "i + " * 5000 + "i", "NOT " * 5000 + "flag"])
+def test_nesting_has_a_limit_and_says_so(text: str):
+    with pytest.raises(SqlError, match="nested too deeply"):
+        expression(text, SCHEMA)
+
+
+def test_long_conjunctions_are_not_nesting():
+    assert condition(" AND ".join(["flag"] * 5000), SCHEMA).count("`flag`") == 5000
