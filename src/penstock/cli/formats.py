@@ -11,10 +11,11 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from penstock.errors import DefinitionError, OptionsError, PluginError, Problem, RecordError
-from penstock.formats.json.document import Malformed, Object, parse
+from penstock.formats.json.document import Object, parse
 from penstock.formats.json.encode import JsonEncoder
-from penstock.formats.json.exact import ExactReader, FieldError
+from penstock.formats.json.exact import ExactReader
 from penstock.formats.json.options import JsonOptions
+from penstock.formats.refusals import FieldError, Malformed
 from penstock.options import Origin, unknown_keys
 from penstock.spi import Format, FormatSpec, formats
 from penstock.types import RowKind, RowType, arrow_schema, parse_columns

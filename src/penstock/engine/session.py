@@ -30,6 +30,10 @@ _DEFAULTS = {
     # Spark matches task errors with backtracking expressions that overflow a default stack on long messages.
     "spark.driver.extraJavaOptions": f"-Xss16m -Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     "spark.sql.shuffle.partitions": "8",
+    # Flink's identifiers are case-sensitive, its casts and arithmetic fail instead of giving null.
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.timeType.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * 2**20),

@@ -8,7 +8,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["Bytes", "binary_parts", "bits_of", "fixed_values", "from_buffers", "validity", "validity_buffer"]
+__all__ = [
+    "Bytes",
+    "batch_of",
+    "binary_parts",
+    "bits_of",
+    "fixed_values",
+    "from_buffers",
+    "validity",
+    "validity_buffer",
+]
 
 Bytes = npt.NDArray[np.uint8]
 _EMPTY = np.zeros(0, np.uint8)
@@ -57,3 +66,10 @@ def from_buffers(kind: pa.DataType, valid: npt.NDArray[np.uint8], *buffers: npt.
     """A column of ``len(valid)`` values over these buffers, without copying them."""
     parts = [validity_buffer(valid), *(pa.py_buffer(np.ascontiguousarray(each)) for each in buffers)]
     return pa.Array.from_buffers(kind, len(valid), parts)
+
+
+def batch_of(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """A batch of these columns; it has ``rows`` rows also when it has no column, as for a table of metadata alone."""
+    if columns:
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.formats import kinds
-from penstock.formats.columns import from_buffers
+from penstock.formats.columns import batch_of, from_buffers
 from penstock.formats.scan import gather_base64
 from penstock.types import (
     BinaryType,
@@ -127,7 +127,7 @@ class Layout:
         """All columns, one row per record, null in those that were not read; ``gather`` copies strings together."""
         cells.valid[:, status != kinds.READ] = 0
         columns = [self._column(index, text, cells, gather) for index in range(len(self.columns))]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return batch_of(columns, self.schema, len(status))
 
     def _column(self, index: int, text: npt.NDArray[np.uint8], cells: Cells, gather: Gather) -> pa.Array:
         kind, slot = int(self.columns[index, 0]), int(self.columns[index, 1])

@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Origin:
-    """Where options were written: ``name`` such as ``table 'flights'``, ``places[key]`` such as ``line 3, column 5``."""
+    """Where options were written: ``name`` such as ``table 't'``, ``places[key]`` such as ``line 3, column 5``."""
 
     name: str = ""
     places: Mapping[str, str] = field(default_factory=dict, compare=False, hash=False)

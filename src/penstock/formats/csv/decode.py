@@ -12,12 +12,11 @@ import pyarrow as pa
 from penstock.formats import kinds
 from penstock.formats.columns import binary_parts, validity
 from penstock.formats.csv import kernel
-from penstock.formats.csv.dialect import Malformed
-from penstock.formats.csv.exact import ExactReader, FieldError
+from penstock.formats.csv.exact import ExactReader
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.csv.schema import check_schema
 from penstock.formats.layout import Layout
-from penstock.formats.rows import Patch
+from penstock.formats.rows import completed
 from penstock.spi import Decoded
 from penstock.types import RowType
 
@@ -91,12 +90,8 @@ class CsvDecoder:
         read = layout.batch(text, cells, status, kernel.gather_strings)
         if not (status != kinds.READ).any():
             return Decoded(read)
-        patch = Patch(status)
-        for index in patch.left:
-            try:
-                patch.put(index, [self._reader.row(text[offsets[index] : offsets[index + 1]].tobytes())])
-            except FieldError as error:
-                patch.refuse(index, str(error), error.field)
-            except Malformed as error:
-                patch.refuse(index, str(error))
-        return patch.applied(read)
+        return completed(
+            read,
+            status,
+            lambda index: [self._reader.row(text[offsets[index] : offsets[index + 1]].tobytes())],
+        )

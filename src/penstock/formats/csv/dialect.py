@@ -5,14 +5,11 @@ from __future__ import annotations
 import codecs
 
 from penstock.formats.csv.options import CsvOptions
+from penstock.formats.refusals import Malformed
 
-__all__ = ["Malformed", "cells"]
+__all__ = ["cells"]
 
 _ESCAPED = {"0": "\0", "n": "\n", "r": "\r", "t": "\t"}
-
-
-class Malformed(ValueError):
-    """The text is not a line of CSV."""
 
 
 def cells(message: bytes, options: CsvOptions) -> list[str]:

@@ -6,15 +6,15 @@ that a NULL that was written without ``null-literal`` reads as NULL again.
 
 from __future__ import annotations
 
-import base64
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.formats import numbers, timestamps
-from penstock.formats.csv.dialect import Malformed, cells
+from penstock.formats.binary import parse_base64
+from penstock.formats.csv.dialect import cells
 from penstock.formats.csv.options import CsvOptions
+from penstock.formats.refusals import FieldError, Malformed
 from penstock.types import (
     ArrayType,
     BinaryType,
@@ -27,20 +27,9 @@ from penstock.types import (
     TimeType,
 )
 
-__all__ = ["ExactReader", "FieldError"]
-
-_BASE64 = re.compile(r"(?:[\x00-\x20]*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==))*[\x00-\x20]*")
-_QUAD = re.compile(r"[A-Za-z0-9+/=]{4}")
+__all__ = ["ExactReader"]
 
 _Convert = Callable[[str], Any]
-
-
-class FieldError(ValueError):
-    """A value that does not fit its column."""
-
-    def __init__(self, field: str, reason: str):
-        super().__init__(reason)
-        self.field = field
 
 
 @dataclass
@@ -104,7 +93,7 @@ class ExactReader:
             case StringType():
                 return lambda text: text
             case BinaryType():
-                return _bytes
+                return parse_base64
             case DecimalType():
                 return lambda text: numbers.to_decimal(numbers.parse_decimal(text), kind)
             case TimeType(precision=precision):
@@ -153,9 +142,3 @@ def _primitive(name: str) -> _Convert:
         case "DATE":
             return timestamps.lenient_date
     return lambda text: numbers.parse_integer(text, name)
-
-
-def _bytes(text: str) -> bytes:
-    if _BASE64.fullmatch(text) is None:
-        raise ValueError("expected base64 text with padding")
-    return b"".join(base64.b64decode(quad) for quad in _QUAD.findall(text))

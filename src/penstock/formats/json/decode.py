@@ -12,12 +12,11 @@ import pyarrow as pa
 from penstock.formats import kinds
 from penstock.formats.columns import binary_parts, validity
 from penstock.formats.json import kernel
-from penstock.formats.json.document import Malformed
-from penstock.formats.json.exact import ExactReader, FieldError
+from penstock.formats.json.exact import ExactReader
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.schema import check_schema
 from penstock.formats.layout import Layout
-from penstock.formats.rows import Patch
+from penstock.formats.rows import completed
 from penstock.spi import Decoded
 from penstock.types import RowType
 
@@ -79,12 +78,8 @@ class JsonDecoder:
         read = layout.batch(text, cells, status, kernel.gather_strings)
         if not (status != kinds.READ).any():
             return Decoded(read)
-        patch = Patch(status)
-        for index in patch.left:
-            try:
-                patch.put(index, self._reader.rows(text[offsets[index] : offsets[index + 1]].tobytes()))
-            except FieldError as error:
-                patch.refuse(index, str(error), error.field)
-            except Malformed as error:
-                patch.refuse(index, str(error))
-        return patch.applied(read)
+        return completed(
+            read,
+            status,
+            lambda index: self._reader.rows(text[offsets[index] : offsets[index + 1]].tobytes()),
+        )

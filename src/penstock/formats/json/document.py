@@ -10,14 +10,12 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["Document", "Malformed", "Number", "Object", "parse", "quote"]
+from penstock.formats.refusals import Malformed
+
+__all__ = ["Document", "Number", "Object", "parse", "quote"]
 
 #: Limits of Jackson's StreamReadConstraints.
 DEEPEST, LONGEST_NUMBER = 1000, 1000
-
-
-class Malformed(ValueError):
-    """The text is not JSON."""
 
 
 @dataclass(frozen=True)

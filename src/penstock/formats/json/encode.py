@@ -48,7 +48,7 @@ class JsonEncoder:
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row. Raises RecordError when they exceed what one column of messages can hold."""
-        rows = rows.cast(self._layout.schema)
+        rows = rows.cast(self._layout.schema) if self.schema.fields else rows
         inputs = Inputs(self._layout.columns, rows.num_rows)
         for index, field in enumerate(self.schema.fields):
             self._put(inputs, index, rows.column(index), field.type)

@@ -7,17 +7,17 @@ does not: the value is NULL and reading goes on behind it.
 
 from __future__ import annotations
 
-import base64
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from penstock.formats import numbers, timestamps
-from penstock.formats.json.document import Document, Malformed, Number, Object, parse, quote
+from penstock.formats.binary import parse_base64
+from penstock.formats.json.document import Document, Number, Object, parse, quote
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.layout import time_digits
+from penstock.formats.refusals import FieldError, Malformed
 from penstock.types import (
     ArrayType,
     BinaryType,
@@ -31,20 +31,9 @@ from penstock.types import (
     TimeType,
 )
 
-__all__ = ["ExactReader", "FieldError"]
-
-_BASE64 = re.compile(r"(?:[\x00-\x20]*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==))*[\x00-\x20]*")
-_QUAD = re.compile(r"[A-Za-z0-9+/=]{4}")
+__all__ = ["ExactReader"]
 
 _Convert = Callable[[Document], Any]
-
-
-class FieldError(ValueError):
-    """A value that does not fit its column."""
-
-    def __init__(self, field: str, reason: str):
-        super().__init__(reason)
-        self.field = field
 
 
 @dataclass
@@ -226,9 +215,9 @@ def _decimal(value: Document) -> Decimal:
 
 
 def _bytes(value: Document) -> bytes:
-    if not isinstance(value, str) or _BASE64.fullmatch(value) is None:
-        raise ValueError("expected base64 text with padding")
-    return b"".join(base64.b64decode(quad) for quad in _QUAD.findall(value))
+    if not isinstance(value, str):
+        raise ValueError("expected base64 text")
+    return parse_base64(value)
 
 
 def _normalised(value: Number) -> str:

@@ -290,3 +290,30 @@ def test_origin_is_int64() -> None:
     origin = decode("v INT", None, '{"v":1}').origin
     assert origin is not None
     assert origin.dtype == np.int64
+
+
+def test_a_schema_without_columns_still_has_rows() -> None:
+    schema = parse_columns("v INT").select(())
+    decoded = JsonFormat().decoder(schema, JsonOptions()).decode(pa.array([b"{}", None, b'{"a":1}', b"[{},{}]"]))
+    assert decoded.rows.num_rows == 4
+    assert decoded.origin is not None
+    assert decoded.origin.tolist() == [0, 2, 3, 3]
+    messages = JsonFormat().encoder(schema, JsonOptions()).encode(decoded.rows)
+    assert messages.to_pylist() == [b"{}"] * 4
+
+
+def test_times_within_nested_columns() -> None:
+    columns = "a ARRAY<TIMESTAMP(3)>, r ROW<d DATE, t TIME(3), z TIMESTAMP_LTZ(3)>, m MAP<STRING, DECIMAL(5, 2)>"
+    message = (
+        '{"a":["2024-01-02 03:04:05.5",null],"r":{"d":"2024-01-01","t":"01:02:03.5","z":"2024-01-01 00:00:00Z"},'
+        '"m":{"k":1.01}}'
+    )
+    decoded = decode(columns, message)
+    encoder = JsonFormat().encoder(parse_columns(columns), JsonOptions())
+    assert encoder.encode(decoded.rows).to_pylist() == [message.encode()]
+
+
+@pytest.mark.parametrize("text", ["1e99999999999", '"1e99999999999"', "1e9999", "0e00000000000001"])
+def test_extreme_exponents_never_raise(text: str) -> None:
+    decoded = decode("n DECIMAL(5, 2), d DOUBLE, i BIGINT", *(f'{{"{name}":{text}}}' for name in "ndi"))
+    assert decoded.rows.num_rows + len(decoded.bad) == 3
