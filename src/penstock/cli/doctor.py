@@ -36,7 +36,6 @@ LIBRARIES = {
     "pandas": "pandas",
     "pyarrow": "pyarrow",
     "pyyaml": "yaml",
-    "sqlglot": "sqlglot",
 }
 _SPARK = "4.3"
 _PYTHON = (3, 11)

@@ -14,7 +14,7 @@ from penstock.plan import Filter, MapRows, Node, Project, Scan, Sink, column_tex
 from penstock.spi import Output, guarded
 from penstock.types import RowType, arrow_schema, spark_ddl, spark_type
 
-__all__ = ["HIDDEN", "build"]
+__all__ = ["HIDDEN", "build", "direct"]
 
 #: Where a row came from: the index of its (topic, partition) and its offset. Errors name them.
 HIDDEN = ("__place", "__offset")
@@ -30,7 +30,7 @@ def build(sinks: Sequence[Sink], frame_of: Callable[[Scan], DataFrame]) -> tuple
     if len(sinks) == 1:
         sink = sinks[0]
         frame = _cast(_rows(sink.input, frame_of), sink)
-        return frame, (Output(0, sink.table, sink.spec, sink.schema, None),)
+        return frame, (Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names),)
     outputs = tuple(Output(i, sink.table, sink.spec, sink.schema, f"sink_{i}") for i, sink in enumerate(sinks))
     groups: dict[Node, list[int]] = {}
     for i, sink in enumerate(sinks):
@@ -40,6 +40,37 @@ def build(sinks: Sequence[Sink], frame_of: Callable[[Scan], DataFrame]) -> tuple
     for other in frames[1:]:
         frame = frame.unionByName(other, allowMissingColumns=True)
     return frame, outputs
+
+
+def direct(sinks: Sequence[Sink]) -> tuple[Scan, tuple[Output, ...]] | None:
+    """The one scan that all ``sinks`` take their rows from, and which of its columns each of them takes, when nothing
+    has to be computed in between: no filter, no expression, no cast. Otherwise None."""
+    bases = {_base(sink.input) for sink in sinks}
+    scan = bases.pop()
+    if bases or not isinstance(scan, Scan):
+        return None
+    outputs = []
+    for i, sink in enumerate(sinks):
+        columns = _picked(sink.input)
+        if columns is None or len(columns) != len(sink.schema.fields):
+            return None
+        types = {field.name: spark_type(field.type) for field in scan.schema.fields}
+        if any(types[name] != spark_type(field.type) for name, field in zip(columns, sink.schema.fields, strict=True)):
+            return None
+        outputs.append(Output(i, sink.table, sink.spec, sink.schema, None, columns))
+    return scan, tuple(outputs)
+
+
+def _picked(node: Node) -> tuple[str, ...] | None:
+    """The scan's columns that ``node`` passes on, None when it does anything else to its rows."""
+    if isinstance(node, Scan):
+        return node.schema.names
+    below = _picked(node.input) if isinstance(node, Project) else None
+    if below is None or not isinstance(node, Project):
+        return None
+    names = {column_text(name): source for name, source in zip(node.input.schema.names, below, strict=True)}
+    picked = tuple(names.get(item.expression, "") for item in node.items)
+    return picked if all(picked) else None
 
 
 def _base(node: Node) -> Node:

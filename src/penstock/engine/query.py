@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint
-from penstock.engine.frames import build
+from penstock.engine.frames import build, direct
 from penstock.engine.session import spark_session
 from penstock.errors import CheckpointError, ExecutionError, PenstockError, RecordError, from_wire
 from penstock.plan import Job, Scan
@@ -95,16 +95,7 @@ class RunningJob:
     def start(self) -> None:
         """Resolve positions, take ownership of the targets and start the query."""
         context = self._context()
-
-        def frame_of(scan: Scan) -> DataFrame:
-            # Called once for each reading, in the order in which Spark logs the positions of its sources.
-            source = _runtime(scan.connector).source(scan.spec, len(self._sources), context)
-            self._sources.append(source)
-            return source.frame()  # type: ignore[no-any-return]
-
-        with _translated():
-            frame, outputs = build(self.job.sinks, frame_of)
-        self._targets = self._build_targets(outputs, context)
+        frame = self._direct_frame(context) or self._computed_frame(context)
         for target in self._targets:
             target.open()
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self.job.name)
@@ -238,6 +229,35 @@ class RunningJob:
             first_batch=self.checkpoint.first_batch(),
             warn=self._warn,
         )
+
+    def _direct_frame(self, context: JobContext) -> DataFrame | None:
+        """The frame of a job whose rows need no computing and whose one target can take them where they are read."""
+        found = direct(self.job.sinks)
+        if found is None:
+            return None
+        scan, outputs = found
+        targets = self._build_targets(outputs, context)
+        source = _runtime(scan.connector).source(scan.spec, 0, context)
+        stage = targets[0].stage() if len(targets) == 1 and source.stageable else None
+        if stage is None:
+            return None
+        self._sources, self._targets = [source], targets
+        with _translated():
+            return source.frame(stage)  # type: ignore[no-any-return]
+
+    def _computed_frame(self, context: JobContext) -> DataFrame:
+        """The frame of a job whose rows go through Spark SQL."""
+
+        def frame_of(scan: Scan) -> DataFrame:
+            # Called once for each reading, in the order in which Spark logs the positions of its sources.
+            source = _runtime(scan.connector).source(scan.spec, len(self._sources), context)
+            self._sources.append(source)
+            return source.frame()  # type: ignore[no-any-return]
+
+        with _translated():
+            frame, outputs = build(self.job.sinks, frame_of)
+        self._targets = self._build_targets(outputs, context)
+        return frame
 
     def _build_targets(self, outputs: Sequence[Output], context: JobContext) -> list[Target]:
         grouped: dict[tuple[str, Any], list[Output]] = {}

@@ -2,7 +2,18 @@
 
 from penstock.spi.formats import BadRecord, Decoded, Decoder, Encoder, Format, FormatSpec
 from penstock.spi.registry import Registry, connectors, formats
-from penstock.spi.runtime import Batch, Checkpoint, JobContext, Output, Published, Runtime, Source, Target, guarded
+from penstock.spi.runtime import (
+    Batch,
+    Checkpoint,
+    JobContext,
+    Output,
+    Published,
+    Runtime,
+    Source,
+    Stage,
+    Target,
+    guarded,
+)
 from penstock.spi.tables import Column, ColumnKind, Connector, Surface, TableDefinition
 
 __all__ = [
@@ -23,6 +34,7 @@ __all__ = [
     "Registry",
     "Runtime",
     "Source",
+    "Stage",
     "Surface",
     "TableDefinition",
     "Target",

@@ -9,6 +9,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+import pyarrow as pa
+
 from penstock.errors import PenstockError, to_wire
 from penstock.plan import Settings
 from penstock.types import RowType
@@ -21,6 +23,7 @@ __all__ = [
     "Published",
     "Runtime",
     "Source",
+    "Stage",
     "Target",
     "guarded",
 ]
@@ -72,14 +75,26 @@ class Batch:
 
 @dataclass(frozen=True)
 class Output:
-    """One sink of a target. ``column`` is the struct column of the batch's frame that holds the sink's rows (null:
-    no row), or None when the frame's own columns are the sink's."""
+    """One sink of a target, and where its rows are in the frame: in the struct column ``column`` (null: no row), or
+    (None) in the frame's own columns, those of the names ``columns`` in the order of the sink's."""
 
     index: int
     table: str
     spec: Any
     schema: RowType
     column: str | None
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A target's work on rows that needs no Spark: done by the tasks that read, on the batches they have just made.
+
+    ``run`` takes the task's number and its batches of rows; picklable. ``ddl`` describes what comes out.
+    """
+
+    run: Callable[[int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    ddl: str
 
 
 @dataclass(frozen=True)
@@ -97,9 +112,12 @@ class Source(Protocol):
 
     #: Whether the source ends by itself.
     bounded: bool
+    #: Whether reading tasks make the scan's columns in their declared types, so that a stage may follow at once.
+    stageable: bool
 
-    def frame(self) -> Any:
-        """The streaming DataFrame: the scan's columns and the hidden columns ``__place`` and ``__offset``."""
+    def frame(self, stage: Stage | None = None) -> Any:
+        """The streaming DataFrame: the scan's columns and the hidden columns ``__place`` and ``__offset``; with
+        ``stage`` what that makes of them."""
         ...
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
@@ -133,6 +151,11 @@ class Source(Protocol):
 
 class Target(Protocol):
     """All sinks of a job that are written, and committed, together."""
+
+    def stage(self) -> Stage | None:
+        """What can be done with rows before Spark sees them, None when there is nothing. Asked for before ``open``
+        when a job's rows need no computing; ``publish`` then gets frames that went through it."""
+        ...
 
     def open(self) -> None:
         """Take ownership, finish what a former owner left, read what was committed. Before the query starts."""

@@ -33,6 +33,9 @@ class BlackholeRuntime:
 class BlackholeTarget:
     """Computes every row and keeps none."""
 
+    def stage(self) -> None:
+        """Rows are taken as they come."""
+
     def open(self) -> None:
         """Nothing to own."""
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -22,28 +21,32 @@ from penstock.kafka.properties import ClientConfig
 from penstock.spi import formats
 from penstock.types import arrow_type
 
-__all__ = ["RowEncoder", "TopicLayout"]
+__all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "RowEncoder"]
+
+#: Brokers' default of max.message.bytes, for topics whose settings may not be read.
+DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 
 _NULL_KEYS_IN_RUNS = 4096
 
 
-@dataclass(frozen=True)
-class TopicLayout:
-    """What has to be known about a topic to write to it. ``owner`` numbers its partition 0 among all partitions of
-    the job's targets; the others follow."""
-
-    partitions: int
-    max_message_bytes: int
-    owner: int
-
-
 class RowEncoder:
-    """Encodes the rows of one sink. One per task."""
+    """Encodes the rows of one sink. One per task.
 
-    def __init__(self, sink: KafkaSink, client: ClientConfig, topics: dict[str, TopicLayout], task: int):
+    ``partitions`` gives the number of a topic's partitions, ``limits`` the max.message.bytes of topics that are known.
+    """
+
+    def __init__(
+        self,
+        sink: KafkaSink,
+        client: ClientConfig,
+        partitions: Callable[[str], int],
+        limits: Mapping[str, int],
+        task: int,
+    ):
         self._sink = sink
         self._client = client
-        self._topics = topics
+        self._count = partitions
+        self._limits = limits
         self._task = task
         self._value = formats.get(sink.value.identifier).encoder(sink.value_schema, sink.value.options)
         self._key = formats.get(sink.key.identifier).encoder(sink.key_schema, sink.key.options) if sink.key else None
@@ -57,9 +60,7 @@ class RowEncoder:
         }.get(self._codec)
         self._turn = task
 
-    def encode(
-        self, rows: pa.RecordBatch, places: pa.Array, offsets: pa.Array
-    ) -> Iterator[tuple[str, TopicLayout, EncodedBatch]]:
+    def encode(self, rows: pa.RecordBatch, places: pa.Array, offsets: pa.Array) -> Iterator[tuple[str, EncodedBatch]]:
         """The record batches of ``rows``, by topic and partition; each partition's rows keep their order.
 
         ``places`` and ``offsets`` say where each row came from. Raises RecordError with the row's place as partition
@@ -68,7 +69,6 @@ class RowEncoder:
         if not rows.num_rows:
             return
         for topic, chosen in self._by_topic(rows, places, offsets):
-            layout = self._topics[topic]
             part = rows if chosen is None else rows.take(chosen)
             where = (places, offsets) if chosen is None else (places.take(chosen), offsets.take(chosen))
             try:
@@ -78,11 +78,13 @@ class RowEncoder:
                     keys=keys,
                     values=values,
                     timestamps=self._timestamps(part),
-                    partitions=self._partitions(keys, part.num_rows, layout.partitions),
+                    partitions=self._partitions(keys, part.num_rows, self._count(topic)),
                     headers=self._headers(part),
                     codec=self._codec,
                     level=self._level,
-                    max_batch_bytes=min(layout.max_message_bytes, self._client.max_request_size),
+                    max_batch_bytes=min(
+                        self._limits.get(topic, DEFAULT_MAX_MESSAGE_BYTES), self._client.max_request_size
+                    ),
                 )
             except RecordTooLargeError as error:
                 raise self._located(error, f"topic '{topic}': a {error}", error.row, *where) from error
@@ -91,7 +93,7 @@ class RowEncoder:
                     raise
                 raise self._located(error, error.reason, error.offset, *where) from error
             for batch in batches:
-                yield topic, layout, batch
+                yield topic, batch
 
     def _encoded(self, encoder: object, columns: tuple[str, ...], rows: pa.RecordBatch) -> pa.BinaryArray | None:
         return None if encoder is None else encoder.encode(rows.select(list(columns)))  # type: ignore[attr-defined]
@@ -125,7 +127,7 @@ class RowEncoder:
             yield topic, pa.array(chosen)
 
     def _may_write(self, topic: str | None) -> bool:
-        if topic is None or topic not in self._topics:
+        if topic is None:
             return False
         return topic in self._sink.topics or bool(self._pattern and self._pattern.fullmatch(topic))
 

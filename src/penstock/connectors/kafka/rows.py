@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,25 +16,15 @@ from penstock.connectors.kafka.scan import KafkaScan
 from penstock.errors import RecordError
 from penstock.kafka.batches import Records, TimestampType
 from penstock.spi import BadRecord, Decoded, FormatSpec, formats
-from penstock.types import RowType, arrow_schema, arrow_type
+from penstock.types import arrow_schema, arrow_type
 
-__all__ = ["HIDDEN", "RowReader", "native_schema"]
+__all__ = ["HIDDEN", "RowReader"]
 
 #: Columns that follow the table's own: the number of the (topic, partition) a row came from, and its offset.
 HIDDEN = pa.schema([pa.field("__place", pa.int32()), pa.field("__offset", pa.int64())])
 
 _HEADER_KEYS = ("headers", "header-list")
 _TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
-
-
-def native_schema(scan: KafkaScan) -> RowType:
-    """The columns as they are read, before metadata columns are cast to their declared types."""
-    keys = {column.name: column.key for column in scan.metadata}
-    fields = tuple(
-        replace(field, type=READABLE[keys[field.name]]) if field.name in keys else field
-        for field in scan.produced.fields
-    )
-    return replace(scan.produced, fields=fields)
 
 
 class RowReader:
@@ -44,7 +34,7 @@ class RowReader:
         self._scan = scan
         self._value = formats.get(scan.value.identifier).decoder(scan.value_schema, scan.value.options)
         self._key = formats.get(scan.key.identifier).decoder(scan.key_schema, scan.key.options) if scan.key else None
-        self._native = native_schema(scan)
+        self._native = scan.native
         self._metadata = {column.name: column.key for column in scan.metadata}
         #: Arrow schema of what :meth:`rows` gives.
         self.schema = pa.schema([*arrow_schema(self._native), *HIDDEN])

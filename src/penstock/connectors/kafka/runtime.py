@@ -6,7 +6,7 @@ import base64
 import pickle
 import uuid
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -21,30 +21,22 @@ from penstock.connectors.kafka.metadata import READABLE
 from penstock.connectors.kafka.options import Guarantee
 from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of, resolve_start, resolve_stop
 from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Positions, Range
-from penstock.connectors.kafka.reading import read_ranges
-from penstock.connectors.kafka.rows import native_schema
 from penstock.connectors.kafka.scan import KafkaScan
 from penstock.connectors.kafka.sink import KafkaSink
-from penstock.connectors.kafka.targets import Acknowledged, AtLeastOnceTarget, Consumed, ExactlyOnceTarget
-from penstock.connectors.kafka.writing import (
-    ENCODED_ORDER,
-    Transaction,
-    WriteSpec,
-    encode_rows,
-    encode_rows_and_publish,
-    publish,
-)
 from penstock.errors import CheckpointError, ExecutionError, PenstockError, from_wire, to_wire
 from penstock.kafka.offsets import CommittedOffset, commit_offsets
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import cluster_id
 from penstock.plan import column_text
-from penstock.spi import JobContext, Output, Target, guarded
+from penstock.spi import JobContext, Output, Stage, Target, guarded
 from penstock.types import spark_ddl, spark_type
+
+if TYPE_CHECKING:
+    from penstock.connectors.kafka.targets import Acknowledged, Consumed
+    from penstock.connectors.kafka.writing import Transaction, WriteSpec
 
 __all__ = ["KafkaRuntime"]
 
-_ENCODED_DDL = "owner INT, topic STRING, partition INT, task INT, ordinal INT, count BIGINT, data BINARY"
 _ACKNOWLEDGED_DDL = (
     "topic STRING, partition INT, first_sequence BIGINT, last_sequence BIGINT, records BIGINT, bytes BIGINT, "
     "encoded BIGINT"
@@ -69,6 +61,8 @@ class KafkaRuntime:
 
     def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
         """The target for ``outputs``, which share a client and a guarantee."""
+        from penstock.connectors.kafka.targets import AtLeastOnceTarget, ExactlyOnceTarget
+
         exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
         kind = ExactlyOnceTarget if exactly_once else AtLeastOnceTarget
         return kind(outputs, context, SparkJobs(context.spark))
@@ -82,6 +76,7 @@ class KafkaSource:
 
     def __init__(self, scan: KafkaScan, ordinal: int, context: JobContext):
         self.bounded = scan.bounded
+        self.stageable = all(spark_type(column.type) == spark_type(READABLE[column.key]) for column in scan.metadata)
         self._scan = scan
         self._context = context
         self._session = session_for(client_of(scan))
@@ -120,18 +115,16 @@ class KafkaSource:
         start = Positions.from_json(known["start"])
         return start, None if stop_document is None else Positions.from_json(stop_document)
 
-    def frame(self) -> DataFrame:
-        """The streaming DataFrame, metadata columns cast to their declared types."""
+    def frame(self, stage: Stage | None = None) -> DataFrame:
+        """The streaming DataFrame, metadata columns cast to their declared types; or what ``stage`` makes of rows."""
         spark: SparkSession = self._context.spark
         spark.dataSource.register(KafkaDataSource)
-        native = native_schema(self._scan)
-        spec = base64.b64encode(pickle.dumps(self._planner.spec)).decode("ascii")
-        frame = (
-            spark.readStream.format(_FORMAT)
-            .schema(f"{spark_ddl(native)}, __place INT, __offset BIGINT")
-            .option("spec", spec)
-            .load()
-        )
+        hidden = "__place INT, __offset BIGINT"
+        ddl = ", ".join(filter(None, (spark_ddl(self._scan.native), hidden))) if stage is None else stage.ddl
+        reader = spark.readStream.format(_FORMAT).schema(ddl).option("spec", _pickled(self._planner.spec))
+        if stage is not None:
+            return reader.option("stage", _pickled(stage)).load()
+        frame = reader.load()
         declared = {column.name: column for column in self._scan.metadata}
         cast = {
             name: F.col(column_text(name)).cast(spark_type(column.type))
@@ -166,6 +159,8 @@ class KafkaSource:
 
     def consumed(self, end: dict[str, Any]) -> Consumed | None:
         """The group's offsets at ``end``."""
+        from penstock.connectors.kafka.targets import Consumed
+
         if not self._scan.commits:
             return None
         at = Positions.from_json(end).at
@@ -192,7 +187,7 @@ class KafkaSource:
 
 
 class KafkaDataSource(DataSource):
-    """Spark's view of a scan. Its only option is the pickled :class:`ReaderSpec`."""
+    """Spark's view of a scan. Its options are the pickled :class:`ReaderSpec` and, perhaps, :class:`Stage`."""
 
     @classmethod
     def name(cls) -> str:
@@ -205,15 +200,16 @@ class KafkaDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> KafkaStreamReader:
         """The reader that plans and reads."""
-        return KafkaStreamReader(pickle.loads(base64.b64decode(self.options["spec"])))  # noqa: S301 - our own
+        return KafkaStreamReader(self.options["spec"], self.options.get("stage"))
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and reads ranges in tasks."""
 
-    def __init__(self, spec: ReaderSpec):
-        self._spec = spec
-        self._planner = Planner(spec)
+    def __init__(self, spec: str, stage: str | None):
+        self._spec: ReaderSpec = _unpickled(spec)
+        self._stage = stage  # unpickled by tasks only: it brings the data plane with it
+        self._planner = Planner(self._spec)
 
     def initialOffset(self) -> dict[str, Any]:
         """Where the query first starts: what was resolved before it."""
@@ -238,9 +234,23 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(ranges) for ranges in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
+        """The rows of one task, or what the stage makes of them."""
+        from penstock.connectors.kafka.reading import read_ranges
+
         ranges: Sequence[Range] = partition.value
-        return guarded(read_ranges)(self._spec, ranges)
+        rows = guarded(read_ranges)(self._spec, ranges)
+        if self._stage is None:
+            return rows
+        stage: Stage = _unpickled(self._stage)
+        return guarded(stage.run)(_task(), rows)
+
+
+def _pickled(value: Any) -> str:
+    return base64.b64encode(pickle.dumps(value)).decode("ascii")
+
+
+def _unpickled(text: str) -> Any:
+    return pickle.loads(base64.b64decode(text))  # noqa: S301 - written by the driver of the same job
 
 
 def _speaking(step: Callable[[], Any]) -> Any:
@@ -260,28 +270,37 @@ class SparkJobs:
     def __init__(self, spark: SparkSession):
         self._spark = spark
 
-    def direct(self, frame: DataFrame, spec: WriteSpec, transaction: Transaction | None) -> Acknowledged:
-        """Every task publishes what it encodes."""
+    def write(
+        self, frame: DataFrame, spec: WriteSpec, *, transaction: Transaction | None, owners: int | None, staged: bool
+    ) -> Acknowledged:
+        """Encode the rows, unless ``staged``, and publish them: by their partitions' ``owners``, or where they are."""
+        from penstock.connectors.kafka.writing import (
+            ENCODED_DDL,
+            ENCODED_ORDER,
+            encode_rows,
+            encode_rows_and_publish,
+            publish,
+        )
 
-        def run(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from encode_rows_and_publish(spec, transaction, _task(), rows)
-
-        return self._collect(frame.mapInArrow(guarded(run), _ACKNOWLEDGED_DDL))
-
-    def by_owner(self, frame: DataFrame, spec: WriteSpec, transaction: Transaction | None, owners: int) -> Acknowledged:
-        """Tasks encode; the batches of a partition are published, in order, by the task that owns it."""
-
-        def run(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def encode(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from encode_rows(spec, _task(), rows)
 
-        def own(encoded: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from encode_rows_and_publish(spec, transaction, _task(), rows)
+
+        def publish_encoded(encoded: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from publish(spec, transaction, encoded)
 
-        encoded = frame.mapInArrow(guarded(run), _ENCODED_DDL)
-        owned = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*ENCODED_ORDER)
-        return self._collect(owned.mapInArrow(guarded(own), _ACKNOWLEDGED_DDL))
+        if owners is None and not staged:
+            return self._collect(frame.mapInArrow(guarded(encode_and_publish), _ACKNOWLEDGED_DDL))
+        encoded = frame if staged else frame.mapInArrow(guarded(encode), ENCODED_DDL)
+        if owners is not None:
+            encoded = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*ENCODED_ORDER)
+        return self._collect(encoded.mapInArrow(guarded(publish_encoded), _ACKNOWLEDGED_DDL))
 
     def _collect(self, job: DataFrame) -> Acknowledged:
+        from penstock.connectors.kafka.targets import Acknowledged
+
         tag = f"penstock-{uuid.uuid4().hex}"
         context = self._spark.sparkContext
         context.addJobTag(tag)

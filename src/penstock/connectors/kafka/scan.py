@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from penstock.connectors.kafka.client import masked
-from penstock.connectors.kafka.metadata import MetadataColumn
+from penstock.connectors.kafka.metadata import READABLE, MetadataColumn
 from penstock.connectors.kafka.offsets import PartitionOffset
 from penstock.connectors.kafka.options import BoundedMode, KafkaSourceOptions, ResetStrategy, StartupMode
 from penstock.options import Properties
@@ -54,6 +54,16 @@ class KafkaScan:
     def value_schema(self) -> RowType:
         """The columns that the value format decodes, under the names it uses, in the table's order."""
         return without_prefix(self.physical.select(self.value_columns), self.value_prefix)
+
+    @property
+    def native(self) -> RowType:
+        """The columns as tasks make them, before metadata columns are cast to their declared types."""
+        keys = {column.name: column.key for column in self.metadata}
+        fields = tuple(
+            replace(each, type=READABLE[keys[each.name]]) if each.name in keys else each
+            for each in self.produced.fields
+        )
+        return replace(self.produced, fields=fields)
 
     @property
     def reset(self) -> ResetStrategy:

@@ -5,23 +5,24 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
 from penstock.connectors.kafka.client import completed
-from penstock.connectors.kafka.encoding import TopicLayout
+from penstock.connectors.kafka.encoding import DEFAULT_MAX_MESSAGE_BYTES
 from penstock.connectors.kafka.positions import Place
 from penstock.connectors.kafka.sink import KafkaSink
-from penstock.connectors.kafka.writing import Branch, Transaction, WriteSpec
+from penstock.connectors.kafka.writing import ENCODED_DDL, Branch, Transaction, WriteSpec, encode_rows
 from penstock.errors import AbortableError, AuthorizationError, ExecutionError, TransactionExpiredError
 from penstock.kafka.offsets import CommittedOffset
 from penstock.kafka.produce import Producer
 from penstock.kafka.progress import (
-    Claim,
     Progress,
     ProgressTopic,
     Skip,
     TakeOver,
+    claim,
     decide,
     ensure_progress_topic,
     progress_batch,
@@ -32,12 +33,10 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import TransactionClient, UnknownOutcomeError, transaction_timeout_ms
-from penstock.spi import Batch, JobContext, Output, Published
+from penstock.spi import Batch, JobContext, Output, Published, Stage
 
 __all__ = ["Acknowledged", "AtLeastOnceTarget", "Consumed", "ExactlyOnceTarget", "Jobs"]
 
-#: Brokers' default of max.message.bytes, for topics whose settings may not be read.
-_DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 _ATTEMPTS_PER_BATCH = 3
 
 
@@ -63,12 +62,14 @@ class Acknowledged:
 class Jobs(Protocol):
     """Runs writing tasks on a batch's frame."""
 
-    def direct(self, frame: Any, spec: WriteSpec, transaction: Transaction | None) -> Acknowledged:
-        """Every task publishes what it encodes."""
-        ...
+    def write(
+        self, frame: Any, spec: WriteSpec, *, transaction: Transaction | None, owners: int | None, staged: bool
+    ) -> Acknowledged:
+        """Encode the rows, unless ``staged`` says that this was done, and publish them.
 
-    def by_owner(self, frame: Any, spec: WriteSpec, transaction: Transaction | None, owners: int) -> Acknowledged:
-        """Tasks encode, and each partition's batches are published, in order, by the one task that owns it."""
+        With ``owners`` each partition's batches are published, in order, by the one of so many tasks that owns it;
+        without, every task publishes what it has encoded.
+        """
         ...
 
 
@@ -76,39 +77,43 @@ class _Writing:
     """What both targets share: the session, the topics' layouts, the tasks' spec."""
 
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
-        self.branches = tuple(Branch(output.spec, _client(output.spec), output.column) for output in outputs)
+        self.branches = tuple(
+            Branch(output.spec, _client(output.spec), output.column, output.columns) for output in outputs
+        )
         self.context = context
         self.jobs = jobs
         self.config = self.branches[0].client
         self.session: Session = session_for(self.config)
+        self.staged = False
         self._limits: dict[str, int] = {}
+
+    def stage(self) -> Stage:
+        """Encode in the tasks that read."""
+        self.staged = True
+        return Stage(partial(encode_rows, self.spec()), ENCODED_DDL)
 
     def spec(self) -> WriteSpec:
         """The tasks' spec, with the topics as they are now. Raises KafkaError for a topic that does not exist."""
-        found: dict[str, int] = {}
+        found: set[str] = set()
         for branch in self.branches:
             for name in branch.sink.topics:
-                found[name] = len(self.session.topic(name, create=self.config.allow_auto_create_topics).partitions)
+                self.session.topic(name, create=self.config.allow_auto_create_topics)
+                found.add(name)
             if branch.sink.topic_pattern:
-                matching = matching_topics(self.session, branch.sink.topic_pattern)
-                found |= {name: len(info.partitions) for name, info in matching.items()}
-        new = found.keys() - self._limits.keys()
+                found |= matching_topics(self.session, branch.sink.topic_pattern).keys()
+        new = found - self._limits.keys()
         if new:
             settings = topic_configs(self.session, sorted(new), ["max.message.bytes"]) or {}
             for name in new:
-                limit = settings.get(name, {}).get("max.message.bytes", _DEFAULT_MAX_MESSAGE_BYTES)
+                limit = settings.get(name, {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)
                 self._limits[name] = int(limit)
-        layouts: dict[str, TopicLayout] = {}
-        owner = 0
-        for name, partitions in sorted(found.items()):
-            layouts[name] = TopicLayout(partitions, self._limits[name], owner)
-            owner += partitions
-        return WriteSpec(self.branches, self.config, layouts)
+        return WriteSpec(self.branches, self.config, dict(self._limits))
 
-    def parallelism(self) -> int:
-        """Most tasks that publish at a time."""
+    def owners(self) -> int:
+        """How many tasks share the partitions among them."""
         asked = [branch.sink.options.parallelism for branch in self.branches if branch.sink.options.parallelism]
-        return max(asked) if asked else self.context.parallelism
+        partitions = sum(len(self.session.topic(name).partitions) for name in self._limits)
+        return max(1, min(max(asked) if asked else self.context.parallelism, partitions))
 
 
 def _client(sink: KafkaSink) -> ClientConfig:
@@ -121,6 +126,10 @@ class AtLeastOnceTarget:
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
         self._writing = _Writing(outputs, context, jobs)
 
+    def stage(self) -> Stage:
+        """Encode in the tasks that read."""
+        return self._writing.stage()
+
     def open(self) -> None:
         """Make sure that the topics are there."""
         self._writing.spec()
@@ -129,7 +138,8 @@ class AtLeastOnceTarget:
         """Write the batch; returns when the brokers have acknowledged every record of it."""
         if not batch.tasks:
             return Published()
-        done = self._writing.jobs.direct(frame, self._writing.spec(), None)
+        writing = self._writing
+        done = writing.jobs.write(frame, writing.spec(), transaction=None, owners=None, staged=writing.staged)
         _check_counts(done, batch)
         return Published(done.records, done.bytes)
 
@@ -157,6 +167,10 @@ class ExactlyOnceTarget:
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
 
+    def stage(self) -> Stage:
+        """Encode in the tasks that read."""
+        return self._writing.stage()
+
     # --- ownership -------------------------------------------------------------------------------------------
 
     def open(self) -> None:
@@ -174,6 +188,8 @@ class ExactlyOnceTarget:
         self._topic = ensure_progress_topic(
             session, context.settings.progress_topic, topic_id=UUID(topic_id) if topic_id else None
         )
+        for warning in self._topic.warnings:
+            context.warn(warning)
         timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
         former = [each for each in known.get("transactional_ids", []) if each != self.transactional_id]
         self._client = TransactionClient(session, self.transactional_id, timeout)
@@ -183,7 +199,7 @@ class ExactlyOnceTarget:
             # After a change of prefix, what this query committed under its former id counts (rule 2).
             if read is not None and (client is self._client or read.query_id == context.query_id):
                 self._progress = _later(self._progress, read, context.query_id)
-        self._claim()
+        claim(session, self._client, self._topic, context.run_id)
         context.checkpoint.write(
             document,
             {
@@ -192,16 +208,6 @@ class ExactlyOnceTarget:
                 "transactional_ids": [*former, self.transactional_id],
             },
         )
-
-    def _claim(self) -> None:
-        """Commit who we are, so that an instance that we fenced can name us."""
-        client, topic = self._opened()
-        identity = client.begin()
-        with Producer(self._writing.session, identity, transactional_id=self.transactional_id) as producer:
-            claim = progress_batch(topic, self.transactional_id, Claim.mine(self._context.run_id))
-            producer.submit(topic.name, *claim)
-            producer.flush()
-        client.commit()
 
     # --- batches ---------------------------------------------------------------------------------------------
 
@@ -270,13 +276,11 @@ class ExactlyOnceTarget:
     def _write(self, batch: Batch, frame: Any, transaction: Transaction) -> Acknowledged:
         if not batch.tasks:
             return Acknowledged(0, 0, 0, True)
-        spec = self._writing.spec()
-        jobs = self._writing.jobs
-        if batch.tasks == 1:
-            done = jobs.direct(frame, spec, transaction)
-        else:
-            partitions = sum(layout.partitions for layout in spec.topics.values())
-            done = jobs.by_owner(frame, spec, transaction, max(1, min(self._writing.parallelism(), partitions)))
+        writing = self._writing
+        spec = writing.spec()
+        # One task is the only writer of every partition as it is.
+        owners = None if batch.tasks == 1 else writing.owners()
+        done = writing.jobs.write(frame, spec, transaction=transaction, owners=owners, staged=writing.staged)
         if not done.attempts_clean:
             raise AbortableError(
                 "Spark ran a task of the batch twice within one transaction; set spark.task.maxFailures and "

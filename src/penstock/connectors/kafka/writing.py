@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.connectors.kafka.encoding import RowEncoder, TopicLayout
+from penstock.connectors.kafka.encoding import RowEncoder
 from penstock.connectors.kafka.sink import KafkaSink
 from penstock.kafka.batches import EncodedBatch
 from penstock.kafka.produce import Ack, Producer, ProducerIdentity
@@ -17,6 +18,7 @@ from penstock.kafka.session import session_for
 __all__ = [
     "ACKNOWLEDGED",
     "ENCODED",
+    "ENCODED_DDL",
     "ENCODED_ORDER",
     "Branch",
     "Transaction",
@@ -40,6 +42,9 @@ ENCODED = pa.schema(
     ]
 )
 
+#: :data:`ENCODED` in Spark's words.
+ENCODED_DDL = "owner INT, topic STRING, partition INT, task INT, ordinal INT, count BIGINT, data BINARY"
+
 #: The order in which an owner publishes: that of the reading tasks, and within a task that of its rows.
 ENCODED_ORDER = ("task", "ordinal")
 
@@ -62,20 +67,22 @@ _ROWS_BYTES = 4 << 20
 @dataclass(frozen=True)
 class Branch:
     """One sink, the client settings it encodes with, and where its rows are: a struct column of the frame, or (None)
-    the frame's own columns."""
+    the frame's own columns, those of the names ``columns`` in the order of the sink's."""
 
     sink: KafkaSink
     client: ClientConfig
     column: str | None
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class WriteSpec:
-    """All that writing tasks need to know; goes to other processes by pickling. ``client`` publishes."""
+    """All that writing tasks need to know; goes to other processes by pickling. ``client`` publishes; ``limits`` are
+    the max.message.bytes of topics."""
 
     branches: tuple[Branch, ...]
     client: ClientConfig
-    topics: Mapping[str, TopicLayout]
+    limits: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -86,20 +93,12 @@ class Transaction:
     identity: ProducerIdentity
 
 
-@dataclass(frozen=True)
-class _Encoded:
-    topic: str
-    owner: int
-    batch: EncodedBatch
-
-
 def encode_rows(spec: WriteSpec, task: int, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows to batches of :data:`ENCODED`, the task's count last."""
     pending: list[tuple[int, str, int, int, int, int, memoryview]] = []
     size = records = ordinal = 0
-    for each in _encoded(spec, task, rows):
-        batch = each.batch
-        pending.append((each.owner, each.topic, batch.partition, task, ordinal, batch.count, batch.data))
+    for topic, batch in _encoded(spec, task, rows):
+        pending.append((_owner(topic, batch.partition), topic, batch.partition, task, ordinal, batch.count, batch.data))
         ordinal += 1
         records += batch.count
         size += len(batch.data)
@@ -133,9 +132,9 @@ def encode_rows_and_publish(
     """Rows straight to the brokers, for a task that is the only writer of its partitions, or needs not be."""
     counted = 0
     with _producer(spec, transaction) as producer:
-        for each in _encoded(spec, task, rows):
-            producer.submit(each.topic, each.batch.partition, each.batch.data, each.batch.count)
-            counted += each.batch.count
+        for topic, batch in _encoded(spec, task, rows):
+            producer.submit(topic, batch.partition, batch.data, batch.count)
+            counted += batch.count
         producer.flush()
         yield _acknowledged(producer.acks(), counted)
 
@@ -147,21 +146,30 @@ def _producer(spec: WriteSpec, transaction: Transaction | None) -> Producer:
     return Producer(session, transaction.identity, transactional_id=transaction.transactional_id)
 
 
-def _encoded(spec: WriteSpec, task: int, rows: Iterable[pa.RecordBatch]) -> Iterator[_Encoded]:
-    encoders = [RowEncoder(branch.sink, branch.client, dict(spec.topics), task) for branch in spec.branches]
+def _owner(topic: str, partition: int) -> int:
+    """A number that tells which task publishes a partition: the same in every task, whatever it knows of the topic."""
+    return zlib.crc32(topic.encode()) % 1_000_000 + partition
+
+
+def _encoded(spec: WriteSpec, task: int, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, EncodedBatch]]:
+    session = session_for(spec.client)
+
+    def partitions(topic: str) -> int:
+        return len(session.topic(topic).partitions)
+
+    encoders = [RowEncoder(branch.sink, branch.client, partitions, spec.limits, task) for branch in spec.branches]
     for batch in rows:
         places, offsets = batch.column("__place"), batch.column("__offset")
         for branch, encoder in zip(spec.branches, encoders, strict=True):
+            names = list(branch.sink.schema.names)
             if branch.column is None:
-                part, where = batch.select(list(branch.sink.schema.names)), (places, offsets)
+                columns, where = [batch.column(name) for name in branch.columns], (places, offsets)
             else:
                 struct = batch.column(branch.column)
                 chosen = struct.is_valid()
-                struct = struct.filter(chosen)
-                part = pa.RecordBatch.from_arrays(struct.flatten(), names=list(branch.sink.schema.names))
+                columns = struct.filter(chosen).flatten()
                 where = (places.filter(chosen), offsets.filter(chosen))
-            for topic, layout, encoded in encoder.encode(part, *where):
-                yield _Encoded(topic, layout.owner + encoded.partition, encoded)
+            yield from encoder.encode(pa.RecordBatch.from_arrays(columns, names=names), *where)
 
 
 def _table(rows: list[tuple[int, str, int, int, int, int, memoryview]]) -> pa.RecordBatch:

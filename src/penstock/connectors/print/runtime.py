@@ -41,6 +41,9 @@ class PrintTarget:
     def __init__(self, output: Output):
         self._output = output
 
+    def stage(self) -> None:
+        """Rows are taken as they come."""
+
     def open(self) -> None:
         """Nothing to own."""
 

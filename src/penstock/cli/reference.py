@@ -1,0 +1,207 @@
+"""``penstock reference``: the reference of all options, rendered from their declarations."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from penstock.connectors.kafka.metadata import READABLE, WRITABLE
+from penstock.errors import DefinitionError, Problem
+from penstock.ingest import PipelineOptions
+from penstock.ingest.options import KafkaIngestSinkOptions, KafkaIngestSourceOptions
+from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING
+from penstock.options import Option
+from penstock.spi import Connector, Format, connectors, formats
+
+__all__ = ["add_parser", "pages"]
+
+_NOTE = "<!-- Rendered from the code by `penstock reference docs/reference`. Change the declarations, not this. -->"
+#: Connectors with a page of their own; all others share one.
+_OWN_PAGE = "kafka"
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register ``reference``."""
+    text = "write the reference of all options as Markdown"
+    parser = subparsers.add_parser("reference", help=text, description=text.capitalize() + ".")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 when a file differs")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the files")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    folder: Path = arguments.folder
+    if not folder.is_dir():
+        raise DefinitionError((Problem("no such folder", where=str(folder), hint="create it first"),))
+    differing = {folder / name: text for name, text in pages().items() if _read(folder / name) != text}
+    for path, text in differing.items():
+        if arguments.check:
+            print(f"{path} is not what the code declares; run: penstock reference {folder}", file=sys.stderr)
+        else:
+            path.write_text(text, "utf-8")
+            print(f"wrote {path}")
+    return 1 if arguments.check and differing else 0
+
+
+def _read(path: Path) -> str:
+    return path.read_text("utf-8") if path.is_file() else ""
+
+
+# --- pages ---------------------------------------------------------------------------------------------------
+
+
+def pages() -> dict[str, str]:
+    """File name to Markdown, for all that penstock itself brings; plug-ins of others document themselves."""
+    own = [connectors.get(name) for name, _ in connectors.built_in]
+    kafka = next(each for each in own if each.identifier == _OWN_PAGE)
+    return {
+        "kafka.md": _page(_kafka(kafka)),
+        "connectors.md": _page(_connectors([each for each in own if each is not kafka])),
+        "formats.md": _page(_formats([formats.get(name) for name, _ in formats.built_in])),
+        "pipeline.md": _page(_pipeline()),
+    }
+
+
+def _page(lines: Iterable[str]) -> str:
+    return "\n".join((_NOTE, "", *lines)).rstrip() + "\n"
+
+
+def _kafka(connector: Connector) -> Iterator[str]:
+    yield from ("# Connector `kafka`", "", _doc(connector), "")
+    yield "In SQL these options stand in a table's WITH clause, in YAML below `source` or `sink`. Python builders set"
+    yield "them by their methods. Options of the formats: [formats.md](formats.md)."
+    yield ""
+    yield from _option_sets(connector)
+    yield from ("## Metadata columns", "")
+    yield "Declared as `name TYPE METADATA FROM 'key'`; any type that the type below can be cast to will do."
+    yield ""
+    rows = [(_code(key), _code(kind), "yes" if key in WRITABLE else "no") for key, kind in READABLE.items()]
+    yield from _table(("Key", "Type", "Can be written"), rows)
+    yield from ("## In YAML only", "", "### Source", "")
+    yield from _options(KafkaIngestSourceOptions.declared().values())
+    yield from ("### Sink", "")
+    yield from _options(KafkaIngestSinkOptions.declared().values())
+    yield from _client_properties()
+
+
+def _client_properties() -> Iterator[str]:
+    yield from ("## Client properties", "")
+    yield "Written as `properties.<name>`, by the names of Kafka's Java client. An unknown name is an error."
+    yield from ("", "### That act", "", "Values marked *secret* are masked wherever they are shown.", "")
+    acts = [(_code(name), each.doc + (" *secret*" if each.secret else "")) for name, each in sorted(ACTS.items())]
+    yield from _table(("Property", "Meaning"), acts)
+    yield from ("### That are refused", "")
+    yield from _table(("Property", "Because"), [(_code(name), why) for name, why in sorted(REFUSED.items())])
+    yield from ("### That are accepted and do nothing", "")
+    by_reason = sorted((why, name) for name, why in WITHOUT_MEANING.items())
+    grouped = [
+        (", ".join(_code(name) for _, name in members), why)
+        for why, members in groupby(by_reason, key=lambda pair: pair[0])
+    ]
+    yield from _table(("Properties", "Because"), grouped)
+
+
+def _connectors(found: Sequence[Connector]) -> Iterator[str]:
+    yield from ("# Other connectors", "", "For the connector `kafka` see [kafka.md](kafka.md).", "")
+    for connector in found:
+        yield from (f"## `{connector.identifier}`", "", _doc(connector), "")
+        yield from _option_sets(connector, level="###")
+
+
+def _formats(found: Sequence[Format]) -> Iterator[str]:
+    yield from ("# Formats", "")
+    yield "An option stands behind the name of the format: `json.ignore-parse-errors` with `'format' = 'json'`,"
+    yield "`value.json.ignore-parse-errors` with `'value.format'`, `key.json.ignore-parse-errors` with `'key.format'`."
+    yield "In YAML `value.` may be left out. Departures from Flink: [decision 0011](../decisions/0011-formats.md)."
+    yield ""
+    for each in found:
+        yield from (f"## `{each.identifier}`", "", _doc(each), "")
+        yield from _options(each.options.declared().values(), prefix=f"{each.identifier}.")
+
+
+def _pipeline() -> Iterator[str]:
+    yield from ("# The block `pipeline` of a YAML file", "")
+    yield "Options of the source and the sink: [kafka.md](kafka.md), [connectors.md](connectors.md)."
+    yield ""
+    yield from _options(PipelineOptions.declared().values())
+
+
+# --- options -------------------------------------------------------------------------------------------------
+
+
+def _option_sets(connector: Connector, level: str = "##") -> Iterator[str]:
+    """A table for what all of the connector's option sets share, and one for what each has of its own."""
+    declared = {title: tuple(options.declared().values()) for title, options in connector.options.items()}
+    shared = _shared(declared)
+    if shared:
+        yield from (f"{level} {' and '.join(declared).capitalize()}", "")
+        yield from _options(shared)
+    for title, options in declared.items():
+        own = [each for each in options if each not in shared]
+        yield from (f"{level} {title}", "")
+        yield from _options(own) if own else ("No options.", "")
+
+
+def _shared(declared: Mapping[str, Sequence[Option]]) -> list[Option]:
+    if len(declared) < 2:
+        return []
+    first, *others = declared.values()
+    return [each for each in first if all(each in other for other in others)]
+
+
+def _options(options: Iterable[Option], prefix: str = "") -> Iterator[str]:
+    rows = [
+        (_code(prefix + each.key), _code(each.codec.name), _default(each), _meaning(each, prefix)) for each in options
+    ]
+    yield from _table(("Option", "Type", "Default", "Meaning"), rows)
+
+
+def _default(option: Option) -> str:
+    if option.required:
+        return "**required**"
+    return _prose(option.shown_default) if option.default_text else _code(option.shown_default)
+
+
+def _meaning(option: Option, prefix: str) -> str:
+    parts = [_prose(option.doc)]
+    if option.codec.values and option.codec.values != ("true", "false"):
+        parts.append(f"One of {', '.join(map(_code, option.codec.values))}.")
+    if option.example:
+        parts.append(f"For example {_code(option.example)}.")
+    if option.aliases:
+        parts.append(f"Also written {', '.join(_code(prefix + alias) for alias in option.aliases)}.")
+    if option.secret:
+        parts.append("*secret*")
+    return " ".join(parts)
+
+
+# --- Markdown ------------------------------------------------------------------------------------------------
+
+
+def _doc(of: object) -> str:
+    """What a class says about itself, in one line."""
+    return " ".join((type(of).__doc__ or "").split())
+
+
+def _prose(text: str) -> str:
+    """Text in which ``<table>`` is no tag, unless it stands in backticks."""
+    return re.sub(r"`[^`]*`|<", lambda found: "\\<" if found[0] == "<" else found[0], text)
+
+
+def _code(value: object) -> str:
+    text = str(value)
+    if text in ("", "(none)"):
+        return text or "(empty)"
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(titles)} |"
+    yield f"|{'|'.join(' --- ' for _ in titles)}|"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+    yield ""

@@ -1,0 +1,248 @@
+"""Rows of a sink to record batches: which topic, which partition, which timestamp, and whose fault an error is."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.connectors.kafka.encoding import RowEncoder
+from penstock.connectors.kafka.factory import KafkaConnector
+from penstock.connectors.kafka.metadata import WRITABLE
+from penstock.errors import RecordError
+from penstock.kafka.batches import scan
+from penstock.kafka.properties import ClientConfig
+from penstock.spi import Column, ColumnKind, TableDefinition
+from penstock.types import INT, STRING, arrow_schema
+
+BASE = {"connector": "kafka", "properties.bootstrap.servers": "localhost:9092", "format": "json"}
+LIMIT = 1_048_588
+#: What Kafka's own test of its murmur2 expects of these keys.
+JAVA_HASHES = {
+    b"21": -973_932_308,
+    b"foobar": -790_332_482,
+    b"a-little-bit-long-string": -985_981_536,
+    b"abc": 479_470_107,
+}
+
+
+def metadata(*keys):
+    return [Column(f"m_{key}", WRITABLE[key], ColumnKind.METADATA, key) for key in keys]
+
+
+class Encoding:
+    """A sink's encoder, and its batches read back."""
+
+    def __init__(self, *columns, topics=None, task=0, topic="orders", limit=LIMIT, **options):
+        given_options = {key.replace("__", "-").replace("_", "."): value for key, value in options.items()}
+        definition = TableDefinition("t", columns, BASE | {"topic": topic} | given_options)
+        if "topic.pattern" in given_options or "topic-pattern" in given_options:
+            definition.options.pop("topic")
+        self.sink = KafkaConnector().sink(definition)
+        counts = topics or {topic: 1}
+        client = ClientConfig.from_properties(dict(self.sink.client), "t")
+        self.encoder = RowEncoder(self.sink, client, counts.__getitem__, dict.fromkeys(counts, limit), task)
+
+    def batches(self, rows, places=None, offsets=None):
+        table = pa.RecordBatch.from_pylist(rows, arrow_schema(self.sink.schema))
+        count = len(rows)
+        return list(
+            self.encoder.encode(
+                table, pa.array(places or [0] * count, pa.int32()), pa.array(offsets or range(count), pa.int64())
+            )
+        )
+
+    def records(self, rows, *args):
+        """(topic, partition) to records as (key, value, headers, milliseconds)."""
+        found = defaultdict(list)
+        for topic, batch in self.batches(rows, *args):
+            read = scan(batch.data, start_offset=0, end_offset=batch.count, headers=True)
+            found[topic, batch.partition] += zip(
+                read.keys.to_pylist(),
+                read.values.to_pylist(),
+                read.headers.to_pylist(),
+                read.timestamps.tolist(),
+                strict=True,
+            )
+        return dict(found)
+
+
+def ids(found):
+    return {place: [json.loads(value)["id"] for _, value, *_ in records] for place, records in found.items()}
+
+
+# --- topics --------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)  # the first call compiles
+@given(st.lists(st.sampled_from(["one", "two", "three"]), max_size=20))
+def test_every_row_goes_to_the_topic_it_names_in_order(names):
+    encoding = Encoding(
+        Column("id", INT), *metadata("topic"), topic="one;two;three", topics=dict.fromkeys(["one", "two", "three"], 1)
+    )
+    found = encoding.records([{"id": i, "m_topic": name} for i, name in enumerate(names)])
+
+    assert ids(found) == {
+        (topic, 0): [i for i, name in enumerate(names) if name == topic] for topic in dict.fromkeys(names)
+    }
+
+
+@pytest.mark.parametrize("named", ["elsewhere", None, "ones"])
+def test_a_topic_that_is_not_the_table_s_is_refused_with_the_row_s_place(named):
+    topics = dict.fromkeys(["one", "two", "ones", "elsewhere"], 1)  # that it exists does not help
+    encoding = Encoding(Column("id", INT), *metadata("topic"), topic="one;two", topics=topics)
+    rows = [{"id": 1, "m_topic": "one"}, {"id": 2, "m_topic": named}]
+    with pytest.raises(RecordError) as raised:
+        encoding.batches(rows, places=[4, 5], offsets=[40, 50])
+
+    assert (raised.value.topic, raised.value.partition, raised.value.offset) == ("", 5, 50)
+    assert repr(named) in raised.value.reason
+    assert "one; two" in raised.value.reason
+
+
+def test_a_pattern_says_which_topics_may_be_named():
+    encoding = Encoding(
+        Column("id", INT), *metadata("topic"), topics={"o-1": 1, "o-10": 1}, **{"topic__pattern": "o-[0-9]"}
+    )
+
+    assert ids(encoding.records([{"id": 1, "m_topic": "o-1"}])) == {("o-1", 0): [1]}
+    with pytest.raises(RecordError, match="'o-10', which is not one of 'o-\\[0-9\\]'"):
+        encoding.batches([{"id": 1, "m_topic": "o-10"}])
+
+
+def test_each_topic_has_its_own_partitions():
+    encoding = Encoding(
+        Column("id", INT),
+        *metadata("topic"),
+        topic="one;two",
+        topics={"one": 1, "two": 3},
+        sink_partitioner="round-robin",
+    )
+    found = encoding.records([{"id": i, "m_topic": ("one", "two")[i % 2]} for i in range(12)])
+
+    assert found.keys() == {("one", 0), ("two", 0), ("two", 1), ("two", 2)}
+
+
+# --- partitions ----------------------------------------------------------------------------------------------
+
+
+def test_keys_go_where_java_s_client_puts_them():
+    encoding = Encoding(
+        Column("key", STRING),
+        Column("id", INT),
+        topics={"orders": 5},
+        key_format="raw",
+        key_fields="key",
+    )
+    found = encoding.records([{"key": key.decode(), "id": 1} for key in JAVA_HASHES])
+
+    assert {key: partition for (_, partition), records in found.items() for key, *_ in records} == {
+        key: (value & 0x7FFFFFFF) % 5 for key, value in JAVA_HASHES.items()
+    }
+
+
+def test_rows_of_a_key_keep_their_order_over_many_batches():
+    encoding = Encoding(
+        Column("key", STRING), Column("id", INT), topics={"orders": 4}, limit=300, key_format="raw", key_fields="key"
+    )
+    rows = [{"key": f"k{i % 7}", "id": i} for i in range(200)]
+    found = encoding.records(rows)
+
+    by_key = defaultdict(list)
+    for records in found.values():
+        for key, value, *_ in records:
+            by_key[key].append(json.loads(value)["id"])
+    assert by_key == {f"k{k}".encode(): list(range(k, 200, 7)) for k in range(7)}
+    assert max(len(batch.data) for _, batch in encoding.batches(rows)) <= 300
+
+
+def test_without_keys_the_partitions_are_filled_evenly_over_the_calls():
+    encoding = Encoding(Column("id", INT), topics={"orders": 3})
+    sizes = defaultdict(int)
+    for _ in range(30):
+        for place, records in encoding.records([{"id": 1}]).items():
+            sizes[place] += len(records)
+
+    assert set(sizes.values()) == {10}
+
+
+@pytest.mark.parametrize(("task", "partition"), [(0, 0), (2, 2), (5, 2)])
+def test_the_fixed_partitioner_takes_the_task_s_number(task, partition):
+    encoding = Encoding(Column("id", INT), topics={"orders": 3}, task=task, sink_partitioner="fixed")
+
+    assert ids(encoding.records([{"id": 1}, {"id": 2}])) == {("orders", partition): [1, 2]}
+
+
+def test_round_robin_goes_on_where_the_last_rows_ended():
+    encoding = Encoding(Column("id", INT), topics={"orders": 3}, task=1, sink_partitioner="round-robin")
+
+    assert ids(encoding.records([{"id": i} for i in range(4)])) == {
+        ("orders", 0): [2],
+        ("orders", 1): [0, 3],
+        ("orders", 2): [1],
+    }
+    assert ids(encoding.records([{"id": 9}])) == {("orders", 2): [9]}
+
+
+# --- metadata ------------------------------------------------------------------------------------------------
+
+
+def test_a_timestamp_is_the_row_s_or_now():
+    encoding = Encoding(Column("id", INT), *metadata("timestamp"))
+    at = [datetime(2020, 1, 1, 0, 0, 0, 123_999, UTC), None, datetime(1969, 12, 31, 23, 59, 59, 999_000, UTC)]
+    before = time.time_ns() // 1_000_000
+    found = encoding.records([{"id": i, "m_timestamp": each} for i, each in enumerate(at)])
+    after = time.time_ns() // 1_000_000
+
+    one, two, three = (record[3] for record in found["orders", 0])
+    assert (one, three) == (1_577_836_800_123, -1)
+    assert before <= two <= after
+
+
+def test_without_a_timestamp_column_it_is_now():
+    before = time.time_ns() // 1_000_000
+    ((*_, at),) = Encoding(Column("id", INT)).records([{"id": 1}])["orders", 0]
+
+    assert before <= at <= time.time_ns() // 1_000_000
+
+
+@pytest.mark.parametrize("kind", ["headers", "header-list"])
+def test_headers_are_the_row_s(kind):
+    pairs = [("a", b"1"), ("b", None)]
+    given_headers = pairs if kind == "headers" else [{"key": key, "value": value} for key, value in pairs]
+    found = Encoding(Column("id", INT), *metadata(kind)).records(
+        [{"id": 1, f"m_{kind}": given_headers}, {"id": 2, f"m_{kind}": None}, {"id": 3, f"m_{kind}": []}]
+    )
+
+    assert [record[2] for record in found["orders", 0]] == [
+        [{"key": key, "value": value} for key, value in pairs],
+        [],
+        [],
+    ]
+
+
+# --- errors --------------------------------------------------------------------------------------------------
+
+
+def test_a_record_that_is_too_large_is_named_by_its_row():
+    encoding = Encoding(
+        Column("text", STRING), *metadata("topic"), topic="one;two", topics={"one": 1, "two": 2}, limit=200
+    )
+    rows = [{"text": "x" * n, "m_topic": ("one", "two")[n % 2]} for n in (1, 2, 3, 4, 301, 5)]
+    with pytest.raises(RecordError) as raised:
+        encoding.batches(rows, [0, 1, 2, 3, 4, 5], [0, 10, 20, 30, 40, 50])
+
+    assert (raised.value.topic, raised.value.partition, raised.value.offset) == ("", 4, 40)
+    assert "topic 'two'" in raised.value.reason
+    assert "limit of 200 bytes" in raised.value.reason
+    assert "max.message.bytes" in raised.value.hint
+
+
+def test_no_rows_make_no_batches():
+    assert Encoding(Column("id", INT)).batches([]) == []

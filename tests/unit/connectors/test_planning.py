@@ -1,0 +1,97 @@
+"""How far a batch reads, where no broker has to be asked: the stops of a bounded scan are known."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.connectors.kafka.factory import KafkaConnector
+from penstock.connectors.kafka.planning import Planner, ReaderSpec, _shares
+from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Position, Positions
+from penstock.spi import Column, TableDefinition
+from penstock.types import BIGINT
+
+places = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 9))
+wanted = st.dictionaries(places, st.integers(0, 50) | st.integers(0, 10**9), max_size=8)
+most = st.none() | st.integers(1, 60) | st.integers(1, 10**9)
+
+
+@settings(deadline=None)
+@given(wanted, most)
+def test_shares_are_all_there_is_or_the_most_exactly(wanted, most):
+    shares = _shares(wanted, most)
+
+    assert shares.keys() == wanted.keys()
+    assert all(0 <= shares[place] <= wanted[place] for place in wanted)
+    total = sum(wanted.values())
+    assert sum(shares.values()) == (total if most is None else min(total, most))
+
+
+@settings(deadline=None)
+@given(wanted, most)
+def test_shares_are_in_proportion(wanted, most):
+    shares, total = _shares(wanted, most), sum(wanted.values())
+
+    if most is not None and total > most:
+        assert all(abs(shares[place] - count * most / total) <= 1 for place, count in wanted.items())
+
+
+def planner(stop, ordinal=0, parallelism=4, **options):
+    given_options = {
+        "topic": "a;b",
+        "properties.bootstrap.servers": "localhost:1",
+        "format": "json",
+        "scan.startup.mode": "earliest-offset",
+        "scan.bounded.mode": "latest-offset",
+        **options,
+    }
+    scan = KafkaConnector().scan(TableDefinition("t", (Column("id", BIGINT),), given_options))
+    start = Positions({place: Position(0) for place in stop}, {"a": "id-a", "b": "id-b"})
+    stops = Positions({place: Position(at) for place, at in stop.items()}, start.topic_ids)
+    return Planner(ReaderSpec(scan, ordinal, parallelism, start, stops))
+
+
+@settings(deadline=None)
+@given(wanted, st.integers(1, 500))
+def test_batches_reach_the_stop_and_never_pass_it(stop, most):
+    stop = {place: at % 1000 for place, at in stop.items()}
+    planning = planner(stop)
+    at, batches = planning.spec.start, 0
+    while (reached := planning.latest(at, most)) != at:
+        moved = {place: reached.at[place].offset - at.at[place].offset for place in stop}
+        assert all(step >= 0 for step in moved.values())
+        assert 0 < sum(moved.values()) <= most
+        assert reached.topic_ids == {"a": "id-a", "b": "id-b"}
+        at, batches = reached, batches + 1
+
+    assert {place: position.offset for place, position in at.at.items()} == stop
+    assert batches == -(-sum(stop.values()) // most)
+
+
+def test_tasks_number_their_places_apart_from_other_sources():
+    planning = planner({("a", 0): 10, ("a", 2): 10, ("b", 1): 10}, ordinal=3)
+    ((*ranges,),) = planning.tasks(planning.spec.start, planning.latest(planning.spec.start, None))
+
+    base = 3 * PLACES_PER_SOURCE
+    assert [(each.number, each.topic, each.topic_id, each.partition) for each in ranges] == [
+        (base, "a", "id-a", 0),
+        (base + 1, "a", "id-a", 2),
+        (base + 2, "b", "id-b", 1),
+    ]
+
+
+def test_the_scan_s_own_parallelism_counts():
+    stop = {("a", 0): 200_000}
+    own = planner(stop, parallelism=1, **{"scan.parallelism": "3"})
+    end = own.latest(own.spec.start, None)
+
+    assert len(own.tasks(own.spec.start, end)) == 3
+    assert len(planner(stop, parallelism=2).tasks(own.spec.start, end)) == 2
+
+
+def test_a_partition_that_is_new_is_read_from_where_it_came_in():
+    planning = planner({("a", 0): 10})
+    end = Positions({("a", 0): Position(10), ("a", 1): Position(5)}, {"a": "id-a"})
+
+    ((only,),) = planning.tasks(planning.spec.start, end)
+    assert (only.partition, only.start, only.end) == (0, 0, 10)

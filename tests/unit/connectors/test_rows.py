@@ -1,0 +1,250 @@
+"""Records to rows of the table, with the real formats on record batches as a broker stores them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.connectors.kafka.factory import KafkaConnector
+from penstock.connectors.kafka.metadata import READABLE
+from penstock.connectors.kafka.rows import RowReader
+from penstock.errors import RecordError
+from penstock.kafka.batches import encode, scan
+from penstock.kafka.columns import HEADERS_TYPE
+from penstock.spi import Column, ColumnKind, TableDefinition
+from penstock.types import BIGINT, INT, STRING
+
+BASE = {
+    "connector": "kafka",
+    "topic": "orders",
+    "properties.bootstrap.servers": "localhost:9092",
+    "scan.startup.mode": "earliest-offset",
+}
+KEYED = {
+    "value.format": "json",
+    "key.format": "json",
+    "key.fields": "k",
+    "value.fields-include": "EXCEPT_KEY",
+}
+FIRST_OFFSET, PLACE = 100, 7
+
+
+def reader(*columns, **options):
+    given = {key.replace("__", "-").replace("_", "."): value for key, value in options.items()}
+    return RowReader(KafkaConnector().scan(TableDefinition("t", columns, BASE | given)))
+
+
+def metadata(*keys):
+    return [Column(f"m_{key}", READABLE[key], ColumnKind.METADATA, key, virtual=True) for key in keys]
+
+
+def records(values, keys=None, headers=None, timestamps=None, with_headers=True):
+    """What a fetch of these messages gives, from offset 100 on."""
+    count = len(values)
+    times = np.array(timestamps or [1000] * count, np.int64)
+    (batch,) = encode(
+        keys=pa.array(keys or [None] * count, pa.binary()),
+        values=pa.array(values, pa.binary()),
+        timestamps=times,
+        partitions=np.zeros(count, np.int32),
+        headers=None
+        if headers is None
+        else pa.array([[{"key": k, "value": v} for k, v in each] for each in headers], HEADERS_TYPE),
+    )
+    batch.data[:8] = FIRST_OFFSET.to_bytes(8, "big")
+    return scan(batch.data, start_offset=FIRST_OFFSET, end_offset=FIRST_OFFSET + count, headers=with_headers)
+
+
+def read(row_reader, *args, **kwargs):
+    return row_reader.rows(records(*args, **kwargs), "orders", 3, PLACE)
+
+
+def text(document):
+    return json.dumps(document).encode()
+
+
+# --- pairing -------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)  # the first call compiles
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=8))
+def test_a_message_gives_a_row_for_each_pair_of_a_key_and_a_value(shapes):
+    """A JSON array at the top stands for several rows, an empty one for none."""
+    row_reader = reader(Column("k", INT), Column("v", STRING), *metadata("offset"), **as_options(KEYED))
+    keys = [text([{"k": 10 * i + n} for n in range(count)]) for i, (count, _) in enumerate(shapes)]
+    values = [text([{"v": f"{i}/{n}"} for n in range(count)]) for i, (_, count) in enumerate(shapes)]
+    rows = read(row_reader, values, keys)
+
+    wanted = [
+        (10 * i + n, f"{i}/{m}", FIRST_OFFSET + i)
+        for i, (keys_of, values_of) in enumerate(shapes)
+        for m in range(values_of)
+        for n in range(keys_of)
+    ]
+    columns = (rows.column(name).to_pylist() for name in ("k", "v", "m_offset"))
+    assert list(zip(*columns, strict=True)) == wanted
+    assert rows.column("__offset").to_pylist() == [offset for *_, offset in wanted]
+    assert set(rows.column("__place").to_pylist()) <= {PLACE}
+    assert rows.schema.equals(row_reader.schema)
+
+
+def as_options(options):
+    return {key.replace("-", "__").replace(".", "_"): value for key, value in options.items()}
+
+
+def test_values_that_are_arrays_alone_keep_their_record():
+    rows = read(
+        reader(Column("v", INT), *metadata("offset"), format="json"),
+        [text({"v": 1}), text([{"v": 2}, {"v": 3}]), None, text([]), text({"v": 4})],
+    )
+
+    assert rows.column("v").to_pylist() == [1, 2, 3, 4]
+    assert rows.column("m_offset").to_pylist() == rows.column("__offset").to_pylist() == [100, 101, 101, 104]
+
+
+def test_one_row_per_message_needs_no_pairing():
+    columns = (Column("k", STRING), Column("v", INT))
+    options = as_options(KEYED | {"key.format": "raw"})
+    rows = read(reader(*columns, **options), [text({"v": i}) for i in range(3)], [b"a", None, b"c"])
+
+    assert rows.column("k").to_pylist() == ["a", None, "c"]
+    assert rows.column("v").to_pylist() == [0, 1, 2]
+
+
+def test_where_key_and_value_have_a_column_the_value_s_counts():
+    options = as_options(KEYED | {"value.fields-include": "ALL"})
+    rows = read(reader(Column("k", INT), Column("v", INT), **options), [text({"k": 1, "v": 2})], [text({"k": 9})])
+
+    assert rows.to_pylist() == [{"k": 1, "v": 2, "__place": PLACE, "__offset": 100}]
+
+
+def test_prefixes_are_the_table_s_and_not_the_message_s():
+    options = as_options(KEYED | {"key.fields": "key_id", "key.fields-prefix": "key_"})
+    rows = read(reader(Column("key_id", INT), Column("id", INT), **options), [text({"id": 2})], [text({"id": 1})])
+
+    assert rows.to_pylist()[0] | {"key_id": 1, "id": 2} == rows.to_pylist()[0]
+
+
+# --- bad messages --------------------------------------------------------------------------------------------
+
+
+def test_the_first_bad_message_is_named():
+    with pytest.raises(RecordError) as raised:
+        read(reader(Column("v", INT), format="json"), [text({"v": 1}), b'{"v": "x"}', b"{"])
+
+    error = raised.value
+    assert (error.topic, error.partition, error.offset) == ("orders", 3, 101)
+    assert (error.format, error.field) == ("json", "v")
+    assert "'json.ignore-parse-errors' = 'true'" in error.hint
+
+
+def test_a_bad_key_is_named_too():
+    with pytest.raises(RecordError) as raised:
+        read(
+            reader(Column("k", INT), Column("v", INT), **as_options(KEYED | {"key.format": "raw"})),
+            [text({"v": 1})] * 2,
+            [b"\0\0\0\1", b"\0"],
+        )
+
+    assert (raised.value.offset, raised.value.format, raised.value.field) == (101, "raw", "k")
+    assert "ignore-parse-errors" not in raised.value.hint
+
+
+def test_a_bad_message_after_the_filter_keeps_its_offset():
+    row_reader = reader(Column("v", INT), format="json", scan_header__filter="depart:toy")
+    headers = [[("depart", each)] for each in (b"book", b"toy", b"book", b"toy")]
+    with pytest.raises(RecordError) as raised:
+        read(row_reader, [b"{", text({"v": 1}), b"{", b"{"], headers=headers)
+
+    assert raised.value.offset == 103
+
+
+def test_ignored_messages_are_counted_and_the_others_keep_their_places():
+    options = as_options(KEYED | {"value.json.ignore-parse-errors": "true", "key.json.ignore-parse-errors": "true"})
+    row_reader = reader(Column("k", INT), Column("v", INT), **options)
+    good = [text({"k": i}) for i in range(5)]
+    values = [text({"v": i}) for i in range(5)]
+    rows = read(row_reader, [*values[:1], b"{", *values[2:]], [*good[:3], b"[", good[4]])
+
+    assert [(row["k"], row["v"], row["__offset"]) for row in rows.to_pylist()] == [
+        (0, 0, 100),
+        (2, 2, 102),
+        (4, 4, 104),
+    ]
+    assert row_reader.ignored == 2
+
+
+# --- metadata ------------------------------------------------------------------------------------------------
+
+
+def test_every_metadata_column():
+    row_reader = reader(Column("v", INT), *metadata(*READABLE), format="json")
+    headers = [[("a", b"1"), ("b", None), ("a", b"2")], []]
+    rows = read(row_reader, [text({"v": 1}), text({"v": 2})], [b"key", None], headers, timestamps=[1_500, 2_500])
+
+    assert rows.schema.equals(row_reader.schema)
+    one, two = ({key.removeprefix("m_"): value for key, value in row.items()} for row in rows.to_pylist())
+    assert (one["topic"], one["partition"], one["offset"]) == ("orders", 3, 100)
+    assert one["timestamp"] == datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)
+    assert (one["timestamp-type"], one["leader-epoch"]) == ("CreateTime", -1)
+    assert one["header-list"] == [{"key": k, "value": v} for k, v in headers[0]]
+    assert (one["__raw_key__"], one["__raw_value__"]) == (b"key", b'{"v": 1}')
+    assert dict(one["headers"]) == {"a": b"2", "b": None}
+    assert (two["headers"], two["header-list"], two["__raw_key__"]) == ([], [], None)
+    assert two["timestamp"] == datetime(1970, 1, 1, 0, 0, 2, 500_000, UTC)
+
+
+header_lists = st.lists(
+    st.lists(st.tuples(st.sampled_from("abc"), st.binary(max_size=2) | st.none()), max_size=6), min_size=1, max_size=6
+)
+
+
+@settings(deadline=None)  # the first call compiles
+@given(header_lists)
+def test_of_headers_with_one_key_the_last_counts(lists):
+    row_reader = reader(Column("v", INT), *metadata("headers"), format="json")
+    rows = read(row_reader, [text({"v": i}) for i in range(len(lists))], headers=lists)
+
+    found = rows.column("m_headers").to_pylist()
+    assert [dict(each) for each in found] == [dict(each) for each in lists]
+    assert [len(each) for each in found] == [len(dict(each)) for each in lists]
+
+
+@settings(deadline=None)  # the first call compiles
+@given(header_lists)
+def test_metadata_follows_the_records_that_a_filter_keeps(lists):
+    row_reader = reader(Column("v", INT), *metadata("headers", "offset"), format="json", scan_header__filter="a:1|!b:x")
+    rows = read(row_reader, [text({"v": i}) for i in range(len(lists))], headers=lists)
+
+    kept = [i for i, each in enumerate(lists) if ("a", b"1") in each or ("b", b"x") not in each]
+    assert rows.column("v").to_pylist() == kept
+    assert rows.column("m_offset").to_pylist() == [FIRST_OFFSET + i for i in kept]
+    assert [dict(each) for each in rows.column("m_headers").to_pylist()] == [dict(lists[i]) for i in kept]
+
+
+def test_headers_are_only_read_when_somebody_wants_them():
+    assert not reader(Column("v", INT), *metadata("topic", "offset"), format="json").wants_headers
+    assert reader(Column("v", INT), *metadata("headers"), format="json").wants_headers
+    assert reader(Column("v", INT), *metadata("header-list"), format="json").wants_headers
+    assert reader(Column("v", INT), format="json", scan_header__filter="a:1").wants_headers
+
+
+def test_a_metadata_column_of_another_type_is_read_as_it_is():
+    """The cast to the declared type is Spark's."""
+    row_reader = reader(Column("v", INT), Column("at", BIGINT, ColumnKind.METADATA, "partition"), format="json")
+
+    assert read(row_reader, [text({"v": 1})]).column("at").type == pa.int32()
+
+
+def test_nothing_is_left_of_records_that_a_filter_drops():
+    row_reader = reader(Column("v", INT), *metadata("headers"), format="json", scan_header__filter="a:1")
+    rows = read(row_reader, [text({"v": 1})])
+
+    assert rows.num_rows == 0
+    assert rows.schema.equals(row_reader.schema)

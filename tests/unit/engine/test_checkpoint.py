@@ -1,0 +1,174 @@
+"""The checkpoint's files: what is read back, what is refused, and what a crash or a full disk leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from penstock.engine.checkpoint import JobCheckpoint, _LocalFiles, default_location
+from penstock.errors import CheckpointError
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    return JobCheckpoint(str(tmp_path), _LocalFiles(tmp_path))
+
+
+def plan(folder, batch, *positions):
+    """An offset log's entry as Spark writes it."""
+    (folder / "offsets").mkdir(exist_ok=True)
+    lines = ["v1", json.dumps({"batchWatermarkMs": 0}), *(json.dumps(each) for each in positions)]
+    (folder / "offsets" / str(batch)).write_text("\n".join(lines))
+
+
+def commit(folder, batch):
+    (folder / "commits").mkdir(exist_ok=True)
+    (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
+# --- documents -----------------------------------------------------------------------------------------------
+
+
+def test_a_document_is_read_as_it_was_written(checkpoint, tmp_path):
+    assert checkpoint.read("job") is None
+    checkpoint.write("job", {"b": [1, None], "a": "\N{SNOWMAN}"})
+    checkpoint.write("job", {"b": [2]})
+
+    assert checkpoint.read("job") == {"b": [2]}
+    assert os.listdir(tmp_path / "penstock") == ["job.json"]
+
+
+def test_who_reads_while_it_is_written_sees_one_or_the_other(checkpoint):
+    documents = [{"text": letter * 200_000} for letter in "ab"]
+    checkpoint.write("job", documents[0])
+    done = threading.Event()
+
+    def write():
+        for i in range(40):
+            checkpoint.write("job", documents[i % 2])
+        done.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = []
+    while not done.is_set():
+        seen.append(checkpoint.read("job"))
+    writer.join()
+    assert seen
+    assert all(each in documents for each in seen)
+
+
+def test_a_failed_write_leaves_the_former_document_and_no_draft(checkpoint, tmp_path, monkeypatch):
+    checkpoint.write("job", {"a": 1})
+
+    def fail(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(CheckpointError) as raised:
+        checkpoint.write("job", {"a": 2})
+    monkeypatch.undo()
+
+    assert str(tmp_path) in str(raised.value)
+    assert "No space left" in str(raised.value)
+    assert checkpoint.read("job") == {"a": 1}
+    assert os.listdir(tmp_path / "penstock") == ["job.json"]
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    with pytest.raises(CheckpointError, match="cannot write to the checkpoint '.*file'.*check the path"):
+        JobCheckpoint(str(in_the_way), _LocalFiles(in_the_way)).write("job", {})
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"start": {"orders": {"id"', "[]", "null", "7"])
+def test_a_damaged_document_is_named(checkpoint, tmp_path, content):
+    checkpoint.write("source-0", {})
+    (tmp_path / "penstock" / "source-0.json").write_text(content)
+    with pytest.raises(CheckpointError) as raised:
+        checkpoint.read("source-0")
+
+    assert f"'penstock/source-0.json' in the checkpoint '{tmp_path}' cannot be read" in str(raised.value)
+    assert "restore the file" in str(raised.value)
+
+
+def test_a_document_that_is_no_text_is_named(checkpoint, tmp_path):
+    checkpoint.write("source-0", {})
+    (tmp_path / "penstock" / "source-0.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(CheckpointError, match="source-0.json"):
+        checkpoint.read("source-0")
+
+
+# --- Spark's logs --------------------------------------------------------------------------------------------
+
+
+def test_positions_are_those_that_spark_logged(checkpoint, tmp_path):
+    plan(tmp_path, 3, {"a": 1}, {"b": 2})
+
+    assert checkpoint.offsets(3) == ({"a": 1}, {"b": 2})
+    assert checkpoint.offsets(4) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "v1", 'v1\n{"batchWatermarkMs":0}', 'v1\n{}\n{"orders": {"id": ""', "v1\n{}\n-", "{}\n{}\n{}", "v1\n{}\n7"],
+)
+def test_a_damaged_offset_log_is_named(checkpoint, tmp_path, content):
+    plan(tmp_path, 5)
+    (tmp_path / "offsets" / "5").write_text(content)
+    with pytest.raises(CheckpointError, match=r"'offsets/5' in the checkpoint .* cannot be read"):
+        checkpoint.offsets(5)
+
+
+@pytest.mark.parametrize(
+    ("planned", "committed", "first"),
+    [
+        ([], [], 0),
+        ([0], [], 0),
+        ([0], [0], 1),
+        ([0, 1], [0], 1),
+        ([8, 9, 10], [8, 9], 10),
+        ([9, 10], [9, 10], 11),
+        ([99, 100], [98, 99], 100),
+    ],
+    ids=["new", "planned", "committed", "next planned", "two digits", "all done", "three digits"],
+)
+def test_the_first_batch_is_the_one_that_spark_runs(checkpoint, tmp_path, planned, committed, first):
+    for batch in planned:
+        plan(tmp_path, batch, {})
+    for batch in committed:
+        commit(tmp_path, batch)
+    for log in ("offsets", "commits"):  # what lies beside the entries
+        if (tmp_path / log).exists():
+            (tmp_path / log / ".7000.crc").write_bytes(b"")
+            (tmp_path / log / ".7000.tmp").write_bytes(b"")
+
+    assert checkpoint.first_batch() == first
+
+
+# --- places --------------------------------------------------------------------------------------------------
+
+
+def test_without_a_directory_it_is_a_durable_one_of_the_user_s(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert default_location("orders") == str(tmp_path / "penstock" / "checkpoints" / "orders")
+    monkeypatch.delenv("XDG_STATE_HOME")
+    assert Path(default_location("orders")).is_relative_to(Path.home())
+
+
+@pytest.mark.parametrize("name", ["a/b", "../../etc", "..", ".", "a b", "\N{SNOWMAN}", "con:", "", "a\nb", "x" * 200])
+def test_whatever_its_name_a_job_has_one_folder_of_its_own(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    root = tmp_path / "penstock" / "checkpoints"
+
+    assert Path(os.path.normpath(default_location(name))).parent == root
+
+
+@pytest.mark.parametrize(("one", "other"), [("a b", "a/b"), ("a b", "a_b"), ("é", "\N{SNOWMAN}"), ("?", "!")])
+def test_jobs_of_different_names_have_different_folders(one, other):
+    assert default_location(one) != default_location(other)
