@@ -1,4 +1,4 @@
-"""Bad definitions, bad records, bad checkpoints: one clear error, nothing lost, and the job goes on when it is repaired.
+"""Bad definitions, records and checkpoints: one clear error, nothing lost, and the job goes on when it is repaired.
 
 Jobs read in small batches, so that some are committed before the bad one fails.
 """
@@ -35,11 +35,11 @@ def rows(start, stop):
     return [{"id": i, "name": f"n{i}"} for i in range(start, stop)]
 
 
-def copy(jobs, source, sink, *, bounded=True, columns=COLUMNS, sink_columns=COLUMNS, **options):
+def copy(jobs, source, sink, *, bounded=True, **options):
     table = jobs.bounded if bounded else jobs.table
     return (
-        table("s", columns, source, scan_max__records__per__trigger=BATCH, **options)
-        + jobs.exactly_once("t", sink_columns, sink)
+        table("s", COLUMNS, source, scan_max__records__per__trigger=BATCH, **options)
+        + jobs.exactly_once("t", COLUMNS, sink, properties_allow_auto_create_topics="false")
         + "INSERT INTO t SELECT * FROM s;"
     )
 
@@ -102,7 +102,8 @@ def test_an_unreachable_broker_is_named(jobs):
         "s",
         COLUMNS,
         "orders",
-        **{"properties_bootstrap_servers": "localhost:1", "properties_default_api_timeout_ms": "2000"},
+        properties_bootstrap_servers="localhost:1",
+        properties_default_api_timeout_ms="2000",
     ) + jobs.table("t", COLUMNS, "copies")
     with pytest.raises(KafkaError) as raised:
         jobs.run(sql + "INSERT INTO t SELECT * FROM s;")
@@ -186,16 +187,20 @@ def as_csv(i):
     return f"{i},n{i}".encode()
 
 
-@pytest.mark.parametrize("branches", [1, 2], ids=["plain", "statement set"])
+MALFORMED = (("json", as_json, b'{"id": 97, "name": "n', ""), ("csv", as_csv, b'97,"n97', ""))
+WRONG_TYPE = (
+    ("json", as_json, b'{"id": "ninety-seven", "name": "n97"}', "id"),
+    ("csv", as_csv, b"ninety-seven,n97", "id"),
+)
+
+
 @pytest.mark.parametrize(
-    ("fmt", "render", "bad", "field"),
+    ("fmt", "render", "bad", "field", "branches"),
     [
-        ("json", as_json, b'{"id": 97, "name": "n', ""),
-        ("json", as_json, b'{"id": "ninety-seven", "name": "n97"}', "id"),
-        ("csv", as_csv, b'97,"n97', ""),
-        ("csv", as_csv, b"ninety-seven,n97", "id"),
+        *(pytest.param(*case, 1, id=f"{case[0]} malformed") for case in MALFORMED),
+        *(pytest.param(*case, 2, id=f"{case[0]} malformed in a statement set") for case in MALFORMED),
+        *(pytest.param(*case, 1, id=f"{case[0]} of a wrong type") for case in WRONG_TYPE),
     ],
-    ids=["json malformed", "json wrong type", "csv malformed", "csv wrong type"],
 )
 def test_a_bad_record_stops_the_job_and_loses_nothing(jobs, topics, topic, fmt, render, bad, field, branches):
     source, sinks = topic(2), [topic(2) for _ in range(branches)]
@@ -313,53 +318,61 @@ def test_a_topic_that_is_created_anew_while_it_is_read_is_noticed(jobs, topics, 
 # --- checkpoints ---------------------------------------------------------------------------------------------
 
 
-def cut(path: Path) -> None:
-    """Leaves the first half of a file, as a full disk may, and no checksum that would tell first."""
+def half(path: Path) -> None:
+    """Leaves the first half of a file, as a full disk may."""
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
-def cut_last_line(path: Path) -> None:
-    """Leaves nothing of the positions in an offset log."""
+def without_positions(path: Path) -> None:
+    """Leaves the head of an offset log and no line of positions."""
     path.write_text("\n".join(path.read_text().splitlines()[:2]))
-    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "damage"),
-    [
-        ("offsets/1", cut),
-        ("offsets/1", cut_last_line),
-        ("offsets/0", cut),
-        ("offsets/0", Path.unlink),
-        ("penstock/source-0.json", cut),
-        ("penstock/source-0.json", Path.unlink),
-        ("penstock/job.json", cut),
-    ],
-    ids=["last offsets cut", "last offsets without positions", "former offsets cut", "former offsets gone",
-         "start cut", "start gone", "job cut"],
-)  # fmt: skip
-def test_a_damaged_checkpoint_is_refused_and_works_once_it_is_restored(jobs, topics, topic, name, damage):
-    """Batch 1 was planned and not committed when the file was damaged."""
+DAMAGES = (
+    ("offsets/1", half),
+    ("offsets/1", without_positions),
+    ("offsets/0", half),
+    ("offsets/0", Path.unlink),
+    ("commits/0", half),
+    ("penstock/source-0.json", half),
+    ("penstock/source-0.json", Path.unlink),
+    ("penstock/job.json", half),
+)
+
+
+def test_a_damaged_checkpoint_is_refused_and_works_once_it_is_restored(jobs, topics, topic):
+    """Batch 0 was committed and batch 1 planned when a file was damaged."""
     source, sink = topic(1), topic(1)
-    good = [*rows(0, 45), {"id": "bad"}, *rows(45, 60)]
-    topics.write(source, good)
+    topics.write(source, [*rows(0, 45), b"{", *rows(45, 60)])
     with pytest.raises(RecordError):
         jobs.run(copy(jobs, source, sink))
     sql = copy(jobs, source, sink, json_ignore__parse__errors="true")
     backup = jobs.folder.with_name("backup")
     shutil.copytree(jobs.checkpoint(), backup)
-    damage(jobs.checkpoint() / name)
-    with pytest.raises(CheckpointError) as raised:
-        jobs.run(sql)
-    assert f"'{name}'" in str(raised.value)
-    assert str(jobs.checkpoint()) in str(raised.value)
+
+    answers = {}
+    for name, damage in DAMAGES:
+        path = jobs.checkpoint() / name
+        damage(path)
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+        with pytest.raises(PenstockError) as raised:
+            jobs.run(sql)
+        answers[name, damage.__name__] = raised.value
+        shutil.rmtree(jobs.checkpoint())
+        shutil.copytree(backup, jobs.checkpoint())
     assert read_ids(topics, sink) == list(range(40))
     assert not topics.open_transactions(sink)
-    shutil.rmtree(jobs.checkpoint())
-    shutil.copytree(backup, jobs.checkpoint())
     jobs.run(sql)
     assert read_ids(topics, sink) == list(range(60))
+
+    unclear = {
+        (name, damage): str(error)
+        for (name, damage), error in answers.items()
+        if not (
+            isinstance(error, CheckpointError) and f"{name}'" in str(error) and str(jobs.checkpoint()) in str(error)
+        )
+    }
+    assert unclear == {}
 
 
 def test_the_checkpoint_of_another_program_is_refused(jobs, topics, topic):

@@ -132,3 +132,77 @@ def test_offsets_of_the_group_are_committed(jobs, topics, topic, kafka):
         (committed,) = consumer.committed([TopicPartition(source, 0)], timeout=20)
         consumer.close()
         assert committed.offset == 30
+
+
+def test_checkpointing_can_be_off_but_not_with_exactly_once(jobs, topics, topic):
+    from dataclasses import replace
+
+    from penstock import engine
+    from penstock.errors import OptionsError
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, ROWS[:5])
+    for guarantee in ("at-least-once", "exactly-once"):
+        job = jobs.parse(
+            jobs.bounded("s", COLUMNS, source)
+            + jobs.table(
+                "t", COLUMNS, sink, sink_delivery__guarantee=guarantee, sink_transactional__id__prefix=f"tx-{sink}"
+            )
+            + "INSERT INTO t SELECT * FROM s;"
+        )
+        job = replace(job, settings=replace(job.settings, checkpointing=False))
+        if guarantee == "exactly-once":
+            with pytest.raises(OptionsError, match="needs checkpointing"):
+                engine.run(job)
+        else:
+            engine.run(job)
+            engine.run(job)
+    assert len(topics.read(sink)) == 10
+    assert not jobs.checkpoint().exists()
+
+
+def test_a_group_that_is_in_use_is_refused_when_asked(jobs, topics, topic, kafka):
+    from confluent_kafka import Consumer
+
+    from penstock.errors import KafkaError
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, ROWS[:5])
+    group = f"group-{source}"
+    sql = (
+        jobs.bounded("s", COLUMNS, source, properties_group_id=group, scan_check_duplicated_group_id="true")
+        + jobs.table("t", COLUMNS, sink)
+        + "INSERT INTO t SELECT * FROM s;"
+    )
+    member = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group, "auto.offset.reset": "earliest"})
+    member.subscribe([source])
+    assert member.poll(30) is not None
+    with pytest.raises(KafkaError, match="has 1 member"):
+        jobs.run(sql)
+    member.close()
+    assert jobs.run(sql).progress.records_out == 5
+
+
+def test_several_sinks_below_a_python_function(jobs, topics, topic):
+    from penstock import engine
+    from penstock.plan import Job, MapRows, Sink
+
+    source, one, two = topic(1), topic(1), topic(1)
+    topics.write(source, ROWS[:20])
+    job = jobs.parse(
+        jobs.bounded("s", COLUMNS, source)
+        + jobs.exactly_once("one", COLUMNS, one, sink_transactional__id__prefix=f"tx-{one}")
+        + jobs.exactly_once("two", COLUMNS, two, sink_transactional__id__prefix=f"tx-{one}")
+        + """EXECUTE STATEMENT SET BEGIN INSERT INTO one SELECT * FROM s; INSERT INTO two SELECT * FROM s; END;"""
+    )
+
+    def doubled(rows):
+        for number, name, amount in rows:
+            yield number, name, amount * 2
+
+    first, second = job.sinks
+    mapped = MapRows(second.input.schema, second.input, doubled)
+    second = Sink(mapped, second.table, second.connector, second.schema, second.spec)
+    engine.run(Job(job.name, (first, second), job.settings))
+    assert [message.json for message in topics.read(one)] == ROWS[:20]
+    assert [message.json["amount"] for message in topics.read(two)] == [row["amount"] * 2 for row in ROWS[:20]]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from penstock import __version__
-from penstock.cli import broker, demo, doctor, formats, run
+from penstock.cli import broker, demo, doctor, formats, reference, run
 from penstock.errors import DefinitionError, PenstockError
 
 __all__ = ["main"]
@@ -16,7 +16,7 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``penstock`` with ``argv`` (default: the process's arguments) and return its exit status.
 
-    0: done; 1: it failed, or some input was bad; 2: what was asked for cannot mean anything.
+    0: done; 1: it failed, or some input was bad; 2: what was asked for cannot mean anything; 130: interrupted.
     """
     parser = argparse.ArgumentParser(
         prog="penstock",
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"penstock {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, formats, broker, doctor, demo):
+    for module in (run, formats, broker, doctor, demo, reference):
         module.add_parser(subparsers)
     arguments = parser.parse_args(argv)
     try:
@@ -36,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PenstockError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130  # as a shell reports SIGINT
     except BrokenPipeError:
         sys.stderr.close()
         return 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import signal
 import sys
 import time
@@ -13,11 +14,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
-from penstock.errors import DefinitionError, Problem
+from penstock.errors import DefinitionError, PenstockError, Problem
 from penstock.plan import Job
 
 if TYPE_CHECKING:
-    from penstock.engine import RunningJob
+    from penstock.engine import JobResult, RunningJob
 
 __all__ = ["add_parser"]
 
@@ -62,25 +63,27 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.file.suffix == ".py":
+    if arguments.file.suffix.lower() == ".py":
         return _run_python(arguments)
-    jobs = [
-        replace(
-            job,
-            settings=replace(
-                job.settings,
-                checkpoint_dir=arguments.checkpoint_dir or job.settings.checkpoint_dir,
-                adopt_progress=arguments.adopt_progress or job.settings.adopt_progress,
-            ),
-        )
-        for job in _jobs(arguments).jobs
-    ]
-    run_jobs(jobs)
+    run_jobs([_as_asked(job, arguments) for job in _jobs(arguments).jobs])
     return 0
 
 
-def run_jobs(jobs: Sequence[Job]) -> None:
-    """Run jobs side by side until all have ended, one has failed, or a signal asks for the end; show how it goes."""
+def _as_asked(job: Job, arguments: argparse.Namespace) -> Job:
+    """``job`` with what the command line says about it."""
+    settings = replace(
+        job.settings,
+        checkpoint_dir=arguments.checkpoint_dir or job.settings.checkpoint_dir,
+        adopt_progress=arguments.adopt_progress or job.settings.adopt_progress,
+    )
+    return replace(job, settings=settings)
+
+
+def run_jobs(jobs: Sequence[Job]) -> list[JobResult] | None:
+    """Run jobs side by side until all have ended, one has failed, or a signal asks for the end; show how it goes.
+
+    Returns what each did, None when it was a signal. Raises the PenstockError of the job that failed.
+    """
     from penstock import engine
 
     reporter = Reporter(sys.stderr)
@@ -92,20 +95,33 @@ def run_jobs(jobs: Sequence[Job]) -> None:
                 running.append(engine.start(job, reporter.warn))
                 reporter.say(f"job '{job.name}': checkpoint {running[-1].checkpoint.location}")
             with _stopped_by_signals(stopped):  # Spark has put its own handler in place of ours
-                left = list(running)
-                while left and not stopped:
-                    left = [each for each in left if not each.wait(timeout=1)]
-                    reporter.progress(running)
+                _wait(running, reporter, stopped)
         finally:
             for each in running:
                 each.stop()
             reporter.close()
-    for each in running:
-        _say_result(reporter, each, bool(stopped))
+    results = [each.result() for each in running]
+    for result in results:
+        _say_result(reporter, result, bool(stopped))
+    return None if stopped else results
 
 
-def _say_result(reporter: Reporter, running: RunningJob, stopped: bool) -> None:
-    result = running.result()
+def _wait(running: Sequence[RunningJob], reporter: Reporter, stopped: Sequence[int]) -> None:
+    """Returns when all jobs have ended or ``stopped`` says so. Raises the PenstockError that ended one."""
+    left = list(running)
+    while left and not stopped:
+        try:
+            left = [each for each in left if not each.wait(timeout=1)]
+        except PenstockError as error:
+            if not stopped:
+                raise
+            # Ctrl-C reaches Spark's workers too. What they were at is aborted, and done again after a restart.
+            reporter.warn(f"the batch in work was given up: {error}")
+            return
+        reporter.progress(running)
+
+
+def _say_result(reporter: Reporter, result: JobResult, stopped: bool) -> None:
     done = result.progress
     how = "stopped" if stopped else "finished"
     reporter.say(
@@ -120,12 +136,18 @@ def _say_result(reporter: Reporter, running: RunningJob, stopped: bool) -> None:
 
 
 def _run_python(arguments: argparse.Namespace) -> int:
-    import runpy
-
     from penstock.datastream import execution
 
-    with execution.runner(lambda job: run_jobs([job])):
-        runpy.run_path(str(_existing(arguments.file)), run_name="__main__")
+    _without_variables(arguments)
+
+    def run_job(job: Job) -> JobResult:
+        results = run_jobs([_as_asked(job, arguments)])
+        if results is None:
+            raise SystemExit(0)  # what the program would do next was not asked for
+        return results[0]
+
+    with execution.runner(run_job):
+        _run_program(_existing(arguments.file))
     return 0
 
 
@@ -183,6 +205,7 @@ class Reporter:
         committed = f"{time.time() - min(commits):.0f} s ago" if commits else "not yet"
         text = f"{read:,} read ({rate:,.0f}/s), {written:,} written, lag {lag}, last commit {committed}"
         if self._live:
+            text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be rewritten
             self._stream.write("\r" + text.ljust(self._shown))
             self._stream.flush()
             self._shown = len(text)
@@ -208,6 +231,8 @@ class _Loaded:
 def _jobs(arguments: argparse.Namespace) -> _Loaded:
     """The jobs of a file, with its warnings already shown. Raises DefinitionError with every problem of the file."""
     path = _existing(arguments.file)
+    if path.suffix.lower() == ".py":
+        _without_variables(arguments)
     loaded = _load(path, _variables(arguments.var))
     for warning in loaded.warnings:
         print(f"warning: {warning}", file=sys.stderr)
@@ -236,14 +261,30 @@ def _load(path: Path, variables: dict[str, str]) -> _Loaded:
 
 
 def _collect_python(path: Path) -> _Loaded:
-    import runpy
-
     from penstock.datastream import execution
 
     jobs: list[Job] = []
     with execution.runner(jobs.append):
-        runpy.run_path(str(path), run_name="__main__")
+        _run_program(path)
     return _Loaded(tuple(jobs), ())
+
+
+def _run_program(path: Path) -> None:
+    """Runs a file as ``python FILE`` would: without arguments, and with its own folder first on the import path."""
+    import runpy
+
+    arguments, folders = sys.argv, sys.path
+    sys.argv, sys.path = [str(path)], [str(path.resolve().parent), *folders]
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    finally:
+        sys.argv, sys.path = arguments, folders
+
+
+def _without_variables(arguments: argparse.Namespace) -> None:
+    if arguments.var:
+        reason = "replaces ${KEY} in .sql and .yaml files only"
+        raise DefinitionError((Problem(reason, where="--var", hint="a program can read os.environ"),))
 
 
 def _existing(path: Path) -> Path:

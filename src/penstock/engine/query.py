@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import tempfile
 import threading
 import time
 import uuid
@@ -19,7 +20,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint
 from penstock.engine.frames import build, direct
 from penstock.engine.session import spark_session
-from penstock.errors import CheckpointError, ExecutionError, PenstockError, RecordError, from_wire
+from penstock.errors import (
+    CheckpointError,
+    ExecutionError,
+    OptionsError,
+    PenstockError,
+    Problem,
+    RecordError,
+    from_wire,
+)
 from penstock.plan import Job, Scan
 from penstock.spi import Batch, JobContext, Output, Runtime, Source, Target, connectors
 
@@ -62,9 +71,16 @@ def run(job: Job, warn: Callable[[str], None] | None = None) -> JobResult:
 
 def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
     """Start ``job`` and return while it runs. Raises a PenstockError when it cannot be started."""
+    warn = warn or (lambda _: None)
     spark = spark_session(job.settings, job.name)
-    checkpoint = open_checkpoint(spark, job.settings.checkpoint_dir, job.name)
-    running = RunningJob(job, spark, checkpoint, warn or (lambda _: None))
+    location, folder = job.settings.checkpoint_dir, None
+    if not job.settings.checkpointing:
+        _check_forgetful(job)
+        warn("checkpointing is off: where the job has got to is forgotten when it ends")
+        folder = tempfile.TemporaryDirectory(prefix="penstock-")
+        location = folder.name
+    running = RunningJob(job, spark, open_checkpoint(spark, location, job.name), warn)
+    running.folder = folder
     try:
         running.start()
     except BaseException:
@@ -73,12 +89,25 @@ def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
     return running
 
 
+def _check_forgetful(job: Job) -> None:
+    """Exactly-once needs a checkpoint that lasts (rule 27)."""
+    problems = tuple(
+        Problem("exactly-once needs checkpointing, which is off", where=f"table '{sink.table}'", hint="switch it on")
+        for sink in job.sinks
+        if getattr(getattr(sink.spec, "guarantee", None), "value", "") == "exactly-once"
+    )
+    if problems:
+        raise OptionsError(problems)
+
+
 class RunningJob:
     """A started job: wait for it, look at its progress, stop it."""
 
     def __init__(self, job: Job, spark: SparkSession, checkpoint: JobCheckpoint, warn: Callable[[str], None]):
         self.job = job
         self.checkpoint = checkpoint
+        #: Deleted when the job ends: the checkpoint of a job that keeps none.
+        self.folder: tempfile.TemporaryDirectory[str] | None = None
         self._spark = spark
         self._warn = warn
         self._sources: list[Source] = []
@@ -130,6 +159,8 @@ class RunningJob:
             target.close()
         for source in self._sources:
             source.close()
+        if self.folder is not None:
+            self.folder.cleanup()
 
     def result(self) -> JobResult:
         """What the job did."""

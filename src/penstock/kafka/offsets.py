@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from kafka.protocol.admin import DescribeGroupsRequest
 from kafka.protocol.consumer import (
     ListOffsetsRequest,
     OffsetCommitRequest,
@@ -30,6 +31,7 @@ __all__ = [
     "commit_offsets",
     "committed_offsets",
     "end_of_epochs",
+    "group_members",
     "list_offsets",
 ]
 
@@ -239,6 +241,24 @@ def commit_offsets(
 
     if offsets:
         session.ask_coordinator(f"committing offsets of group '{group}'", GROUP, group, build, check, deadline)
+
+
+def group_members(session: Session, group: str, *, deadline: Deadline | None = None) -> int:
+    """How many members a consumer group has at present; 0 for a group that does not exist."""
+
+    def check(answer: Any) -> int:
+        found = answer.groups[0]
+        _raise(found.error_code, f"group '{group}'")
+        return len(found.members)
+
+    return session.ask_coordinator(
+        f"describing group '{group}'",
+        GROUP,
+        group,
+        lambda: DescribeGroupsRequest(groups=[group], include_authorized_operations=False, max_version=5),
+        check,
+        deadline,
+    )
 
 
 def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:

@@ -12,6 +12,7 @@ from penstock.spi.runtime import (
     Source,
     Stage,
     Target,
+    Task,
     guarded,
 )
 from penstock.spi.tables import Column, ColumnKind, Connector, Surface, TableDefinition
@@ -38,6 +39,7 @@ __all__ = [
     "Surface",
     "TableDefinition",
     "Target",
+    "Task",
     "connectors",
     "formats",
     "guarded",

@@ -25,6 +25,7 @@ __all__ = [
     "Source",
     "Stage",
     "Target",
+    "Task",
     "guarded",
 ]
 
@@ -87,13 +88,21 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Task:
+    """One of the ``of`` tasks that read a batch, numbered in the order of what they read."""
+
+    number: int
+    of: int
+
+
+@dataclass(frozen=True)
 class Stage:
     """A target's work on rows that needs no Spark: done by the tasks that read, on the batches they have just made.
 
-    ``run`` takes the task's number and its batches of rows; picklable. ``ddl`` describes what comes out.
+    ``run`` takes the task and its batches of rows; picklable. ``ddl`` describes what comes out.
     """
 
-    run: Callable[[int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    run: Callable[[Task, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
     ddl: str
 
 

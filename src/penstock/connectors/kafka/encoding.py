@@ -18,7 +18,7 @@ from penstock.kafka.batches import EncodedBatch, RecordTooLargeError, encode
 from penstock.kafka.compression import Codec
 from penstock.kafka.partitioner import by_key, fixed, round_robin
 from penstock.kafka.properties import ClientConfig
-from penstock.spi import formats
+from penstock.spi import Task, formats
 from penstock.types import arrow_type
 
 __all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "RowEncoder"]
@@ -26,7 +26,7 @@ __all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "RowEncoder"]
 #: Brokers' default of max.message.bytes, for topics whose settings may not be read.
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 
-_NULL_KEYS_IN_RUNS = 4096
+_ROWS_IN_A_RUN = 4096
 
 
 class RowEncoder:
@@ -41,7 +41,7 @@ class RowEncoder:
         client: ClientConfig,
         partitions: Callable[[str], int],
         limits: Mapping[str, int],
-        task: int,
+        task: Task,
     ):
         self._sink = sink
         self._client = client
@@ -58,7 +58,7 @@ class RowEncoder:
             Codec.LZ4: client.compression_lz4_level,
             Codec.ZSTD: client.compression_zstd_level,
         }.get(self._codec)
-        self._turn = task
+        self._turn = task.number
 
     def encode(self, rows: pa.RecordBatch, places: pa.Array, offsets: pa.Array) -> Iterator[tuple[str, EncodedBatch]]:
         """The record batches of ``rows``, by topic and partition; each partition's rows keep their order.
@@ -85,6 +85,7 @@ class RowEncoder:
                     max_batch_bytes=min(
                         self._limits.get(topic, DEFAULT_MAX_MESSAGE_BYTES), self._client.max_request_size
                     ),
+                    batch_bytes=self._client.batch_size,
                 )
             except RecordTooLargeError as error:
                 raise self._located(error, f"topic '{topic}': a {error}", error.row, *where) from error
@@ -136,18 +137,24 @@ class RowEncoder:
             case "all-to-zero":
                 return np.zeros(rows, np.int32)
             case "fixed":
-                return fixed(rows, partitions, task=self._task)
+                return fixed(rows, partitions, task=self._task.number)
             case "round-robin":
                 chosen = round_robin(rows, partitions, first=self._turn % partitions)
                 self._turn += rows
                 return chosen
-        if keys is None or keys.null_count == rows:
-            # Without a key Kafka's clients fill one batch after another; runs give as few and as full batches.
-            run = min(_NULL_KEYS_IN_RUNS, -(-rows // partitions))
-            first, self._turn = self._turn, self._turn + -(-rows // run)
-            return ((np.arange(rows) // run + first) % partitions).astype(np.int32)
+        if keys is None:
+            return self._in_runs(rows, partitions)
         self._turn += 1
         return by_key(keys, partitions, fallback=self._turn % partitions)
+
+    def _in_runs(self, rows: int, partitions: int) -> NDArray[np.int32]:
+        """Partitions of rows without keys, which may go anywhere: in runs, as Kafka's clients fill one batch after
+        another, and to partitions that no other task chooses, as long as there are enough."""
+        own = np.arange(self._task.number, partitions, self._task.of) if partitions >= self._task.of else None
+        choice = np.arange(partitions) if own is None else own
+        run = min(_ROWS_IN_A_RUN, -(-rows // choice.size))
+        first, self._turn = self._turn, self._turn + -(-rows // run)
+        return choice[(np.arange(rows) // run + first) % choice.size].astype(np.int32)
 
     # --- metadata -------------------------------------------------------------------------------------------
 

@@ -387,7 +387,7 @@ class KafkaSinkOptions(KafkaTableOptions):
         "sink.transactional-id-prefix",
         TEXT,
         default=None,
-        doc="Transactional id of this sink. Required with exactly-once; no other job may use it.",
+        doc="Begins the transactional id, <prefix>-<job name>. Required with exactly-once; no other job may use it.",
         example="orders-enrichment",
     )
     naming_strategy: NamingStrategy = opt(

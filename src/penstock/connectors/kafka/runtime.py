@@ -23,12 +23,12 @@ from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of, r
 from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Positions, Range
 from penstock.connectors.kafka.scan import KafkaScan
 from penstock.connectors.kafka.sink import KafkaSink
-from penstock.errors import CheckpointError, ExecutionError, PenstockError, from_wire, to_wire
-from penstock.kafka.offsets import CommittedOffset, commit_offsets
+from penstock.errors import CheckpointError, ExecutionError, KafkaError, PenstockError, from_wire, to_wire
+from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_members
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import cluster_id
 from penstock.plan import column_text
-from penstock.spi import JobContext, Output, Stage, Target, guarded
+from penstock.spi import JobContext, Output, Stage, Target, Task, guarded
 from penstock.types import spark_ddl, spark_type
 
 if TYPE_CHECKING:
@@ -37,10 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaRuntime"]
 
-_ACKNOWLEDGED_DDL = (
-    "topic STRING, partition INT, first_sequence BIGINT, last_sequence BIGINT, records BIGINT, bytes BIGINT, "
-    "encoded BIGINT"
-)
 _FORMAT = "penstock_kafka"
 #: Properties that say which cluster is meant, and as whom.
 _CONNECTING = ("bootstrap.servers", "security.", "sasl.", "ssl.")
@@ -80,9 +76,20 @@ class KafkaSource:
         self._scan = scan
         self._context = context
         self._session = session_for(client_of(scan))
+        self._check_group()
         start, stop = self._resolve(ordinal)
         self._planner = Planner(ReaderSpec(scan, ordinal, context.parallelism, start, stop))
         self._commits_failed = 0
+
+    def _check_group(self) -> None:
+        """With 'scan.check.duplicated.group.id', refuse a group that somebody else reads with."""
+        if self._scan.options.check_duplicated_group_id and (
+            members := group_members(self._session, self._scan.group_id)
+        ):
+            raise KafkaError(
+                f"table '{self._scan.table}': consumer group '{self._scan.group_id}' has {members} member(s) already; "
+                "choose another 'properties.group.id', or stop them"
+            )
 
     def _resolve(self, ordinal: int) -> tuple[Positions, Positions | None]:
         """Start and stop, resolved when the job first starts and read from the checkpoint ever after (rule 1)."""
@@ -231,18 +238,19 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The batch as tasks."""
         tasks = _speaking(lambda: self._planner.tasks(Positions.from_json(start), Positions.from_json(end)))
-        return [InputPartition(ranges) for ranges in tasks]
+        return [InputPartition((ranges, Task(number, len(tasks)))) for number, ranges in enumerate(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, or what the stage makes of them."""
         from penstock.connectors.kafka.reading import read_ranges
 
-        ranges: Sequence[Range] = partition.value
+        work: tuple[Sequence[Range], Task] = partition.value
+        ranges, task = work
         rows = guarded(read_ranges)(self._spec, ranges)
         if self._stage is None:
             return rows
         stage: Stage = _unpickled(self._stage)
-        return guarded(stage.run)(_task(), rows)
+        return guarded(stage.run)(task, rows)
 
 
 def _pickled(value: Any) -> str:
@@ -271,10 +279,18 @@ class SparkJobs:
         self._spark = spark
 
     def write(
-        self, frame: DataFrame, spec: WriteSpec, *, transaction: Transaction | None, owners: int | None, staged: bool
+        self,
+        frame: DataFrame,
+        spec: WriteSpec,
+        tasks: int,
+        *,
+        transaction: Transaction,
+        owners: int | None,
+        staged: bool,
     ) -> Acknowledged:
         """Encode the rows, unless ``staged``, and publish them: by their partitions' ``owners``, or where they are."""
         from penstock.connectors.kafka.writing import (
+            ACKNOWLEDGED_DDL,
             ENCODED_DDL,
             ENCODED_ORDER,
             encode_rows,
@@ -283,20 +299,29 @@ class SparkJobs:
         )
 
         def encode(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from encode_rows(spec, _task(), rows)
+            yield from encode_rows(spec, _task(tasks), rows)
 
         def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from encode_rows_and_publish(spec, transaction, _task(), rows)
+            yield from encode_rows_and_publish(spec, transaction, _task(tasks), rows)
 
         def publish_encoded(encoded: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from publish(spec, transaction, encoded)
 
         if owners is None and not staged:
-            return self._collect(frame.mapInArrow(guarded(encode_and_publish), _ACKNOWLEDGED_DDL))
+            return self._collect(frame.mapInArrow(guarded(encode_and_publish), ACKNOWLEDGED_DDL))
         encoded = frame if staged else frame.mapInArrow(guarded(encode), ENCODED_DDL)
         if owners is not None:
             encoded = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*ENCODED_ORDER)
-        return self._collect(encoded.mapInArrow(guarded(publish_encoded), _ACKNOWLEDGED_DDL))
+        return self._collect(encoded.mapInArrow(guarded(publish_encoded), ACKNOWLEDGED_DDL))
+
+    def write_at_least_once(self, frame: DataFrame, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
+        """Every task encodes and publishes its rows; with ``staged`` it does so as it reads them."""
+        from penstock.connectors.kafka.writing import ACKNOWLEDGED_DDL, encode_rows_and_publish
+
+        def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from encode_rows_and_publish(spec, None, _task(tasks), rows)
+
+        return self._collect(frame if staged else frame.mapInArrow(guarded(encode_and_publish), ACKNOWLEDGED_DDL))
 
     def _collect(self, job: DataFrame) -> Acknowledged:
         from penstock.connectors.kafka.targets import Acknowledged
@@ -311,11 +336,13 @@ class SparkJobs:
             raise found or error from None
         finally:
             context.removeJobTag(tag)
+        places = [(row.topic, row.partition) for row in rows if row.topic]
         return Acknowledged(
             records=sum(row.records for row in rows),
             bytes=sum(row.bytes for row in rows),
             encoded=sum(row.encoded for row in rows),
             attempts_clean=self._clean(tag),
+            one_writer=len(places) == len(set(places)),
         )
 
     def _clean(self, tag: str) -> bool:
@@ -332,6 +359,7 @@ class SparkJobs:
         return True
 
 
-def _task() -> int:
+def _task(of: int) -> Task:
+    """The running task, one of so many that read the batch."""
     context = TaskContext.get()
-    return context.partitionId() if context is not None else 0
+    return Task(context.partitionId() if context is not None else 0, of)

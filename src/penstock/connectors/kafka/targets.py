@@ -13,7 +13,15 @@ from penstock.connectors.kafka.client import completed
 from penstock.connectors.kafka.encoding import DEFAULT_MAX_MESSAGE_BYTES
 from penstock.connectors.kafka.positions import Place
 from penstock.connectors.kafka.sink import KafkaSink
-from penstock.connectors.kafka.writing import ENCODED_DDL, Branch, Transaction, WriteSpec, encode_rows
+from penstock.connectors.kafka.writing import (
+    ACKNOWLEDGED_DDL,
+    ENCODED_DDL,
+    Branch,
+    Transaction,
+    WriteSpec,
+    encode_rows,
+    encode_rows_and_publish,
+)
 from penstock.errors import AbortableError, AuthorizationError, ExecutionError, TransactionExpiredError
 from penstock.kafka.offsets import CommittedOffset
 from penstock.kafka.produce import Producer
@@ -51,25 +59,31 @@ class Consumed:
 
 @dataclass(frozen=True)
 class Acknowledged:
-    """What a publishing job was told by the brokers. ``attempts_clean``: no task or stage of it ran twice."""
+    """What a publishing job was told by the brokers. ``attempts_clean``: no task or stage of it ran twice;
+    ``one_writer``: no two tasks wrote to one partition."""
 
     records: int
     bytes: int
     encoded: int
     attempts_clean: bool
+    one_writer: bool
 
 
 class Jobs(Protocol):
     """Runs writing tasks on a batch's frame."""
 
     def write(
-        self, frame: Any, spec: WriteSpec, *, transaction: Transaction | None, owners: int | None, staged: bool
+        self, frame: Any, spec: WriteSpec, tasks: int, *, transaction: Transaction, owners: int | None, staged: bool
     ) -> Acknowledged:
-        """Encode the rows, unless ``staged`` says that this was done, and publish them.
+        """Encode the rows, unless ``staged`` says that this was done, and publish them in the transaction.
 
         With ``owners`` each partition's batches are published, in order, by the one of so many tasks that owns it;
         without, every task publishes what it has encoded.
         """
+        ...
+
+    def write_at_least_once(self, frame: Any, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
+        """Let every task encode and publish its rows, unless ``staged`` says that reading the frame does that."""
         ...
 
 
@@ -87,11 +101,6 @@ class _Writing:
         self.staged = False
         self._limits: dict[str, int] = {}
 
-    def stage(self) -> Stage:
-        """Encode in the tasks that read."""
-        self.staged = True
-        return Stage(partial(encode_rows, self.spec()), ENCODED_DDL)
-
     def spec(self) -> WriteSpec:
         """The tasks' spec, with the topics as they are now. Raises KafkaError for a topic that does not exist."""
         found: set[str] = set()
@@ -108,6 +117,12 @@ class _Writing:
                 limit = settings.get(name, {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)
                 self._limits[name] = int(limit)
         return WriteSpec(self.branches, self.config, dict(self._limits))
+
+    def one_writer_each(self, tasks: int) -> bool:
+        """Whether no two of so many tasks write to one partition as it is: rows without keys keep to their task's."""
+        keyless = all(branch.sink.key is None and branch.sink.partitioner == "default" for branch in self.branches)
+        fewest = min((len(self.session.topic(name).partitions) for name in self._limits), default=0)
+        return tasks == 1 or (keyless and tasks <= fewest)
 
     def owners(self) -> int:
         """How many tasks share the partitions among them."""
@@ -127,8 +142,9 @@ class AtLeastOnceTarget:
         self._writing = _Writing(outputs, context, jobs)
 
     def stage(self) -> Stage:
-        """Encode in the tasks that read."""
-        return self._writing.stage()
+        """Encode and publish in the tasks that read."""
+        self._writing.staged = True
+        return Stage(partial(encode_rows_and_publish, self._writing.spec(), None), ACKNOWLEDGED_DDL)
 
     def open(self) -> None:
         """Make sure that the topics are there."""
@@ -139,7 +155,7 @@ class AtLeastOnceTarget:
         if not batch.tasks:
             return Published()
         writing = self._writing
-        done = writing.jobs.write(frame, writing.spec(), transaction=None, owners=None, staged=writing.staged)
+        done = writing.jobs.write_at_least_once(frame, writing.spec(), batch.tasks, staged=writing.staged)
         _check_counts(done, batch)
         return Published(done.records, done.bytes)
 
@@ -168,8 +184,9 @@ class ExactlyOnceTarget:
         self._progress: Progress | None = None
 
     def stage(self) -> Stage:
-        """Encode in the tasks that read."""
-        return self._writing.stage()
+        """Encode in the tasks that read; which transaction the batch is published in is not known before."""
+        self._writing.staged = True
+        return Stage(partial(encode_rows, self._writing.spec()), ENCODED_DDL)
 
     # --- ownership -------------------------------------------------------------------------------------------
 
@@ -184,7 +201,8 @@ class ExactlyOnceTarget:
                 f"two groups of sinks of job '{context.job}' write to the cluster {cluster_id(session)} with different "
                 "addresses or credentials; give them the same, so that they share one transaction"
             )
-        topic_id = known.get("progress_topic_id")
+        # Adopting is the user's word that the progress topic may be another one than before.
+        topic_id = None if context.settings.adopt_progress else known.get("progress_topic_id")
         self._topic = ensure_progress_topic(
             session, context.settings.progress_topic, topic_id=UUID(topic_id) if topic_id else None
         )
@@ -240,7 +258,7 @@ class ExactlyOnceTarget:
         """One transaction. Raises AbortableError or TransactionExpiredError, with nothing left open, when the batch
         may be redone."""
         client, topic = self._opened()
-        done = Acknowledged(0, 0, 0, True)
+        done = Acknowledged(0, 0, 0, True, True)
         recorded: tuple[int, ...] = ()
         try:
             transaction = Transaction(self.transactional_id, client.begin())
@@ -275,17 +293,20 @@ class ExactlyOnceTarget:
 
     def _write(self, batch: Batch, frame: Any, transaction: Transaction) -> Acknowledged:
         if not batch.tasks:
-            return Acknowledged(0, 0, 0, True)
+            return Acknowledged(0, 0, 0, True, True)
         writing = self._writing
         spec = writing.spec()
-        # One task is the only writer of every partition as it is.
-        owners = None if batch.tasks == 1 else writing.owners()
-        done = writing.jobs.write(frame, spec, transaction=transaction, owners=owners, staged=writing.staged)
+        owners = None if writing.one_writer_each(batch.tasks) else writing.owners()
+        done = writing.jobs.write(
+            frame, spec, batch.tasks, transaction=transaction, owners=owners, staged=writing.staged
+        )
         if not done.attempts_clean:
             raise AbortableError(
                 "Spark ran a task of the batch twice within one transaction; set spark.task.maxFailures and "
                 "spark.stage.maxConsecutiveAttempts to 1 and spark.speculation to false"
             )
+        if not done.one_writer:
+            raise AbortableError("two tasks wrote to one partition; did its topic just get more partitions?")
         _check_counts(done, batch)
         return done
 

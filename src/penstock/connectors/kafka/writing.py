@@ -14,9 +14,11 @@ from penstock.kafka.batches import EncodedBatch
 from penstock.kafka.produce import Ack, Producer, ProducerIdentity
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
+from penstock.spi import Task
 
 __all__ = [
     "ACKNOWLEDGED",
+    "ACKNOWLEDGED_DDL",
     "ENCODED",
     "ENCODED_DDL",
     "ENCODED_ORDER",
@@ -48,7 +50,7 @@ ENCODED_DDL = "owner INT, topic STRING, partition INT, task INT, ordinal INT, co
 #: The order in which an owner publishes: that of the reading tasks, and within a task that of its rows.
 ENCODED_ORDER = ("task", "ordinal")
 
-#: What the brokers acknowledged, one row per partition; ``encoded`` is what the tasks had encoded.
+#: What the brokers acknowledged, one row per task and partition; a row without a topic tells what a task encoded.
 ACKNOWLEDGED = pa.schema(
     [
         pa.field("topic", pa.string()),
@@ -59,6 +61,12 @@ ACKNOWLEDGED = pa.schema(
         pa.field("bytes", pa.int64()),
         pa.field("encoded", pa.int64()),
     ]
+)
+
+#: :data:`ACKNOWLEDGED` in Spark's words.
+ACKNOWLEDGED_DDL = (
+    "topic STRING, partition INT, first_sequence BIGINT, last_sequence BIGINT, records BIGINT, bytes BIGINT, "
+    "encoded BIGINT"
 )
 
 _ROWS_BYTES = 4 << 20
@@ -93,19 +101,21 @@ class Transaction:
     identity: ProducerIdentity
 
 
-def encode_rows(spec: WriteSpec, task: int, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def encode_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows to batches of :data:`ENCODED`, the task's count last."""
     pending: list[tuple[int, str, int, int, int, int, memoryview]] = []
     size = records = ordinal = 0
     for topic, batch in _encoded(spec, task, rows):
-        pending.append((_owner(topic, batch.partition), topic, batch.partition, task, ordinal, batch.count, batch.data))
+        pending.append(
+            (_owner(topic, batch.partition), topic, batch.partition, task.number, ordinal, batch.count, batch.data)
+        )
         ordinal += 1
         records += batch.count
         size += len(batch.data)
         if size >= _ROWS_BYTES:
             yield _table(pending)
             pending, size = [], 0
-    pending.append((0, "", -1, task, ordinal, records, memoryview(b"")))
+    pending.append((0, "", -1, task.number, ordinal, records, memoryview(b"")))
     yield _table(pending)
 
 
@@ -127,7 +137,7 @@ def publish(
 
 
 def encode_rows_and_publish(
-    spec: WriteSpec, transaction: Transaction | None, task: int, rows: Iterable[pa.RecordBatch]
+    spec: WriteSpec, transaction: Transaction | None, task: Task, rows: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Rows straight to the brokers, for a task that is the only writer of its partitions, or needs not be."""
     counted = 0
@@ -151,7 +161,7 @@ def _owner(topic: str, partition: int) -> int:
     return zlib.crc32(topic.encode()) % 1_000_000 + partition
 
 
-def _encoded(spec: WriteSpec, task: int, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, EncodedBatch]]:
+def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, EncodedBatch]]:
     session = session_for(spec.client)
 
     def partitions(topic: str) -> int:

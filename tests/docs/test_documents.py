@@ -1,0 +1,93 @@
+"""What the documents say can be done: their code is understood, their commands exist, their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.main import main
+from penstock.datastream import execution
+from penstock.ingest import lower, parse_pipeline
+from penstock.plan import Filter, Job
+from penstock.plan.explain import explain
+from penstock.sql import parse_script
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(path.name for path in (ROOT / "examples").iterdir() if path.is_file())
+DOCUMENTS = sorted(
+    str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")) if path.is_file()
+)
+VARIABLES = ("--var", "bootstrap=localhost:9092", "--var", "topic_prefix=")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def text(document: str) -> str:
+    return (ROOT / document).read_text("utf-8")
+
+
+def blocks(document: str, language: str) -> list[str]:
+    return [code for found, code in BLOCK.findall(text(document)) if found == language]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_a_plan(name, capsys):
+    path = ROOT / "examples" / name
+    variables = () if path.suffix == ".py" else VARIABLES
+    assert main(["check", str(path), *variables]) == 0
+    shown = capsys.readouterr()
+    assert "kafka sink" in shown.out
+    assert shown.err == ""
+
+
+def readme_jobs() -> dict[str, Job]:
+    """The README's job by the language that it is written in."""
+    (sql,), (yaml,), (python,) = (blocks("README.md", language) for language in ("sql", "yaml", "python"))
+    script, pipeline, programmed = parse_script(sql), parse_pipeline(yaml), list[Job]()
+    assert script.warnings == pipeline.warnings == ()
+    with execution.runner(programmed.append):
+        exec(compile(python, "README.md", "exec"), {"__name__": "__main__"})
+    (from_sql,), (from_python,) = script.jobs, programmed
+    return {"sql": from_sql, "yaml": lower(pipeline), "python": from_python}
+
+
+def test_the_job_of_the_readme_is_one_job_in_three_languages():
+    for job in readme_jobs().values():
+        explain(job)
+        (sink,) = job.sinks
+        assert job.name == "late-flights"
+        assert sink.spec.topics == ("flights-late",)
+        assert (sink.spec.guarantee.value, sink.spec.transactional_id_prefix) == ("exactly-once", "late")
+        assert isinstance(sink.input, Filter)
+        assert sink.input.condition == "`dep_delay` > 60"
+        assert sink.input.input.spec.options.topic == ("flights",)
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_every_command_that_is_shown_exists(document, capsys):
+    for command in sorted(set(re.findall(r"[`/]penstock ([a-z]+)", text(document)))):
+        with pytest.raises(SystemExit) as ended:
+            main([command, "--help"])
+        assert ended.value.code == 0, f"penstock {command}"
+    capsys.readouterr()
+    targets = set(re.findall(r"^([a-z]+):", text("Makefile"), re.MULTILINE))
+    assert set(re.findall(r"(?:^|`)make ([a-z]+)", text(document), re.MULTILINE)) <= targets
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document):
+    for target in re.findall(r"\]\(([^)\s]+)\)", text(document)):
+        if not target.startswith(("https://", "#")):
+            assert ((ROOT / document).parent / target.partition("#")[0]).exists(), target
+
+
+def test_the_messages_that_are_explained_are_those_that_are_raised():
+    """Every fragment in the table of errors is part of a message in the code."""
+    table = re.search(r"^\| error \|.*?\n\n", text("docs/exactly-once.md"), re.MULTILINE | re.DOTALL)
+    assert table is not None
+    fragments = [each for row in table[0].split("\n")[2:-2] for each in re.findall(r"`([^`]+)`", row.split("|")[2])]
+    source = "".join(path.read_text("utf-8") for path in (ROOT / "src" / "penstock").rglob("*.py"))
+    messages = re.sub(r'"\s*\n\s*f?"', "", source)
+    assert len(fragments) > 10
+    assert [each for each in fragments if each not in messages] == []
