@@ -13,6 +13,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 export UV_PYTHON_DOWNLOADS := never
+# Spark starts many Python processes; compiled modules are what makes that quick.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test lint fmt bench lock clean
 
@@ -59,6 +61,6 @@ clean: ## Delete everything that was built, downloaded jars excepted
 $(READY): requirements.lock pyproject.toml | $(UV)
 	@echo "building .venv from requirements.lock" >&2
 	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) .venv
-	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	@$(UV) pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@
