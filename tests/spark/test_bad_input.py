@@ -376,13 +376,12 @@ def test_a_damaged_checkpoint_is_refused_and_works_once_it_is_restored(jobs, top
 
 
 def test_the_checkpoint_of_another_program_is_refused(jobs, topics, topic):
-    from pyspark.sql import SparkSession
+    from penstock.engine.session import spark_session
+    from penstock.plan import Settings
 
     source, sink = topic(1), topic(1)
     topics.write(source, rows(0, 20))
-    spark = SparkSession.getActiveSession()
-    if spark is None:
-        pytest.skip("no other test has started Spark")
+    spark = spark_session(Settings(), "another")
     query = spark.readStream.format("rate").load().writeStream.format("noop")
     query.option("checkpointLocation", str(jobs.checkpoint())).trigger(availableNow=True).start().awaitTermination()
     with pytest.raises(PenstockError) as raised:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
-from penstock.errors import DefinitionError, PenstockError, Problem
+from penstock.errors import DefinitionError, ExecutionError, PenstockError, Problem
 from penstock.plan import Job
 
 if TYPE_CHECKING:
@@ -90,16 +91,22 @@ def run_jobs(jobs: Sequence[Job]) -> list[JobResult] | None:
     running: list[engine.RunningJob] = []
     with _stopped_by_signals() as stopped:
         try:
-            for job in jobs:
-                reporter.say(f"job '{job.name}': starting")
-                running.append(engine.start(job, reporter.warn))
-                reporter.say(f"job '{job.name}': checkpoint {running[-1].checkpoint.location}")
-            with _stopped_by_signals(stopped):  # Spark has put its own handler in place of ours
-                _wait(running, reporter, stopped)
-        finally:
-            for each in running:
-                each.stop()
-            reporter.close()
+            with ExitStack() as stops:
+                stops.callback(reporter.close)
+                for job in jobs:
+                    reporter.say(f"job '{job.name}': starting")
+                    running.append(engine.start(job, reporter.warn))
+                    stops.callback(running[-1].stop)
+                    reporter.say(f"job '{job.name}': checkpoint {running[-1].checkpoint.location}")
+                with _stopped_by_signals(stopped):  # Spark has put its own handler in place of ours
+                    _wait(running, reporter, stopped)
+        except Exception as error:
+            if not stopped or isinstance(error, PenstockError):
+                raise
+            raise ExecutionError(
+                "the signal ended Spark's own processes too, before the jobs were stopped; what they were at is "
+                f"aborted by their next start. Send it to process {os.getpid()} alone"
+            ) from error
     results = [each.result() for each in running]
     for result in results:
         _say_result(reporter, result, bool(stopped))

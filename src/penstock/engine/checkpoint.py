@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -41,8 +42,11 @@ def open_checkpoint(spark: SparkSession, location: str | None, job: str) -> JobC
 
 
 def _folder(job: str) -> str:
-    """The job's name as the name of a folder."""
-    return re.sub(r"[^\w.-]+", "_", job)
+    """The job's name as the name of a folder; different names give different folders."""
+    plain = re.sub(r"[^\w.-]+", "_", job, flags=re.ASCII)
+    if plain == job and plain.strip("."):
+        return plain
+    return f"{plain}-{hashlib.sha256(job.encode()).hexdigest()[:8]}"
 
 
 class _Files(Protocol):
@@ -60,7 +64,7 @@ class JobCheckpoint:
 
     def read(self, name: str) -> dict[str, Any] | None:
         """The document ``name``, or None. Raises CheckpointError when it is not a JSON object."""
-        text = self._files.read(f"{_FOLDER}/{name}.json")
+        text = self._text(f"{_FOLDER}/{name}.json")
         return None if text is None else self._parse(text, f"{_FOLDER}/{name}.json")
 
     def write(self, name: str, document: Mapping[str, Any]) -> None:
@@ -81,13 +85,19 @@ class JobCheckpoint:
     def offsets(self, batch: int) -> tuple[dict[str, Any], ...] | None:
         """The end positions of ``batch``, one per source, as Spark logged them; None when it was not planned."""
         name = f"offsets/{batch}"
-        text = self._files.read(name)
+        text = self._text(name)
         if text is None:
             return None
         lines = text.split("\n")
         if not lines[0].startswith("v") or len(lines) < 3:  # version, metadata, then one line per source
             raise CheckpointError(self._damaged(name, "it is cut short"))
         return tuple(self._parse(line, name) for line in lines[2:] if line)
+
+    def _text(self, name: str) -> str | None:
+        try:
+            return self._files.read(name)
+        except (OSError, UnicodeDecodeError) as error:
+            raise CheckpointError(self._damaged(name, str(error))) from error
 
     def _last(self, folder: str) -> int | None:
         return max((int(name) for name in self._files.names(folder) if name.isdigit()), default=None)

@@ -31,6 +31,8 @@ _JAVA_OPTIONS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_ch
 _DEFAULTS = {
     # Workers are forked from a process that has the data plane loaded already.
     "spark.python.daemon.module": "penstock.engine.daemon",
+    # How often an idle source is asked for more.
+    "spark.sql.streaming.pollingDelay": "50ms",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Spark matches task errors with backtracking expressions that overflow a default stack on long messages.

@@ -18,7 +18,7 @@ from penstock.connectors.kafka.metadata import WRITABLE
 from penstock.errors import RecordError
 from penstock.kafka.batches import scan
 from penstock.kafka.properties import ClientConfig
-from penstock.spi import Column, ColumnKind, TableDefinition
+from penstock.spi import Column, ColumnKind, TableDefinition, Task
 from penstock.types import INT, STRING, arrow_schema
 
 BASE = {"connector": "kafka", "properties.bootstrap.servers": "localhost:9092", "format": "json"}
@@ -39,7 +39,7 @@ def metadata(*keys):
 class Encoding:
     """A sink's encoder, and its batches read back."""
 
-    def __init__(self, *columns, topics=None, task=0, topic="orders", limit=LIMIT, **options):
+    def __init__(self, *columns, topics=None, task=0, of=1, topic="orders", limit=LIMIT, **options):
         given_options = {key.replace("__", "-").replace("_", "."): value for key, value in options.items()}
         definition = TableDefinition("t", columns, BASE | {"topic": topic} | given_options)
         if "topic.pattern" in given_options or "topic-pattern" in given_options:
@@ -47,7 +47,7 @@ class Encoding:
         self.sink = KafkaConnector().sink(definition)
         counts = topics or {topic: 1}
         client = ClientConfig.from_properties(dict(self.sink.client), "t")
-        self.encoder = RowEncoder(self.sink, client, counts.__getitem__, dict.fromkeys(counts, limit), task)
+        self.encoder = RowEncoder(self.sink, client, counts.__getitem__, dict.fromkeys(counts, limit), Task(task, of))
 
     def batches(self, rows, places=None, offsets=None):
         table = pa.RecordBatch.from_pylist(rows, arrow_schema(self.sink.schema))
@@ -107,9 +107,7 @@ def test_a_topic_that_is_not_the_table_s_is_refused_with_the_row_s_place(named):
 
 
 def test_a_pattern_says_which_topics_may_be_named():
-    encoding = Encoding(
-        Column("id", INT), *metadata("topic"), topics={"o-1": 1, "o-10": 1}, **{"topic__pattern": "o-[0-9]"}
-    )
+    encoding = Encoding(Column("id", INT), *metadata("topic"), topics={"o-1": 1, "o-10": 1}, topic__pattern="o-[0-9]")
 
     assert ids(encoding.records([{"id": 1, "m_topic": "o-1"}])) == {("o-1", 0): [1]}
     with pytest.raises(RecordError, match="'o-10', which is not one of 'o-\\[0-9\\]'"):
@@ -172,15 +170,30 @@ def test_without_keys_the_partitions_are_filled_evenly_over_the_calls():
     assert set(sizes.values()) == {10}
 
 
+@pytest.mark.parametrize(("partitions", "of"), [(1, 1), (3, 1), (3, 2), (4, 4), (7, 3), (2, 5)])
+def test_without_keys_tasks_share_the_partitions_out(partitions, of):
+    """No two tasks choose one partition, and together they choose all, as long as there are enough."""
+    rows = [{"id": i} for i in range(100)]
+    chosen = []
+    for number in range(of):
+        found = Encoding(Column("id", INT), topics={"orders": partitions}, task=number, of=of).records(rows)
+        assert sorted(i for each in ids(found).values() for i in each) == list(range(100))
+        chosen += [partition for _, partition in found]
+
+    assert set(chosen) == set(range(partitions))
+    if partitions >= of:
+        assert len(chosen) == partitions
+
+
 @pytest.mark.parametrize(("task", "partition"), [(0, 0), (2, 2), (5, 2)])
 def test_the_fixed_partitioner_takes_the_task_s_number(task, partition):
-    encoding = Encoding(Column("id", INT), topics={"orders": 3}, task=task, sink_partitioner="fixed")
+    encoding = Encoding(Column("id", INT), topics={"orders": 3}, task=task, of=6, sink_partitioner="fixed")
 
     assert ids(encoding.records([{"id": 1}, {"id": 2}])) == {("orders", partition): [1, 2]}
 
 
 def test_round_robin_goes_on_where_the_last_rows_ended():
-    encoding = Encoding(Column("id", INT), topics={"orders": 3}, task=1, sink_partitioner="round-robin")
+    encoding = Encoding(Column("id", INT), topics={"orders": 3}, task=1, of=2, sink_partitioner="round-robin")
 
     assert ids(encoding.records([{"id": i} for i in range(4)])) == {
         ("orders", 0): [2],

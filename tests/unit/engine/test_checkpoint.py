@@ -82,7 +82,7 @@ def test_a_failed_write_leaves_the_former_document_and_no_draft(checkpoint, tmp_
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
-    with pytest.raises(CheckpointError, match="cannot write to the checkpoint '.*file'.*check the path"):
+    with pytest.raises(CheckpointError, match=r"cannot write to the checkpoint '.*file'.*check the path"):
         JobCheckpoint(str(in_the_way), _LocalFiles(in_the_way)).write("job", {})
 
 
@@ -100,7 +100,7 @@ def test_a_damaged_document_is_named(checkpoint, tmp_path, content):
 def test_a_document_that_is_no_text_is_named(checkpoint, tmp_path):
     checkpoint.write("source-0", {})
     (tmp_path / "penstock" / "source-0.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(CheckpointError, match="source-0.json"):
+    with pytest.raises(CheckpointError, match=r"source-0\.json"):
         checkpoint.read("source-0")
 
 
