@@ -36,7 +36,7 @@ def open_checkpoint(spark: SparkSession, location: str | None, job: str) -> JobC
         path = Path(unquote(parts.path) if parts.scheme else root).absolute()
         # Hadoop's default manager forks a process per file on a local disk; this one renames just as atomically.
         spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", _LOCAL_MANAGER)
-        return JobCheckpoint(str(path), _LocalFiles(path))
+        return JobCheckpoint(str(path), _LocalFiles(path), path.as_uri())
     spark.conf.unset("spark.sql.streaming.checkpointFileManagerClass")
     return JobCheckpoint(root, _HadoopFiles(spark, root))
 
@@ -58,8 +58,10 @@ class _Files(Protocol):
 class JobCheckpoint:
     """Reads Spark's offset and commit logs and keeps penstock's own documents. Driver only."""
 
-    def __init__(self, location: str, files: _Files):
+    def __init__(self, location: str, files: _Files, uri: str | None = None):
         self.location = location
+        #: The place in Spark's words: with its scheme, whatever the default file system is.
+        self.uri = uri or location
         self._files = files
 
     def read(self, name: str) -> dict[str, Any] | None:
@@ -92,6 +94,23 @@ class JobCheckpoint:
         if not lines[0].startswith("v") or len(lines) < 3:  # version, metadata, then one line per source
             raise CheckpointError(self._damaged(name, "it is cut short"))
         return tuple(self._parse(line, name) for line in lines[2:] if line)
+
+    def check(self) -> None:
+        """Raises CheckpointError for an entry of Spark's logs that a start reads and that is damaged or missing.
+
+        Spark would end the query with the reason and without the file's name.
+        """
+        planned, committed = self._last("offsets"), self._last("commits")
+        if planned is not None:
+            for batch in range(max(0, planned - 1), planned + 1):
+                if not self.offsets(batch):
+                    raise CheckpointError(self._damaged(f"offsets/{batch}", "it is missing, or has no positions"))
+        if committed is not None:
+            name = f"commits/{committed}"
+            version, _, content = (self._text(name) or "").partition("\n")
+            if not version.startswith("v"):
+                raise CheckpointError(self._damaged(name, "it is cut short"))
+            self._parse(content, name)
 
     def _text(self, name: str) -> str | None:
         try:

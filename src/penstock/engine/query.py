@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 import tempfile
 import threading
 import time
@@ -30,7 +29,7 @@ from penstock.errors import (
     from_wire,
 )
 from penstock.plan import Job, Scan
-from penstock.spi import Batch, JobContext, Output, Runtime, Source, Target, connectors
+from penstock.spi import Batch, JobContext, Output, Runtime, Source, Target, cause_of, connectors
 
 __all__ = ["JobProgress", "JobResult", "RunningJob", "run", "start"]
 
@@ -89,6 +88,11 @@ def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
     return running
 
 
+def _named(job: Job) -> list[str]:
+    """The job's sinks, as a checkpoint remembers them."""
+    return sorted(" ".join((sink.connector, repr(sink.table), *getattr(sink.spec, "topics", ()))) for sink in job.sinks)
+
+
 def _check_forgetful(job: Job) -> None:
     """Exactly-once needs a checkpoint that lasts (rule 27)."""
     problems = tuple(
@@ -117,6 +121,8 @@ class RunningJob:
         self._reached: tuple[dict[str, Any], ...] | None = None
         self._failure: PenstockError | None = None
         self._stopping = threading.Event()
+        self._ended = False
+        self._current = 0
         self._begun = time.monotonic()
 
     # --- life ------------------------------------------------------------------------------------------------
@@ -128,7 +134,7 @@ class RunningJob:
         for target in self._targets:
             target.open()
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self.job.name)
-        writer = writer.option("checkpointLocation", self.checkpoint.location)
+        writer = writer.option("checkpointLocation", self.checkpoint.uri)
         if all(source.bounded for source in self._sources):
             writer = writer.trigger(availableNow=True)
         else:
@@ -148,6 +154,7 @@ class RunningJob:
             if self._stopping.is_set():
                 return True
             raise self._explain(error) from error
+        self._ended = self._ended or (bool(ended) and not self._stopping.is_set())
         return bool(ended)
 
     def stop(self) -> None:
@@ -164,8 +171,7 @@ class RunningJob:
 
     def result(self) -> JobResult:
         """What the job did."""
-        ended = self._stopping.is_set() and not self._all_read()
-        return JobResult(self.job.name, self._progress, ended, time.monotonic() - self._begun)
+        return JobResult(self.job.name, self._progress, not self._ended, time.monotonic() - self._begun)
 
     # --- looking at it ---------------------------------------------------------------------------------------
 
@@ -182,14 +188,12 @@ class RunningJob:
         lags = [source.lag(end) for source, end in zip(self._sources, reached, strict=True)]
         return None if None in lags else sum(lag for lag in lags if lag is not None)
 
-    def _all_read(self) -> bool:
-        return all(source.bounded for source in self._sources) and self.lag() == 0
-
     # --- a batch ---------------------------------------------------------------------------------------------
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
         if self._stopping.is_set():
             raise ExecutionError("the job is being stopped")
+        self._current = batch_id
         try:
             self._publish(frame, batch_id)
         except Exception as error:  # noqa: BLE001 - told again by wait()
@@ -245,10 +249,24 @@ class RunningJob:
     # --- building --------------------------------------------------------------------------------------------
 
     def _context(self) -> JobContext:
+        self.checkpoint.check()
         known = self.checkpoint.read("job")
+        planned = self.checkpoint.offsets(0) is not None or self.checkpoint.first_batch() > 0
         if known is None:
-            known = {"query_id": str(uuid.uuid4()), "job": self.job.name}
+            if planned:
+                raise CheckpointError(
+                    f"the checkpoint '{self.checkpoint.location}' has batches but no 'penstock/job.json'; it was "
+                    "damaged, or written by another program: restore it, or start with another directory"
+                )
+            known = {"query_id": str(uuid.uuid4()), "job": self.job.name, "sinks": _named(self.job)}
             self.checkpoint.write("job", known)
+        elif known.get("sinks") != _named(self.job):
+            self._warn(
+                f"the checkpoint '{self.checkpoint.location}' was written by a job with the sinks "
+                f"{', '.join(known.get('sinks', []))}, not {', '.join(_named(self.job))}; what it has read is not "
+                "read again"
+            )
+            self.checkpoint.write("job", {**known, "sinks": _named(self.job)})
         return JobContext(
             job=self.job.name,
             query_id=str(known["query_id"]),
@@ -257,7 +275,8 @@ class RunningJob:
             settings=self.job.settings,
             parallelism=self.job.settings.parallelism or self._spark.sparkContext.defaultParallelism,
             spark=self._spark,
-            first_batch=self.checkpoint.first_batch(),
+            planned=planned,
+            stopping=self._stopping.is_set,
             warn=self._warn,
         )
 
@@ -308,11 +327,11 @@ class RunningJob:
             return self._located(found)
         if found is not None:
             return found
-        return ExecutionError(f"Spark ended the job '{self.job.name}': {_cause(str(error)) or type(error).__name__}")
+        return ExecutionError(f"Spark ended the job '{self.job.name}': {cause_of(str(error)) or type(error).__name__}")
 
     def _located(self, error: RecordError) -> RecordError:
         """``error`` of a task, which knows a record's place only as a number, with the place's name."""
-        ends = self.checkpoint.offsets(self._progress.batch + 1) or ()
+        ends = self.checkpoint.offsets(self._current) or ()
         for source, end in zip(self._sources, ends, strict=False):
             place = source.place(error.partition, end)
             if place is not None:
@@ -320,16 +339,6 @@ class RunningJob:
                 args[1:3] = place
                 return RecordError(*args)
         return error
-
-
-_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?$", re.MULTILINE)
-
-
-def _cause(text: str) -> str:
-    """The line of Spark's report that says most: what Python raised first, else its first line."""
-    raised = _RAISED.findall(text)
-    lines = [line.strip() for line in (raised or text.splitlines()) if line.strip()]
-    return lines[0] if lines else ""
 
 
 def _runtime(connector: str) -> Runtime:

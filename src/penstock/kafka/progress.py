@@ -448,7 +448,14 @@ def settle(
         client.settled(fenced=False)
     # Nobody else owns it. Taking a new epoch ends whatever is still open, and only then progress is definite.
     client.init(deadline)
-    progress = read_progress(session, topic, client.transactional_id, deadline=deadline).progress
+    read = read_progress(session, topic, client.transactional_id, deadline=deadline)
+    if read.latest_claim and read.latest_claim.run_id != run_id:
+        # A copy came in between and may have published; it is fenced now as we are, and both stop.
+        raise FencedError(
+            f"transactional id '{client.transactional_id}' was taken over by {read.latest_claim} while the outcome of "
+            "a transaction was looked up, and taken back; both are stopped: start one of the two again"
+        )
+    progress = read.progress
     if progress and (progress.query_id, progress.batch_id) == (query_id, batch_id):
         return
     raise TransactionExpiredError(

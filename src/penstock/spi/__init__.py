@@ -13,6 +13,7 @@ from penstock.spi.runtime import (
     Stage,
     Target,
     Task,
+    cause_of,
     guarded,
 )
 from penstock.spi.tables import Column, ColumnKind, Connector, Surface, TableDefinition
@@ -40,6 +41,7 @@ __all__ = [
     "TableDefinition",
     "Target",
     "Task",
+    "cause_of",
     "connectors",
     "formats",
     "guarded",

@@ -5,6 +5,7 @@ These protocols name no Spark type, so that only the engine and the runtimes imp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -26,6 +27,7 @@ __all__ = [
     "Stage",
     "Target",
     "Task",
+    "cause_of",
     "guarded",
 ]
 
@@ -55,8 +57,10 @@ class JobContext:
     settings: Settings
     parallelism: int
     spark: Any
-    #: The batch that Spark will run or replay first.
-    first_batch: int
+    #: Whether Spark has planned a batch before, so that starts and stops are in the checkpoint.
+    planned: bool
+    #: Whether the job is being stopped, so that what fails is not worth another attempt.
+    stopping: Callable[[], bool]
     warn: Callable[[str], None]
 
 
@@ -193,6 +197,16 @@ class Runtime(Protocol):
     def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
         """The target that writes these sinks."""
         ...
+
+
+_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?$", re.MULTILINE)
+
+
+def cause_of(text: str) -> str:
+    """The line of Spark's report that says most: what Python raised first, else its first line."""
+    raised = _RAISED.findall(text)
+    lines = [line.strip() for line in (raised or text.splitlines()) if line.strip()]
+    return lines[0] if lines else ""
 
 
 _P = ParamSpec("_P")

@@ -29,11 +29,14 @@ def test_shares_are_all_there_is_or_the_most_exactly(wanted, most):
 
 @settings(deadline=None)
 @given(wanted, most)
-def test_shares_are_in_proportion(wanted, most):
+def test_shares_are_in_proportion_and_nobody_waits_behind_a_larger_place(wanted, most):
     shares, total = _shares(wanted, most), sum(wanted.values())
+    waiting = [place for place, count in wanted.items() if count]
 
     if most is not None and total > most:
-        assert all(abs(shares[place] - count * most / total) <= 1 for place, count in wanted.items())
+        assert all(abs(shares[place] - count * most / total) <= len(waiting) for place, count in wanted.items())
+        if most >= len(waiting):
+            assert all(shares[place] for place in waiting)
 
 
 def planner(stop, ordinal=0, parallelism=4, **options):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.engine.query import _cause
 from penstock.errors import PossibleDataLossError, from_wire, to_wire
+from penstock.spi import cause_of
 
 PYTHON = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
@@ -37,7 +37,7 @@ JAVA = """[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate diviso
     ],
 )
 def test_the_line_that_says_most_is_the_cause(text, cause):
-    assert _cause(text) == cause
+    assert cause_of(text) == cause
 
 
 def test_an_error_of_ours_is_found_in_what_spark_makes_of_it():

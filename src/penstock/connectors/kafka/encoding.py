@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -58,7 +59,7 @@ class RowEncoder:
             Codec.LZ4: client.compression_lz4_level,
             Codec.ZSTD: client.compression_zstd_level,
         }.get(self._codec)
-        self._turn = task.number
+        self._turn = random.randrange(1 << 16)  # noqa: S311 - so that small batches do not all begin with one partition
 
     def encode(self, rows: pa.RecordBatch, places: pa.Array, offsets: pa.Array) -> Iterator[tuple[str, EncodedBatch]]:
         """The record batches of ``rows``, by topic and partition; each partition's rows keep their order.
@@ -90,7 +91,7 @@ class RowEncoder:
             except RecordTooLargeError as error:
                 raise self._located(error, f"topic '{topic}': a {error}", error.row, *where) from error
             except RecordError as error:
-                if error.topic:
+                if error.topic or error.offset < 0:
                     raise
                 raise self._located(error, error.reason, error.offset, *where) from error
             for batch in batches:

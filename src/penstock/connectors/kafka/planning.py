@@ -203,7 +203,7 @@ class Planner:
             for place, end in available.at.items()
         }
         new, ids = self._discover(start)
-        return Positions(at | new, {**start.topic_ids, **ids})
+        return Positions(at | new, {**ids, **start.topic_ids})
 
     def available(self, start: Positions) -> Positions:
         """The ends of the logs, or the stops where they come first, of the places in ``start``."""
@@ -245,6 +245,7 @@ class Planner:
         self._discovered = now
         self.session.forget_topics(self.spec.scan.options.topic)
         topics = _topics(self.session, self.spec.scan)
+        self._check_ids(start)
         new = [place for place in _places(topics) if place not in start.at]
         return _listed(self.session, new, EARLIEST) if new else {}, _ids(topics) if new else {}
 
@@ -271,14 +272,19 @@ class Planner:
 
 
 def _shares(wanted: Mapping[Place, int], most: int | None) -> dict[Place, int]:
-    """``most`` records over the places, in proportion to what each has."""
+    """``most`` records over the places, in proportion to what each has; none is left waiting behind a larger one."""
     total = sum(wanted.values())
     if most is None or total <= most:
         return dict(wanted)
-    shares = {place: count * most // total for place, count in wanted.items()}
+    waiting = [place for place, count in sorted(wanted.items()) if count]
+    least = 1 if len(waiting) <= most else 0
+    rest = most - least * len(waiting)
+    shares = dict.fromkeys(wanted, 0)
+    for place in waiting:
+        shares[place] = least + (wanted[place] - least) * rest // (total - least * len(waiting))
     left = most - sum(shares.values())  # less than the number of places
-    for place, count in sorted(wanted.items()):
-        if left and shares[place] < count:
+    for place in waiting:
+        if left and shares[place] < wanted[place]:
             shares[place] += 1
             left -= 1
     return shares

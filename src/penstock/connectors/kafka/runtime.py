@@ -23,12 +23,20 @@ from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of, r
 from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Positions, Range
 from penstock.connectors.kafka.scan import KafkaScan
 from penstock.connectors.kafka.sink import KafkaSink
-from penstock.errors import CheckpointError, ExecutionError, KafkaError, PenstockError, from_wire, to_wire
+from penstock.errors import (
+    AbortableError,
+    CheckpointError,
+    ExecutionError,
+    KafkaError,
+    PenstockError,
+    from_wire,
+    to_wire,
+)
 from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_members
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import cluster_id
 from penstock.plan import column_text
-from penstock.spi import JobContext, Output, Stage, Target, Task, guarded
+from penstock.spi import JobContext, Output, Stage, Target, Task, cause_of, guarded
 from penstock.types import spark_ddl, spark_type
 
 if TYPE_CHECKING:
@@ -103,7 +111,7 @@ class KafkaSource:
         }
         known = checkpoint.read(name)
         if known is None:
-            if self._context.first_batch > 0:
+            if self._context.planned:
                 raise CheckpointError(
                     f"the checkpoint '{checkpoint.location}' has batches but no 'penstock/{name}.json'; it was "
                     "damaged, or written by another program: restore it, or start with another directory"
@@ -333,7 +341,8 @@ class SparkJobs:
             rows = job.collect()
         except PySparkException as error:
             found = from_wire(str(error))
-            raise found or error from None
+            # Without an error of ours a worker or an executor was lost, or the user's own code failed.
+            raise found or AbortableError(cause_of(str(error))) from error
         finally:
             context.removeJobTag(tag)
         places = [(row.topic, row.partition) for row in rows if row.topic]

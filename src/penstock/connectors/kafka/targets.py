@@ -182,6 +182,7 @@ class ExactlyOnceTarget:
         self._topic: ProgressTopic | None = None
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
+        self._shared = False
 
     def stage(self) -> Stage:
         """Encode in the tasks that read; which transaction the batch is published in is not known before."""
@@ -246,7 +247,7 @@ class ExactlyOnceTarget:
             try:
                 published = self._attempt(batch, start, end, frame)
             except (AbortableError, TransactionExpiredError) as error:
-                if attempt == _ATTEMPTS_PER_BATCH:
+                if attempt == _ATTEMPTS_PER_BATCH or self._context.stopping():
                     raise
                 self._context.warn(f"batch {batch.id} is redone: {error}")
             else:
@@ -261,7 +262,12 @@ class ExactlyOnceTarget:
         done = Acknowledged(0, 0, 0, True, True)
         recorded: tuple[int, ...] = ()
         try:
-            transaction = Transaction(self.transactional_id, client.begin())
+            identity = client.begin()
+        except UnknownOutcomeError:
+            self._settle(batch)
+            raise AbortableError("the transactional id was not ours for a moment") from None
+        transaction = Transaction(self.transactional_id, identity)
+        try:
             done = self._write(batch, frame, transaction)
             with Producer(
                 self._writing.session, transaction.identity, transactional_id=self.transactional_id
@@ -296,7 +302,7 @@ class ExactlyOnceTarget:
             return Acknowledged(0, 0, 0, True, True)
         writing = self._writing
         spec = writing.spec()
-        owners = None if writing.one_writer_each(batch.tasks) else writing.owners()
+        owners = None if not self._shared and writing.one_writer_each(batch.tasks) else writing.owners()
         done = writing.jobs.write(
             frame, spec, batch.tasks, transaction=transaction, owners=owners, staged=writing.staged
         )
@@ -306,6 +312,7 @@ class ExactlyOnceTarget:
                 "spark.stage.maxConsecutiveAttempts to 1 and spark.speculation to false"
             )
         if not done.one_writer:
+            self._shared = True  # the tasks know other partitions than the driver; owners do not depend on that
             raise AbortableError("two tasks wrote to one partition; did its topic just get more partitions?")
         _check_counts(done, batch)
         return done

@@ -1,0 +1,225 @@
+"""Ways in which a restart, a take-over or a lost process could have repeated or lost records unnoticed."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import CheckpointError, FencedError, PossibleDataLossError, RetriableError
+from penstock.plan import MapRows
+
+
+def ids(count, start=0):
+    return [{"id": i} for i in range(start, start + count)]
+
+
+def read_ids(topics, topic):
+    return sorted(message.json["id"] for message in topics.read(topic))
+
+
+def copy(jobs, source, sink, *, bounded=True, **options):
+    table = jobs.bounded if bounded else jobs.table
+    return (
+        table("s", "id BIGINT", source, **{"scan_startup_mode": "earliest-offset", **options})
+        + jobs.exactly_once("t", "id BIGINT", sink)
+        + "INSERT INTO t SELECT * FROM s;"
+    )
+
+
+def session_of(kafka):
+    from penstock.kafka.properties import ClientConfig
+    from penstock.kafka.session import session_for
+
+    return session_for(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap}))
+
+
+def commit(session, client, topic, batch_id):
+    from penstock.kafka.produce import Producer
+    from penstock.kafka.progress import Progress, progress_batch
+
+    with Producer(session, client.begin(), transactional_id=client.transactional_id) as producer:
+        progress = Progress("q", batch_id, {"at": batch_id}, {"at": batch_id + 1})
+        producer.submit(topic.name, *progress_batch(topic, client.transactional_id, progress))
+        producer.flush()
+    client.commit()
+
+
+def test_rule_16_a_copy_that_took_over_while_the_outcome_was_looked_up_is_not_overtaken(kafka, topic, monkeypatch):
+    """Stopped (SIGSTOP) between asking who owns the id and taking a new epoch. Meanwhile a copy publishes batches 1
+    and 2. Redoing batch 1 would repeat its records."""
+    from penstock.kafka import progress
+    from penstock.kafka.progress import ProgressTopic, claim, describe_transaction, settle
+    from penstock.kafka.transactions import State, TransactionClient
+
+    session, name = session_of(kafka), topic(1, configs={"cleanup.policy": "compact"})
+    place = ProgressTopic(name, session.topic(name).topic_id, 1)
+    client = TransactionClient(session, f"tx-{name}", 60_000)
+    client.init()
+    claim(session, client, place, "run-1")
+    commit(session, client, place, 0)
+    client.begin()
+    client.state = State.UNKNOWN
+
+    def stopped_for_a_while(*args, **kwargs):
+        seen = describe_transaction(*args, **kwargs)
+        other = TransactionClient(session, client.transactional_id, 60_000)
+        other.init()
+        claim(session, other, place, "run-2")
+        commit(session, other, place, 1)
+        commit(session, other, place, 2)
+        return seen
+
+    monkeypatch.setattr(progress, "describe_transaction", stopped_for_a_while)
+    with pytest.raises(FencedError):
+        settle(session, client, place, "q", 1, "run-1")
+
+
+def test_f11_a_topic_created_anew_with_more_partitions_is_noticed(kafka, kafka_admin, jobs, topics, topic):
+    """Discovery of the new partitions must not make the new topic's id the expected one."""
+    from penstock.connectors.kafka.planning import Planner, ReaderSpec, resolve_start
+
+    name = topic(1)
+    topics.write(name, ids(10))
+    job = jobs.parse(copy(jobs, name, topic(1), bounded=False, scan_topic__partition__discovery_interval="1 ms"))
+    scan = job.sinks[0].input.spec
+    session = session_of(kafka)
+    start = resolve_start(session, scan)
+    planner = Planner(ReaderSpec(scan, 0, 1, start, None))
+    at = planner.latest(start, None)
+    assert at.at[name, 0].offset == 10
+
+    kafka_admin.delete_topics([name])
+    until = time.monotonic() + 30
+    while name in session.all_topics() and time.monotonic() < until:
+        time.sleep(0.1)
+    kafka_admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
+    topics.write(name, ids(20, start=100), partition=0)  # ten of them lie below the position
+
+    def plan_three_batches():
+        position = at
+        for _ in range(3):
+            position = planner.latest(position, None)
+
+    with pytest.raises(PossibleDataLossError, match="created anew"):
+        plan_three_batches()
+
+
+def test_an_error_before_the_transaction_has_begun_is_told(jobs, topics, topic, monkeypatch):
+    from penstock.kafka import transactions
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    original, asked = transactions.transaction_version, []
+
+    def fail(*args, **kwargs):
+        asked.append(None)
+        if len(asked) > 3:  # after init and claim
+            raise RetriableError("asking for the cluster's features: no broker answers")
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(transactions, "transaction_version", fail)
+    with pytest.raises(RetriableError, match="no broker answers"):
+        jobs.run(copy(jobs, source, sink, scan_max__records__per__trigger="3"))
+
+
+def test_f2_a_batch_whose_worker_was_killed_is_redone(jobs, topics, topic, tmp_path):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(100))
+    mark = str(tmp_path / "killed")
+
+    def rows(given):
+        if not Path(mark).exists():
+            Path(mark).touch()
+            os.kill(os.getpid(), 9)
+        yield from given
+
+    job = jobs.parse(copy(jobs, source, sink))
+    (written,) = job.sinks
+    mapped = MapRows(written.input.schema, written.input, rows)
+    from penstock import engine
+
+    engine.run(replace(job, sinks=(replace(written, input=mapped),)), jobs.warnings.append)
+    assert read_ids(topics, sink) == list(range(100))
+    assert any("is redone" in warning for warning in jobs.warnings)
+
+
+@pytest.mark.parametrize("lost", ["job.json", "source-0.json"])
+def test_f7_a_document_missing_beside_an_unfinished_first_batch_stops_the_job(jobs, topics, topic, lost):
+    """Batch 0 is committed in Kafka and planned, but not committed, in the checkpoint."""
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    sql = copy(jobs, source, sink)
+    jobs.run(sql)
+    for name in ("0", ".0.crc"):
+        (jobs.checkpoint() / "commits" / name).unlink(missing_ok=True)
+    (jobs.checkpoint() / "penstock" / lost).unlink()
+    with pytest.raises(CheckpointError):
+        jobs.run(sql)
+    assert read_ids(topics, sink) == list(range(10))
+
+
+def test_a_local_checkpoint_stays_local_where_hadoops_default_is_another_file_system(jobs, topics, topic):
+    from pyspark.sql import SparkSession
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    jobs.run(copy(jobs, source, sink), name="first")  # makes the session
+    configuration = SparkSession.getActiveSession().sparkContext._jsc.hadoopConfiguration()
+    before = configuration.get("fs.defaultFS")
+    configuration.set("fs.defaultFS", "hdfs://localhost:1")
+    try:
+        jobs.run(copy(jobs, source, sink), name="second")
+    finally:
+        configuration.set("fs.defaultFS", before)
+    assert read_ids(topics, sink) == sorted([*range(10)] * 2)
+
+
+def test_a_record_of_a_new_partition_is_named_after_a_restart(jobs, kafka_admin, topics, topic):
+    from penstock.errors import RecordError
+
+    source, sink = topic(1), topic(1, configs={"max.message.bytes": "2000"})
+    topics.write(source, [{"id": 1, "text": "x"}])
+    sql = (
+        jobs.table(
+            "s",
+            "id INT, text STRING",
+            source,
+            scan_startup_mode="earliest-offset",
+            scan_topic__partition__discovery_interval="1 ms",
+        )
+        + jobs.exactly_once("t", "id INT, text STRING", sink)
+        + "INSERT INTO t SELECT * FROM s;"
+    )
+    running = jobs.start(sql)
+    while running.progress.records_out < 1:
+        running.wait(timeout=1)
+    running.stop()
+    kafka_admin.create_partitions({source: 2})
+    running = jobs.start(sql)
+    until = time.monotonic() + 60
+    while not topics.open_transactions(source) and running.progress.batches < 1 and time.monotonic() < until:
+        running.wait(timeout=1)  # the batch that takes the new partition in
+    running.stop()
+    topics.write(source, [{"id": 3, "text": "y" * 5000}], partition=1)
+    running = jobs.start(sql)
+    with pytest.raises(RecordError) as raised:
+        running.wait(timeout=60)
+    assert (raised.value.topic, raised.value.partition, raised.value.offset) == (source, 1, 0)
+
+
+def test_rule_8_a_batch_with_two_writers_of_one_partition_is_redone_through_owners(jobs, topics, topic, monkeypatch):
+    """The driver knows more partitions than its workers do (yet): the tasks get in each other's way. Another attempt
+    of the same kind would fail for as long as the workers keep what they know."""
+    from penstock.connectors.kafka.targets import _Writing
+
+    source, sink = topic(2), topic(1)
+    for partition in range(2):
+        topics.write(source, ids(30_000, start=partition * 30_000), partition=partition)
+    monkeypatch.setattr(_Writing, "one_writer_each", lambda self, tasks: True)
+    jobs.run(copy(jobs, source, sink))
+    assert any("is redone" in warning for warning in jobs.warnings)
+    assert read_ids(topics, sink) == list(range(60_000))
