@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -352,8 +353,8 @@ def _translated() -> Iterator[None]:
     """Spark's analysis errors as ours."""
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         found = from_wire(str(error))
         if found is not None:
             raise found from error
-        raise ExecutionError(f"Spark refuses the plan: {str(error).splitlines()[0]}") from error
+        raise ExecutionError(f"Spark refuses the job: {cause_of(str(error))}") from error

@@ -8,6 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.plan import Settings
@@ -65,16 +66,25 @@ def spark_session(settings: Settings, name: str) -> SparkSession:
 
 
 def _create(settings: Settings, name: str) -> SparkSession:
-    threads = settings.parallelism or len(os.sched_getaffinity(0))
-    builder: SparkSession.Builder = SparkSession.builder.appName(name)
     submitted = "spark.submit.deployMode" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
-    if not submitted:
-        os.environ.setdefault("PYSPARK_PYTHON", str(_launcher()))
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        builder = builder.master(os.environ.get("SPARK_MASTER", f"local[{threads}]"))
+    given: set[str] = set()
+    builder: SparkSession.Builder = SparkSession.builder.appName(name)
+    if submitted:  # what spark-submit was told stands
+        SparkContext._ensure_initialized()
+        given = {key for key, _ in SparkConf().getAll()}
+    else:
+        threads = settings.parallelism or len(os.sched_getaffinity(0))
+        master = os.environ.get("SPARK_MASTER", f"local[{threads}]")
+        builder = builder.master(master)
         builder = builder.config("spark.driver.memory", os.environ.get("SPARK_DRIVER_MEMORY", "2g"))
-        builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "localhost")
-    for key, value in {**_DEFAULTS, **_ONE_ATTEMPT}.items():
+        if master.startswith("local"):
+            os.environ.setdefault("PYSPARK_PYTHON", str(_launcher()))
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "localhost")
+    for key, value in _DEFAULTS.items():
+        if key not in given:
+            builder = builder.config(key, value)
+    for key, value in _ONE_ATTEMPT.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

@@ -458,6 +458,11 @@ def settle(
     progress = read.progress
     if progress and (progress.query_id, progress.batch_id) == (query_id, batch_id):
         return
+    if progress and (progress.query_id != query_id or progress.batch_id > batch_id):
+        raise FencedError(
+            f"transactional id '{client.transactional_id}' has published batch {progress.batch_id} of query "
+            f"'{progress.query_id}' meanwhile, so another instance runs or ran; stop one of the two"
+        )
     raise TransactionExpiredError(
         f"the transaction of batch {batch_id} of query '{query_id}' was not committed; nothing of it was published. "
         "If this repeats, raise transaction.timeout.ms or make batches smaller"

@@ -48,13 +48,20 @@ def cluster_id(session: Session, *, deadline: Deadline | None = None) -> str:
 
 
 def matching_topics(session: Session, pattern: str, *, deadline: Deadline | None = None) -> dict[str, TopicInfo]:
-    """Topics whose whole name matches a regular expression, as Java's ``Pattern.matches``; internal ones left out."""
+    """Topics whose whole name matches a regular expression, as Java's ``Pattern.matches``.
+
+    Kafka's internal topics and penstock's own (progress) are left out.
+    """
     try:
         compiled = re.compile(pattern)
     except re.error as error:
         raise KafkaError(f"topic pattern '{pattern}' is no regular expression: {error}") from None
     topics = session.all_topics(deadline)
-    return {name: info for name, info in topics.items() if compiled.fullmatch(name) and not info.internal}
+    return {
+        name: info
+        for name, info in topics.items()
+        if compiled.fullmatch(name) and not info.internal and not name.startswith("__penstock")
+    }
 
 
 def create_topic(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +29,9 @@ from penstock.errors import (
     CheckpointError,
     ExecutionError,
     KafkaError,
+    OptionsError,
     PenstockError,
+    Problem,
     from_wire,
     to_wire,
 )
@@ -68,8 +71,24 @@ class KafkaRuntime:
         from penstock.connectors.kafka.targets import AtLeastOnceTarget, ExactlyOnceTarget
 
         exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
+        if exactly_once:
+            _check_attempts(context.spark)
         kind = ExactlyOnceTarget if exactly_once else AtLeastOnceTarget
         return kind(outputs, context, SparkJobs(context.spark))
+
+
+def _check_attempts(spark: SparkSession) -> None:
+    """Refuse a session that would run a task twice in one transaction (rule 9)."""
+    conf = spark.sparkContext.getConf()
+    problems = []
+    if conf.get("spark.speculation", "false") == "true":
+        problems.append(Problem("must be false with exactly-once", "spark.speculation", "Spark's configuration"))
+    if not str(spark.sparkContext.master).startswith("local"):
+        for key in ("spark.task.maxFailures", "spark.stage.maxConsecutiveAttempts"):
+            if conf.get(key, "4") != "1":
+                problems.append(Problem("must be 1 with exactly-once", key, "Spark's configuration"))
+    if problems:
+        raise OptionsError(tuple(problems))
 
 
 # --- reading -------------------------------------------------------------------------------------------------
@@ -136,9 +155,9 @@ class KafkaSource:
         spark.dataSource.register(KafkaDataSource)
         hidden = "__place INT, __offset BIGINT"
         ddl = ", ".join(filter(None, (spark_ddl(self._scan.native), hidden))) if stage is None else stage.ddl
-        reader = spark.readStream.format(_FORMAT).schema(ddl).option("spec", _pickled(self._planner.spec))
+        reader = spark.readStream.format(_FORMAT).schema(ddl).option("secret.spec", _pickled(self._planner.spec))
         if stage is not None:
-            return reader.option("stage", _pickled(stage)).load()
+            return reader.option("secret.stage", _pickled(stage)).load()
         frame = reader.load()
         declared = {column.name: column for column in self._scan.metadata}
         cast = {
@@ -202,7 +221,8 @@ class KafkaSource:
 
 
 class KafkaDataSource(DataSource):
-    """Spark's view of a scan. Its options are the pickled :class:`ReaderSpec` and, perhaps, :class:`Stage`."""
+    """Spark's view of a scan. Its options, named so that Spark hides their values, are the pickled
+    :class:`ReaderSpec` and, perhaps, :class:`Stage`."""
 
     @classmethod
     def name(cls) -> str:
@@ -215,7 +235,7 @@ class KafkaDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> KafkaStreamReader:
         """The reader that plans and reads."""
-        return KafkaStreamReader(self.options["spec"], self.options.get("stage"))
+        return KafkaStreamReader(self.options["secret.spec"], self.options.get("secret.stage"))
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -339,7 +359,7 @@ class SparkJobs:
         context.addJobTag(tag)
         try:
             rows = job.collect()
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:
             found = from_wire(str(error))
             # Without an error of ours a worker or an executor was lost, or the user's own code failed.
             raise found or AbortableError(cause_of(str(error))) from error
@@ -358,8 +378,15 @@ class SparkJobs:
         """Whether no task failed and no stage ran twice. Attempt numbers alone do not tell: the tasks of a stage that
         is run again count from zero (rule 9)."""
         gateway: Any = self._spark.sparkContext
+        try:
+            gateway._jsc.sc().listenerBus().waitUntilEmpty()  # what happened is told a moment later
+        except Py4JError:
+            return False
         tracker = gateway._jsc.sc().statusTracker()
-        for job in tracker.getJobIdsForTag(tag):
+        jobs = list(tracker.getJobIdsForTag(tag))
+        if not jobs:
+            return False
+        for job in jobs:
             info = tracker.getJobInfo(job)
             for stage in info.get().stageIds() if info.isDefined() else ():
                 state = tracker.getStageInfo(stage)

@@ -22,7 +22,14 @@ from penstock.connectors.kafka.writing import (
     encode_rows,
     encode_rows_and_publish,
 )
-from penstock.errors import AbortableError, AuthorizationError, ExecutionError, TransactionExpiredError
+from penstock.errors import (
+    AbortableError,
+    AuthorizationError,
+    ExecutionError,
+    FencedError,
+    KafkaError,
+    TransactionExpiredError,
+)
 from penstock.kafka.offsets import CommittedOffset
 from penstock.kafka.produce import Producer
 from penstock.kafka.progress import (
@@ -40,7 +47,7 @@ from penstock.kafka.progress import (
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
-from penstock.kafka.transactions import TransactionClient, UnknownOutcomeError, transaction_timeout_ms
+from penstock.kafka.transactions import State, TransactionClient, UnknownOutcomeError, transaction_timeout_ms
 from penstock.spi import Batch, JobContext, Output, Published, Stage
 
 __all__ = ["Acknowledged", "AtLeastOnceTarget", "Consumed", "ExactlyOnceTarget", "Jobs"]
@@ -246,8 +253,8 @@ class ExactlyOnceTarget:
         for attempt in range(1, _ATTEMPTS_PER_BATCH + 1):
             try:
                 published = self._attempt(batch, start, end, frame)
-            except (AbortableError, TransactionExpiredError) as error:
-                if attempt == _ATTEMPTS_PER_BATCH or self._context.stopping():
+            except (KafkaError, TransactionExpiredError) as error:
+                if not error.retriable or attempt == _ATTEMPTS_PER_BATCH or self._context.stopping():
                     raise
                 self._context.warn(f"batch {batch.id} is redone: {error}")
             else:
@@ -279,19 +286,29 @@ class ExactlyOnceTarget:
             client.commit()
         except UnknownOutcomeError:
             self._settle(batch)
-        except BaseException:
-            self._abort(batch)
+        except BaseException as error:
+            self._abort(batch, error)
             raise
         return Published(done.records, done.bytes, consumed=recorded)
 
-    def _abort(self, batch: Batch) -> None:
-        """Leave nothing of the batch open. Raises FencedError when the transaction was not ours any more."""
+    def _abort(self, batch: Batch, reason: BaseException) -> None:
+        """Leave nothing of the batch open. Raises FencedError when the transaction was not ours any more, and
+        ExecutionError for the reason when it cannot be aborted now, so that the batch is not redone either: the
+        broker's time-out or the next start aborts it."""
         client, _ = self._opened()
         try:
-            client.abort()
+            if client.state is State.UNKNOWN:
+                self._settle(batch)
+            else:
+                client.abort()
         except UnknownOutcomeError:
             with contextlib.suppress(TransactionExpiredError):  # the broker has aborted it already
                 self._settle(batch)
+        except (FencedError, TransactionExpiredError):
+            raise
+        except ExecutionError as error:
+            self._context.warn(f"the transaction of batch {batch.id} cannot be aborted now: {error}")
+            raise ExecutionError(f"batch {batch.id} was not published: {reason}") from reason
 
     def _settle(self, batch: Batch) -> None:
         client, topic = self._opened()
