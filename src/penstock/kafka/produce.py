@@ -273,8 +273,9 @@ class Producer:
                     lane.under_way.append(batches[lane.place])
                     if not lane.waiting:
                         del self._queued[lane.place]
-                names = {self._session.topic(topic).topic_id: topic for topic, _ in batches}
-                answer = self._session.send(self._request(batches, {name: each for each, name in names.items()}), node)
+                ids = {topic: self._session.topic(topic).topic_id for topic, _ in batches}
+                names: dict[UUID | None, str] = {each: topic for topic, each in ids.items() if each is not None}
+                answer = self._session.send(self._request(batches, ids), node)
                 flight = _Flight(node, batches, names, answer)
                 self._flights[node] = self._flights.get(node, 0) + 1
                 flight.answer.add_done_callback(lambda _, flight=flight: self._landed.put(flight))  # type: ignore[misc]
