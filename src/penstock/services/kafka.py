@@ -222,9 +222,15 @@ class KafkaCluster:
         self._await_ready()
 
     def pause(self, node: int) -> None:
-        """Freezes a node: its connections stay open and nothing answers."""
-        if not self._process(node).identity.signal(signal.SIGSTOP):
+        """Freezes a node: its connections stay open and nothing answers. Returns when all of it stands still."""
+        identity = self._process(node).identity
+        if not identity.signal(signal.SIGSTOP):
             raise ServiceError(f"node {node} does not run and cannot be paused; restart({node}) starts it")
+        until = time.monotonic() + _GRACE_SECONDS
+        while not identity.frozen():
+            if time.monotonic() > until:
+                raise ServiceError(f"node {node} has not stood still within {_GRACE_SECONDS:g} s of SIGSTOP")
+            time.sleep(_POLL_SECONDS)
         self._down.add(node)
 
     def resume(self, node: int) -> None:

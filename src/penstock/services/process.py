@@ -40,6 +40,17 @@ class Identity:
         """Whether this very process still runs."""
         return _started(self.pid) == self.started
 
+    def frozen(self) -> bool:
+        """Whether every thread of the process has been stopped (SIGSTOP); each takes its own moment."""
+        if not _PROC.is_dir():  # not Linux: there is no telling
+            return True
+        threads = _PROC / str(self.pid) / "task"
+        try:
+            states = [(each / "stat").read_text().rpartition(")")[2].split()[0] for each in threads.iterdir()]
+        except FileNotFoundError:  # a thread that has just ended
+            return False
+        return all(state in {"T", "t"} for state in states)
+
     def signal(self, number: signal.Signals) -> bool:
         """Sends a signal to this very process. False when it has ended."""
         try:

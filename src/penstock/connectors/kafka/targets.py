@@ -28,6 +28,8 @@ from penstock.errors import (
     ExecutionError,
     FencedError,
     KafkaError,
+    OptionsError,
+    Problem,
     TransactionExpiredError,
 )
 from penstock.kafka.offsets import CommittedOffset
@@ -179,6 +181,10 @@ class ExactlyOnceTarget:
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
         self._writing = _Writing(outputs, context, jobs)
         self._context = context
+        for output in outputs:
+            if context.settings.progress_topic in output.spec.topics:
+                reason = "is penstock's own progress topic and cannot be written as a table"
+                raise OptionsError((Problem(reason, "topic", f"table '{output.table}'", "choose another topic"),))
         prefixes = sorted({output.spec.transactional_id_prefix for output in outputs})
         self.transactional_id = f"{prefixes[0]}-{context.job}"
         if len(prefixes) > 1:
