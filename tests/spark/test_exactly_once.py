@@ -143,6 +143,40 @@ def test_rule_2_a_checkpoint_is_bound_to_its_source(jobs, topics, topic):
         jobs.run(copy(jobs, other, sink))
 
 
+def test_rule_2_after_a_change_of_prefix_the_former_id_is_asked(jobs, topics, topic):
+    """The last batch is committed in Kafka under the former prefix and not in Spark's log: it is not written again."""
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(300))
+    sql = copy(jobs, source, sink, scan_max__records__per__trigger="100")
+    jobs.run(sql)
+    for name in ("2", ".2.crc"):
+        (jobs.checkpoint() / "commits" / name).unlink()
+    renamed = sql.replace(f"tx-{sink}", f"renamed-{sink}")
+    assert renamed != sql
+    assert jobs.run(renamed).progress.records_out == 0
+    assert read_ids(topics, sink) == list(range(300))
+
+
+def test_rule_6_a_skipped_batch_starts_no_job(jobs, topics, topic):
+    """Plans without state or watermark may skip a committed batch at once."""
+    from pyspark.sql import SparkSession
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    sql = copy(jobs, source, sink)
+    jobs.run(sql)
+    for name in ("0", ".0.crc"):
+        (jobs.checkpoint() / "commits" / name).unlink()
+    tracker = SparkSession.getActiveSession().sparkContext._jsc.sc().statusTracker()
+    first = jobs.start(sql, "another")  # a query that has to write the batch
+    wait_until(first, lambda: first.progress.batches == 1)
+    running = jobs.start(sql)
+    wait_until(running, lambda: running.progress.batches == 1)
+    assert running.progress.records_out == 0
+    assert len(list(tracker.getJobIdsForGroup(str(first._query.runId)))) > 0
+    assert len(list(tracker.getJobIdsForGroup(str(running._query.runId)))) == 0
+
+
 def test_rules_3_and_17_the_former_owner_is_fenced_and_stops(jobs, topics, topic, tmp_path):
     """A copy of a running job from a copy of its checkpoint takes the transactional id; the first must end loudly."""
     source, sink = topic(1), topic(1)
