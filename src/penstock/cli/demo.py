@@ -27,7 +27,7 @@ import penstock
 from penstock.errors import ServiceError
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
-from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
+from penstock.kafka.offsets import EARLIEST, LATEST, LogOffset, list_offsets
 from penstock.kafka.partitioner import round_robin
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ClientConfig
@@ -221,8 +221,8 @@ def _read(session: Session, topic: str, row: RowType) -> pa.Table:
     return pa.Table.from_batches(batches) if batches else pa.table([[] for _ in row.fields], names=list(row.names))
 
 
-def _offset(found: Any) -> int:
-    return 0 if found is None else int(found.offset)
+def _offset(found: LogOffset | None) -> int:
+    return 0 if found is None else found.offset
 
 
 def _counted(table: pa.Table) -> Counter[tuple[Any, ...]]:

@@ -11,13 +11,10 @@ from pyspark.sql import functions as F
 
 from penstock.errors import Problem, SchemaError
 from penstock.plan import Filter, MapRows, Node, Project, Scan, Sink, column_text
-from penstock.spi import Output, guarded
+from penstock.spi import HIDDEN, Output, guarded
 from penstock.types import RowType, arrow_schema, spark_ddl, spark_type
 
-__all__ = ["HIDDEN", "build", "direct"]
-
-#: Where a row came from: the index of its (topic, partition) and its offset. Errors name them.
-HIDDEN = ("__place", "__offset")
+__all__ = ["build", "direct"]
 
 
 def build(sinks: Sequence[Sink], frame_of: Callable[[Scan], DataFrame]) -> tuple[DataFrame, tuple[Output, ...]]:
@@ -88,16 +85,15 @@ def _rows(node: Node, frame_of: Callable[[Scan], DataFrame]) -> DataFrame:
             return _rows(below, frame_of).where(condition)
         case Project(input=below, items=items):
             columns = [F.expr(item.expression).alias(item.name) for item in items]
-            return _rows(below, frame_of).select(*columns, *HIDDEN)
+            return _rows(below, frame_of).select(*columns, *HIDDEN.names)
         case MapRows(input=below, rows=rows, schema=schema):
-            hidden = ", ".join(f"{name} {kind}" for name, kind in zip(HIDDEN, ("INT", "BIGINT"), strict=True))
-            ddl = f"{spark_ddl(schema)}, {hidden}"
+            ddl = f"{spark_ddl(schema)}, {spark_ddl(HIDDEN)}"
             return _rows(below, frame_of).mapInArrow(_row_mapper(rows, below.schema, schema), ddl)
     raise SchemaError((Problem(f"the engine does not run {type(node).__name__} nodes"),))
 
 
 def _cast(frame: DataFrame, sink: Sink) -> DataFrame:
-    return frame.select(*_sink_columns(sink), *HIDDEN)
+    return frame.select(*_sink_columns(sink), *HIDDEN.names)
 
 
 def _sink_columns(sink: Sink) -> list[Column]:
@@ -118,10 +114,10 @@ def _group(base: Node, members: list[tuple[Output, Sink]], frame_of: Callable[[S
     ran alone.
     """
     kept = {f"__base_{i}": name for i, name in enumerate(base.schema.names)}
-    frame = _rows(base, frame_of).select(*(_column(name).alias(alias) for alias, name in kept.items()), *HIDDEN)
+    frame = _rows(base, frame_of).select(*(_column(name).alias(alias) for alias, name in kept.items()), *HIDDEN.names)
     done: list[str] = []
     for output, sink in members:
-        carried = [*kept, *HIDDEN, *done]
+        carried = [*kept, *HIDDEN.names, *done]
         current = frame.select(*carried, F.lit(True).alias("__kept"), *_originals(kept))
         for node in _steps(sink.input):
             if isinstance(node, Filter):
@@ -137,7 +133,7 @@ def _group(base: Node, members: list[tuple[Output, Sink]], frame_of: Callable[[S
     wanted = F.lit(False)
     for name in done:
         wanted = wanted | F.col(name).isNotNull()
-    return frame.select(*done, *HIDDEN).where(wanted)
+    return frame.select(*done, *HIDDEN.names).where(wanted)
 
 
 def _originals(kept: Mapping[str, str]) -> list[Column]:
@@ -172,7 +168,7 @@ def _row_mapper(
                 origin.extend([i] * len(made_of_row))
             values = list(zip(*out, strict=True)) if out else [()] * len(schema)
             arrays = [pa.array(column, kind) for column, kind in zip(values, schema.types, strict=True)]
-            hidden = [batch.column(name).take(pa.array(origin, pa.int64())) for name in HIDDEN]
-            yield pa.RecordBatch.from_arrays([*arrays, *hidden], names=[*schema.names, *HIDDEN])
+            hidden = [batch.column(name).take(pa.array(origin, pa.int64())) for name in HIDDEN.names]
+            yield pa.RecordBatch.from_arrays([*arrays, *hidden], names=[*schema.names, *HIDDEN.names])
 
     return guarded(run)

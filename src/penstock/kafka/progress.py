@@ -52,6 +52,7 @@ __all__ = [
     "ensure_progress_topic",
     "progress_batch",
     "read_progress",
+    "record",
     "settle",
 ]
 
@@ -405,12 +406,24 @@ def claim(
 ) -> Claim:
     """Commit a claim in a transaction of its own, so that whoever is fenced can name the winner (rule 3)."""
     mine = Claim.mine(run_id)
-    identity = client.begin(deadline)
-    with Producer(session, identity, transactional_id=client.transactional_id) as producer:
-        producer.submit(topic.name, *progress_batch(topic, client.transactional_id, mine))
-        producer.flush(deadline)
+    client.begin(deadline)
+    record(session, client, topic, mine, deadline=deadline)
     client.commit(deadline)
     return mine
+
+
+def record(
+    session: Session,
+    client: TransactionClient,
+    topic: ProgressTopic,
+    what: Progress | Claim,
+    *,
+    deadline: Deadline | None = None,
+) -> None:
+    """Write ``what`` to the progress topic as part of the client's open transaction, and wait until it is there."""
+    with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
+        producer.submit(topic.name, *progress_batch(topic, client.transactional_id, what))
+        producer.flush(deadline)
 
 
 def settle(

@@ -12,7 +12,6 @@ from penstock.plan.nodes import (
     Sink,
     column_text,
     project,
-    scans,
 )
 
 __all__ = [
@@ -27,5 +26,4 @@ __all__ = [
     "Sink",
     "column_text",
     "project",
-    "scans",
 ]

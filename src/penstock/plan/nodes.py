@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.types import RowType
 
-__all__ = ["Filter", "Item", "Job", "MapRows", "Node", "Project", "Scan", "Settings", "Sink", "project", "scans"]
+__all__ = ["Filter", "Item", "Job", "MapRows", "Node", "Project", "Scan", "Settings", "Sink", "column_text", "project"]
 
 
 @dataclass(frozen=True)
@@ -110,13 +110,3 @@ def project(node: Node, items: tuple[Item, ...], schema: RowType) -> Node:
 def column_text(name: str) -> str:
     """A column reference in canonical Spark SQL: always quoted."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def scans(node: Node) -> tuple[Scan, ...]:
-    """The scans that ``node`` reads, in order."""
-    match node:
-        case Scan():
-            return (node,)
-        case Filter(input=below) | Project(input=below) | MapRows(input=below):
-            return scans(below)
-    raise TypeError(f"unknown plan node {type(node).__name__}")

@@ -3,6 +3,7 @@
 from penstock.spi.formats import BadRecord, Decoded, Decoder, Encoder, Format, FormatSpec
 from penstock.spi.registry import Registry, connectors, formats
 from penstock.spi.runtime import (
+    HIDDEN,
     Batch,
     Checkpoint,
     JobContext,
@@ -19,6 +20,7 @@ from penstock.spi.runtime import (
 from penstock.spi.tables import Column, ColumnKind, Connector, Surface, TableDefinition
 
 __all__ = [
+    "HIDDEN",
     "BadRecord",
     "Batch",
     "Checkpoint",

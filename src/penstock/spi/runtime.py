@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError, to_wire
 from penstock.plan import Settings
-from penstock.types import RowType
+from penstock.types import BIGINT, INT, Field, RowType
 
 __all__ = [
+    "HIDDEN",
     "Batch",
     "Checkpoint",
     "JobContext",
@@ -30,6 +31,11 @@ __all__ = [
     "cause_of",
     "guarded",
 ]
+
+
+#: Columns that follow a scan's own: the number of the place (topic and partition) that a row came from, and its offset.
+#: Errors name them.
+HIDDEN = RowType((Field("__place", INT), Field("__offset", BIGINT)))
 
 
 class Checkpoint(Protocol):
@@ -129,7 +135,7 @@ class Source(Protocol):
     stageable: bool
 
     def frame(self, stage: Stage | None = None) -> Any:
-        """The streaming DataFrame: the scan's columns and the hidden columns ``__place`` and ``__offset``; with
+        """The streaming DataFrame: the scan's columns and those of :data:`HIDDEN`; with
         ``stage`` what that makes of them."""
         ...
 

@@ -223,7 +223,7 @@ def test_settings_hold_for_what_follows():
     insert = "INSERT INTO shown SELECT id, carrier FROM flights;"
     first, second = parse_script(
         TABLES
-        + "SET 'execution.checkpointing.interval' = '10 s'; SET execution.checkpointing.dir = file:///tmp/a-b;"
+        + "SET 'execution.checkpointing.interval' = '10 s'; SET execution.checkpointing.dir = file:///checkpoints/a-b;"
         + "SET 'parallelism.default' = '4'; SET table.local-time-zone = Europe/Berlin;"
         + "SET 'execution.runtime-mode' = 'streaming';"
         + "SET 'penstock.progress-topic' = 'p'; SET penstock.adopt-progress = true;"
@@ -234,7 +234,7 @@ def test_settings_hold_for_what_follows():
 
     assert first.settings == Settings(
         checkpoint_interval=timedelta(seconds=10),
-        checkpoint_dir="file:///tmp/a-b",
+        checkpoint_dir="file:///checkpoints/a-b",
         parallelism=4,
         session_time_zone="Europe/Berlin",
         progress_topic="p",

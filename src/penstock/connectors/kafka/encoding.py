@@ -53,7 +53,7 @@ class RowEncoder:
         self._key = formats.get(sink.key.identifier).encoder(sink.key_schema, sink.key.options) if sink.key else None
         self._metadata = {column.key: sink.schema.names.index(column.name) for column in sink.metadata}
         self._pattern = re.compile(sink.topic_pattern) if sink.topic_pattern else None
-        self._codec = Codec[client.compression_type.upper()]
+        self._codec = Codec.named(client.compression_type)
         self._level = {
             Codec.GZIP: client.compression_gzip_level,
             Codec.LZ4: client.compression_lz4_level,
@@ -73,8 +73,8 @@ class RowEncoder:
             part = rows if chosen is None else rows.take(chosen)
             where = (places, offsets) if chosen is None else (places.take(chosen), offsets.take(chosen))
             try:
-                keys = self._encoded(self._key, self._sink.key_columns, part)
-                values = self._encoded(self._value, self._sink.value_columns, part)
+                keys = self._key.encode(part.select(list(self._sink.key_columns))) if self._key else None
+                values = self._value.encode(part.select(list(self._sink.value_columns)))
                 batches = encode(
                     keys=keys,
                     values=values,
@@ -96,9 +96,6 @@ class RowEncoder:
                 raise self._located(error, error.reason, error.offset, *where) from error
             for batch in batches:
                 yield topic, batch
-
-    def _encoded(self, encoder: object, columns: tuple[str, ...], rows: pa.RecordBatch) -> pa.BinaryArray | None:
-        return None if encoder is None else encoder.encode(rows.select(list(columns)))  # type: ignore[attr-defined]
 
     def _located(self, error: RecordError, reason: str, row: int, places: pa.Array, offsets: pa.Array) -> RecordError:
         return RecordError(reason, "", places[row].as_py(), offsets[row].as_py(), error.format, error.field, error.hint)
@@ -151,8 +148,8 @@ class RowEncoder:
     def _in_runs(self, rows: int, partitions: int) -> NDArray[np.int32]:
         """Partitions of rows without keys, which may go anywhere: in runs, as Kafka's clients fill one batch after
         another, and to partitions that no other task chooses, as long as there are enough."""
-        own = np.arange(self._task.number, partitions, self._task.of) if partitions >= self._task.of else None
-        choice = np.arange(partitions) if own is None else own
+        enough = partitions >= self._task.of
+        choice = np.arange(self._task.number, partitions, self._task.of) if enough else np.arange(partitions)
         run = min(_ROWS_IN_A_RUN, -(-rows // choice.size))
         first, self._turn = self._turn, self._turn + -(-rows // run)
         return choice[(np.arange(rows) // run + first) % choice.size].astype(np.int32)

@@ -15,13 +15,10 @@ from penstock.connectors.kafka.metadata import READABLE
 from penstock.connectors.kafka.scan import KafkaScan
 from penstock.errors import RecordError
 from penstock.kafka.batches import Records, TimestampType
-from penstock.spi import BadRecord, Decoded, FormatSpec, formats
+from penstock.spi import HIDDEN, BadRecord, Decoded, FormatSpec, formats
 from penstock.types import arrow_schema, arrow_type
 
-__all__ = ["HIDDEN", "RowReader"]
-
-#: Columns that follow the table's own: the number of the (topic, partition) a row came from, and its offset.
-HIDDEN = pa.schema([pa.field("__place", pa.int32()), pa.field("__offset", pa.int64())])
+__all__ = ["RowReader"]
 
 _HEADER_KEYS = ("headers", "header-list")
 _TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
@@ -37,7 +34,7 @@ class RowReader:
         self._native = scan.native
         self._metadata = {column.name: column.key for column in scan.metadata}
         #: Arrow schema of what :meth:`rows` gives.
-        self.schema = pa.schema([*arrow_schema(self._native), *HIDDEN])
+        self.schema = pa.schema([*arrow_schema(self._native), *arrow_schema(HIDDEN)])
         #: Whether records have to be scanned with their headers.
         self.wants_headers = bool(scan.options.header_filter) or any(
             column.key in _HEADER_KEYS for column in scan.metadata

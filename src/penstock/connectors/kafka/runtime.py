@@ -39,7 +39,7 @@ from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_member
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import cluster_id
 from penstock.plan import column_text
-from penstock.spi import JobContext, Output, Stage, Target, Task, cause_of, guarded
+from penstock.spi import HIDDEN, JobContext, Output, Stage, Target, Task, cause_of, guarded
 from penstock.types import spark_ddl, spark_type
 
 if TYPE_CHECKING:
@@ -153,8 +153,8 @@ class KafkaSource:
         """The streaming DataFrame, metadata columns cast to their declared types; or what ``stage`` makes of rows."""
         spark: SparkSession = self._context.spark
         spark.dataSource.register(KafkaDataSource)
-        hidden = "__place INT, __offset BIGINT"
-        ddl = ", ".join(filter(None, (spark_ddl(self._scan.native), hidden))) if stage is None else stage.ddl
+        rows = ", ".join(filter(None, (spark_ddl(self._scan.native), spark_ddl(HIDDEN))))
+        ddl = rows if stage is None else stage.ddl
         reader = spark.readStream.format(_FORMAT).schema(ddl).option("secret.spec", _pickled(self._planner.spec))
         if stage is not None:
             return reader.option("secret.stage", _pickled(stage)).load()

@@ -33,7 +33,6 @@ from penstock.errors import (
     TransactionExpiredError,
 )
 from penstock.kafka.offsets import CommittedOffset
-from penstock.kafka.produce import Producer
 from penstock.kafka.progress import (
     Progress,
     ProgressTopic,
@@ -42,8 +41,8 @@ from penstock.kafka.progress import (
     claim,
     decide,
     ensure_progress_topic,
-    progress_batch,
     read_progress,
+    record,
     settle,
 )
 from penstock.kafka.properties import ClientConfig
@@ -282,12 +281,7 @@ class ExactlyOnceTarget:
         transaction = Transaction(self.transactional_id, identity)
         try:
             done = self._write(batch, frame, transaction)
-            with Producer(
-                self._writing.session, transaction.identity, transactional_id=self.transactional_id
-            ) as producer:
-                progress = Progress(self._context.query_id, batch.id, start, end)
-                producer.submit(topic.name, *progress_batch(topic, self.transactional_id, progress))
-                producer.flush()
+            record(self._writing.session, client, topic, Progress(self._context.query_id, batch.id, start, end))
             recorded = self._add_offsets(batch)
             client.commit()
         except UnknownOutcomeError:
