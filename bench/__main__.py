@@ -1,7 +1,11 @@
 """Throughput of the whole path, beside the limit that one process without Spark reaches on the same broker.
 
 Everything runs round after round in one go, so that each round's shares compare like with like on a machine whose
-speed drifts; the medians are printed. Usage: ``python -m bench [--records N] [--rounds N] [--bootstrap HOST:PORT]``.
+speed drifts; the medians are printed.
+"every 1 s" are unbounded jobs with a checkpoint interval of one second that find all records waiting; their batches are
+large enough to take longer than that.
+
+Usage: ``python -m bench [--records N] [--rounds N] [--bootstrap HOST:PORT]``.
 """
 
 from __future__ import annotations
@@ -12,9 +16,10 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 from bench.records import SCHEMA, replay
 from penstock import engine
@@ -24,11 +29,16 @@ from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import create_topic
+from penstock.plan import Job
 from penstock.services import KafkaCluster
 from penstock.sql import parse_script
 
 PARTITIONS = 4
 SOURCE = "bench-in"
+#: So many records keep this machine busy for longer than the interval of the "every 1 s" cases.
+PER_BATCH = 1_500_000
+#: What is written is not read again: brokers may delete it while the next case runs.
+_SHORT_LIVED = {"retention.bytes": "1", "segment.bytes": str(64 << 20), "file.delete.delay.ms": "1000"}
 
 
 @dataclass(frozen=True)
@@ -47,14 +57,22 @@ def main() -> int:
     parser.add_argument("--bootstrap", help="a broker that runs already")
     parser.add_argument("--only", help="comma-separated cases; the raw loop always runs")
     arguments = parser.parse_args()
-    running = nullcontext(None) if arguments.bootstrap else KafkaCluster(brokers=1)
+    running = (
+        nullcontext(None)
+        if arguments.bootstrap
+        else KafkaCluster(brokers=1, properties={"log.retention.check.interval.ms": "5000"})
+    )
     with running as cluster:
         bootstrap = arguments.bootstrap or cluster.bootstrap
         session = session_for(ClientConfig.from_properties({"bootstrap.servers": bootstrap}))
         source = f"{SOURCE}-{uuid.uuid4().hex[:6]}"
         create_topic(session, source, partitions=PARTITIONS)
+        keyed = f"{source}-keyed"
+        create_topic(session, keyed, partitions=PARTITIONS)
         replay(session, source, arguments.records, PARTITIONS)
-        cases = [case for case in _cases(session, source, bootstrap) if _wanted(case, arguments.only)]
+        replay(session, keyed, arguments.records, PARTITIONS, keys=True)
+        bench = Bench(session, bootstrap, source, keyed, arguments.records)
+        cases = [case for case in bench.cases() if _wanted(case, arguments.only)]
         seconds = _measure(cases, arguments.rounds)
         _print(cases, seconds, arguments.records)
     return 0
@@ -79,60 +97,105 @@ def _measure(cases: list[Case], rounds: int) -> dict[str, list[float]]:
 def _print(cases: list[Case], seconds: dict[str, list[float]], records: int) -> None:
     limit = seconds["raw loop"]
     print(f"{records:,} records of about 130 bytes, {PARTITIONS} partitions, median of {len(limit)} rounds")
-    print(f"{'':<24}{'records/s':>12}{'of the raw loop':>18}")
+    print(f"{'':<36}{'records/s':>12}{'of the raw loop':>18}{'of at-least-once':>18}")
     for case in cases:
-        shares = [raw / taken for raw, taken in zip(limit, seconds[case.name], strict=True)]
         rate = records / statistics.median(seconds[case.name])
-        print(f"{case.name:<24}{rate:>12,.0f}{statistics.median(shares):>17.0%}")
+        line = f"{case.name:<36}{rate:>12,.0f}{_share(limit, seconds[case.name]):>17.0%}"
+        beside = seconds.get(case.name.replace("exactly-once", "at-least-once"))
+        if "exactly-once" in case.name and beside:
+            line += f"{_share(beside, seconds[case.name]):>18.0%}"
+        print(line)
 
 
-def _cases(session: Session, source: str, bootstrap: str) -> list[Case]:
-    return [
-        Case("raw loop", lambda: _raw_loop(session, source)),
-        Case("read", lambda: _job(_sql(bootstrap, source, "raw", None))),
-        Case("read+json", lambda: _job(_sql(bootstrap, source, "json", None))),
-        Case("at-least-once copy", lambda: _job(_sql(bootstrap, source, "raw", "at-least-once"))),
-        Case("exactly-once copy", lambda: _job(_sql(bootstrap, source, "raw", "exactly-once"))),
-    ]
+def _share(whole: list[float], part: list[float]) -> float:
+    return statistics.median(a / b for a, b in zip(whole, part, strict=True))
 
 
-def _raw_loop(session: Session, source: str) -> float:
-    """The limit: fetch everything and scan it into Arrow, in this process."""
-    begun = time.perf_counter()
-    ends = list_offsets(session, [(source, partition) for partition in range(PARTITIONS)], LATEST)
-    ranges = [Range(*place, 0, end.offset if end else 0) for place, end in ends.items()]
-    for chunk in Fetcher(session, ranges):
-        scan(chunk.records, start_offset=chunk.start, end_offset=chunk.end, aborted=chunk.aborted)
-    return time.perf_counter() - begun
+@dataclass(frozen=True)
+class Bench:
+    """What is measured: ``records`` in the topics ``source`` and, with keys, ``keyed``."""
 
+    session: Session
+    bootstrap: str
+    source: str
+    keyed: str
+    records: int
 
-def _job(sql: str) -> float:
-    """A bounded job, from start to end, in the Spark session that all cases share."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
-        text = f"SET 'execution.checkpointing.dir' = '{folder}';\n{sql}"
-        (job,) = parse_script(text, default_name="bench").jobs
+    def cases(self) -> list[Case]:
+        """All of them, the limit first."""
+        cases = [
+            Case("raw loop", self._raw_loop),
+            Case("read", lambda: self._bounded("raw", None)),
+            Case("read+json", lambda: self._bounded("json", None)),
+        ]
+        for what, run in (("copy", self._bounded), ("copy every 1 s", self._paced)):
+            for keys in (False, True):
+                for guarantee in ("at-least-once", "exactly-once"):
+                    name = f"{guarantee} {'keyed ' if keys else ''}{what}"
+                    cases.append(Case(name, partial(run, "raw", guarantee, keys)))
+        return cases
+
+    def _raw_loop(self) -> float:
+        """The limit: fetch everything and scan it into Arrow, in this process."""
         begun = time.perf_counter()
-        engine.run(job)
+        ends = list_offsets(self.session, [(self.source, partition) for partition in range(PARTITIONS)], LATEST)
+        ranges = [Range(*place, 0, end.offset if end else 0) for place, end in ends.items()]
+        for chunk in Fetcher(self.session, ranges):
+            scan(chunk.records, start_offset=chunk.start, end_offset=chunk.end, aborted=chunk.aborted)
         return time.perf_counter() - begun
 
+    def _bounded(self, form: str, guarantee: str | None, keys: bool = False) -> float:
+        """A bounded job, from start to end, in the Spark session that all cases share."""
+        with self._job(form, guarantee, keys, "'scan.bounded.mode' = 'latest-offset'") as job:
+            begun = time.perf_counter()
+            engine.run(job)
+            return time.perf_counter() - begun
 
-def _sql(bootstrap: str, source: str, form: str, guarantee: str | None) -> str:
-    columns = SCHEMA if form == "json" else "v BYTES"
-    sink = "'connector' = 'blackhole'"
-    if guarantee is not None:
-        name = f"bench-out-{uuid.uuid4().hex[:8]}"
-        sink = (
-            f"'connector' = 'kafka', 'topic' = '{name}', 'properties.bootstrap.servers' = '{bootstrap}', "
-            f"'format' = '{form}', 'sink.delivery-guarantee' = '{guarantee}', "
-            f"'sink.transactional-id-prefix' = '{name}'"
-        )
-    return f"""
-    CREATE TABLE src ({columns}) WITH (
-      'connector' = 'kafka', 'topic' = '{source}', 'properties.bootstrap.servers' = '{bootstrap}',
-      'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset', 'format' = '{form}');
-    CREATE TABLE snk ({columns}) WITH ({sink});
-    INSERT INTO snk SELECT * FROM src;
-    """
+    def _paced(self, form: str, guarantee: str | None, keys: bool = False) -> float:
+        """An unbounded job, from its start until everything is written."""
+        limit = f"'scan.max-records-per-trigger' = '{PER_BATCH}'"
+        with self._job(form, guarantee, keys, limit, "SET 'execution.checkpointing.interval' = '1 s';") as job:
+            running = engine.start(job)
+            begun = time.perf_counter()
+            try:
+                while running.progress.records_out < self.records:
+                    time.sleep(0.002)
+                return time.perf_counter() - begun
+            finally:
+                running.stop()
+
+    @contextmanager
+    def _job(self, form: str, guarantee: str | None, keys: bool, option: str, setting: str = "") -> Iterator[Job]:
+        """The job that copies all records into a new topic, or, without a guarantee, into nothing."""
+        columns = SCHEMA if form == "json" else "v BYTES"
+        formats = f"'format' = '{form}'"
+        if keys:
+            columns = f"k BYTES, {columns}"
+            formats = (
+                f"'key.format' = 'raw', 'key.fields' = 'k', 'value.format' = '{form}', "
+                "'value.fields-include' = 'EXCEPT_KEY'"
+            )
+        kafka = f"'connector' = 'kafka', 'properties.bootstrap.servers' = '{self.bootstrap}', {formats}"
+        sink = "'connector' = 'blackhole'"
+        if guarantee is not None:
+            name = f"bench-out-{uuid.uuid4().hex[:8]}"
+            create_topic(self.session, name, partitions=PARTITIONS, configs=_SHORT_LIVED)
+            sink = (
+                f"{kafka}, 'topic' = '{name}', 'sink.delivery-guarantee' = '{guarantee}', "
+                f"'sink.transactional-id-prefix' = '{name}'"
+            )
+        source = self.keyed if keys else self.source
+        with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+            sql = f"""
+            SET 'execution.checkpointing.dir' = '{folder}';
+            {setting}
+            CREATE TABLE src ({columns}) WITH (
+              {kafka}, 'topic' = '{source}', 'scan.startup.mode' = 'earliest-offset', {option});
+            CREATE TABLE snk ({columns}) WITH ({sink});
+            INSERT INTO snk SELECT * FROM src;
+            """
+            (job,) = parse_script(sql, default_name="bench").jobs
+            yield job
 
 
 if __name__ == "__main__":

@@ -21,14 +21,19 @@ SCHEMA = (
 _AT_A_TIME = 100_000
 
 
-def replay(session: Session, topic: str, records: int, partitions: int) -> None:
-    """Write ``records`` documents to ``topic``, over all partitions in turn; the same ones every time."""
+def replay(session: Session, topic: str, records: int, partitions: int, *, keys: bool = False) -> None:
+    """Write ``records`` documents to ``topic``, over all partitions in turn; the same ones every time.
+
+    With ``keys`` each has one of a million numbers, as text, for its key.
+    """
     random = np.random.default_rng(1)
     with Producer(session) as producer:
         for first in range(0, records, _AT_A_TIME):
             count = min(_AT_A_TIME, records - first)
             for batch in encode(
-                keys=None,
+                keys=pa.array(random.integers(0, 1_000_000, count)).cast(pa.string()).cast(pa.binary())
+                if keys
+                else None,
                 values=_documents(random, first, count),
                 timestamps=np.full(count, time.time_ns() // 1_000_000, np.int64),
                 partitions=round_robin(count, partitions),
@@ -37,9 +42,13 @@ def replay(session: Session, topic: str, records: int, partitions: int) -> None:
         producer.flush()
 
 
+def _numbers(random: np.random.Generator, most: int, count: int) -> pa.StringArray:
+    return pa.array(random.integers(0, most, count)).cast(pa.string())
+
+
 def _documents(random: np.random.Generator, first: int, count: int) -> pa.BinaryArray:
     def numbers(most: int) -> pa.StringArray:
-        return pa.array(random.integers(0, most, count)).cast(pa.string())
+        return _numbers(random, most, count)
 
     row = np.arange(first, first + count)
     clock = pa.array((1_763_640_000_000 + row % 3_600_000).astype("datetime64[ms]"))

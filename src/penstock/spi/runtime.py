@@ -99,10 +99,12 @@ class Output:
 
 @dataclass(frozen=True)
 class Task:
-    """One of the ``of`` tasks that read a batch, numbered in the order of what they read."""
+    """One of the ``of`` tasks that read a batch, numbered in the order of what they read. ``told`` is what the driver
+    said to the tasks of this Spark job when it started it."""
 
     number: int
     of: int
+    told: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import base64
 import pickle
+import re
+import tempfile
 import uuid
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import TaskContext
+from pyspark import SparkFiles, TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -44,11 +48,15 @@ from penstock.types import spark_ddl, spark_type
 
 if TYPE_CHECKING:
     from penstock.connectors.kafka.targets import Acknowledged, Consumed
-    from penstock.connectors.kafka.writing import Transaction, WriteSpec
+    from penstock.connectors.kafka.writing import Told, Transaction, WriteSpec
 
 __all__ = ["KafkaRuntime"]
 
 _FORMAT = "penstock_kafka"
+#: The property of a Spark job that holds what its tasks are told.
+_TOLD = "penstock.told"
+#: A Spark whose tasks all run on this machine.
+_LOCAL = re.compile(r"local(\[[^]]*\])?")
 #: Properties that say which cluster is meant, and as whom.
 _CONNECTING = ("bootstrap.servers", "security.", "sasl.", "ssl.")
 
@@ -278,7 +286,9 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._stage is None:
             return rows
         stage: Stage = _unpickled(self._stage)
-        return guarded(stage.run)(task, rows)
+        context = TaskContext.get()
+        told = (context.getLocalProperty(_TOLD) if context is not None else None) or ""
+        return guarded(stage.run)(replace(task, told=told), rows)
 
 
 def _pickled(value: Any) -> str:
@@ -318,16 +328,13 @@ class SparkJobs:
     ) -> Acknowledged:
         """Encode the rows, unless ``staged``, and publish them: by their partitions' ``owners``, or where they are."""
         from penstock.connectors.kafka.writing import (
-            ACKNOWLEDGED_DDL,
-            ENCODED_DDL,
-            ENCODED_ORDER,
+            PUBLISHING_ORDER,
+            WRITTEN_DDL,
+            Told,
             encode_rows,
             encode_rows_and_publish,
             publish,
         )
-
-        def encode(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from encode_rows(spec, _task(tasks), rows)
 
         def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from encode_rows_and_publish(spec, transaction, _task(tasks), rows)
@@ -335,28 +342,46 @@ class SparkJobs:
         def publish_encoded(encoded: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from publish(spec, transaction, encoded)
 
-        if owners is None and not staged:
-            return self._collect(frame.mapInArrow(guarded(encode_and_publish), ACKNOWLEDGED_DDL))
-        encoded = frame if staged else frame.mapInArrow(guarded(encode), ENCODED_DDL)
-        if owners is not None:
-            encoded = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*ENCODED_ORDER)
-        return self._collect(encoded.mapInArrow(guarded(publish_encoded), ACKNOWLEDGED_DDL))
+        if owners is None:
+            if staged:
+                return self._collect(frame, Told(transaction))
+            return self._collect(frame.mapInArrow(guarded(encode_and_publish), WRITTEN_DDL))
+        with self._folder() as folder:
+
+            def encode(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                yield from encode_rows(spec, folder, _task(tasks), rows)
+
+            encoded = frame if staged else frame.mapInArrow(guarded(encode), WRITTEN_DDL)
+            owned = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*PUBLISHING_ORDER)
+            return self._collect(owned.mapInArrow(guarded(publish_encoded), WRITTEN_DDL), Told(folder=folder))
+
+    @contextmanager
+    def _folder(self) -> Iterator[str]:
+        """Where encoded batches wait for their owners when all tasks run on this machine: copied once instead of a
+        dozen times on the way through Spark. Empty on a cluster, where they travel with the shuffle."""
+        context = self._spark.sparkContext
+        if not _LOCAL.fullmatch(str(context.master)):
+            yield ""
+            return
+        with tempfile.TemporaryDirectory(prefix="penstock-", dir=SparkFiles.getRootDirectory()) as folder:
+            yield folder
 
     def write_at_least_once(self, frame: DataFrame, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
         """Every task encodes and publishes its rows; with ``staged`` it does so as it reads them."""
-        from penstock.connectors.kafka.writing import ACKNOWLEDGED_DDL, encode_rows_and_publish
+        from penstock.connectors.kafka.writing import WRITTEN_DDL, encode_rows_and_publish
 
         def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from encode_rows_and_publish(spec, None, _task(tasks), rows)
 
-        return self._collect(frame if staged else frame.mapInArrow(guarded(encode_and_publish), ACKNOWLEDGED_DDL))
+        return self._collect(frame if staged else frame.mapInArrow(guarded(encode_and_publish), WRITTEN_DDL))
 
-    def _collect(self, job: DataFrame) -> Acknowledged:
+    def _collect(self, job: DataFrame, told: Told | None = None) -> Acknowledged:
         from penstock.connectors.kafka.targets import Acknowledged
 
         tag = f"penstock-{uuid.uuid4().hex}"
         context = self._spark.sparkContext
         context.addJobTag(tag)
+        context.setLocalProperty(_TOLD, told and told.to_text())  # type: ignore[arg-type]  # None takes it away
         try:
             rows = job.collect()
         except (PySparkException, Py4JJavaError) as error:
@@ -365,13 +390,14 @@ class SparkJobs:
             raise found or AbortableError(cause_of(str(error))) from error
         finally:
             context.removeJobTag(tag)
-        places = [(row.topic, row.partition) for row in rows if row.topic]
+        acks = [row for row in rows if row.topic]
         return Acknowledged(
-            records=sum(row.records for row in rows),
-            bytes=sum(row.bytes for row in rows),
-            encoded=sum(row.encoded for row in rows),
+            records=sum(row["count"] for row in acks),
+            bytes=sum(row.bytes for row in acks),
+            encoded=sum(row["count"] for row in rows if not row.topic),
             attempts_clean=self._clean(tag),
-            one_writer=len(places) == len(set(places)),
+            one_writer=len(acks) == len({(row.topic, row.partition) for row in acks}),
+            whole=all((row.first_sequence, row.last_sequence) == (0, row["count"] - 1) for row in acks),
         )
 
     def _clean(self, tag: str) -> bool:

@@ -14,13 +14,12 @@ from penstock.connectors.kafka.encoding import DEFAULT_MAX_MESSAGE_BYTES
 from penstock.connectors.kafka.positions import Place
 from penstock.connectors.kafka.sink import KafkaSink
 from penstock.connectors.kafka.writing import (
-    ACKNOWLEDGED_DDL,
-    ENCODED_DDL,
+    WRITTEN_DDL,
     Branch,
     Transaction,
     WriteSpec,
-    encode_rows,
     encode_rows_and_publish,
+    stage_rows,
 )
 from penstock.errors import (
     AbortableError,
@@ -68,13 +67,15 @@ class Consumed:
 @dataclass(frozen=True)
 class Acknowledged:
     """What a publishing job was told by the brokers. ``attempts_clean``: no task or stage of it ran twice;
-    ``one_writer``: no two tasks wrote to one partition."""
+    ``one_writer``: no two tasks wrote to one partition; ``whole``: in each partition the sequences run from 0 to the
+    last record's."""
 
-    records: int
-    bytes: int
-    encoded: int
-    attempts_clean: bool
-    one_writer: bool
+    records: int = 0
+    bytes: int = 0
+    encoded: int = 0
+    attempts_clean: bool = True
+    one_writer: bool = True
+    whole: bool = True
 
 
 class Jobs(Protocol):
@@ -83,7 +84,7 @@ class Jobs(Protocol):
     def write(
         self, frame: Any, spec: WriteSpec, tasks: int, *, transaction: Transaction, owners: int | None, staged: bool
     ) -> Acknowledged:
-        """Encode the rows, unless ``staged`` says that this was done, and publish them in the transaction.
+        """Encode the rows, unless ``staged`` says that reading the frame does, and publish them in the transaction.
 
         With ``owners`` each partition's batches are published, in order, by the one of so many tasks that owns it;
         without, every task publishes what it has encoded.
@@ -152,7 +153,7 @@ class AtLeastOnceTarget:
     def stage(self) -> Stage:
         """Encode and publish in the tasks that read."""
         self._writing.staged = True
-        return Stage(partial(encode_rows_and_publish, self._writing.spec(), None), ACKNOWLEDGED_DDL)
+        return Stage(partial(encode_rows_and_publish, self._writing.spec(), None), WRITTEN_DDL)
 
     def open(self) -> None:
         """Make sure that the topics are there."""
@@ -197,9 +198,9 @@ class ExactlyOnceTarget:
         self._shared = False
 
     def stage(self) -> Stage:
-        """Encode in the tasks that read; which transaction the batch is published in is not known before."""
+        """Encode in the tasks that read, and publish there too where each is the only writer of its partitions."""
         self._writing.staged = True
-        return Stage(partial(encode_rows, self._writing.spec()), ENCODED_DDL)
+        return Stage(partial(stage_rows, self._writing.spec()), WRITTEN_DDL)
 
     # --- ownership -------------------------------------------------------------------------------------------
 
@@ -271,7 +272,7 @@ class ExactlyOnceTarget:
         """One transaction. Raises AbortableError or TransactionExpiredError, with nothing left open, when the batch
         may be redone."""
         client, topic = self._opened()
-        done = Acknowledged(0, 0, 0, True, True)
+        done = Acknowledged()
         recorded: tuple[int, ...] = ()
         try:
             identity = client.begin()
@@ -316,7 +317,7 @@ class ExactlyOnceTarget:
 
     def _write(self, batch: Batch, frame: Any, transaction: Transaction) -> Acknowledged:
         if not batch.tasks:
-            return Acknowledged(0, 0, 0, True, True)
+            return Acknowledged()
         writing = self._writing
         spec = writing.spec()
         owners = None if not self._shared and writing.one_writer_each(batch.tasks) else writing.owners()
@@ -332,6 +333,8 @@ class ExactlyOnceTarget:
             self._shared = True  # the tasks know other partitions than the driver; owners do not depend on that
             raise AbortableError("two tasks wrote to one partition; did its topic just get more partitions?")
         _check_counts(done, batch)
+        if not done.whole:
+            raise AbortableError(f"batch {batch.id}: the acknowledged sequences are not those of the records sent")
         return done
 
     def _add_offsets(self, batch: Batch) -> tuple[int, ...]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import mmap
+import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -17,22 +23,24 @@ from penstock.kafka.session import session_for
 from penstock.spi import Task
 
 __all__ = [
-    "ACKNOWLEDGED",
-    "ACKNOWLEDGED_DDL",
-    "ENCODED",
-    "ENCODED_DDL",
-    "ENCODED_ORDER",
+    "PUBLISHING_ORDER",
+    "WRITTEN",
+    "WRITTEN_DDL",
     "Branch",
+    "Told",
     "Transaction",
     "WriteSpec",
     "encode_rows",
     "encode_rows_and_publish",
     "publish",
+    "stage_rows",
 ]
 
-#: Encoded record batches on their way to the task that owns their partition. One row per task has an empty topic and
-#: counts what that task has encoded, so that nothing can get lost on the way unnoticed.
-ENCODED = pa.schema(
+#: What writing tasks give. An encoded record batch on its way to the task that owns its partition has ``data``, or
+#: the ``file`` and ``position`` where its ``bytes`` are. An acknowledgement, one per task and partition, has sequences
+#: instead. One row per task has an empty topic and counts what that task has encoded, so that nothing can get lost on
+#: the way unnoticed.
+WRITTEN = pa.schema(
     [
         pa.field("owner", pa.int32()),
         pa.field("topic", pa.string()),
@@ -41,33 +49,22 @@ ENCODED = pa.schema(
         pa.field("ordinal", pa.int32()),
         pa.field("count", pa.int64()),
         pa.field("data", pa.binary()),
-    ]
-)
-
-#: :data:`ENCODED` in Spark's words.
-ENCODED_DDL = "owner INT, topic STRING, partition INT, task INT, ordinal INT, count BIGINT, data BINARY"
-
-#: The order in which an owner publishes: that of the reading tasks, and within a task that of its rows.
-ENCODED_ORDER = ("task", "ordinal")
-
-#: What the brokers acknowledged, one row per task and partition; a row without a topic tells what a task encoded.
-ACKNOWLEDGED = pa.schema(
-    [
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
+        pa.field("file", pa.string()),
+        pa.field("position", pa.int64()),
+        pa.field("bytes", pa.int64()),
         pa.field("first_sequence", pa.int64()),
         pa.field("last_sequence", pa.int64()),
-        pa.field("records", pa.int64()),
-        pa.field("bytes", pa.int64()),
-        pa.field("encoded", pa.int64()),
     ]
 )
 
-#: :data:`ACKNOWLEDGED` in Spark's words.
-ACKNOWLEDGED_DDL = (
-    "topic STRING, partition INT, first_sequence BIGINT, last_sequence BIGINT, records BIGINT, bytes BIGINT, "
-    "encoded BIGINT"
+#: :data:`WRITTEN` in Spark's words.
+WRITTEN_DDL = (
+    "owner INT, topic STRING, partition INT, task INT, ordinal INT, count BIGINT, data BINARY, file STRING, "
+    "position BIGINT, bytes BIGINT, first_sequence BIGINT, last_sequence BIGINT"
 )
+
+#: The order in which an owner publishes: that of the reading tasks, and within a task that of its rows.
+PUBLISHING_ORDER = ("task", "ordinal")
 
 _ROWS_BYTES = 4 << 20
 
@@ -101,39 +98,102 @@ class Transaction:
     identity: ProducerIdentity
 
 
-def encode_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows to batches of :data:`ENCODED`, the task's count last."""
-    pending: list[tuple[int, str, int, int, int, int, memoryview]] = []
-    size = records = ordinal = 0
-    for topic, batch in _encoded(spec, task, rows):
-        pending.append(
-            (_owner(topic, batch.partition), topic, batch.partition, task.number, ordinal, batch.count, batch.data)
-        )
-        ordinal += 1
-        records += batch.count
-        size += len(batch.data)
-        if size >= _ROWS_BYTES:
-            yield _table(pending)
-            pending, size = [], 0
-    pending.append((0, "", -1, task.number, ordinal, records, memoryview(b"")))
-    yield _table(pending)
+@dataclass(frozen=True)
+class Told:
+    """What the driver tells the tasks of one Spark job: either the transaction to publish in, or the folder, on the one
+    machine where all tasks run, in which to leave encoded batches for the owners of their partitions."""
+
+    transaction: Transaction | None = None
+    folder: str = ""
+
+    def to_text(self) -> str:
+        """As the property of a Spark job."""
+        transaction = self.transaction and (self.transaction.transactional_id, *astuple(self.transaction.identity))
+        return json.dumps([transaction, self.folder])
+
+    @classmethod
+    def from_text(cls, text: str) -> Told:
+        """What :meth:`to_text` said; nothing when the driver said nothing."""
+        if not text:
+            return cls()
+        transaction, folder = json.loads(text)
+        if transaction is None:
+            return cls(None, folder)
+        transactional_id, *identity = transaction
+        return cls(Transaction(transactional_id, ProducerIdentity(*identity)), folder)
+
+
+def encode_rows(spec: WriteSpec, folder: str, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows to encoded batches, the task's count last. With ``folder`` their bytes are left in a file there."""
+    pending: list[dict[str, Any]] = []
+    size = records = 0
+    with _Spool(folder) if folder else nullcontext() as spool:
+        for ordinal, (topic, batch) in enumerate(_encoded(spec, task, rows)):
+            row = {
+                "owner": _owner(topic, batch.partition),
+                "topic": topic,
+                "partition": batch.partition,
+                "task": task.number,
+                "ordinal": ordinal,
+                "count": batch.count,
+            }
+            pending.append(row | (spool.add(batch.data) if spool else {"data": batch.data}))
+            records += batch.count
+            size += len(batch.data)
+            if size >= _ROWS_BYTES:
+                yield _written(pending)
+                pending, size = [], 0
+    yield _written([*pending, _count(task.number, records)])
+
+
+class _Spool:
+    """A file of a task's encoded batches."""
+
+    def __init__(self, folder: str):
+        self._path = Path(folder) / uuid.uuid4().hex
+        self._position = 0
+
+    def __enter__(self) -> Self:
+        self._file = self._path.open("xb")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, data: memoryview) -> dict[str, Any]:
+        """Append a batch; the fields of its row. Seen by readers once the file is closed."""
+        self._file.write(data)
+        self._position += len(data)
+        return {"file": str(self._path), "position": self._position - len(data), "bytes": len(data)}
 
 
 def publish(
     spec: WriteSpec, transaction: Transaction | None, encoded: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of :data:`ENCODED`, sorted by :data:`ENCODED_ORDER`, to the brokers; gives :data:`ACKNOWLEDGED`."""
+    """Encoded batches, sorted by :data:`PUBLISHING_ORDER`, to the brokers; gives what they acknowledged."""
     counted = 0
+    files: dict[str, memoryview] = {}
     with _producer(spec, transaction) as producer:
         for table in encoded:
-            columns = (table.column(name).to_pylist() for name in ("topic", "partition", "count"))
-            for row, (topic, partition, count) in enumerate(zip(*columns, strict=True)):
+            columns = [table.column(name).to_pylist() for name in ("topic", "partition", "count", "file", "position")]
+            sizes = table.column("bytes").to_pylist()
+            for row, (topic, partition, count, file, position) in enumerate(zip(*columns, strict=True)):
                 if not topic:
                     counted += count
-                    continue
-                producer.submit(topic, partition, bytearray(table.column("data")[row].as_buffer()), count)
+                elif file:
+                    if file not in files:
+                        files[file] = _mapped(file)
+                    producer.submit(topic, partition, files[file][position : position + sizes[row]], count)
+                else:
+                    producer.submit(topic, partition, bytearray(table.column("data")[row].as_buffer()), count)
         producer.flush()
-        yield _acknowledged(producer.acks(), counted)
+        yield _acknowledged(producer.acks(), -1, counted)
+
+
+def _mapped(file: str) -> memoryview:
+    """A file's bytes, which may be written to without changing the file: batches are stamped in place."""
+    with open(file, "rb") as opened:
+        return memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY))
 
 
 def encode_rows_and_publish(
@@ -146,7 +206,16 @@ def encode_rows_and_publish(
             producer.submit(topic, batch.partition, batch.data, batch.count)
             counted += batch.count
         producer.flush()
-        yield _acknowledged(producer.acks(), counted)
+        yield _acknowledged(producer.acks(), task.number, counted)
+
+
+def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a reading task does with its rows under exactly-once: publish them when the driver told it the transaction,
+    else encode them for the owners of their partitions."""
+    told = Told.from_text(task.told)
+    if told.transaction is not None:
+        return encode_rows_and_publish(spec, told.transaction, task, rows)
+    return encode_rows(spec, told.folder, task, rows)
 
 
 def _producer(spec: WriteSpec, transaction: Transaction | None) -> Producer:
@@ -182,17 +251,26 @@ def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Ite
             yield from encoder.encode(pa.RecordBatch.from_arrays(columns, names=names), *where)
 
 
-def _table(rows: list[tuple[int, str, int, int, int, int, memoryview]]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, ENCODED, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=ENCODED)
-
-
-def _acknowledged(acks: tuple[Ack, ...], encoded: int) -> pa.RecordBatch:
+def _acknowledged(acks: tuple[Ack, ...], task: int, encoded: int) -> pa.RecordBatch:
     rows = [
-        (ack.topic, ack.partition, ack.first_sequence, ack.last_sequence, ack.records, ack.bytes, 0) for ack in acks
+        {
+            "topic": ack.topic,
+            "partition": ack.partition,
+            "task": task,
+            "count": ack.records,
+            "bytes": ack.bytes,
+            "first_sequence": ack.first_sequence,
+            "last_sequence": ack.last_sequence,
+        }
+        for ack in acks
     ]
-    rows.append(("", -1, 0, 0, 0, 0, encoded))
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, ACKNOWLEDGED, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=ACKNOWLEDGED)
+    return _written([*rows, _count(task, encoded)])
+
+
+def _count(task: int, records: int) -> dict[str, Any]:
+    """The row that counts what a task has encoded; any owner may have it."""
+    return {"owner": 0, "topic": "", "task": task, "ordinal": -1, "count": records}
+
+
+def _written(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=WRITTEN)
