@@ -71,17 +71,17 @@ class KafkaRuntime:
     def target_key(self, spec: KafkaSink) -> Hashable:
         """One target for all sinks that write exactly once as one principal; others go by their client settings."""
         if spec.guarantee is Guarantee.EXACTLY_ONCE:
-            return True, tuple(each for each in spec.client if each[0].startswith(_CONNECTING))
-        return False, spec.client
+            return spec.guarantee, tuple(each for each in spec.client if each[0].startswith(_CONNECTING))
+        return spec.guarantee, spec.client
 
     def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
         """The target for ``outputs``, which share a client and a guarantee."""
-        from penstock.connectors.kafka.targets import AtLeastOnceTarget, ExactlyOnceTarget
+        from penstock.connectors.kafka.targets import ExactlyOnceTarget, PlainTarget
 
         exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
         if exactly_once:
             _check_attempts(context.spark)
-        kind = ExactlyOnceTarget if exactly_once else AtLeastOnceTarget
+        kind = ExactlyOnceTarget if exactly_once else PlainTarget
         return kind(outputs, context, SparkJobs(context.spark))
 
 
@@ -366,7 +366,7 @@ class SparkJobs:
         with tempfile.TemporaryDirectory(prefix="penstock-", dir=SparkFiles.getRootDirectory()) as folder:
             yield folder
 
-    def write_at_least_once(self, frame: DataFrame, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
+    def write_plainly(self, frame: DataFrame, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
         """Every task encodes and publishes its rows; with ``staged`` it does so as it reads them."""
         from penstock.connectors.kafka.writing import WRITTEN_DDL, encode_rows_and_publish
 
@@ -393,7 +393,7 @@ class SparkJobs:
         acks = [row for row in rows if row.topic]
         return Acknowledged(
             records=sum(row["count"] for row in acks),
-            bytes=sum(row.bytes for row in acks),
+            bytes=sum(row.bytes or 0 for row in rows),
             encoded=sum(row["count"] for row in rows if not row.topic),
             attempts_clean=self._clean(tag),
             one_writer=len(acks) == len({(row.topic, row.partition) for row in acks}),

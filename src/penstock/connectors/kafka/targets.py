@@ -1,4 +1,4 @@
-"""How the rows of a batch get into Kafka: at least once, or exactly once in one transaction."""
+"""How the rows of a batch get into Kafka: exactly once in one transaction, or without transactions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from uuid import UUID
 
 from penstock.connectors.kafka.client import completed
 from penstock.connectors.kafka.encoding import DEFAULT_MAX_MESSAGE_BYTES
+from penstock.connectors.kafka.options import Guarantee
 from penstock.connectors.kafka.positions import Place
 from penstock.connectors.kafka.sink import KafkaSink
 from penstock.connectors.kafka.writing import (
@@ -50,7 +51,7 @@ from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, UnknownOutcomeError, transaction_timeout_ms
 from penstock.spi import Batch, JobContext, Output, Published, Stage
 
-__all__ = ["Acknowledged", "AtLeastOnceTarget", "Consumed", "ExactlyOnceTarget", "Jobs"]
+__all__ = ["Acknowledged", "Consumed", "ExactlyOnceTarget", "Jobs", "PlainTarget"]
 
 _ATTEMPTS_PER_BATCH = 3
 
@@ -91,8 +92,8 @@ class Jobs(Protocol):
         """
         ...
 
-    def write_at_least_once(self, frame: Any, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
-        """Let every task encode and publish its rows, unless ``staged`` says that reading the frame does that."""
+    def write_plainly(self, frame: Any, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
+        """Let every task encode and publish its rows outside transactions, unless ``staged`` says that reading does."""
         ...
 
 
@@ -125,7 +126,8 @@ class _Writing:
             for name in new:
                 limit = settings.get(name, {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)
                 self._limits[name] = int(limit)
-        return WriteSpec(self.branches, self.config, dict(self._limits))
+        awaited = self.branches[0].sink.guarantee is not Guarantee.NONE
+        return WriteSpec(self.branches, self.config, dict(self._limits), awaited)
 
     def one_writer_each(self, tasks: int) -> bool:
         """Whether no two of so many tasks write to one partition as it is: rows without keys keep to their task's."""
@@ -144,8 +146,13 @@ def _client(sink: KafkaSink) -> ClientConfig:
     return ClientConfig.from_properties(dict(completed(sink.client, "")), f"table '{sink.table}'")
 
 
-class AtLeastOnceTarget:
-    """Publishes from the tasks that encode. A batch that fails is written again, so records may be repeated."""
+class PlainTarget:
+    """Publishes from the tasks that encode, without transactions.
+
+    At least once: a batch is done when the brokers have acknowledged it; one that fails is written again, so records
+    may be repeated. Without a guarantee it is done when it was sent: what the brokers then refuse, or what is lost on
+    the way, is lost; an answer that is an error fails a later batch.
+    """
 
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
         self._writing = _Writing(outputs, context, jobs)
@@ -160,13 +167,15 @@ class AtLeastOnceTarget:
         self._writing.spec()
 
     def publish(self, batch: Batch, frame: Any) -> Published:
-        """Write the batch; returns when the brokers have acknowledged every record of it."""
+        """Write the batch."""
         if not batch.tasks:
             return Published()
         writing = self._writing
-        done = writing.jobs.write_at_least_once(frame, writing.spec(), batch.tasks, staged=writing.staged)
-        _check_counts(done, batch)
-        return Published(done.records, done.bytes)
+        spec = writing.spec()
+        done = writing.jobs.write_plainly(frame, spec, batch.tasks, staged=writing.staged)
+        if spec.awaited:
+            _check_counts(done, batch)
+        return Published(done.encoded, done.bytes)
 
     def close(self) -> None:
         """Nothing is open between batches."""

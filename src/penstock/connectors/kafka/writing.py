@@ -7,10 +7,11 @@ import mmap
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
@@ -19,7 +20,7 @@ from penstock.connectors.kafka.sink import KafkaSink
 from penstock.kafka.batches import EncodedBatch
 from penstock.kafka.produce import Ack, Producer, ProducerIdentity
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.session import session_for
+from penstock.kafka.session import Session, session_for
 from penstock.spi import Task
 
 __all__ = [
@@ -83,11 +84,12 @@ class Branch:
 @dataclass(frozen=True)
 class WriteSpec:
     """All that writing tasks need to know; goes to other processes by pickling. ``client`` publishes; ``limits`` are
-    the max.message.bytes of topics."""
+    the max.message.bytes of topics; ``awaited``: tasks wait until the brokers have acknowledged their records."""
 
     branches: tuple[Branch, ...]
     client: ClientConfig
     limits: Mapping[str, int]
+    awaited: bool = True
 
 
 @dataclass(frozen=True)
@@ -199,14 +201,23 @@ def _mapped(file: str) -> memoryview:
 def encode_rows_and_publish(
     spec: WriteSpec, transaction: Transaction | None, task: Task, rows: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Rows straight to the brokers, for a task that is the only writer of its partitions, or needs not be."""
-    counted = 0
+    """Rows straight to the brokers, for a task that is the only writer of its partitions, or needs not be.
+
+    Where acknowledgements are not awaited, the count row has the bytes, and an error is raised by whichever task of
+    this process comes next.
+    """
+    counted = size = 0
     with _producer(spec, transaction) as producer:
         for topic, batch in _encoded(spec, task, rows):
-            producer.submit(topic, batch.partition, batch.data, batch.count)
             counted += batch.count
-        producer.flush()
-        yield _acknowledged(producer.acks(), task.number, counted)
+            size += len(batch.data)
+            producer.submit(topic, batch.partition, batch.data, batch.count)
+        if spec.awaited:
+            producer.flush()
+            yield _acknowledged(producer.acks(), task.number, counted)
+        else:
+            producer.hand_over()
+            yield _written([_count(task.number, counted) | {"bytes": size}])
 
 
 def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -218,11 +229,27 @@ def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> I
     return encode_rows(spec, told.folder, task, rows)
 
 
-def _producer(spec: WriteSpec, transaction: Transaction | None) -> Producer:
+#: Producers of this process whose acknowledgements nobody waits for.
+_unawaited: WeakKeyDictionary[Session, Producer] = WeakKeyDictionary()
+
+
+@contextmanager
+def _producer(spec: WriteSpec, transaction: Transaction | None) -> Iterator[Producer]:
     session = session_for(spec.client)
-    if transaction is None:
-        return Producer(session)
-    return Producer(session, transaction.identity, transactional_id=transaction.transactional_id)
+    if transaction is not None:
+        made = Producer(session, transaction.identity, transactional_id=transaction.transactional_id)
+    else:
+        made = Producer(session) if spec.awaited or session not in _unawaited else _unawaited.pop(session)
+    if spec.awaited:
+        with made as producer:
+            yield producer
+        return
+    try:
+        yield made
+    except BaseException:
+        made.close()
+        raise
+    _unawaited[session] = made
 
 
 def _owner(topic: str, partition: int) -> int:
