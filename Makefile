@@ -16,7 +16,7 @@ export UV_PYTHON_DOWNLOADS := never
 # Spark starts many Python processes; compiled modules are what makes that quick.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint fmt bench lock clean
+.PHONY: help setup demo test faults lint fmt bench lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -29,6 +29,9 @@ demo: $(READY) ## Run the demonstration: a real broker, a pipeline, a crash, and
 
 test: $(READY) ## Run all tests (ARGS="tests/unit -k name" for some)
 	@$(BIN)/python -m pytest $(ARGS)
+
+faults: $(READY) ## Run the fault matrix and write docs/faults.md (ARGS="--only F5" for some, --fresh for all anew)
+	@$(BIN)/python -m tests.faults $(ARGS)
 
 lint: $(READY) ## Check format, rules, types and the directions of imports
 	@$(BIN)/ruff format --check .

@@ -16,6 +16,8 @@
          │   ├─ AbortableError      the transaction must be aborted, the batch may be redone
          │   ├─ AuthorizationError  a right is missing; never retried
          │   └─ AuthenticationError wrong credentials or an untrusted certificate; never retried
+         ├─ DatabaseError           a database refused
+         │   └─ DatabaseUnavailableError  could not be reached, or may grant it when it is tried again
          ├─ FencedError             another instance took over the transactional id; terminal
          ├─ TransactionExpiredError the broker aborted the transaction on time-out; the batch is redone
          ├─ PossibleDataLossError   positions that cannot be reconciled; terminal
@@ -36,6 +38,8 @@ __all__ = [
     "AuthenticationError",
     "AuthorizationError",
     "CheckpointError",
+    "DatabaseError",
+    "DatabaseUnavailableError",
     "DefinitionError",
     "ExecutionError",
     "FencedError",
@@ -63,6 +67,9 @@ class PenstockError(Exception):
 
     #: Whether trying the same thing again may succeed. A property of the type, never of a message.
     retriable: bool = False
+    #: Whether a restart strategy may start the job again after it. Where this is false a restart would end the same
+    #: way, or do harm: two copies that are restarted whenever they are fenced would fence each other for ever.
+    restartable: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,12 +133,17 @@ class ServiceError(PenstockError):
 class ExecutionError(PenstockError):
     """A running job failed."""
 
+    restartable = True
+
 
 class RecordError(ExecutionError):
     """One record cannot be decoded, encoded or written. Names its position, so that it can be looked at.
 
-    ``offset`` and ``partition`` are -1 where the record has no position in Kafka.
+    ``offset`` and ``partition`` are -1 where the record has no position in Kafka. Never restarted: the same record
+    would be met again.
     """
+
+    restartable = False
 
     def __init__(
         self,
@@ -180,13 +192,32 @@ class AbortableError(KafkaError):
 class AuthorizationError(KafkaError):
     """The principal lacks a right. Never retried."""
 
+    restartable = False
+
 
 class AuthenticationError(KafkaError):
     """Wrong credentials, or a certificate that is not trusted. Never retried."""
 
+    restartable = False
+
+
+class DatabaseError(ExecutionError):
+    """A database answered with an error: what was asked is wrong, not allowed, or against its constraints."""
+
+    restartable = False
+
+
+class DatabaseUnavailableError(DatabaseError):
+    """An error of a database that goes away by itself: a lost connection, a restart, a deadlock, a lock time-out."""
+
+    retriable = True
+    restartable = True
+
 
 class FencedError(ExecutionError):
     """Another instance has taken over the transactional id. Terminal: restarting would fence the other one."""
+
+    restartable = False
 
 
 class TransactionExpiredError(ExecutionError):
@@ -198,9 +229,13 @@ class TransactionExpiredError(ExecutionError):
 class PossibleDataLossError(ExecutionError):
     """Positions that cannot be reconciled; going on could lose or repeat records. Names both positions."""
 
+    restartable = False
+
 
 class CheckpointError(ExecutionError):
     """The checkpoint is unreadable, belongs to another job, or is older than what was published."""
+
+    restartable = False
 
 
 # --- crossing process boundaries -----------------------------------------------------------------------------

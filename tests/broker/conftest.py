@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from penstock.services import KafkaCluster
 
 _HERE = Path(__file__).parent
 
@@ -14,3 +19,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.broker)
+
+
+@pytest.fixture(scope="session")
+def older() -> Iterator[KafkaCluster]:
+    """A broker where transaction.version 2 was not switched on, and which forgets idle transactional ids quickly."""
+    from penstock.services import KafkaCluster
+
+    properties = {
+        "transaction.version": "0",
+        "transactional.id.expiration.ms": "4000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "500",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    }
+    with KafkaCluster(properties=properties) as cluster:
+        yield cluster

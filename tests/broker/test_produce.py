@@ -6,8 +6,10 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
 
+import kafka.errors
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -23,9 +25,8 @@ from penstock.kafka.session import Session
 from penstock.kafka.transactions import TransactionClient, describe_transaction
 
 if TYPE_CHECKING:
-    from tests.conftest import TopicFactory
-
     from penstock.services import KafkaCluster
+    from tests.conftest import TopicFactory
 
 
 def session_of(kafka: KafkaCluster, **more: str) -> Session:
@@ -101,7 +102,9 @@ class TestAcknowledgements:
         assert read(session, name, 1, "read_committed") == [n for n in range(300) if n % 20 >= 10]
 
     @pytest.mark.parametrize("settings", [{"enable_idempotence": "false"}, {"acks": "1"}, {"acks": "0"}], ids=str)
-    def test_without_idempotence(self, kafka: KafkaCluster, topic: TopicFactory, settings: dict[str, str]) -> None:
+    def test_rule_12_without_idempotence_there_are_no_sequences(
+        self, kafka: KafkaCluster, topic: TopicFactory, settings: dict[str, str]
+    ) -> None:
         name, session = topic(), session_of(kafka, **settings)
         with Producer(session) as producer:
             for start in range(0, 200, 10):
@@ -191,6 +194,26 @@ class TestRule8:
             producer._lease.spoilt = True
         assert (ack.first_sequence, ack.last_sequence) == (2**31 - 3, 4)
         assert read(session, name) == [*range(8)]
+
+
+def test_rule_10_nothing_overtakes_the_first_batch_of_a_partition(session: Session, topic: TopicFactory) -> None:
+    """A leader that is just being elected refuses the first batch, and would take the second one."""
+    name, send, refused = topic(), session.send, []
+
+    def refuse_the_first(request: Any, node: Any) -> Future[Any]:
+        if type(request).__name__ != "ProduceRequest" or refused:
+            return send(request, node)
+        refused.append(Future[Any]())
+        threading.Timer(0.3, refused[0].set_exception, [kafka.errors.NotLeaderForPartitionError()]).start()
+        return refused[0]
+
+    session.send = refuse_the_first  # type: ignore[method-assign]
+    with Producer(session) as producer:
+        for number in range(5):
+            submit(producer, name, 0, [number])
+        producer.flush()
+        assert producer.acks()[0].last_sequence == 4
+    assert read(session, name) == [*range(5)]
 
 
 class TestRule12:

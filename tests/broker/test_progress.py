@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.errors import CheckpointError, FencedError, KafkaError, RetriableError, TransactionExpiredError
+from penstock.errors import (
+    AbortableError,
+    CheckpointError,
+    FencedError,
+    KafkaError,
+    RetriableError,
+    TransactionExpiredError,
+)
+from penstock.kafka import progress as progress_module
+from penstock.kafka import transactions as transactions_module
 from penstock.kafka.batches import encode
-from penstock.kafka.produce import Producer
+from penstock.kafka.produce import Ack, Producer, ProducerIdentity
 from penstock.kafka.progress import (
     Claim,
     Progress,
+    ProgressRead,
     ProgressTopic,
     claim,
     ensure_progress_topic,
@@ -26,14 +39,14 @@ from penstock.kafka.progress import (
 )
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
-from penstock.kafka.topics import topic_configs
+from penstock.kafka.topics import topic_configs, transaction_version
 from penstock.kafka.transactions import State, TransactionClient, UnknownOutcomeError, describe_transaction
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
-    from tests.conftest import TopicFactory
 
     from penstock.services import KafkaCluster
+    from tests.conftest import TopicFactory
 
 QUERY = "orders"
 
@@ -158,6 +171,32 @@ class TestRule4:
             owner(session, name)
             assert read_progress(session, grown, name).progress == newer
 
+    def test_records_stay_known_when_partitions_are_added_twice(
+        self, session: Session, kafka_admin: KafkaAdminClient
+    ) -> None:
+        """With 2, 3 and 4 partitions the id's records are in 0, in 1, and in 0 again, behind the older ones."""
+        name = f"progress-{uuid.uuid4().hex[:8]}"
+        topic = ensure_progress_topic(session, name, partitions=2)
+        sizes = [replace(topic, partitions=count) for count in (2, 3, 4)]
+        candidates = (f"tx-{uuid.uuid4().hex[:8]}" for _ in range(10_000))
+        wanted = next(each for each in candidates if [size.partition_of(each) for size in sizes] == [0, 1, 0])
+        client = owner(session, wanted)
+        for batch_id, count in enumerate((2, 3, 4)):
+            if count > topic.partitions:
+                kafka_admin.create_partitions({name: count})
+                session.forget_topics([name])
+                eventually(session, lambda count=count: ensure_progress_topic(session, name).partitions == count)
+                topic = ensure_progress_topic(session, name)
+            if batch_id:
+                read = read_progress(session, topic, wanted)
+                assert (read.progress, read.claim, read.latest_claim) == (last, mine, mine)  # noqa: F821
+            mine = claim(session, client, topic, f"run-{batch_id}")
+            last = publish(session, client, topic, batch_id)
+            client.commit()
+            client.init()
+            read = read_progress(session, topic, wanted)
+            assert (read.progress, read.claim, read.latest_claim) == (last, mine, mine)
+
     def test_a_record_of_somebody_else_is_an_error_that_names_it(
         self, session: Session, progress_topic: ProgressTopic
     ) -> None:
@@ -198,6 +237,157 @@ class TestRule3:
             producer.flush()
         read = read_progress(session, progress_topic, client.transactional_id)
         assert (read.claim, read.latest_claim) == (None, mine)
+
+
+class BothVersions:
+    """For tests that a cluster with transaction.version 2 and one below it have to pass."""
+
+    @pytest.fixture(params=[2, 0], ids=["version 2", "version 0"])
+    def session(self, request: pytest.FixtureRequest) -> Iterator[Session]:
+        cluster = request.getfixturevalue("kafka" if request.param == 2 else "older")
+        session = Session(ClientConfig.from_properties(cluster.client_settings()))
+        assert transaction_version(session) == request.param
+        yield session
+        session.close()
+
+
+class TestRule3WhileClaiming(BothVersions):
+    """What becomes of a run that has taken an id over, while it commits its claim. There is a former owner's claim."""
+
+    @pytest.fixture
+    def client(self, session: Session, progress_topic: ProgressTopic) -> TransactionClient:
+        former = owner(session)
+        claim(session, former, progress_topic, "run-0")
+        return owner(session, former.transactional_id, timeout_ms=1000)
+
+    def when_it_is_written(self, monkeypatch: pytest.MonkeyPatch, step: Callable[[], object], times: int = 1) -> None:
+        """Does ``step`` after the claim was written and before it is committed, the first ``times`` times."""
+        original, left = progress_module.record, [step] * times
+
+        def record(*args: Any, **more: Any) -> Ack:
+            ack = original(*args, **more)
+            if left:
+                left.pop()()
+            return ack
+
+        monkeypatch.setattr(progress_module, "record", record)
+
+    @pytest.mark.parametrize("written", [False, True], ids=["before it is written", "after it is written"])
+    def test_a_copy_that_took_over_meanwhile_is_named(
+        self,
+        session: Session,
+        client: TransactionClient,
+        progress_topic: ProgressTopic,
+        monkeypatch: pytest.MonkeyPatch,
+        written: bool,
+    ) -> None:
+        winners = []
+
+        def take_over() -> None:
+            monkeypatch.undo()
+            winners.append(owner(session, client.transactional_id))
+            claim(session, winners[0], progress_topic, "run-2")
+
+        if written:
+            self.when_it_is_written(monkeypatch, take_over)
+        else:
+            take_over()
+        with pytest.raises(FencedError, match=r"was taken over by run run-2 \(process"):
+            claim(session, client, progress_topic, "run-1")
+        assert client.state is State.FENCED
+        last = publish(session, winners[0], progress_topic, 0)
+        winners[0].commit()
+        owner(session, client.transactional_id)
+        assert read_progress(session, progress_topic, client.transactional_id).progress == last
+
+    def test_a_copy_that_has_not_made_its_own_claim_yet_is_named_when_it_has(
+        self,
+        session: Session,
+        client: TransactionClient,
+        progress_topic: ProgressTopic,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        winner = owner(session, client.transactional_id)
+        original = progress_module.read_progress
+
+        def read_before_it(*args: Any, **more: Any) -> ProgressRead:
+            read = original(*args, **more)
+            monkeypatch.undo()
+            claim(session, winner, progress_topic, "run-2")
+            return read
+
+        monkeypatch.setattr(progress_module, "read_progress", read_before_it)
+        with pytest.raises(FencedError, match="was taken over by run run-2"):
+            claim(session, client, progress_topic, "run-1")
+
+    def test_f9_a_producer_without_a_claim_is_told_from_the_former_owner(
+        self, session: Session, client: TransactionClient, progress_topic: ProgressTopic
+    ) -> None:
+        owner(session, client.transactional_id)
+        with pytest.raises(FencedError, match="left no claim"):
+            claim(session, client, progress_topic, "run-1")
+
+    def test_a_claim_whose_transaction_timed_out_is_made_again(
+        self,
+        session: Session,
+        client: TransactionClient,
+        progress_topic: ProgressTopic,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        name = client.transactional_id
+        self.when_it_is_written(
+            monkeypatch,
+            lambda: eventually(
+                session, lambda: (seen := describe_transaction(session, name)) and seen.state == "CompleteAbort"
+            ),
+        )
+        mine = claim(session, client, progress_topic, "run-1")
+        last = publish(session, client, progress_topic, 0)
+        client.commit()
+        owner(session, name)
+        read = read_progress(session, progress_topic, name)
+        assert (read.claim, read.progress) == (mine, last)
+
+    def test_a_claim_whose_answer_was_lost_is_known_as_committed(
+        self,
+        session: Session,
+        client: TransactionClient,
+        progress_topic: ProgressTopic,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        commits = []
+
+        def commit_and_lose_the_answer(deadline: object = None) -> None:
+            before = client.identity
+            TransactionClient.commit(client)
+            commits.append(before)
+            client._identity, client.state = before, State.UNKNOWN
+            raise UnknownOutcomeError("lost")
+
+        monkeypatch.setattr(client, "commit", commit_and_lose_the_answer)
+        mine = claim(session, client, progress_topic, "run-1")
+        monkeypatch.undo()
+        assert len(commits) == 1
+        assert read_progress(session, progress_topic, client.transactional_id).claim == mine
+        publish(session, client, progress_topic, 0)
+        client.commit()
+
+    def test_a_claim_that_is_aborted_each_time_is_given_up_with_the_reason(
+        self,
+        session: Session,
+        client: TransactionClient,
+        progress_topic: ProgressTopic,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        def hiccup() -> None:
+            raise AbortableError("a hiccup of the broker")
+
+        self.when_it_is_written(monkeypatch, hiccup, times=2)
+        assert claim(session, client, progress_topic, "run-1").run_id == "run-1"
+        self.when_it_is_written(monkeypatch, hiccup, times=3)
+        with pytest.raises(RetriableError, match=f"'{client.transactional_id}' cannot be claimed: a hiccup"):
+            claim(session, client, progress_topic, "run-1")
+        assert client.state is State.READY
 
 
 class TestRule7:
@@ -302,6 +492,31 @@ class TestRule16:
             self.settle(session, client, progress_topic)
         assert client.state is State.READY
 
+    def test_a_copy_that_takes_over_while_it_is_looked_up_stops_with_us(
+        self,
+        session: Session,
+        client: TransactionClient,
+        progress_topic: ProgressTopic,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """After the last look at the coordinator and the topic, before the new epoch: it has published batch 1."""
+        publish(session, client, progress_topic, 1)
+        client.state = State.UNKNOWN
+        copies: list[TransactionClient] = []
+
+        def take_over_first(deadline: object = None) -> ProducerIdentity:
+            copies.append(owner(session, client.transactional_id))
+            claim(session, copies[0], progress_topic, "run-2")
+            publish(session, copies[0], progress_topic, 1)
+            copies[0].commit()
+            return TransactionClient.init(client)
+
+        monkeypatch.setattr(client, "init", take_over_first)
+        with pytest.raises(FencedError, match=r"taken over by run run-2.* and taken back; both are stopped"):
+            self.settle(session, client, progress_topic)
+        with pytest.raises(AbortableError):
+            publish(session, copies[0], progress_topic, 2)
+
     def test_fenced_names_the_winner_and_leaves_it_alone(
         self, session: Session, client: TransactionClient, progress_topic: ProgressTopic
     ) -> None:
@@ -327,3 +542,163 @@ class TestRule16:
             client.commit()
         with pytest.raises(FencedError, match="left no claim"):
             self.settle(session, client, progress_topic)
+
+
+class TestRule15:
+    """Below transaction.version 2: a copy that takes over while an abort is under way, between asking the coordinator
+    whose the transaction is and taking a new epoch. It cannot be left alone, for it may come at any moment before the
+    new epoch is given; but then both stop, and nothing is doubled."""
+
+    @pytest.fixture
+    def session(self, older: KafkaCluster) -> Iterator[Session]:
+        session = Session(ClientConfig.from_properties(older.client_settings()))
+        yield session
+        session.close()
+
+    def abort_while(
+        self, session: Session, topic: ProgressTopic, monkeypatch: pytest.MonkeyPatch, step: Callable[[str], object]
+    ) -> TransactionClient:
+        """The client of run-1, which aborts batch 0 while ``step`` happens."""
+        client = owner(session)
+        claim(session, client, topic, "run-1")
+        publish(session, client, topic, 0)
+        original = transactions_module.describe_transaction
+
+        def describe(*args: Any, **more: Any) -> Any:
+            seen = original(*args, **more)
+            monkeypatch.undo()
+            step(client.transactional_id)
+            return seen
+
+        monkeypatch.setattr(transactions_module, "describe_transaction", describe)
+        with pytest.raises(UnknownOutcomeError):
+            client.abort()
+        return client
+
+    def test_both_stop_and_what_the_other_has_published_counts(
+        self, session: Session, progress_topic: ProgressTopic, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        others, published = [], []
+
+        def take_over_and_publish(name: str) -> None:
+            others.append(owner(session, name))
+            claim(session, others[0], progress_topic, "run-2")
+            published.append(publish(session, others[0], progress_topic, 0))
+            others[0].commit()
+            publish(session, others[0], progress_topic, 1)
+
+        client = self.abort_while(session, progress_topic, monkeypatch, take_over_and_publish)
+        with pytest.raises(FencedError, match="was taken over by run run-2"):
+            settle(session, client, progress_topic, QUERY, 0, "run-1")
+        with pytest.raises(UnknownOutcomeError):
+            others[0].commit()
+        with pytest.raises(FencedError, match="left no claim"):
+            settle(session, others[0], progress_topic, QUERY, 1, "run-2")
+        owner(session, client.transactional_id)
+        assert read_progress(session, progress_topic, client.transactional_id).progress == published[0]
+
+    def test_one_that_has_not_made_its_claim_stops_and_the_batch_is_redone(
+        self, session: Session, progress_topic: ProgressTopic, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        others: list[TransactionClient] = []
+        client = self.abort_while(
+            session, progress_topic, monkeypatch, lambda name: others.append(owner(session, name))
+        )
+        with pytest.raises(TransactionExpiredError, match="batch 0"):
+            settle(session, client, progress_topic, QUERY, 0, "run-1")
+        with pytest.raises(FencedError, match="left no claim"):
+            claim(session, others[0], progress_topic, "run-2")
+        last = publish(session, client, progress_topic, 0)
+        client.commit()
+        owner(session, client.transactional_id)
+        assert read_progress(session, progress_topic, client.transactional_id).progress == last
+
+
+class TestRule18(BothVersions):
+    """Epochs end at 32,767: then the coordinator gives the id a new producer id, and epochs begin again."""
+
+    def wear_out(self, session: Session, client: TransactionClient, last_epoch: int) -> None:
+        """Takes the client to ``last_epoch`` by InitProducerId with its own id and epoch, which gives the next one.
+
+        Version 4 of the request, by hand over one connection: there are some 32,000 of them.
+        """
+        name, identity = client.transactional_id.encode(), client.identity
+        node = session.coordinator(0x1, client.transactional_id, session.deadline())
+        host, port = session.address(node).split(":")
+        with socket.create_connection((host, int(port))) as connection, connection.makefile("rb") as answers:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            producer_id, epoch = identity.producer_id, identity.epoch
+            while epoch < last_epoch:
+                head = struct.pack(">hhihx", 22, 4, 0, -1) + bytes([len(name) + 1]) + name
+                request = head + struct.pack(">iqhx", 60_000, producer_id, epoch)
+                connection.sendall(struct.pack(">i", len(request)) + request)
+                (size,) = struct.unpack(">i", answers.read(4))
+                error, *given = struct.unpack_from(">hqh", answers.read(size), 9)
+                assert error in {0, 51}  # CONCURRENT_TRANSACTIONS: the claim's markers are still being written
+                if not error:
+                    producer_id, epoch = given
+        assert producer_id == identity.producer_id
+        client._identity, client._fresh = replace(identity, epoch=epoch), True
+
+    def publish_until(
+        self, session: Session, client: TransactionClient, topic: ProgressTopic, run_id: str, enough: Callable[[], bool]
+    ) -> Progress:
+        """Batches 0, 1 and so on: every third one is committed, aborted, or committed with the answer lost."""
+        batch_id = 0
+        while batch_id < 3 or not enough():
+            progress = publish(session, client, topic, batch_id)
+            before = client.identity
+            if batch_id % 3 == 1:
+                client.abort()
+            else:
+                client.commit()
+                last = progress
+            if batch_id % 3 == 2:
+                client._identity, client.state = before, State.UNKNOWN
+                settle(session, client, topic, QUERY, batch_id, run_id)
+            batch_id += 1
+        return last
+
+    def test_a_run_goes_on_over_the_end_of_the_epochs(self, session: Session, progress_topic: ProgressTopic) -> None:
+        first = owner(session)
+        name, producer_id = first.transactional_id, first.identity.producer_id
+        claim(session, first, progress_topic, "run-1")
+        self.wear_out(session, first, 32_740)
+        self.publish_until(session, first, progress_topic, "run-1", lambda: first.identity.epoch > 32_759)
+        publish(session, first, progress_topic, 100)
+        second = owner(session, name)
+        mine = claim(session, second, progress_topic, "run-2")
+        with pytest.raises(UnknownOutcomeError):
+            first.commit()
+        with pytest.raises(FencedError, match="was taken over by run run-2"):
+            settle(session, first, progress_topic, QUERY, 100, "run-1")
+        assert second.identity.producer_id == producer_id
+        last = self.publish_until(
+            session,
+            second,
+            progress_topic,
+            "run-2",
+            lambda: second.identity.producer_id != producer_id and second.identity.epoch > 4,
+        )
+        owner(session, name)
+        read = read_progress(session, progress_topic, name)
+        assert (read.progress, read.claim) == (last, mine)
+
+    def test_whoever_takes_over_at_the_end_of_the_epochs_fences_the_former_owner(
+        self, session: Session, progress_topic: ProgressTopic
+    ) -> None:
+        first = owner(session)
+        claim(session, first, progress_topic, "run-1")
+        self.wear_out(session, first, 32_765)
+        publish(session, first, progress_topic, 0)
+        second = owner(session, first.transactional_id)
+        assert second.identity.producer_id != first.identity.producer_id
+        claim(session, second, progress_topic, "run-2")
+        last = publish(session, second, progress_topic, 0)
+        second.commit()
+        with pytest.raises(UnknownOutcomeError):
+            first.commit()
+        with pytest.raises(FencedError, match="was taken over by run run-2"):
+            settle(session, first, progress_topic, QUERY, 0, "run-1")
+        owner(session, first.transactional_id)
+        assert read_progress(session, progress_topic, first.transactional_id).progress == last

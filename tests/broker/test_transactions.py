@@ -34,19 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@pytest.fixture(scope="module")
-def older() -> Iterator[KafkaCluster]:
-    """A broker where transaction.version 2 was not switched on, and which forgets idle transactional ids quickly."""
-    properties = {
-        "transaction.version": "0",
-        "transactional.id.expiration.ms": "4000",
-        "transaction.remove.expired.transaction.cleanup.interval.ms": "500",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-    }
-    with KafkaCluster(properties=properties) as cluster:
-        yield cluster
-
-
 @pytest.fixture(params=[2, 0], ids=["version 2", "version 0"])
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
     cluster = request.getfixturevalue("kafka" if request.param == 2 else "older")

@@ -313,7 +313,8 @@ def test_a_broker_that_refuses_the_password_is_told_without_it(cli, kafka, topic
 
 
 def test_signals_end_a_job_and_leave_nothing_open(cli, kafka, topics, topic):
-    """Ctrl-C, which reaches every process of the terminal's group, SIGTERM in the middle of work, SIGTERM at rest."""
+    """Ctrl-C, which reaches every process of the terminal's group, SIGTERM to the group in the middle of work, SIGTERM
+    to the process at rest."""
     source, sink = topic(2), topic(2)
     count = 6_000
     topics.write(source, [{"id": i} for i in range(count)])
@@ -334,6 +335,7 @@ def test_signals_end_a_job_and_leave_nothing_open(cli, kafka, topics, topic):
         text = "".join(said)
         assert status == 0, text
         assert "job 'copy': stopped: " in text
+        assert "given up" not in text  # Spark's processes have not heard of it, so the batch in work was ended
         assert "\r" not in text
         assert "Traceback" not in text
         assert not topics.open_transactions(sink)
@@ -344,7 +346,7 @@ def test_signals_end_a_job_and_leave_nothing_open(cli, kafka, topics, topic):
     first = stopped(lambda: last_commit() > 0, signal.SIGINT, os.killpg)
     assert 0 < len(first) < count
     reached = last_commit()
-    second = stopped(lambda: last_commit() > reached + 1, signal.SIGTERM, os.kill)
+    second = stopped(lambda: last_commit() > reached + 1, signal.SIGTERM, os.killpg)
     assert len(first) < len(second) < count
     assert stopped(lambda: len(topics.read(sink)) == count, signal.SIGTERM, os.kill) == list(range(count))
 
@@ -373,3 +375,92 @@ execution.run(job)
     assert end(process, listener) == 0, "".join(said)
     assert "first\n" in said
     assert "second\n" not in said
+
+
+# --- failures ------------------------------------------------------------------------------------------------
+
+
+def test_restarts_are_told(cli, kafka, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write(source, [{"id": i} for i in range(10)])
+    options = ", 'scan.bounded.mode' = 'latest-offset'"
+    program = cli.file(
+        "program.py",
+        f"""
+from dataclasses import replace
+from pathlib import Path
+
+from penstock.datastream import execution
+from penstock.plan import FixedDelay, MapRows
+from penstock.sql import parse_script
+
+(job,) = parse_script({script(kafka.bootstrap, source, sink, options=options)!r}).jobs
+mark = Path({str(cli.folder / "failures")!r})
+
+
+def rows(given):
+    with mark.open("a") as file:
+        file.write(".")
+    if mark.stat().st_size <= 3:  # every attempt at the first run's batch
+        raise ValueError("the service cannot be reached")
+    yield from given
+
+
+(sink,) = job.sinks
+sink = replace(sink, input=MapRows(sink.input.schema, sink.input, rows))
+execution.run(replace(job, sinks=(sink,), settings=replace(job.settings, restart=FixedDelay(attempts=2))))
+""",
+    )
+    done = cli("run", program, "--checkpoint-dir", "progress")
+    assert done.returncode == 0, done.stderr
+    assert "warning: job 'copy': restart 1 of at most 2 in 1 s: ValueError: the service cannot be reach" in done.stderr
+    assert re.fullmatch(
+        r"job 'copy': finished: 10 records read, 10 written in 1 batches and \d+\.\d s, after 1 restart",
+        done.stderr.splitlines()[-1],
+    )
+    assert read_ids(topics, sink) == list(range(10))
+
+
+def test_rule_17_a_failure_that_would_repeat_has_a_status_of_its_own(cli, kafka, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write(source, [{"id": 1}, b"{"])
+    text = "SET 'restart-strategy.type' = 'exponential-delay';" + script(kafka.bootstrap, source, sink)
+    done = cli("run", cli.file("copy.sql", text))
+    assert done.returncode == 3
+    error, note = done.stderr.splitlines()[-2:]
+    assert error.startswith(f"error: topic '{source}', partition 0, offset 1: ")
+    assert note.startswith("note: the restart strategy ends here, after restarting the job 0 times: a restart would no")
+    assert topics.read(sink) == []
+
+
+def test_a_job_whose_jvm_is_killed_ends_and_leaves_nothing_open(cli, kafka, topics, topic):
+    """There is no Spark to restart it in: that is for whoever started the process."""
+    source, sink = topic(2), topic(2)
+    count = 6_000
+    topics.write(source, [{"id": i} for i in range(count)])
+    options = ", 'scan.max-records-per-trigger' = '100'"
+    text = "SET 'restart-strategy.type' = 'exponential-delay';" + script(kafka.bootstrap, source, sink, options=options)
+    process = cli.start("run", cli.file("copy.sql", text), "--checkpoint-dir", "progress")
+    said, listener = listen(process)
+    until(lambda: len(topics.read(sink)) > 100, process, said)
+    (jvm,) = children(process.pid, "java")
+    os.kill(jvm, signal.SIGKILL)
+    assert end(process, listener) == 1
+    text = "".join(said)
+    assert "error: job 'copy': Spark has ended under it" in text
+    assert "restart 1" not in text
+    assert "Traceback" not in text
+    ids = read_ids(topics, sink)
+    assert 100 < len(ids) == len(set(ids)) < count
+    assert not topics.open_transactions(sink)
+
+
+def children(parent, name):
+    """The processes of this name that a process has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            head, _, rest = path.read_text().rpartition(")")
+            if int(rest.split()[1]) == parent and head.endswith(f"({name}"):
+                found.append(int(path.parent.name))
+    return found

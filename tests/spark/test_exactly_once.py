@@ -173,8 +173,8 @@ def test_rule_6_a_skipped_batch_starts_no_job(jobs, topics, topic):
     running = jobs.start(sql)
     wait_until(running, lambda: running.progress.batches == 1)
     assert running.progress.records_out == 0
-    assert len(list(tracker.getJobIdsForGroup(str(first._query.runId)))) > 0
-    assert len(list(tracker.getJobIdsForGroup(str(running._query.runId)))) == 0
+    assert len(list(tracker.getJobIdsForGroup(str(first.run_id)))) > 0
+    assert len(list(tracker.getJobIdsForGroup(str(running.run_id)))) == 0
 
 
 def test_rules_3_and_17_the_former_owner_is_fenced_and_stops(jobs, topics, topic, tmp_path):

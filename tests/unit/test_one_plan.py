@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from penstock.common import Configuration, Types, WatermarkStrategy, call_sql
+from penstock.common import Configuration, RestartStrategies, Types, WatermarkStrategy, call_sql
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.base import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import (
@@ -24,6 +24,9 @@ SET 'execution.checkpointing.interval' = '1 s';
 SET 'execution.checkpointing.dir' = 'file:///state';
 SET 'parallelism.default' = '2';
 SET 'table.local-time-zone' = 'UTC';
+SET 'restart-strategy.type' = 'fixed-delay';
+SET 'restart-strategy.fixed-delay.attempts' = '3';
+SET 'restart-strategy.fixed-delay.delay' = '10 s';
 
 CREATE TABLE orders (id BIGINT, item STRING, amount DOUBLE) WITH (
   'connector' = 'kafka',
@@ -93,6 +96,9 @@ pipeline:
   execution.checkpointing.interval: 1 s
   execution.checkpointing.dir: file:///state
   local-time-zone: UTC
+  restart-strategy.type: fixed-delay
+  restart-strategy.fixed-delay.attempts: 3
+  restart-strategy.fixed-delay.delay: 10 s
 """
 
 
@@ -109,6 +115,7 @@ def from_python() -> Job:
     configuration = Configuration().set_string("table.local-time-zone", "UTC")
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.enable_checkpointing(1000).set_parallelism(2)
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, 10_000))
     env.get_checkpoint_config().set_checkpoint_storage_dir("file:///state")
     order = Types.ROW_NAMED(["id", "item", "amount"], [Types.LONG(), Types.STRING(), Types.DOUBLE()])
     large = Types.ROW_NAMED(["id", "label", "total"], [Types.LONG(), Types.STRING(), Types.DOUBLE()])

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from kafka.protocol.metadata import MetadataRequest
 
 from penstock import __version__
-from penstock.errors import OptionsError, PenstockError, Problem
+from penstock.cli.client import add_client_options, client_config
+from penstock.errors import PenstockError
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
 from penstock.services.folders import cache_folder
@@ -28,6 +29,7 @@ __all__ = ["LIBRARIES", "Finding", "add_parser"]
 
 #: Distribution to module, for everything penstock depends on except PySpark, which is not imported here.
 LIBRARIES = {
+    "adbc-driver-postgresql": "adbc_driver_postgresql",
     "cramjam": "cramjam",
     "google-crc32c": "google_crc32c",
     "kafka-python": "kafka",
@@ -55,21 +57,15 @@ class Finding:
 def add_parser(subparsers: Subparsers) -> None:
     """Adds ``doctor`` to the command line."""
     doctor = subparsers.add_parser("doctor", help="check Java, Spark, the libraries and the way to a Kafka cluster")
-    doctor.add_argument(
-        "--bootstrap-servers", metavar="H:P", help="look at this Kafka cluster too, each of its brokers by itself"
-    )
-    doctor.add_argument(
-        "--property",
-        action="append",
-        default=[],
-        metavar="K=V",
-        help="of the Kafka client, by Kafka's name; repeatable",
+    add_client_options(
+        doctor.add_argument_group("a Kafka cluster", "look at this cluster too, each of its brokers by itself")
     )
     doctor.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
-    config = _client_config(args.bootstrap_servers, args.property)  # first: a mistyped option ends it at once
+    asked = args.bootstrap_servers or args.property or args.command_config
+    config = client_config(args) if asked else None  # first: a mistyped option ends it at once
     findings = [*_python(), *_spark(), *_libraries(), *_local_brokers()]
     if config is not None:
         findings += _cluster(config)
@@ -94,18 +90,6 @@ def _table(findings: list[Finding]) -> str:
         mark = "!!" if finding.remedy else "ok"
         lines.append(f"  {mark}  {finding.subject:<{subjects}}  {finding.found:<{founds}}  {finding.where}".rstrip())
     return "\n".join(lines)
-
-
-def _client_config(servers: str | None, pairs: list[str]) -> ClientConfig | None:
-    properties: dict[str, str] = {}
-    for pair in pairs:
-        key, given, value = pair.partition("=")
-        if not given:
-            raise OptionsError((Problem("expected a key, an equals sign and a value", key, where="--property"),))
-        properties[key] = value
-    if servers:
-        properties["bootstrap.servers"] = servers
-    return ClientConfig.from_properties(properties, where="--property") if properties else None
 
 
 def _python() -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from penstock.ingest import PipelineOptions
 from penstock.ingest.options import KafkaIngestSinkOptions, KafkaIngestSourceOptions
 from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING
 from penstock.options import Option
+from penstock.plan.restart import PREFIX, STRATEGIES, TYPE_KEYS
 from penstock.spi import Connector, Format, connectors, formats
 
 __all__ = ["add_parser", "pages"]
@@ -128,6 +129,15 @@ def _pipeline() -> Iterator[str]:
     yield "Options of the source and the sink: [kafka.md](kafka.md), [connectors.md](connectors.md)."
     yield ""
     yield from _options(PipelineOptions.declared().values())
+    yield from ("## Restart strategies", "")
+    yield f"`{TYPE_KEYS[0]}` chooses when a job that failed is started again from its checkpoint:"
+    yield f"{', '.join(map(_code, STRATEGIES))}, or `none`, `off` or `disable` for never, which is the default."
+    yield "The keys are the same in SQL (`SET`), here, and in a `Configuration` in Python. Which failures are followed"
+    yield "by a restart: [decision 0013](../decisions/0013-restart-strategies.md)."
+    yield ""
+    for name, options in STRATEGIES.items():
+        yield from (f"### `{name}`", "", _doc(options), "")
+        yield from _options(options.declared().values(), prefix=f"{PREFIX}{name}.")
 
 
 # --- options -------------------------------------------------------------------------------------------------
@@ -183,8 +193,8 @@ def _meaning(option: Option, prefix: str) -> str:
 
 
 def _doc(of: object) -> str:
-    """What a class says about itself, in one line."""
-    return " ".join((type(of).__doc__ or "").split())
+    """What a class, or that of an object, says about itself, in one line."""
+    return " ".join(((of if isinstance(of, type) else type(of)).__doc__ or "").split())
 
 
 def _prose(text: str) -> str:

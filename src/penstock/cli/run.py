@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from penstock.errors import DefinitionError, ExecutionError, PenstockError, Problem
 from penstock.plan import Job
+from penstock.plan.identity import check_identities
 
 if TYPE_CHECKING:
     from penstock.engine import JobResult, RunningJob
@@ -39,6 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         )
         parser.set_defaults(run=function)
         if name == "run":
+            parser.set_defaults(terminal_status=3)
             parser.add_argument(
                 "--checkpoint-dir", metavar="DIR", help="directory or URI that keeps the jobs' progress"
             )
@@ -55,7 +57,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _check(arguments: argparse.Namespace) -> int:
     from penstock.plan.explain import explain
 
-    for job in _jobs(arguments).jobs:
+    jobs = _jobs(arguments).jobs
+    if arguments.file.suffix.lower() != ".py":  # whose jobs run one after the other
+        check_identities(jobs)
+    for job in jobs:
         print(explain(job))
     return 0
 
@@ -83,8 +88,10 @@ def _as_asked(job: Job, arguments: argparse.Namespace) -> Job:
 def run_jobs(jobs: Sequence[Job]) -> list[JobResult] | None:
     """Run jobs side by side until all have ended, one has failed, or a signal asks for the end; show how it goes.
 
-    Returns what each did, None when it was a signal. Raises the PenstockError of the job that failed.
+    Returns what each did, None when it was a signal. Raises the PenstockError of the job that failed; OptionsError,
+    before any is started, for jobs that would be in each other's way.
     """
+    check_identities(jobs)
     from penstock import engine
 
     reporter = Reporter(sys.stderr)
@@ -133,13 +140,17 @@ def _say_result(reporter: Reporter, result: JobResult, stopped: bool) -> None:
     how = "stopped" if stopped else "finished"
     reporter.say(
         f"job '{result.job}': {how}: {done.records_in:,} records read, {done.records_out:,} written "
-        f"in {done.batches:,} batches and {result.seconds:.1f} s"
+        f"in {done.batches:,} batches and {result.seconds:.1f} s{_after_restarts(done.restarts)}"
     )
     if not stopped and not done.records_in:
         reporter.say(
             f"job '{result.job}': its sources had nothing that the checkpoint does not have as done; "
             "name another --checkpoint-dir to read them again"
         )
+
+
+def _after_restarts(count: int) -> str:
+    return f", after {count:,} restart{'s' if count > 1 else ''}" if count else ""
 
 
 def _run_python(arguments: argparse.Namespace) -> int:
@@ -211,6 +222,7 @@ class Reporter:
         commits = [each.committed_at for each in done if each.committed_at]
         committed = f"{time.time() - min(commits):.0f} s ago" if commits else "not yet"
         text = f"{read:,} read ({rate:,.0f}/s), {written:,} written, lag {lag}, last commit {committed}"
+        text += _after_restarts(sum(each.restarts for each in done))
         if self._live:
             text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be rewritten
             self._stream.write("\r" + text.ljust(self._shown))

@@ -2,6 +2,7 @@
 
 from penstock.common.configuration import Configuration
 from penstock.common.expressions import SqlExpression, call_sql
+from penstock.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from penstock.common.serialization import DeserializationSchema, SerializationSchema, SimpleStringSchema
 from penstock.common.time import Duration
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
@@ -12,6 +13,8 @@ __all__ = [
     "Configuration",
     "DeserializationSchema",
     "Duration",
+    "RestartStrategies",
+    "RestartStrategyConfiguration",
     "Row",
     "RowKind",
     "RowTypeInfo",

@@ -8,14 +8,21 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Protocol
 
-from penstock.common import Configuration, TypeInformation, WatermarkStrategy
+from penstock.common import (
+    Configuration,
+    RestartStrategies,
+    RestartStrategyConfiguration,
+    TypeInformation,
+    WatermarkStrategy,
+)
 from penstock.datastream import execution
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.data_stream import DataStream, DataStreamSink
 from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError
-from penstock.options import nearest
+from penstock.options import Origin, nearest
 from penstock.plan import Filter, Job, MapRows, Node, Project, Scan
+from penstock.plan.restart import TYPE_KEYS, strategy_of, without_effect
 from penstock.spi import TableDefinition, connectors
 
 __all__ = ["StreamExecutionEnvironment"]
@@ -41,6 +48,8 @@ class StreamExecutionEnvironment:
         self._parallelism: int | None = None
         self._name = DEFAULT_JOB_NAME
         self._settings: dict[str, Any] = {}
+        self._restart_keys: dict[str, str] = {}
+        self._restart = RestartStrategies.fall_back_restart()
         self._sinks: list[DataStreamSink] = []
 
     @staticmethod
@@ -60,18 +69,24 @@ class StreamExecutionEnvironment:
 
         problems = []
         for key, text in configuration.to_dict().items():
-            if key not in SET_KEYS:
-                if key not in WITHOUT_EFFECT:
-                    hint = nearest(key, (*SET_KEYS, *WITHOUT_EFFECT))
-                    warnings.warn(f"unknown setting '{key}'" + (f" ({hint})" if hint else ""), stacklevel=2)
+            name, parse = SET_KEYS.get(key) or ("", WITHOUT_EFFECT.get(key))
+            if parse is None:
+                hint = nearest(key, (*SET_KEYS, *WITHOUT_EFFECT))
+                warnings.warn(f"unknown setting '{key}'" + (f" ({hint})" if hint else ""), stacklevel=2)
                 continue
-            name, parse = SET_KEYS[key]
             try:
-                self._set(name, parse(text))
+                value = parse(text)
             except ValueError as error:
                 problems.append(Problem(f"{error}, not '{text}'", key, "Configuration"))
+                continue
+            if key in SET_KEYS:
+                self._set(name, {key: text} if name == "restart" else value)
         if problems:
             raise OptionsError(tuple(problems))
+        for remark in without_effect(self._restart_keys).values():
+            warnings.warn(remark, stacklevel=2)
+        if not self._restart_keys.keys().isdisjoint(TYPE_KEYS):
+            self._restart = RestartStrategies.of(strategy_of(self._restart_keys, Origin("Configuration")))
 
     def _set(self, name: str, value: Any) -> None:
         match name:
@@ -83,6 +98,8 @@ class StreamExecutionEnvironment:
                 self._checkpoints.set_checkpoint_storage_dir(value)
             case "parallelism":
                 self.set_parallelism(value)
+            case "restart":
+                self._restart_keys |= value
             case _:
                 self._settings[name] = value
 
@@ -124,6 +141,14 @@ class StreamExecutionEnvironment:
         """The mode that was set."""
         return self._checkpoints.get_checkpointing_mode()
 
+    def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> None:
+        """What follows a failure; without it, a failure ends the job."""
+        self._restart = restart_strategy_configuration
+
+    def get_restart_strategy(self) -> RestartStrategyConfiguration:
+        """The strategy that was set."""
+        return self._restart
+
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
         """How many tasks run at a time."""
         if parallelism < 1:
@@ -155,7 +180,8 @@ class StreamExecutionEnvironment:
             raise problems[0]
         if problems:
             raise DefinitionError(tuple(problem for error in problems for problem in error.problems))
-        settings = replace(self._checkpoints.settings(self._parallelism), **self._settings)
+        restart = self._restart.strategy
+        settings = replace(self._checkpoints.settings(self._parallelism), **self._settings, restart=restart)
         return Job(name, tuple(sinks), settings)
 
     def get_execution_plan(self) -> str:

@@ -7,14 +7,18 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.errors import CheckpointError
+from penstock.spi import cause_of
 
 __all__ = ["JobCheckpoint", "default_location", "open_checkpoint"]
 
@@ -29,7 +33,10 @@ def default_location(job: str) -> str:
 
 
 def open_checkpoint(spark: SparkSession, location: str | None, job: str) -> JobCheckpoint:
-    """The checkpoint of ``job`` under ``location`` (a directory or URI), or at the default place."""
+    """The checkpoint of ``job`` under ``location`` (a directory or URI), or at the default place.
+
+    Raises CheckpointError for a file system that cannot be used.
+    """
     root = f"{location.rstrip('/')}/{_folder(job)}" if location else default_location(job)
     parts = urlsplit(root)
     if parts.scheme in ("", "file"):
@@ -38,7 +45,13 @@ def open_checkpoint(spark: SparkSession, location: str | None, job: str) -> JobC
         spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", _LOCAL_MANAGER)
         return JobCheckpoint(str(path), _LocalFiles(path), path.as_uri())
     spark.conf.unset("spark.sql.streaming.checkpointFileManagerClass")
-    return JobCheckpoint(root, _HadoopFiles(spark, root))
+    try:
+        return JobCheckpoint(root, _HadoopFiles(spark, root))
+    except OSError as error:
+        raise CheckpointError(
+            f"the checkpoint '{root}' cannot be opened: {error}; check its address, and that Spark has the classes and "
+            "rights for it"
+        ) from error
 
 
 def _folder(job: str) -> str:
@@ -50,6 +63,8 @@ def _folder(job: str) -> str:
 
 
 class _Files(Protocol):
+    """Files below a folder. All raise OSError."""
+
     def read(self, name: str) -> str | None: ...
     def write(self, name: str, text: str) -> None: ...
     def names(self, folder: str) -> list[str]: ...
@@ -119,7 +134,11 @@ class JobCheckpoint:
             raise CheckpointError(self._damaged(name, str(error))) from error
 
     def _last(self, folder: str) -> int | None:
-        return max((int(name) for name in self._files.names(folder) if name.isdigit()), default=None)
+        try:
+            names = self._files.names(folder)
+        except OSError as error:
+            raise CheckpointError(self._damaged(folder, str(error))) from error
+        return max((int(name) for name in names if name.isdigit()), default=None)
 
     def _parse(self, text: str, name: str) -> dict[str, Any]:
         try:
@@ -178,10 +197,11 @@ class _HadoopFiles:
     def __init__(self, spark: SparkSession, root: str):
         context: Any = spark.sparkContext
         self._jvm = context._jvm
-        configuration = context._jsc.hadoopConfiguration()
-        self._root = self._jvm.org.apache.hadoop.fs.Path(root)
-        self._system = self._root.getFileSystem(configuration)
-        self._context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._root.toUri(), configuration)
+        with _as_os_error():
+            configuration = context._jsc.hadoopConfiguration()
+            self._root = self._jvm.org.apache.hadoop.fs.Path(root)
+            self._system = self._root.getFileSystem(configuration)
+            self._context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._root.toUri(), configuration)
         rename = self._jvm.org.apache.hadoop.fs.Options.Rename
         gateway = context._gateway
         self._overwrite = gateway.new_array(rename, 1)
@@ -189,29 +209,43 @@ class _HadoopFiles:
 
     def read(self, name: str) -> str | None:
         path = self._path(name)
-        if not self._system.exists(path):
-            return None
-        stream = self._system.open(path)
-        try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
+        with _as_os_error():
+            if not self._system.exists(path):
+                return None
+            stream = self._system.open(path)
+            try:
+                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
 
     def write(self, name: str, text: str) -> None:
         path = self._path(name)
         draft = self._path(f"{name}.{uuid.uuid4().hex}.draft")
-        stream = self._system.create(draft, True)
-        try:
-            stream.write(text.encode("utf-8"))
-        finally:
-            stream.close()
-        self._context.rename(draft, path, self._overwrite)
+        with _as_os_error():
+            stream = self._system.create(draft, True)
+            try:
+                stream.write(text.encode("utf-8"))
+            finally:
+                stream.close()
+            self._context.rename(draft, path, self._overwrite)
 
     def names(self, folder: str) -> list[str]:
         path = self._path(folder)
-        if not self._system.exists(path):
-            return []
-        return [str(status.getPath().getName()) for status in self._system.listStatus(path)]
+        with _as_os_error():
+            if not self._system.exists(path):
+                return []
+            return [str(status.getPath().getName()) for status in self._system.listStatus(path)]
 
     def _path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, name)
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    """What Hadoop's client raises, as Python's own file functions raise it."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise OSError(str(error.java_exception.toString())) from error
+    except PySparkException as error:
+        raise OSError(cause_of(str(error))) from error

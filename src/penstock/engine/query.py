@@ -1,44 +1,42 @@
-"""A job as one running Spark query."""
+"""One run of a job: a Spark query, from its checkpoint until it ends or fails."""
 
 from __future__ import annotations
 
 import importlib
-import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint
+from penstock.engine.checkpoint import JobCheckpoint
 from penstock.engine.frames import build, direct
-from penstock.engine.session import spark_session
-from penstock.errors import (
-    CheckpointError,
-    ExecutionError,
-    OptionsError,
-    PenstockError,
-    Problem,
-    RecordError,
-    from_wire,
-)
+from penstock.engine.session import close_idle_callbacks, is_alive
+from penstock.errors import CheckpointError, ExecutionError, PenstockError, RecordError, from_wire
 from penstock.plan import Job, Scan
 from penstock.spi import Batch, JobContext, Output, Runtime, Source, Target, cause_of, connectors
 
-__all__ = ["JobProgress", "JobResult", "RunningJob", "run", "start"]
+__all__ = ["JobProgress", "Query", "gone"]
+
+#: What PySpark raises: an error of Spark's, of the JVM's, or of the connection to it.
+_FOREIGN = (PySparkException, Py4JError, ConnectionError)
+#: Spark's condition for an entry of its logs that is there already when it is to be written.
+_CONCURRENT = "CONCURRENT_STREAM_LOG_UPDATE"
 
 
 @dataclass(frozen=True)
 class JobProgress:
-    """How far a job has come. ``records_in`` counts offsets read, ``records_out`` records written, since the start;
-    ``committed_at`` is the Unix time of the last committed batch."""
+    """How far a job has come, over all restarts of this process. ``records_in`` counts offsets read, ``records_out``
+    records written, since the start; ``committed_at`` is the Unix time of the last committed batch. ``restarts``
+    counts how often the job was started again, ``last_failure`` is what it had failed with before."""
 
     batch: int = -1
     records_in: int = 0
@@ -46,47 +44,8 @@ class JobProgress:
     bytes_out: int = 0
     batches: int = 0
     committed_at: float | None = None
-
-
-@dataclass(frozen=True)
-class JobResult:
-    """What a job did until it ended. ``stopped``: it was asked to, before its sources were read."""
-
-    job: str
-    progress: JobProgress
-    stopped: bool
-    seconds: float
-
-
-def run(job: Job, warn: Callable[[str], None] | None = None) -> JobResult:
-    """Run ``job`` until all its sources are bounded and read. Raises the PenstockError that ended it."""
-    running = start(job, warn)
-    try:
-        while not running.wait(timeout=3600):
-            pass
-    finally:
-        running.stop()
-    return running.result()
-
-
-def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
-    """Start ``job`` and return while it runs. Raises a PenstockError when it cannot be started."""
-    warn = warn or (lambda _: None)
-    spark = spark_session(job.settings, job.name)
-    location, folder = job.settings.checkpoint_dir, None
-    if not job.settings.checkpointing:
-        _check_forgetful(job)
-        warn("checkpointing is off: where the job has got to is forgotten when it ends")
-        folder = tempfile.TemporaryDirectory(prefix="penstock-")
-        location = folder.name
-    running = RunningJob(job, spark, open_checkpoint(spark, location, job.name), warn)
-    running.folder = folder
-    try:
-        running.start()
-    except BaseException:
-        running.stop()
-        raise
-    return running
+    restarts: int = 0
+    last_failure: str = ""
 
 
 def _named(job: Job) -> list[str]:
@@ -94,92 +53,93 @@ def _named(job: Job) -> list[str]:
     return sorted(" ".join((sink.connector, repr(sink.table), *getattr(sink.spec, "topics", ()))) for sink in job.sinks)
 
 
-def _check_forgetful(job: Job) -> None:
-    """Exactly-once needs a checkpoint that lasts (rule 27)."""
-    problems = tuple(
-        Problem("exactly-once needs checkpointing, which is off", where=f"table '{sink.table}'", hint="switch it on")
-        for sink in job.sinks
-        if getattr(getattr(sink.spec, "guarantee", None), "value", "") == "exactly-once"
-    )
-    if problems:
-        raise OptionsError(problems)
+class Query:
+    """One run of a job. ``stopping`` tells whether the job is to end; ``progress`` is what former runs have done."""
 
-
-class RunningJob:
-    """A started job: wait for it, look at its progress, stop it."""
-
-    def __init__(self, job: Job, spark: SparkSession, checkpoint: JobCheckpoint, warn: Callable[[str], None]):
-        self.job = job
-        self.checkpoint = checkpoint
-        #: Deleted when the job ends: the checkpoint of a job that keeps none.
-        self.folder: tempfile.TemporaryDirectory[str] | None = None
+    def __init__(
+        self,
+        job: Job,
+        spark: SparkSession,
+        checkpoint: JobCheckpoint,
+        warn: Callable[[str], None],
+        stopping: Callable[[], bool],
+        progress: JobProgress,
+    ):
+        #: A snapshot of the job's counters.
+        self.progress = progress
+        #: Spark's handle on it, once it is started.
+        self.spark_query: StreamingQuery | None = None
+        self._job = job
         self._spark = spark
+        self._checkpoint = checkpoint
         self._warn = warn
+        self._stopping = stopping
         self._sources: list[Source] = []
         self._targets: list[Target] = []
-        self._query: StreamingQuery | None = None
-        self._progress = JobProgress()
         self._reached: tuple[dict[str, Any], ...] | None = None
         self._failure: PenstockError | None = None
-        self._stopping = threading.Event()
-        self._ended = False
         self._current = 0
-        self._begun = time.monotonic()
+        self._at_work = threading.RLock()
 
     # --- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Resolve positions, take ownership of the targets and start the query."""
+        """Resolve positions, take ownership of the targets and start the Spark query. Raises a PenstockError."""
+        try:
+            self._start()
+        except _FOREIGN as error:
+            raise self._explain(error) from error
+
+    def _start(self) -> None:
         context = self._context()
         frame = self._direct_frame(context) or self._computed_frame(context)
         for target in self._targets:
             target.open()
-        writer = frame.writeStream.foreachBatch(self._batch).queryName(self.job.name)
-        writer = writer.option("checkpointLocation", self.checkpoint.uri)
-        if all(source.bounded for source in self._sources):
+        writer = frame.writeStream.foreachBatch(self._batch).queryName(self._job.name)
+        writer = writer.option("checkpointLocation", self._checkpoint.uri)
+        if self._bounded:
             writer = writer.trigger(availableNow=True)
         else:
-            interval = self.job.settings.checkpoint_interval
+            interval = self._job.settings.checkpoint_interval
             millis = int(interval.total_seconds() * 1000) if interval else 0
             writer = writer.trigger(processingTime=f"{millis} milliseconds")
         with _translated():
-            self._query = writer.start()
-
-    def wait(self, timeout: int) -> bool:
-        """Wait up to ``timeout`` seconds; True when the job has ended. Raises the PenstockError that ended it."""
-        if self._query is None:
-            return True
-        try:
-            ended = self._query.awaitTermination(timeout)
-        except PySparkException as error:
-            if self._stopping.is_set():
-                return True
-            raise self._explain(error) from error
-        self._ended = self._ended or (bool(ended) and not self._stopping.is_set())
-        return bool(ended)
-
-    def stop(self) -> None:
-        """End the query, abort what it left open and release connections. Safe to call more than once."""
-        self._stopping.set()
-        if self._query is not None and self._query.isActive:
-            self._query.stop()
-        for target in self._targets:
-            target.close()
-        for source in self._sources:
-            source.close()
-        if self.folder is not None:
-            self.folder.cleanup()
-
-    def result(self) -> JobResult:
-        """What the job did."""
-        return JobResult(self.job.name, self._progress, not self._ended, time.monotonic() - self._begun)
-
-    # --- looking at it ---------------------------------------------------------------------------------------
+            self.spark_query = writer.start()
 
     @property
-    def progress(self) -> JobProgress:
-        """A snapshot of the job's counters."""
-        return self._progress
+    def _bounded(self) -> bool:
+        return all(source.bounded for source in self._sources)
+
+    def wait(self) -> bool:
+        """Wait for the end: True when all sources were read, False when the query was stopped. Raises the PenstockError
+        that ended it."""
+        if self.spark_query is None:
+            raise ExecutionError(f"job '{self._job.name}' was not started")
+        try:
+            self.spark_query.awaitTermination()
+        except _FOREIGN as error:
+            if self._stopping():
+                return False
+            raise self._explain(error) from error
+        if not self._stopping() and not is_alive(self._spark):
+            raise gone(self._job)
+        return self._bounded and not self._stopping()
+
+    def close(self) -> None:
+        """End the Spark query, abort what it left open and release connections. Safe to call more than once."""
+        try:
+            if self.spark_query is not None and self.spark_query.isActive:
+                self.spark_query.stop()
+        except _FOREIGN as error:
+            if is_alive(self._spark):
+                raise self._explain(error) from error
+        finally:
+            with self._at_work:  # when Spark has died under it, a batch may still be aborting its transaction
+                for target in self._targets:
+                    target.close()
+                for source in self._sources:
+                    source.close()
+        close_idle_callbacks(self._spark)
 
     def lag(self) -> int | None:
         """Records between what is committed and the end of the sources, or None when that is not known."""
@@ -192,14 +152,15 @@ class RunningJob:
     # --- a batch ---------------------------------------------------------------------------------------------
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
-        if self._stopping.is_set():
+        if self._stopping():
             raise ExecutionError("the job is being stopped")
         self._current = batch_id
-        try:
-            self._publish(frame, batch_id)
-        except Exception as error:  # noqa: BLE001 - told again by wait()
-            self._failure = self._explain(error)
-            raise ExecutionError(f"batch {batch_id} failed") from None
+        with self._at_work:
+            try:
+                self._publish(frame, batch_id)
+            except Exception as error:  # noqa: BLE001 - told again by wait()
+                self._failure = self._explain(error)
+                raise ExecutionError(f"batch {batch_id} failed") from None
 
     def _publish(self, frame: DataFrame, batch_id: int) -> None:
         batch = self._describe(batch_id)
@@ -219,9 +180,10 @@ class RunningJob:
             source.records(start, end) for source, start, end in zip(self._sources, batch.start, batch.end, strict=True)
         )
         skipped = all(each.skipped for each in published)
-        before = self._progress
+        before = self.progress
         self._reached = batch.end
-        self._progress = JobProgress(
+        self.progress = replace(
+            before,
             batch=batch_id,
             records_in=before.records_in + (0 if skipped else read),
             records_out=before.records_out + sum(each.records for each in published),
@@ -231,16 +193,16 @@ class RunningJob:
         )
 
     def _describe(self, batch_id: int) -> Batch:
-        end = self.checkpoint.offsets(batch_id)
+        end = self._checkpoint.offsets(batch_id)
         if end is None or len(end) != len(self._sources):
             raise CheckpointError(
-                f"the checkpoint '{self.checkpoint.location}' does not hold the positions of batch {batch_id} for "
+                f"the checkpoint '{self._checkpoint.location}' does not hold the positions of batch {batch_id} for "
                 f"{len(self._sources)} source(s); was it changed by another program?"
             )
-        logged = self.checkpoint.offsets(batch_id - 1) if batch_id > 0 else None
+        logged = self._checkpoint.offsets(batch_id - 1) if batch_id > 0 else None
         if batch_id > 0 and logged is None:
             raise CheckpointError(
-                f"'offsets/{batch_id - 1}' is missing from the checkpoint '{self.checkpoint.location}'; restore it"
+                f"'offsets/{batch_id - 1}' is missing from the checkpoint '{self._checkpoint.location}'; restore it"
             )
         start: Sequence[dict[str, Any] | None] = logged if logged is not None else [None] * len(end)
         tasks = [source.tasks(a, b) for source, a, b in zip(self._sources, start, end, strict=True)]
@@ -250,40 +212,40 @@ class RunningJob:
     # --- building --------------------------------------------------------------------------------------------
 
     def _context(self) -> JobContext:
-        self.checkpoint.check()
-        known = self.checkpoint.read("job")
-        planned = self.checkpoint.offsets(0) is not None or self.checkpoint.first_batch() > 0
+        self._checkpoint.check()
+        known = self._checkpoint.read("job")
+        planned = self._checkpoint.offsets(0) is not None or self._checkpoint.first_batch() > 0
         if known is None:
             if planned:
                 raise CheckpointError(
-                    f"the checkpoint '{self.checkpoint.location}' has batches but no 'penstock/job.json'; it was "
+                    f"the checkpoint '{self._checkpoint.location}' has batches but no 'penstock/job.json'; it was "
                     "damaged, or written by another program: restore it, or start with another directory"
                 )
-            known = {"query_id": str(uuid.uuid4()), "job": self.job.name, "sinks": _named(self.job)}
-            self.checkpoint.write("job", known)
-        elif known.get("sinks") != _named(self.job):
+            known = {"query_id": str(uuid.uuid4()), "job": self._job.name, "sinks": _named(self._job)}
+            self._checkpoint.write("job", known)
+        elif known.get("sinks") != _named(self._job):
             self._warn(
-                f"the checkpoint '{self.checkpoint.location}' was written by a job with the sinks "
-                f"{', '.join(known.get('sinks', []))}, not {', '.join(_named(self.job))}; what it has read is not "
+                f"the checkpoint '{self._checkpoint.location}' was written by a job with the sinks "
+                f"{', '.join(known.get('sinks', []))}, not {', '.join(_named(self._job))}; what it has read is not "
                 "read again"
             )
-            self.checkpoint.write("job", {**known, "sinks": _named(self.job)})
+            self._checkpoint.write("job", {**known, "sinks": _named(self._job)})
         return JobContext(
-            job=self.job.name,
+            job=self._job.name,
             query_id=str(known["query_id"]),
             run_id=str(uuid.uuid4()),
-            checkpoint=self.checkpoint,
-            settings=self.job.settings,
-            parallelism=self.job.settings.parallelism or self._spark.sparkContext.defaultParallelism,
+            checkpoint=self._checkpoint,
+            settings=self._job.settings,
+            parallelism=self._job.settings.parallelism or self._spark.sparkContext.defaultParallelism,
             spark=self._spark,
             planned=planned,
-            stopping=self._stopping.is_set,
+            stopping=self._stopping,
             warn=self._warn,
         )
 
     def _direct_frame(self, context: JobContext) -> DataFrame | None:
         """The frame of a job whose rows need no computing and whose one target can take them where they are read."""
-        found = direct(self.job.sinks)
+        found = direct(self._job.sinks)
         if found is None:
             return None
         scan, outputs = found
@@ -306,14 +268,14 @@ class RunningJob:
             return source.frame()  # type: ignore[no-any-return]
 
         with _translated():
-            frame, outputs = build(self.job.sinks, frame_of)
+            frame, outputs = build(self._job.sinks, frame_of)
         self._targets = self._build_targets(outputs, context)
         return frame
 
     def _build_targets(self, outputs: Sequence[Output], context: JobContext) -> list[Target]:
         grouped: dict[tuple[str, Any], list[Output]] = {}
         for output in outputs:
-            connector = self.job.sinks[output.index].connector
+            connector = self._job.sinks[output.index].connector
             grouped.setdefault((connector, _runtime(connector).target_key(output.spec)), []).append(output)
         return [_runtime(connector).target(members, context) for (connector, _), members in grouped.items()]
 
@@ -328,11 +290,18 @@ class RunningJob:
             return self._located(found)
         if found is not None:
             return found
-        return ExecutionError(f"Spark ended the job '{self.job.name}': {cause_of(str(error)) or type(error).__name__}")
+        if isinstance(error, _FOREIGN) and not is_alive(self._spark):
+            return gone(self._job)
+        if isinstance(error, PySparkException) and _CONCURRENT in _conditions(error, self._spark):
+            return CheckpointError(
+                f"another copy of job '{self._job.name}' writes the checkpoint '{self._checkpoint.location}': its log "
+                "has an entry that this copy did not make; stop one of the two"
+            )
+        return ExecutionError(f"Spark ended the job '{self._job.name}': {cause_of(str(error)) or type(error).__name__}")
 
     def _located(self, error: RecordError) -> RecordError:
         """``error`` of a task, which knows a record's place only as a number, with the place's name."""
-        ends = self.checkpoint.offsets(self._current) or ()
+        ends = self._checkpoint.offsets(self._current) or ()
         for source, end in zip(self._sources, ends, strict=False):
             place = source.place(error.partition, end)
             if place is not None:
@@ -340,6 +309,24 @@ class RunningJob:
                 args[1:3] = place
                 return RecordError(*args)
         return error
+
+
+def gone(job: Job) -> ExecutionError:
+    """What is raised when there is no Spark any more to run the job in."""
+    return ExecutionError(
+        f"job '{job.name}': Spark has ended under it; its JVM was killed or ran out of memory, or its session was "
+        "stopped. A restart takes a new process: start the job again, after a look at Spark's log and memory"
+    )
+
+
+def _conditions(error: PySparkException, spark: SparkSession) -> Iterator[str]:
+    """Spark's conditions for an error and all that caused it, which PySpark does not tell of every cause."""
+    gateway: Any = spark.sparkContext._gateway
+    cause: Any = getattr(error, "_origin", None)
+    while cause is not None:
+        if is_instance_of(gateway, cause, "org.apache.spark.SparkThrowable"):
+            yield str(cause.getCondition())
+        cause = cause.getCause()
 
 
 def _runtime(connector: str) -> Runtime:

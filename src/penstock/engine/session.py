@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
-from pyspark.sql import SparkSession
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession, is_remote
 
+from penstock.errors import Problem, UnsupportedError
 from penstock.plan import Settings
 from penstock.services.folders import cache_folder
 
-__all__ = ["spark_session"]
+__all__ = ["close_idle_callbacks", "is_alive", "spark_session"]
 
 #: Not retried inside one transaction epoch: a second attempt could be acknowledged as a duplicate of the first
 #: although its records differ (rule 9 of the exactly-once protocol).
@@ -30,6 +36,8 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false -XX:+UseParallelGC"
 
 _DEFAULTS = {
+    # Not Connect, where that is what sessions are by default.
+    "spark.api.mode": "classic",
     # Workers are forked from a process that has the data plane loaded already.
     "spark.python.daemon.module": "penstock.engine.daemon",
     # How often an idle source is asked for more.
@@ -57,7 +65,10 @@ def spark_session(settings: Settings, name: str) -> SparkSession:
 
     ``SPARK_MASTER`` (a master URL) and spark-submit's own settings are respected; without them Spark runs in this
     process on ``parallelism`` threads, or on all cores. Sets the session's time zone when the job asks for one.
+    Raises UnsupportedError for Spark Connect.
     """
+    if is_remote():
+        raise _connect("SPARK_CONNECT_MODE_ENABLED")
     active = SparkSession.getActiveSession()
     session = active if active is not None else _create(settings, name)
     if settings.session_time_zone:
@@ -65,7 +76,39 @@ def spark_session(settings: Settings, name: str) -> SparkSession:
     return session
 
 
+def is_alive(spark: SparkSession) -> bool:
+    """Whether the session's JVM answers and its SparkContext has not been stopped."""
+    context: Any = spark.sparkContext
+    if context._jsc is None:
+        return False
+    try:
+        return not context._jsc.sc().isStopped()
+    except (Py4JError, ConnectionError):
+        return False
+
+
+def close_idle_callbacks(spark: SparkSession) -> None:
+    """Close connections by which the JVM called Python and that were not used since this was last called.
+
+    A thread of the JVM keeps its connection when it ends, and with it a thread and a socket of ours: one for each query
+    that was ever started.
+    """
+    gateway: Any = spark.sparkContext._gateway
+    with contextlib.suppress(Py4JError, ConnectionError):
+        JavaObject("GATEWAY_SERVER", gateway._gateway_client).getCallbackClient().periodicCleanup()
+
+
+def _connect(name: str) -> UnsupportedError:
+    """Batches are published and committed by Spark's driver, which has to be this process (rule 27)."""
+    reason = "Spark Connect is not supported: batches are committed by Spark's driver, which has to be this process"
+    return UnsupportedError((Problem(reason, name, hint=f"unset {name}, and start the job in a classic session"),))
+
+
 def _create(settings: Settings, name: str) -> SparkSession:
+    if "SPARK_REMOTE" in os.environ:
+        raise _connect("SPARK_REMOTE")
+    if os.environ.get("SPARK_API_MODE", "").lower() == "connect":
+        raise _connect("SPARK_API_MODE")
     submitted = "spark.submit.deployMode" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
     given: set[str] = set()
     builder: SparkSession.Builder = SparkSession.builder.appName(name)
@@ -86,7 +129,20 @@ def _create(settings: Settings, name: str) -> SparkSession:
             builder = builder.config(key, value)
     for key, value in _ONE_ATTEMPT.items():
         builder = builder.config(key, value)
+    if not submitted:
+        _launch(builder)
     return builder.getOrCreate()
+
+
+def _launch(builder: SparkSession.Builder) -> None:
+    """Start the JVM in a process group of its own, so that Ctrl-C and other signals to our group reach us alone, and we
+    can let it end what it is at. It ends when we do: it reads from a pipe that closes then."""
+    if SparkContext._gateway is not None:
+        return
+    conf = SparkConf()
+    conf.setAll(list(builder._options.items()))
+    gateway = launch_gateway(conf, {"process_group": 0})  # type: ignore[no-untyped-call]
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
 _LAUNCHER = """#!/bin/sh

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from penstock.errors import Problem
 from penstock.options import DURATION, INTEGER, TEXT, OptionSet, Origin, choice, opt
+from penstock.plan import RestartStrategy
 
 __all__ = [
     "PipelineDef",
@@ -104,6 +105,9 @@ class PipelineOptions(OptionSet):
     rpc_timeout: timedelta | None = opt(
         "schema-operator.rpc-timeout", DURATION, default=None, doc="Accepted; nothing asks over RPC.", example="3 min"
     )
+
+    #: Written by Flink's own keys, see penstock.plan.restart.
+    restart: RestartStrategy | None = None
 
     rules = (_parallelism,)
 

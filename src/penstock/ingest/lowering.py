@@ -65,6 +65,7 @@ class _Lowering:
             checkpoint_dir=options.checkpoint_dir,
             parallelism=options.parallelism,
             session_time_zone=options.local_time_zone,
+            restart=options.restart,
         )
         return Job(options.name or default_name, sinks, settings)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
@@ -10,6 +11,7 @@ from penstock.errors import OptionsError, PipelineError
 from penstock.ingest.definition import PipelineDef, PipelineOptions, RouteDef, SinkDef, SourceDef, TransformDef
 from penstock.ingest.tree import TOP, Entry, Tree
 from penstock.options import Origin, nearest
+from penstock.plan.restart import restart_keys, strategy_of, without_effect
 
 __all__ = ["parse_pipeline"]
 
@@ -159,10 +161,20 @@ def _transforms(tree: Tree, top: Entry) -> tuple[TransformDef, ...]:
 
 
 def _pipeline(tree: Tree, top: Entry) -> PipelineOptions:
-    texts = _checked(tree, top.value, "pipeline", PipelineOptions.keys(), _PIPELINE_LATER)
+    restarts = restart_keys()
+    texts = _checked(tree, top.value, "pipeline", (*PipelineOptions.keys(), *restarts), _PIPELINE_LATER)
+    given = {key: text for key, (text, _) in texts.items()}
+    origin = _origin(tree, top.at, texts)
+    found = PipelineOptions()
     try:
-        given = {key: text for key, (text, _) in texts.items()}
-        return PipelineOptions.from_text(given, _origin(tree, top.at, texts))
+        found = PipelineOptions.from_text(given, origin)
     except OptionsError as error:
         tree.problems += error.problems
-        return PipelineOptions()
+    try:
+        restart = {key: text for key, text in given.items() if key in restarts}
+        found = replace(found, restart=strategy_of(restart, origin))
+        for key, remark in without_effect(restart).items():
+            tree.warn(texts[key][1].at, remark)
+    except OptionsError as error:
+        tree.problems += error.problems
+    return found

@@ -512,10 +512,11 @@ def encode(
     ``partitions`` the target of each row, counted from 0, ``headers`` a column of HEADERS_TYPE or of
     ``map<string, binary>``, where a null list means no headers.
 
-    Batches are cut where their records reach ``batch_bytes`` before compression (default: ``max_batch_bytes``), and
-    none has more than ``max_batch_bytes``, header included, after it. A batch that compression does not make smaller
-    is left uncompressed. Raises RecordTooLargeError for a record that does not fit a batch of its own, SchemaError
-    for columns of other types or lengths, OptionsError for a level that the codec does not have.
+    Batches are cut where their records reach ``batch_bytes`` before compression (default: ``max_batch_bytes``; 0 puts
+    every record into a batch of its own), and none has more than ``max_batch_bytes``, header included, after it. A
+    batch that compression does not make smaller is left uncompressed. Raises RecordTooLargeError for a record that does
+    not fit a batch of its own, SchemaError for columns of other types or lengths, OptionsError for a level that the
+    codec does not have.
     """
     rows = len(values)
     key_column, value_column = binary_column(keys, rows), binary_column(values, rows)
@@ -528,7 +529,7 @@ def encode(
         raise SchemaError(f"row {int(targets.argmin())} has partition {int(targets.min())}; expected 0 or more")
     order, starts = kernels.group(targets, int(targets.max()) + 1)
     lengths = np.empty(rows, np.int64)
-    room = min(batch_bytes or max_batch_bytes, max_batch_bytes) - _HEAD.size
+    room = min(max_batch_bytes if batch_bytes is None else batch_bytes, max_batch_bytes) - _HEAD.size
     table = kernels.plan(order, starts, key_column, value_column, header_lists, times, room, lengths)
 
     largest = int(table[:, kernels.PLAN_BYTES].max())

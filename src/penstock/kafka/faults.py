@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import kafka.errors
@@ -64,6 +64,12 @@ class Fault:
     name: str
     action: Action
     hint: str = ""
+
+    def lacking(self, operation: str) -> Fault:
+        """The same fault; where a right on a topic is missing, with the operation to be granted in the hint."""
+        if self.name != "TOPIC_AUTHORIZATION_FAILED":
+            return self
+        return replace(self, hint=f"grant the principal {operation} on the topic")
 
     def error(self, what: str, detail: str | None = None) -> PenstockError:
         """The error to raise: ``what`` says what was attempted on what, ``detail`` is the broker's own message."""

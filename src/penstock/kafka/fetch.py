@@ -311,7 +311,7 @@ class Fetcher:
         """Note that a range made no progress. Raises when it may not, or when that has lasted too long."""
         what = f"reading {reading.name} from offset {reading.next}"
         if not fault.action.again and fault.code != _OFFSET_OUT_OF_RANGE:
-            raise fault.error(what, detail)
+            raise fault.lacking("Read").error(what, detail)
         now = time.monotonic()
         reading.replica = None
         reading.stalled = reading.stalled or now

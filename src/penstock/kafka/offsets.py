@@ -184,11 +184,11 @@ def committed_offsets(
 
     def check(answer: Any) -> dict[Partition, CommittedOffset]:
         result = answer.groups[0] if answer.groups else answer
-        _raise(result.error_code, f"group '{group}'")
+        _raise(result.error_code, f"group '{group}'", "Describe")
         found = {}
         for topic in result.topics:
             for each in topic.partitions:
-                _raise(each.error_code, f"topic '{topic.name}', partition {each.partition_index}")
+                _raise(each.error_code, f"topic '{topic.name}', partition {each.partition_index}", "Describe")
                 if each.committed_offset >= 0:
                     found[topic.name, int(each.partition_index)] = CommittedOffset(
                         each.committed_offset, each.committed_leader_epoch, each.metadata or ""
@@ -237,7 +237,7 @@ def commit_offsets(
     def check(answer: Any) -> None:
         for topic in answer.topics:
             for each in topic.partitions:
-                _raise(each.error_code, f"topic '{topic.name}', partition {each.partition_index}")
+                _raise(each.error_code, f"topic '{topic.name}', partition {each.partition_index}", "Read")
 
     if offsets:
         session.ask_coordinator(f"committing offsets of group '{group}'", GROUP, group, build, check, deadline)
@@ -248,7 +248,7 @@ def group_members(session: Session, group: str, *, deadline: Deadline | None = N
 
     def check(answer: Any) -> int:
         found = answer.groups[0]
-        _raise(found.error_code, f"group '{group}'")
+        _raise(found.error_code, f"group '{group}'", "Describe")
         return len(found.members)
 
     return session.ask_coordinator(
@@ -268,7 +268,7 @@ def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
     return topics
 
 
-def _raise(code: int, where: str) -> None:
+def _raise(code: int, where: str, operation: str) -> None:
     fault = fault_of(code)
     if fault.action is not Action.NONE:
-        raise KafkaFault(fault, where)
+        raise KafkaFault(fault.lacking(operation), where)

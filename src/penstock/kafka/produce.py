@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -82,6 +82,7 @@ class _Batch:
     ordinal: int
     expires: float
     sequence: int = -1
+    failures: int = 0
 
 
 @dataclass(eq=False)
@@ -264,7 +265,7 @@ class Producer:
         self._send()
         now = time.monotonic()
         if deadline and deadline.passed:
-            raise self._gave_up(next(lane for lane in self._lanes.values() if lane.busy), f"{deadline}")
+            raise self._gave_up(next(lane for lane in self._lanes.values() if lane.busy), f"within {deadline}")
         alarms = [lane.not_before for lane in self._queued.values() if lane.not_before > now]
         alarms += [deadline.at] if deadline else []
         wait = min(alarms, default=now + 1.0) - now
@@ -296,11 +297,13 @@ class Producer:
             return groups
         for lane in self._queued.values():
             # A partition with a failed batch waits until all that is under way has been answered (rule 8).
-            if lane.failed or lane.not_before > now or len(lane.under_way) >= self._window:
+            if lane.failed or len(lane.under_way) >= self._window_of(lane):
                 continue
             batch = lane.waiting[0]
             if batch.expires <= now:
-                raise self._gave_up(lane, f"delivery.timeout.ms ({config.delivery_timeout_ms} ms)")
+                raise self._gave_up(lane, f"within delivery.timeout.ms ({config.delivery_timeout_ms} ms)")
+            if lane.not_before > now:
+                continue
             try:
                 node = self._session.partition(*lane.place, Deadline.until(batch.expires), create=True).leader
             except KafkaFault as raised:
@@ -308,7 +311,7 @@ class Producer:
                 continue
             except RetriableError as error:
                 lane.last_fault, lane.last_detail = Fault(-1000, "its leader is not known", Action.REFRESH), str(error)
-                raise self._gave_up(lane, f"delivery.timeout.ms ({config.delivery_timeout_ms} ms)") from error
+                raise self._gave_up(lane, f"within delivery.timeout.ms ({config.delivery_timeout_ms} ms)") from error
             full = self._flights.get(node, 0) >= config.max_in_flight_requests_per_connection
             size = sizes.get(node, 0) + len(batch.data)
             if full or (node in groups and size > config.max_request_size):
@@ -316,6 +319,15 @@ class Producer:
             groups.setdefault(node, []).append(lane)
             sizes[node] = size
         return groups
+
+    def _window_of(self, lane: _Lane) -> int:
+        """How many batches of a partition may be unacknowledged.
+
+        A broker that knows nothing of our producer id takes any sequence for the first. Were that the second batch's,
+        because a leader that was just being elected refused the first one, the first could only follow behind it. (In
+        a transaction that ends as a gap in the sequences, and the batch is redone.)
+        """
+        return 1 if self._lease and lane.place not in self._lease.begun else self._window
 
     def _request(self, batches: dict[Partition, _Batch], topic_ids: dict[str, UUID | None]) -> Any:
         Topic = ProduceRequest.TopicProduceData
@@ -371,7 +383,8 @@ class Producer:
                     if fault.action is Action.OUTCOME:
                         raise _taken_over(what, fault)
                     if fault.action is not Action.NONE and fault.code != _NOT_ATTEMPTED:
-                        raise KafkaFault(fault, f"topic '{topic.name}', partition {each.partition_index}")
+                        where = f"topic '{topic.name}', partition {each.partition_index}"
+                        raise KafkaFault(fault.lacking("Write"), where)
 
         self._session.ask_coordinator(what, TRANSACTION, transactional_id, build, check)
         self._added.update(new)
@@ -413,6 +426,8 @@ class Producer:
         followed_a_failure = fault.code == _OUT_OF_ORDER and bool(lane.failed)
         if fault.action in {Action.NONE, Action.ACKNOWLEDGED}:
             self._bytes -= len(batch.data)
+            if self._lease:
+                self._lease.begun.add(lane.place)
             lane.acknowledge(batch, base_offset if fault.action is Action.NONE else -1)
             lane.backoff.attempts = 0
         elif fault.action.again or followed_a_failure:
@@ -421,6 +436,9 @@ class Producer:
                 lane.last_fault, lane.last_detail = fault, detail
                 if fault.action is Action.REFRESH:
                     self._session.forget_topics([lane.place[0]])
+            batch.failures += 1
+            if batch.failures > self._session.config.retries:
+                raise self._gave_up(lane, f"after {self._session.config.retries} retries")
         elif self._lease and fault.code in {_OUT_OF_ORDER, _UNKNOWN_PRODUCER}:
             lane.failed.append(batch)
             lane.last_fault, lane.last_detail = fault, detail
@@ -454,12 +472,12 @@ class Producer:
         what = f"writing {batch.records} records ({len(batch.data)} bytes) to {lane.name}"
         if fault.action is Action.OUTCOME:
             return _taken_over(what, fault)
-        return fault.error(what, detail)
+        return fault.lacking("Write").error(what, detail)
 
     def _gave_up(self, lane: _Lane, limit: str) -> PenstockError:
         detail = f" ({lane.last_detail})" if lane.last_detail else ""
         fault = f", at last {lane.last_fault.name}{detail}" if lane.last_fault else ""
-        text = f"writing to {lane.name}: not acknowledged within {limit}{fault}; check that its leader is up"
+        text = f"writing to {lane.name}: not acknowledged {limit}{fault}; check that its leader is up"
         return AbortableError(text) if self._transactional_id else RetriableError(text)
 
 
@@ -473,10 +491,12 @@ def _taken_over(what: str, fault: Fault) -> AbortableError:
 
 @dataclass(eq=False)
 class _Lease:
-    """A producer id and the next sequence of each partition. In use by one producer at a time."""
+    """A producer id, the next sequence of each partition, and the partitions where a batch of it was acknowledged. In
+    use by one producer at a time."""
 
     identity: ProducerIdentity
     sequences: dict[Partition, int] = field(default_factory=dict)
+    begun: set[Partition] = field(default_factory=set)
     spoilt: bool = False
 
 
@@ -506,6 +526,9 @@ def _new_lease(session: Session) -> _Lease:
 
     def check(answer: Any) -> _Lease:
         fault = fault_of(answer.error_code)
+        if fault.action is Action.DENIED:  # since 2.8 the right to write to any topic is enough
+            hint = "grant the principal Write on the topics to write to; below Kafka 2.8 IdempotentWrite on the cluster"
+            raise KafkaFault(replace(fault, hint=hint))
         if fault.action is not Action.NONE:
             raise KafkaFault(fault)
         return _Lease(ProducerIdentity(answer.producer_id, answer.producer_epoch))

@@ -6,12 +6,14 @@ transaction as the batch; a claim has the id, a zero byte and ``claim`` as key, 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 from uuid import UUID
 
@@ -20,23 +22,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import (
+    AbortableError,
     AuthorizationError,
     CheckpointError,
     FencedError,
     KafkaError,
     PossibleDataLossError,
+    RetriableError,
     TransactionExpiredError,
 )
 from penstock.kafka import batches, partitioner
-from penstock.kafka.batches import ControlType
+from penstock.kafka.batches import ControlType, RecordTooLargeError
+from penstock.kafka.compression import Codec
 from penstock.kafka.deadline import Deadline
 from penstock.kafka.fetch import Chunk, Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
-from penstock.kafka.produce import Producer, ProducerIdentity
+from penstock.kafka.produce import IMPLICIT_VERSION, Ack, Producer, ProducerIdentity
 from penstock.kafka.properties import READ_UNCOMMITTED
 from penstock.kafka.session import Session
 from penstock.kafka.topics import create_topic, topic_configs
-from penstock.kafka.transactions import State, TransactionClient, TransactionDescription, describe_transaction
+from penstock.kafka.transactions import (
+    State,
+    TransactionClient,
+    TransactionDescription,
+    UnknownOutcomeError,
+    describe_transaction,
+)
 
 __all__ = [
     "Claim",
@@ -52,6 +63,7 @@ __all__ = [
     "ensure_progress_topic",
     "progress_batch",
     "read_progress",
+    "read_progress_of",
     "record",
     "settle",
 ]
@@ -59,6 +71,10 @@ __all__ = [
 TOPIC = "__penstock_progress"
 _CLAIM_KEY = "\0claim"
 _LAST_EPOCHS = 32_760
+_CLAIM_ATTEMPTS = 3
+#: How long a run that was fenced waits for the claim of the one that fenced it.
+_CLAIM_SECONDS = 2.0
+_DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 
 
 # --- records ---------------------------------------------------------------------------------------------------
@@ -105,16 +121,31 @@ class Claim:
 def progress_batch(
     topic: ProgressTopic, transactional_id: str, record: Progress | Claim
 ) -> tuple[int, memoryview, int]:
-    """``record`` as an encoded batch of its own: partition, bytes, record count, as :meth:`Producer.submit` takes."""
+    """``record`` as an encoded batch of its own: partition, bytes, record count, as :meth:`Producer.submit` takes.
+
+    Raises KafkaError for a record that is larger than the topic allows.
+    """
     key = _key(transactional_id, type(record))
     kind = {"kind": type(record).__name__.lower(), "version": 1}
     value = _canonical(kind | {name: getattr(record, name) for name in record.__dataclass_fields__})
-    (batch,) = batches.encode(
-        keys=pa.array([key], pa.binary()),
-        values=pa.array([value.encode()], pa.binary()),
-        timestamps=np.array([time.time_ns() // 1_000_000], np.int64),
-        partitions=np.array([topic.partition_of(transactional_id)], np.int32),
-    )
+    try:
+        (batch,) = batches.encode(
+            keys=pa.array([key], pa.binary()),
+            values=pa.array([value.encode()], pa.binary()),
+            timestamps=np.array([time.time_ns() // 1_000_000], np.int64),
+            partitions=np.array([topic.partition_of(transactional_id)], np.int32),
+            # The offsets of each source partition stand in it twice, and are much alike: without compression a source
+            # of 11,000 partitions would be too large for a topic with Kafka's default of max.message.bytes.
+            codec=Codec.ZSTD,
+            max_batch_bytes=topic.max_message_bytes,
+        )
+    except RecordTooLargeError as error:
+        raise KafkaError(
+            f"the progress of transactional id '{transactional_id}' makes a record of {error.size} bytes, above the "
+            f"max.message.bytes of topic '{topic.name}', which is {topic.max_message_bytes}: it holds two offsets of "
+            f"each source partition. Run kafka-configs.sh --alter --topic {topic.name} --add-config "
+            f"max.message.bytes={2 * error.size}, and start the job again"
+        ) from None
     return batch.partition, batch.data, batch.count
 
 
@@ -147,6 +178,7 @@ class ProgressTopic:
     topic_id: UUID | None
     partitions: int
     warnings: tuple[str, ...] = ()
+    max_message_bytes: int = _DEFAULT_MAX_MESSAGE_BYTES
 
     def partition_of(self, transactional_id: str) -> int:
         """Where an id's records are written: both kinds in one partition, so that their order is known."""
@@ -201,9 +233,8 @@ def ensure_progress_topic(
             f"progress topic '{name}' has id {info.topic_id}, the checkpoint knows it as {topic_id}: it was deleted "
             "and created again, or this is another cluster. Check the cluster, or go on with --adopt-progress"
         )
-    settings = (topic_configs(session, [name], ["cleanup.policy", "min.insync.replicas"], deadline=deadline) or {}).get(
-        name, {}
-    )
+    keys = ["cleanup.policy", "min.insync.replicas", "max.message.bytes"]
+    settings = (topic_configs(session, [name], keys, deadline=deadline) or {}).get(name, {})
     address = session.config.bootstrap_servers[0]
     policy = settings.get("cleanup.policy", "compact")
     if policy != "compact":
@@ -217,7 +248,8 @@ def ensure_progress_topic(
         warnings.append(f"progress topic '{name}' has {fewest} replicas; {replication} are possible")
     if fewest >= 3 and settings.get("min.insync.replicas") == "1":
         warnings.append(f"progress topic '{name}' has min.insync.replicas=1; 2 are safer")
-    return ProgressTopic(name, info.topic_id, len(info.partitions), tuple(warnings))
+    largest = int(settings.get("max.message.bytes", _DEFAULT_MAX_MESSAGE_BYTES))
+    return ProgressTopic(name, info.topic_id, len(info.partitions), tuple(warnings), largest)
 
 
 def _settings(replication: int) -> dict[str, str]:
@@ -238,12 +270,13 @@ class ProgressRead:
     """What the progress topic holds about a transactional id.
 
     ``progress`` and ``claim`` are the last committed records. ``latest_claim`` is the last one written, whatever
-    became of its transaction: whoever wrote it owned the id then.
+    became of its transaction: whoever wrote it owned the id then, as the producer ``latest_claimant``.
     """
 
     progress: Progress | None = None
     claim: Claim | None = None
     latest_claim: Claim | None = None
+    latest_claimant: ProducerIdentity | None = None
 
 
 def read_progress(
@@ -255,6 +288,14 @@ def read_progress(
     markers of their producer, so that another id's open transaction hides nothing. Raises RetriableError, never
     takes a time-out for the end.
     """
+    return read_progress_of(session, topic, [transactional_id], deadline=deadline)[transactional_id]
+
+
+def read_progress_of(
+    session: Session, topic: ProgressTopic, transactional_ids: Iterable[str], *, deadline: Deadline | None = None
+) -> dict[str, ProgressRead]:
+    """What :func:`read_progress` reads, for several ids in one pass over the topic."""
+    ids = tuple(dict.fromkeys(transactional_ids))
     deadline = deadline or session.deadline()
     name = topic.name
     places = [(name, partition) for partition in range(topic.partitions)]
@@ -266,32 +307,70 @@ def read_progress(
         start, end = starts[place], ends[place]
         if start and end and start.offset < end.offset:
             ranges.append(Range(*place, start.offset, end.offset, topic.topic_id))
-    readers = [_Reader(transactional_id) for _ in ranges]
+    readers = [_Reader(ids) for _ in ranges]
     for chunk in Fetcher(session, ranges, isolation=READ_UNCOMMITTED):
         readers[chunk.range].take(chunk)
-    # Where partitions were added, older records stay where they were: the partition written to now comes first.
-    home = topic.partition_of(transactional_id)
-    found = [
-        reader for each, reader in sorted(zip(ranges, readers, strict=True), key=lambda pair: pair[0].partition != home)
-    ]
-    progress = [each.committed[Progress] for each in found if Progress in each.committed]
-    claims = [each.committed[Claim] for each in found if Claim in each.committed]
-    latest = [each.latest_claim for each in found if each.latest_claim]
+    return {each: _found(each, readers) for each in ids}
+
+
+def _found(transactional_id: str, readers: Sequence[_Reader]) -> ProgressRead:
+    def last(found: Iterable[_Written | None]) -> _Written | None:
+        return reduce(_later, filter(None, found), None)
+
+    progress = last(each.committed.get((transactional_id, Progress)) for each in readers)
+    claim = last(each.committed.get((transactional_id, Claim)) for each in readers)
+    latest = last(each.latest_claims.get(transactional_id) for each in readers)
     return ProgressRead(
-        progress[0] if progress else None,  # type: ignore[arg-type]
-        claims[0] if claims else None,  # type: ignore[arg-type]
-        latest[0] if latest else None,
+        progress.record if progress else None,  # type: ignore[arg-type]
+        claim.record if claim else None,  # type: ignore[arg-type]
+        latest.record if latest else None,  # type: ignore[arg-type]
+        latest.by if latest else None,
     )
 
 
-class _Reader:
-    """Follows one partition of the progress topic for one transactional id."""
+@dataclass(frozen=True)
+class _Written:
+    """A record, who wrote it (producer id -1: outside transactions), and its timestamp in ms."""
 
-    def __init__(self, transactional_id: str):
-        self.committed: dict[type[Progress | Claim], Progress | Claim] = {}
-        self.latest_claim: Claim | None = None
-        self._kinds = {_key(transactional_id, Progress): Progress, _key(transactional_id, Claim): Claim}
-        self._open: list[tuple[int, int, Progress | Claim]] = []
+    record: Progress | Claim
+    by: ProducerIdentity
+    timestamp: int
+
+
+def _later(one: _Written | None, other: _Written) -> _Written:
+    """Of two records of one id and kind in different partitions, the one that was written later.
+
+    The records of an id are in one partition until partitions are added to the topic. Then new ones go elsewhere while
+    the old ones stay, and when partitions are added again, perhaps back to a partition whose records are older than
+    those of another. Offsets of different partitions have no order. Batch ids of one query have, for it records every
+    batch; so have the epochs of one producer id, which rise with every transaction and every owner. Only where both
+    query and producer id differ is the clock asked: then it would have to be wrong by more than the time between two
+    enlargements of the topic, and :func:`decide` would meet another query's record and stop, or go on with our own.
+    """
+    if one is None:
+        return other
+    a, b = one.record, other.record
+    if isinstance(a, Progress) and isinstance(b, Progress) and a.query_id == b.query_id:
+        return one if a.batch_id > b.batch_id else other
+    if one.by.producer_id == other.by.producer_id:
+        return one if one.by.epoch > other.by.epoch else other
+    return one if one.timestamp > other.timestamp else other
+
+
+#: A transactional id, and which of its two kinds of record.
+_Kind = tuple[str, type[Progress | Claim]]
+
+
+class _Reader:
+    """Follows one partition of the progress topic for some transactional ids."""
+
+    def __init__(self, transactional_ids: Iterable[str]):
+        self.committed: dict[_Kind, _Written] = {}
+        self.latest_claims: dict[str, _Written] = {}
+        self._kinds: dict[bytes, _Kind] = {
+            _key(each, kind): (each, kind) for each in transactional_ids for kind in (Progress, Claim)
+        }
+        self._open: list[tuple[_Kind, _Written]] = []
 
     def take(self, chunk: Chunk) -> None:
         where = f"topic '{chunk.topic}', partition {chunk.partition}"
@@ -308,24 +387,26 @@ class _Reader:
             if not isinstance(event, int):
                 self._end(event)
                 continue
-            kind = self._kinds[records.keys[event].as_py()]
+            transactional_id, kind = self._kinds[records.keys[event].as_py()]
             record = _parse(kind, records.values[event].as_py(), f"{where}, offset {offset}")
-            if isinstance(record, Claim):
-                self.latest_claim = record
             head = heads[int(np.searchsorted(heads["base_offset"], offset, side="right")) - 1]
+            by = ProducerIdentity(int(head["producer_id"]), int(head["producer_epoch"]))
+            written = _Written(record, by, int(head["max_timestamp"]))
+            if kind is Claim:
+                self.latest_claims[transactional_id] = written
             if head["is_transactional"]:
-                self._open.append((int(head["producer_id"]), int(head["producer_epoch"]), record))
+                self._open.append(((transactional_id, kind), written))
             else:
-                self.committed[kind] = record
+                self.committed[transactional_id, kind] = written
 
     def _end(self, marker: Any) -> None:
         """A transaction's end. Since transaction.version 2 its marker may carry a later epoch than its records."""
         still_open = []
-        for producer_id, epoch, record in self._open:
-            if producer_id != marker["producer_id"] or epoch > marker["producer_epoch"]:
-                still_open.append((producer_id, epoch, record))
+        for kind, written in self._open:
+            if written.by.producer_id != marker["producer_id"] or written.by.epoch > marker["producer_epoch"]:
+                still_open.append((kind, written))
             elif marker["control_type"] == ControlType.COMMIT:
-                self.committed[type(record)] = record
+                self.committed[kind] = written
         self._open = still_open
 
 
@@ -360,8 +441,8 @@ def decide(
     """What to do with a batch, given what the progress topic holds (the table of rule 5).
 
     ``adopt`` goes on although progress is missing. Raises PossibleDataLossError when a batch was published with
-    other offsets or progress is behind, CheckpointError when the checkpoint is older or foreign; both name both
-    positions.
+    other offsets, when this one does not begin where the one before it ended, or when progress is behind;
+    CheckpointError when the checkpoint is older or foreign. Both name both positions.
     """
     batch = Progress(query_id, batch_id, start, end)
     if record is None:
@@ -379,7 +460,13 @@ def decide(
             "transactional id since. Give each query a name or a prefix of its own"
         )
     if record.batch_id == batch_id - 1:
-        return Run()
+        # One entry of Spark's offset log holds both, so they differ only in a log that is not the one published from.
+        if _canonical(record.end) == _canonical(start):
+            return Run()
+        raise PossibleDataLossError(
+            f"the checkpoint goes on with {batch}, but what was published before it is {record}, which ends elsewhere: "
+            "the checkpoint is not the one that was published from. Restore the checkpoint that belongs to it"
+        )
     if record.batch_id == batch_id:
         if _canonical([record.start, record.end]) == _canonical([start, end]):
             return Skip(record)
@@ -404,12 +491,29 @@ def decide(
 def claim(
     session: Session, client: TransactionClient, topic: ProgressTopic, run_id: str, *, deadline: Deadline | None = None
 ) -> Claim:
-    """Commit a claim in a transaction of its own, so that whoever is fenced can name the winner (rule 3)."""
-    mine = Claim.mine(run_id)
-    client.begin(deadline)
-    record(session, client, topic, mine, deadline=deadline)
-    client.commit(deadline)
-    return mine
+    """Commit a claim in a transaction of its own, so that whoever is fenced can name the winner (rule 3).
+
+    A claim that the broker aborts is made again. Raises FencedError, naming the winner, when another run took the id
+    over since it was ours, and AuthorizationError when progress may be written but not read.
+    """
+    deadline = deadline or session.deadline()
+    mine, since = Claim.mine(run_id), client.identity
+    failure: Exception | None = None
+    for _ in range(_CLAIM_ATTEMPTS):
+        try:
+            client.begin(deadline)
+            written = record(session, client, topic, mine, deadline=deadline)
+            client.commit(deadline)
+            _check_readable(session, topic, written)
+            return mine
+        except (AbortableError, UnknownOutcomeError) as error:
+            failure = error
+        if client.state is not State.UNKNOWN:
+            with contextlib.suppress(UnknownOutcomeError):
+                client.abort(deadline)
+        if client.state is State.UNKNOWN and _retake(session, client, topic, run_id, since, deadline).claim == mine:
+            return mine
+    raise RetriableError(f"transactional id '{client.transactional_id}' cannot be claimed: {failure}") from failure
 
 
 def record(
@@ -419,11 +523,22 @@ def record(
     what: Progress | Claim,
     *,
     deadline: Deadline | None = None,
-) -> None:
+) -> Ack:
     """Write ``what`` to the progress topic as part of the client's open transaction, and wait until it is there."""
     with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
         producer.submit(topic.name, *progress_batch(topic, client.transactional_id, what))
         producer.flush(deadline)
+        (ack,) = producer.acks()
+    return ack
+
+
+def _check_readable(session: Session, topic: ProgressTopic, written: Ack) -> None:
+    """Read a record back. Nothing is read of a topic that is empty: without the right to read, a first run would
+    publish, and only the second one fail."""
+    if written.base_offset >= 0:  # else a repetition was acknowledged, without its offset
+        place = Range(topic.name, written.partition, written.base_offset, written.base_offset + 1, topic.topic_id)
+        for _ in Fetcher(session, [place], isolation=READ_UNCOMMITTED):
+            pass
 
 
 def settle(
@@ -439,36 +554,10 @@ def settle(
     """Find out what became of a transaction whose end had no definite answer (rule 16).
 
     Returns when batch ``batch_id`` was committed. Raises TransactionExpiredError when it was not and may be redone
-    (the client is ready for it), and FencedError, naming the winner, when another run owns the id; then nothing of
-    the winner's was disturbed. After RetriableError it may be called again.
+    (the client is ready for it), and FencedError, naming the winner, when another run owns the id. After
+    RetriableError it may be called again.
     """
-    lost = client.identity
-    read = read_progress(session, topic, client.transactional_id, deadline=deadline)
-    seen = describe_transaction(session, client.transactional_id, deadline=deadline)
-    winner = read.latest_claim
-    if winner and winner.run_id != run_id:
-        client.settled(fenced=True)
-        raise FencedError(
-            f"transactional id '{client.transactional_id}' was taken over by {winner}; stop one of the two"
-        )
-    if seen and _taken_over(seen, lost):
-        client.settled(fenced=True)
-        raise FencedError(
-            f"transactional id '{client.transactional_id}' was taken over by a producer that left no claim (producer "
-            f"id {seen.producer_id}, epoch {seen.epoch}); look for another client with this transactional id"
-        )
-    if client.state is State.UNKNOWN:  # else an earlier call got as far as this
-        client.settled(fenced=False)
-    # Nobody else owns it. Taking a new epoch ends whatever is still open, and only then progress is definite.
-    client.init(deadline)
-    read = read_progress(session, topic, client.transactional_id, deadline=deadline)
-    if read.latest_claim and read.latest_claim.run_id != run_id:
-        # A copy came in between and may have published; it is fenced now as we are, and both stop.
-        raise FencedError(
-            f"transactional id '{client.transactional_id}' was taken over by {read.latest_claim} while the outcome of "
-            "a transaction was looked up, and taken back; both are stopped: start one of the two again"
-        )
-    progress = read.progress
+    progress = _retake(session, client, topic, run_id, None, deadline or session.deadline()).progress
     if progress and (progress.query_id, progress.batch_id) == (query_id, batch_id):
         return
     if progress and (progress.query_id != query_id or progress.batch_id > batch_id):
@@ -482,14 +571,81 @@ def settle(
     )
 
 
+def _retake(
+    session: Session,
+    client: TransactionClient,
+    topic: ProgressTopic,
+    run_id: str,
+    since: ProducerIdentity | None,
+    deadline: Deadline,
+) -> ProgressRead:
+    """Take the id again after a transaction whose end had no definite answer, unless it has another owner by now;
+    gives what progress says then, which is definite. For ``since`` see :func:`_winner`.
+
+    Raises FencedError, naming the winner; what the winner does is not disturbed, unless it comes just in between.
+    """
+    name, lost = client.transactional_id, client.identity
+    patience, backoff = Deadline.after(min(deadline.left, _CLAIM_SECONDS) * 1000), session.backoff()
+    while True:
+        # In this order: whoever has committed when the coordinator is asked has its claim in the log that is read.
+        seen = describe_transaction(session, name, deadline=deadline)
+        read = read_progress(session, topic, name, deadline=deadline)
+        winner = _winner(read, run_id, since, seen.producer_id if seen else lost.producer_id)
+        if winner is not None:
+            client.settled(fenced=True)
+            raise FencedError(f"transactional id '{name}' was taken over by {winner}; stop one of the two")
+        if not (seen and _taken_over(seen, lost)):
+            break
+        if patience.passed:  # until then it may be about to make its claim
+            client.settled(fenced=True)
+            raise FencedError(
+                f"transactional id '{name}' was taken over by a producer that left no claim (producer id "
+                f"{seen.producer_id}, epoch {seen.epoch}); look for another client with this transactional id"
+            )
+        time.sleep(backoff.next())
+    if client.state is State.UNKNOWN:  # else an earlier call got as far as this
+        client.settled(fenced=False)
+    # Nobody else owns it. Taking a new epoch ends whatever is still open, and only then progress is definite.
+    owned = client.init(deadline)
+    read = read_progress(session, topic, name, deadline=deadline)
+    winner = _winner(read, run_id, since, owned.producer_id)
+    if winner is not None:
+        # A copy came in between and may have published; it is fenced now as we are, and both stop.
+        raise FencedError(
+            f"transactional id '{name}' was taken over by {winner} while the outcome of a transaction was looked up, "
+            "and taken back; both are stopped: start one of the two again"
+        )
+    return read
+
+
+def _winner(read: ProgressRead, run_id: str, since: ProducerIdentity | None, producer_id: int) -> Claim | None:
+    """The claim of another run than ``run_id`` that took the id over after us.
+
+    ``since`` is None once our own claim is committed: whatever is later than that is a winner's. Before, the latest
+    claim may be a former owner's, with an epoch that is not above the one we took over with, ``since``, or with a
+    producer id that is neither that one's nor the coordinator's present one, ``producer_id``.
+    """
+    claim, by = read.latest_claim, read.latest_claimant
+    if claim is None or by is None or claim.run_id == run_id:
+        return None
+    if since is None:
+        return claim
+    later = by.epoch > since.epoch if by.producer_id == since.producer_id else by.producer_id == producer_id
+    return claim if later else None
+
+
 def _taken_over(seen: TransactionDescription, lost: ProducerIdentity) -> bool:
     """Whether the coordinator's state is somebody else's doing.
 
     Our own commit and the broker's time-out leave the epoch as it was or one higher, with a transaction that is being
-    ended or has ended; InitProducerId by somebody else leaves it two higher, or one higher with nothing ended.
+    ended or has ended; InitProducerId by somebody else leaves it two higher, or one higher with nothing ended. Below
+    transaction.version 2 our own commit never leaves it higher.
     """
     if lost.epoch >= _LAST_EPOCHS:
         return False  # the coordinator changes the producer id by itself when epochs run out
     if seen.producer_id != lost.producer_id or seen.epoch > lost.epoch + 1:
         return True
-    return seen.epoch == lost.epoch + 1 and seen.state in {"Empty", "Ongoing"}
+    theirs = {"Empty", "Ongoing"}
+    if lost.transaction_version < IMPLICIT_VERSION:
+        theirs |= {"PrepareCommit", "CompleteCommit"}
+    return seen.epoch == lost.epoch + 1 and seen.state in theirs

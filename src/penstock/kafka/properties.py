@@ -80,6 +80,7 @@ class ClientConfig:
     max_request_size: int = 1_048_576
     buffer_memory: int = 33_554_432
     max_in_flight_requests_per_connection: int = 5
+    retries: int = 2**31 - 1
     transaction_timeout_ms: int | None = None
 
     @classmethod
@@ -180,6 +181,13 @@ def _check_algorithm(value: str) -> str:
     return value.strip().lower()
 
 
+def _gzip_level(value: str) -> int | None:
+    level = _number(-1, 9)(value)
+    if level == 0:
+        raise _Malformed("expected a level from 1 to 9, or -1 for the default, not 0")
+    return None if level < 0 else level
+
+
 def _pem(value: str) -> str:
     if value.strip().upper() != "PEM":
         raise _Malformed(f"stores of type '{value}' cannot be read; convert the store to PEM and set the type to PEM")
@@ -248,13 +256,17 @@ ACTS: Mapping[str, Property] = {
     "acks": Property(_acks, "Replicas that must have a record batch: `all`, `1` or `0`."),
     "enable.idempotence": Property(_flag, "Broker-side removal of repeated record batches."),
     "compression.type": Property(_one_of("none", "gzip", "snappy", "lz4", "zstd", fold=str.lower), "Compression."),
-    "compression.gzip.level": Property(_number(-1, 9), "Level for gzip."),
+    "compression.gzip.level": Property(_gzip_level, "Level for gzip; -1 for the default, 6."),
     "compression.lz4.level": Property(_number(1, 17), "Level for lz4."),
     "compression.zstd.level": Property(_number(-131_072, 22), "Level for zstd."),
-    "batch.size": Property(_number(0), "Size at which a record batch is cut."),
+    "batch.size": Property(_number(0), "Size at which a record batch is cut; 0 for one record in each."),
     "max.request.size": Property(_number(0), "Largest produce request."),
     "buffer.memory": Property(_number(0, 2**63 - 1), "Bytes that may wait to be acknowledged."),
     "max.in.flight.requests.per.connection": Property(_number(1), "Produce requests under way per broker."),
+    "retries": Property(
+        _number(0),
+        "How often a record batch is sent again; `delivery.timeout.ms` is the other bound. 0 ends idempotence.",
+    ),
     "transaction.timeout.ms": Property(_number(1), "Time after which the broker aborts an open transaction."),
 }
 
@@ -268,14 +280,17 @@ REFUSED: Mapping[str, str] = {
     "value.serializer": _CODEC,
     "transactional.id": "it is derived from the transactional id prefix and the query's name",
     "transaction.two.phase.commit.enable": "a micro-batch is one transaction and needs no second phase",
+    "partitioner.class": "Java classes are not loaded; the sink option 'sink.partitioner' chooses partitions",
+    "partitioner.ignore.keys": "the sink option 'sink.partitioner' chooses partitions",
+    "interceptor.classes": "Java classes are not loaded, and no record would pass through them",
+    "config.providers": "Java classes are not loaded, and values that name a provider would be taken as they are",
     "ssl.cipher.suites": "cipher suites cannot be chosen; use ssl.enabled.protocols",
 }
 
 _GROUP = "partitions are assigned by the engine, not by a consumer group"
 _METRICS = "metrics are reported by the engine"
 _JAVA = "names a Java class or a Java security provider"
-_PLANNED = "a micro-batch has its own size and schedule"
-_BY_TIME = "retries are bounded by time, not by number"
+_SPREAD = "rows without keys are spread over all partitions alike"
 _CONNECTOR = "read by the Kafka connector"
 _OTHER_LOGIN = "belongs to a login mechanism other than PLAIN and SCRAM"
 
@@ -285,7 +300,8 @@ WITHOUT_MEANING: Mapping[str, str] = {
         (
             "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "max.poll.records",
             "partition.assignment.strategy", "group.instance.id", "group.protocol", "group.remote.assignor",
-            "exclude.internal.topics", "internal.leave.group.on.close",
+            "exclude.internal.topics", "internal.leave.group.on.close", "share.acknowledgement.mode",
+            "share.acquire.mode",
         ),
         _GROUP,
     ),
@@ -299,19 +315,16 @@ WITHOUT_MEANING: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "interceptor.classes", "config.providers", "security.providers", "partitioner.class", "ssl.provider",
-            "ssl.protocol", "ssl.engine.factory.class", "ssl.keymanager.algorithm", "ssl.trustmanager.algorithm",
-            "ssl.secure.random.implementation", "share.acknowledgement.mode", "share.acquire.mode",
+            "security.providers", "ssl.provider", "ssl.protocol", "ssl.engine.factory.class",
+            "ssl.keymanager.algorithm", "ssl.trustmanager.algorithm", "ssl.secure.random.implementation",
         ),
         _JAVA,
     ),
     **dict.fromkeys(("ssl.truststore.password", "ssl.keystore.password"), "PEM stores have no password of their own"),
-    **dict.fromkeys(
-        ("linger.ms", "max.block.ms", "metadata.max.idle.ms", "partitioner.adaptive.partitioning.enable",
-         "partitioner.availability.timeout.ms", "partitioner.ignore.keys"),
-        _PLANNED,
-    ),
-    "retries": _BY_TIME,
+    "linger.ms": "the rows of a micro-batch are all there when they are encoded, so there is nothing to wait for",
+    "max.block.ms": "waiting is bounded by delivery.timeout.ms and, for transactions, by default.api.timeout.ms",
+    "metadata.max.idle.ms": "a client knows the topics of its table only",
+    **dict.fromkeys(("partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms"), _SPREAD),
     **dict.fromkeys(("receive.buffer.bytes", "send.buffer.bytes"), "the operating system sizes socket buffers"),
     **dict.fromkeys(
         ("metadata.recovery.strategy", "metadata.recovery.rebootstrap.trigger.ms", "bootstrap.controllers"),
@@ -453,12 +466,16 @@ def _jaas(text: str, mechanism: str) -> tuple[str, str]:
 
 
 def _idempotence(values: dict[str, Any]) -> list[Problem]:
-    """Java's rule (KIP-679): other acks turn idempotence off, unless it is asked for; more than 5 requests under way
-    contradict it."""
+    """Java's rule (KIP-679): other acks and no retries turn idempotence off, unless it is asked for; more than 5
+    requests under way contradict it."""
+    contradicting = []
     if values.get("acks", -1) != -1:
-        if values.setdefault("enable_idempotence", False):
-            return [Problem("must be 'all' with enable.idempotence=true", "acks")]
-    elif values.get("enable_idempotence", True) and values.get("max_in_flight_requests_per_connection", 5) > 5:
+        contradicting.append(Problem("must be 'all' with enable.idempotence=true", "acks"))
+    if values.get("retries", 1) == 0:
+        contradicting.append(Problem("must not be 0 with enable.idempotence=true", "retries"))
+    if contradicting:
+        return contradicting if values.setdefault("enable_idempotence", False) else []
+    if values.get("enable_idempotence", True) and values.get("max_in_flight_requests_per_connection", 5) > 5:
         name = "max.in.flight.requests.per.connection"
         return [Problem("must be at most 5 with enable.idempotence=true", name)]
     return []

@@ -256,7 +256,7 @@ class Session:
                         continue
                     if fault.action is Action.REFRESH:
                         self.forget_topics([place[0]])
-                    failure = KafkaFault(fault, f"topic '{place[0]}', partition {place[1]}")
+                    failure = KafkaFault(fault.lacking("Describe"), f"topic '{place[0]}', partition {place[1]}")
                     if not fault.action.again:
                         raise failure
             if left:
@@ -327,7 +327,7 @@ class Session:
                 if fault.action is Action.NONE:
                     seen[topic.name] = self._learn(topic)
                 elif fault != _NOT_THERE:
-                    raise KafkaFault(fault, f"topic '{topic.name}'")
+                    raise KafkaFault(fault.lacking("Describe"), f"topic '{topic.name}'")
             return seen
 
         return found | self.retrying("describing topics", deadline, step)

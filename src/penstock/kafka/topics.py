@@ -90,7 +90,7 @@ def create_topic(
         if fault.code == _ALREADY_EXISTS:
             return False
         if fault.action is not Action.NONE:
-            raise KafkaFault(fault, topic.error_message or "")
+            raise KafkaFault(fault.lacking("Create"), topic.error_message or "")
         return True
 
     created = session.ask_any(f"creating topic '{name}'", build, check, deadline)

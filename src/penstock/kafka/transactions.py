@@ -7,7 +7,7 @@ A state machine without guessing: an end whose outcome the broker did not say le
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import groupby
@@ -212,7 +212,7 @@ class TransactionClient:
                 f"{what}: {where}: {fault.name}: the transaction timed out or another instance took over its id"
             )
         if fault.action is not Action.NONE:
-            raise KafkaFault(fault, where)
+            raise KafkaFault(fault.lacking("Read"), where)
 
     def _add_group(self, group: str) -> Any:
         return AddOffsetsToTxnRequest(
@@ -282,10 +282,15 @@ class TransactionClient:
         # way cannot join the next transaction. It would fence whoever took over: only while the transaction is ours.
         seen = describe_transaction(self._session, self.transactional_id, deadline=deadline)
         ours = seen and (seen.producer_id, seen.epoch) == (identity.producer_id, identity.epoch)
-        if seen and ours and seen.state == "Ongoing":
-            self._init(_NO_ID, _NO_EPOCH, deadline)
-        else:
+        if not (seen and ours and seen.state == "Ongoing"):
             self._init(identity.producer_id, identity.epoch, deadline)
+            return
+        taken = self._init(_NO_ID, _NO_EPOCH, deadline)
+        # The abort, ours or the broker's, took the next epoch and we the one after it. Any other says that somebody
+        # took the id over after we asked, and perhaps published the same batch before we fenced it (or that an answer
+        # was lost, or that epochs ran out): only progress and claims tell.
+        if (taken.producer_id, taken.epoch) != (identity.producer_id, identity.epoch + 2):
+            raise self._unknown(f"after epoch {identity.epoch} came {taken.epoch} of producer id {taken.producer_id}")
 
     def _end(self, committed: bool, deadline: Deadline | None) -> None:
         identity = self.identity
@@ -391,8 +396,12 @@ def describe_transaction(
     )
 
 
-def list_transactions(session: Session, *, deadline: Deadline | None = None) -> dict[str, str]:
-    """Transactional id to state, over all coordinators; those that may be described."""
+def list_transactions(
+    session: Session, *, producer_ids: Iterable[int] = (), deadline: Deadline | None = None
+) -> dict[str, str]:
+    """Transactional id to state, over all coordinators; those that may be described, and that have one of
+    ``producer_ids`` where some are given."""
+    wanted = list(producer_ids)
     found: dict[str, str] = {}
 
     def check(answer: Any) -> dict[str, str]:
@@ -403,7 +412,7 @@ def list_transactions(session: Session, *, deadline: Deadline | None = None) -> 
 
     def build() -> Any:
         return ListTransactionsRequest(
-            state_filters=[], producer_id_filters=[], duration_filter=-1, transactional_id_pattern=None
+            state_filters=[], producer_id_filters=wanted, duration_filter=-1, transactional_id_pattern=None
         )
 
     for node in session.brokers(deadline):

@@ -1,5 +1,6 @@
 """The plan that every front end lowers to."""
 
+from penstock.plan.guarantees import Guarantee, check_guarantees
 from penstock.plan.nodes import (
     Filter,
     Item,
@@ -13,17 +14,24 @@ from penstock.plan.nodes import (
     column_text,
     project,
 )
+from penstock.plan.restart import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
 
 __all__ = [
+    "ExponentialDelay",
+    "FailureRate",
     "Filter",
+    "FixedDelay",
+    "Guarantee",
     "Item",
     "Job",
     "MapRows",
     "Node",
     "Project",
+    "RestartStrategy",
     "Scan",
     "Settings",
     "Sink",
+    "check_guarantees",
     "column_text",
     "project",
 ]

@@ -13,9 +13,13 @@ def explain(job: Job) -> str:
     """An indented tree: the job's settings, then each sink with what feeds it, the source innermost.
 
     A connector's spec speaks for itself through its ``describe()``, which masks secrets, or else its ``repr``, which
-    leaves them out.
+    leaves them out. Sinks whose specs have different ``commits_to`` are not written atomically (rule 21 of exactly-once).
     """
     lines = [f"job '{job.name}'", *_indented(_settings(job.settings))]
+    targets = dict.fromkeys(getattr(sink.spec, "commits_to", "") for sink in job.sinks)
+    targets.pop("", None)
+    if len(targets) > 1:
+        lines.append(f"  one commit each, not atomic together: {'; '.join(targets)}")
     for sink in job.sinks:
         lines += _indented(_sink(sink))
     return "\n".join(lines)
@@ -35,6 +39,7 @@ def _settings(settings: Settings) -> list[str]:
         "time zone": settings.session_time_zone,
         "progress topic": settings.progress_topic if settings.progress_topic != default.progress_topic else None,
         "adopts progress": "yes" if settings.adopt_progress else None,
+        "restarts": settings.restart.describe() if settings.restart else None,
     }
     return [f"{title}: {value}" for title, value in shown.items() if value is not None]
 

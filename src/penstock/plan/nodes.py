@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from penstock.plan.restart import RestartStrategy
 from penstock.types import RowType
 
 __all__ = ["Filter", "Item", "Job", "MapRows", "Node", "Project", "Scan", "Settings", "Sink", "column_text", "project"]
@@ -80,7 +81,8 @@ class Settings:
     """How a job runs. None means that the engine's default applies.
 
     ``checkpoint_interval``: how often a batch is planned (and, exactly-once, committed); None: as soon as the last
-    one is done. ``checkpoint_dir``: a directory or URI. ``parallelism``: tasks at a time.
+    one is done. ``checkpoint_dir``: a directory or URI. ``parallelism``: tasks at a time. ``restart``: when a job that
+    failed is started again; None: never.
     """
 
     checkpoint_interval: timedelta | None = None
@@ -90,6 +92,7 @@ class Settings:
     session_time_zone: str | None = None
     progress_topic: str = "__penstock_progress"
     adopt_progress: bool = False
+    restart: RestartStrategy | None = None
 
 
 @dataclass(frozen=True)

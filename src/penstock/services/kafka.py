@@ -58,6 +58,8 @@ class KafkaCluster:
         properties: settings of the brokers by Kafka's names, over penstock's own. Feature levels may be among them
             (``transaction.version``: ``0``) and take effect when ``data`` is first written.
         security: how clients come in when not in plain text.
+        advertised: one port per node that clients are sent to instead of the one that the node listens on, for a
+            proxy in between (:class:`penstock.testing.KafkaProxy`). :attr:`plain_bootstrap` goes past it.
         jvm_options: more options of the JVM, after ``-Xmx512m -XX:+UseSerialGC``.
         folder: for settings and logs of the run, deleted by :meth:`stop`. By default a temporary folder.
         detachable: :meth:`detach` may be called, at the price of a looser tie to this process until then.
@@ -75,6 +77,7 @@ class KafkaCluster:
         version: str = DEFAULT_VERSION,
         properties: Mapping[str, str] | None = None,
         security: Security | None = None,
+        advertised: Sequence[int] = (),
         jvm_options: Sequence[str] = (),
         folder: Path | None = None,
         detachable: bool = False,
@@ -86,12 +89,17 @@ class KafkaCluster:
             raise ServiceError(
                 f"port {port} is out of range for {brokers} broker(s); choose one from 1024 to 65000, or 0"
             )
+        if advertised and len(advertised) != brokers:
+            raise ServiceError(
+                f"{len(advertised)} advertised port(s) do not fit {brokers} broker(s); give one for each"
+            )
         self.version = version
         self.properties = dict(properties or {})
         self.security = security
         self._size, self._port = brokers, port
         self._given_data = Path(data).absolute() if data is not None else None
         self._given_folder = folder
+        self._advertised = dict(zip(self.nodes, advertised, strict=False))
         self._jvm_options = tuple(jvm_options)
         self._detachable = detachable
         self._progress = progress
@@ -214,11 +222,16 @@ class KafkaCluster:
         end_all([self._process(node).identity], 0)
         self._down.add(node)
 
-    def restart(self, node: int) -> None:
-        """Starts a node again on its own data and ports, stopping it in order first when it still runs."""
-        end_all([self._process(node).identity], _GRACE_SECONDS)
-        self._running[node].close()
-        self._spawn(node)
+    def restart(self, *nodes: int) -> None:
+        """Starts nodes again on their own data and ports, all at once, stopping them in order first when they still
+        run. (Most nodes of a cluster that is down as a whole become ready only together.)"""
+        end_all([self._process(node).identity for node in nodes], _GRACE_SECONDS)
+        for node in nodes:
+            # The supervisor sees the end by itself. Were the pipe closed while the last threads of a process that is
+            # a zombie already still end, it would take that for our end, and delete the folder.
+            self._running[node].supervisor.wait()
+            self._running[node].close()
+            self._spawn(node)
         self._await_ready()
 
     def pause(self, node: int) -> None:
@@ -277,7 +290,7 @@ class KafkaCluster:
                 f"{self.data} holds the data of {len(kept)} broker(s), not of {self._size}; "
                 "start as many as it was made for, or choose another folder"
             )
-        self._ports = choose_ports(self._size, self._port, secured=self.security is not None)
+        self._ports = choose_ports(self._size, self._port, separate=bool(self.security or self._advertised))
         if self.security and self.security.tls:
             self._certificates = make_certificates(java, self.data / "tls")
         logging = self._folder / "log4j2.properties"
@@ -289,7 +302,13 @@ class KafkaCluster:
         ]  # fmt: skip
         for node in self.nodes:
             written = settings.node_settings(
-                node, self._ports, self.data / f"node-{node}", self.security, self._certificates, self.properties
+                node,
+                self._ports,
+                self.data / f"node-{node}",
+                self.security,
+                self._certificates,
+                self.properties,
+                advertised=self._advertised.get(node),
             )
             path = self._settings_file(node)
             path.touch(mode=0o600)  # it may hold passwords
@@ -360,8 +379,10 @@ class KafkaCluster:
         self._down.clear()
 
 
-def choose_ports(nodes: int, first: int, *, secured: bool) -> dict[int, NodePorts]:
+def choose_ports(nodes: int, first: int, *, separate: bool) -> dict[int, NodePorts]:
     """Ports for each node: clients from ``first`` on (0: any that are free), everything else free ones.
+
+    ``separate``: clients have a listener of their own.
 
     Raises:
         ServiceError: a port that was asked for is taken.
@@ -383,7 +404,7 @@ def choose_ports(nodes: int, first: int, *, secured: bool) -> dict[int, NodePort
         ports = {}
         for index in range(nodes):
             client = reserve(first + index if first else 0)
-            ports[index + 1] = NodePorts(client, reserve(0) if secured else client, reserve(0))
+            ports[index + 1] = NodePorts(client, reserve(0) if separate else client, reserve(0))
         return ports
 
 

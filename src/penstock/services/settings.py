@@ -91,7 +91,7 @@ class Security:
 
 @dataclass(frozen=True)
 class NodePorts:
-    """The TCP ports of one node. ``client`` equals ``internal`` when clients come in plain text too."""
+    """The TCP ports of one node. ``client`` equals ``internal`` when clients come in by the nodes' own listener."""
 
     client: int
     internal: int
@@ -110,22 +110,30 @@ def node_settings(
     security: Security | None,
     certificates: Certificates | None,
     properties: Mapping[str, str],
+    *,
+    advertised: int | None = None,
 ) -> dict[str, str]:
-    """The whole configuration of node ``node``, by Kafka's names. ``properties`` win over everything but features."""
+    """The whole configuration of node ``node``, by Kafka's names. ``properties`` win over everything but features.
+
+    ``advertised`` is the port that clients are told instead of the one that the node listens on.
+    """
     replicas, in_sync = (3, 2) if len(nodes) >= 3 else (1, 1)
     ports = nodes[node]
-    internal = "INTERNAL" if security else "PLAINTEXT"
+    separate = ports.client != ports.internal
+    internal = "INTERNAL" if separate else "PLAINTEXT"
     listeners = [f"{internal}://{HOST}:{ports.internal}"]
+    told = list(listeners)
     protocols = [f"{internal}:PLAINTEXT", "CONTROLLER:PLAINTEXT"]
-    if security:
+    if separate:
         listeners.append(f"CLIENT://{HOST}:{ports.client}")
-        protocols.append(f"CLIENT:{security.protocol}")
+        told.append(f"CLIENT://{HOST}:{advertised or ports.client}")
+        protocols.append(f"CLIENT:{security.protocol if security else 'PLAINTEXT'}")
     settings = {
         "process.roles": "broker,controller",
         "node.id": str(node),
         "controller.quorum.voters": ",".join(f"{voter}@{HOST}:{each.controller}" for voter, each in nodes.items()),
         "listeners": ",".join([*listeners, f"CONTROLLER://{HOST}:{ports.controller}"]),
-        "advertised.listeners": ",".join(listeners),
+        "advertised.listeners": ",".join(told),
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": internal,
         "listener.security.protocol.map": ",".join(protocols),

@@ -79,6 +79,7 @@ connectors: Registry[Connector] = Registry(
     (
         ("blackhole", "penstock.connectors.blackhole.factory:BlackholeConnector"),
         ("kafka", "penstock.connectors.kafka.factory:KafkaConnector"),
+        ("postgres", "penstock.connectors.postgres.factory:PostgresConnector"),
         ("print", "penstock.connectors.print.factory:PrintConnector"),
     ),
 )

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from penstock.errors import DefinitionError, Problem, SchemaError
 from penstock.options import nearest
-from penstock.plan import Filter, Item, Job, Node, Settings, Sink, project
+from penstock.plan import Filter, Item, Job, Node, Sink, project
 from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
 from penstock.sql.coercion import NullType, assignable
@@ -216,8 +216,7 @@ class _Reader:
         count = 2
         while name in taken:
             name, count = f"{wanted}-{sinks[0].table}-{count}", count + 1
-        settings: Settings = self.session.settings
-        self.jobs.append(Job(name, sinks, settings))
+        self.jobs.append(Job(name, sinks, self.session.settings()))
 
     # --- INSERT INTO ----------------------------------------------------------------------------------------
 

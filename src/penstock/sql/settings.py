@@ -9,8 +9,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from penstock.errors import OptionsError, Problem
-from penstock.options import BOOLEAN, DURATION, INTEGER, TEXT, nearest
+from penstock.options import BOOLEAN, DURATION, INTEGER, TEXT, Origin, nearest
 from penstock.plan import Settings
+from penstock.plan.restart import restart_keys, strategy_of, without_effect
 from penstock.sql.source import Source
 from penstock.sql.statements import Reset, SetOption
 
@@ -54,7 +55,8 @@ def _one_of(*values: str) -> Callable[[str], str]:
     return parse
 
 
-#: Key to the field of Settings that it sets ("" for the job's name) and how its text is read.
+#: Key to the field of Settings that it sets ("" for the job's name) and how its text is read. The keys for ``restart``
+#: make one value together.
 SET_KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "pipeline.name": ("", _filled),
     "execution.checkpointing.interval": ("checkpoint_interval", _interval),
@@ -64,10 +66,12 @@ SET_KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "table.local-time-zone": ("session_time_zone", _zone),
     "penstock.progress-topic": ("progress_topic", _filled),
     "penstock.adopt-progress": ("adopt_progress", BOOLEAN.parse),
+    **{key: ("restart", parse) for key, parse in restart_keys().items()},
 }
 
 #: Keys of Flink's that are understood and checked but change nothing here, so that files need no edit.
 WITHOUT_EFFECT: dict[str, Callable[[str], Any]] = {
+    "execution.checkpointing.mode": _one_of("exactly_once", "at_least_once"),
     "execution.runtime-mode": _one_of("streaming", "batch", "automatic"),
     "table.dml-sync": BOOLEAN.parse,
     **dict.fromkeys(
@@ -77,7 +81,6 @@ WITHOUT_EFFECT: dict[str, Callable[[str], Any]] = {
             "execution.checkpointing.incremental",
             "execution.checkpointing.max-concurrent-checkpoints",
             "execution.checkpointing.min-pause",
-            "execution.checkpointing.mode",
             "execution.checkpointing.num-retained",
             "execution.checkpointing.savepoint-dir",
             "execution.checkpointing.storage",
@@ -95,19 +98,6 @@ WITHOUT_EFFECT: dict[str, Callable[[str], Any]] = {
             "pipeline.operator-chaining.enabled",
             "rest.address",
             "rest.port",
-            "restart-strategy",
-            "restart-strategy.type",
-            "restart-strategy.exponential-delay.attempts-before-reset-backoff",
-            "restart-strategy.exponential-delay.backoff-multiplier",
-            "restart-strategy.exponential-delay.initial-backoff",
-            "restart-strategy.exponential-delay.jitter-factor",
-            "restart-strategy.exponential-delay.max-backoff",
-            "restart-strategy.exponential-delay.reset-backoff-threshold",
-            "restart-strategy.failure-rate.delay",
-            "restart-strategy.failure-rate.failure-rate-interval",
-            "restart-strategy.failure-rate.max-failures-per-interval",
-            "restart-strategy.fixed-delay.attempts",
-            "restart-strategy.fixed-delay.delay",
             "sql-client.display.max-column-width",
             "sql-client.execution.result-mode",
             "sql-client.verbose",
@@ -131,6 +121,13 @@ WITHOUT_EFFECT: dict[str, Callable[[str], Any]] = {
     ),
 }
 
+#: What is the case anyway, so that no word is lost about it.
+_AS_EVER = {
+    ("execution.checkpointing.mode", "exactly_once"),
+    ("execution.runtime-mode", "automatic"),
+    ("execution.runtime-mode", "streaming"),
+}
+
 
 @dataclass
 class Session:
@@ -139,6 +136,9 @@ class Session:
     source: Source
     warnings: list[str] = field(default_factory=list)
     _values: dict[str, Any] = field(default_factory=dict)
+    #: The texts of the keys that make the restart strategy, and where each stands.
+    _restart: dict[str, str] = field(default_factory=dict)
+    _places: dict[str, str] = field(default_factory=dict)
 
     def set(self, statement: SetOption) -> None:
         """Take a value over. Raises OptionsError for an unknown key or a value that cannot be read."""
@@ -153,8 +153,11 @@ class Session:
                 (Problem(f"{error}, not {_in_quotes(statement.shown)}", statement.key, where),)
             ) from None
         if statement.key in WITHOUT_EFFECT:
-            if statement.key != "execution.runtime-mode" or value == "batch":
+            if (statement.key, value) not in _AS_EVER:
                 self.warnings.append(f"{self.source.place(statement.at)}: '{statement.key}' has no effect here")
+        elif SET_KEYS[statement.key][0] == "restart":
+            self._restart[statement.key] = statement.value
+            self._places[statement.key] = self.source.place(statement.value_at)
         else:
             self._values[statement.key] = value
 
@@ -162,8 +165,10 @@ class Session:
         """Forget one value, or all. Raises OptionsError for an unknown key."""
         if not statement.key:
             self._values.clear()
+            self._restart.clear()
         elif statement.key in SET_KEYS or statement.key in WITHOUT_EFFECT:
             self._values.pop(statement.key, None)
+            self._restart.pop(statement.key, None)
         else:
             raise self._unknown(statement.key, statement.key_at)
 
@@ -172,11 +177,16 @@ class Session:
         """The job's name that was SET, else nothing."""
         return str(self._values.get("pipeline.name", ""))
 
-    @property
     def settings(self) -> Settings:
-        """The settings of a job that starts now."""
+        """The settings of a job that starts now. Warns of keys that belong to another restart strategy than the chosen
+        one. Raises OptionsError for keys of it that contradict one another."""
+        for key, remark in without_effect(self._restart).items():
+            warning = f"{self._places[key]}: {remark}"
+            if warning not in self.warnings:
+                self.warnings.append(warning)
+        restart = strategy_of(self._restart, Origin(places=self._places))
         given = {SET_KEYS[key][0]: value for key, value in self._values.items() if SET_KEYS[key][0]}
-        return replace(Settings(), **given)
+        return replace(Settings(), **given, restart=restart)
 
     def _unknown(self, key: str, at: int) -> OptionsError:
         hint = nearest(key, (*SET_KEYS, *WITHOUT_EFFECT))

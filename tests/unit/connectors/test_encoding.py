@@ -16,7 +16,8 @@ from penstock.connectors.kafka.encoding import RowEncoder
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.metadata import WRITABLE
 from penstock.errors import RecordError
-from penstock.kafka.batches import scan
+from penstock.kafka.batches import batch_headers, scan
+from penstock.kafka.compression import Codec
 from penstock.kafka.properties import ClientConfig
 from penstock.spi import Column, ColumnKind, TableDefinition, Task
 from penstock.types import INT, STRING, arrow_schema
@@ -236,6 +237,52 @@ def test_headers_are_the_row_s(kind):
         [],
         [],
     ]
+
+
+# --- properties of the producer --------------------------------------------------------------------------------
+
+TEXTS = [{"text": f"{n:05} the same words again and again, {'and once more ' * (n % 7)}"} for n in range(2000)]
+
+
+def texts(**properties):
+    given = {f"properties_{name}": value for name, value in properties.items()}
+    return [batch for _, batch in Encoding(Column("text", STRING), **given).batches(TEXTS)]
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_compression_type_is_that_of_the_batches(codec):
+    (batch,) = texts(compression_type=codec.name.lower())
+    assert batch_headers(batch.data)["attributes"][0] & 0x07 == codec
+    assert (len(batch.data) < len(texts()[0].data) / 2) == (codec is not Codec.NONE)
+
+
+@pytest.mark.parametrize(
+    ("codec", "low", "high", "default"), [("gzip", "1", "9", "-1"), ("lz4", "1", "12", "1"), ("zstd", "-7", "19", "3")]
+)
+def test_compression_levels_are_those_of_their_codec(codec, low, high, default):
+    def size(**level):
+        (batch,) = texts(compression_type=codec, **level)
+        return len(batch.data)
+
+    assert size(**{f"compression_{codec}_level": high}) < size(**{f"compression_{codec}_level": low})
+    assert size(**{f"compression_{codec}_level": default}) == size()
+    others = {f"compression_{each}_level": "1" for each in ("gzip", "lz4", "zstd") if each != codec}
+    assert size(**others) == size()
+
+
+@pytest.mark.parametrize(("size", "fewest", "most"), [("0", 2000, 2000), ("5000", 30, 60), ("1000000", 1, 1)])
+def test_batch_size_is_where_batches_are_cut(size, fewest, most):
+    batches = texts(batch_size=size)
+    assert fewest <= len(batches) <= most
+    assert sum(batch.count for batch in batches) == 2000
+
+
+def test_max_request_size_is_where_batches_are_cut_and_what_one_record_may_take():
+    batches = texts(max_request_size="5000")
+    assert 30 <= len(batches) <= 60
+    assert max(len(batch.data) for batch in batches) <= 5000
+    with pytest.raises(RecordError, match=r"limit of 100 bytes.*max\.request\.size"):
+        texts(max_request_size="100")
 
 
 # --- errors --------------------------------------------------------------------------------------------------

@@ -10,11 +10,12 @@ import pytest
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.metadata import READABLE, MetadataColumn
 from penstock.connectors.kafka.offsets import PartitionOffset
-from penstock.connectors.kafka.options import Guarantee, ResetStrategy, StartupMode
+from penstock.connectors.kafka.options import ResetStrategy, StartupMode
 from penstock.connectors.kafka.scan import KafkaScan
 from penstock.connectors.kafka.sink import KafkaSink
 from penstock.errors import OptionsError, UnsupportedError
 from penstock.options import Origin
+from penstock.plan import Guarantee
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition
 from penstock.types import BIGINT, BYTES, INT, STRING, MapType, TimestampType, parse_type
 
@@ -387,7 +388,7 @@ def test_a_builders_source_without_a_group_cannot_use_its_offsets():
         scan(with_options({"properties.commit.offsets.on.checkpoint": "true"}, surface=Surface.BUILDER))
 
 
-def test_exactly_once_contradicts_a_producer_that_is_not_idempotent():
+def test_rule_12_exactly_once_contradicts_a_producer_that_is_not_idempotent():
     options = {
         "sink.delivery-guarantee": "exactly-once",
         "sink.transactional-id-prefix": "p",

@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 from penstock.errors import OptionsError, UnsupportedError
+from penstock.plan import Guarantee
 from penstock.spi import Column, TableDefinition, connectors
 from penstock.types import BIGINT
 
@@ -43,3 +44,13 @@ def test_every_problem_of_print_is_reported():
     with pytest.raises(OptionsError) as error:
         connectors.get("print").sink(TableDefinition("t", COLUMNS, options))
     assert len(error.value.problems) == 2
+
+
+def test_rule_21_print_says_whether_it_may_repeat():
+    def sink(**options):
+        return connectors.get("print").sink(TableDefinition("t", COLUMNS, {"connector": "print", **options}))
+
+    assert sink().guarantee is None
+    assert sink(**{"sink.delivery-guarantee": "at-least-once"}).guarantee is Guarantee.AT_LEAST_ONCE
+    with pytest.raises(OptionsError, match="cannot tell what it has printed"):
+        sink(**{"sink.delivery-guarantee": "exactly-once"})

@@ -7,7 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from penstock.common import Configuration, Row, SimpleStringSchema, Types, WatermarkStrategy, call_sql
+from penstock.common import (
+    Configuration,
+    RestartStrategies,
+    Row,
+    SimpleStringSchema,
+    Types,
+    WatermarkStrategy,
+    call_sql,
+)
 from penstock.datastream import CheckpointingMode, StreamExecutionEnvironment, execution
 from penstock.datastream.connectors import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import (
@@ -22,7 +30,7 @@ from penstock.datastream.connectors.kafka import (
 from penstock.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
 from penstock.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from penstock.errors import DefinitionError, OptionsError, SchemaError, UnsupportedError
-from penstock.plan import Filter, Job, MapRows, Project, Scan
+from penstock.plan import FailureRate, Filter, FixedDelay, Job, MapRows, Project, Scan
 from penstock.spi import connectors
 
 ORDER = Types.ROW_NAMED(["id", "item"], [Types.LONG(), Types.STRING()])
@@ -187,6 +195,69 @@ def test_a_configuration_is_checked(env):
     with pytest.raises(OptionsError) as error:
         env.configure(wrong)
     assert len(error.value.problems) == 2
+
+
+def test_a_restart_strategy_is_set_as_in_pyflink(env):
+    stream(env).print()
+    assert env.get_restart_strategy() == RestartStrategies.fall_back_restart()
+    assert env.to_job().settings.restart is None
+
+    env.set_restart_strategy(RestartStrategies.no_restart())
+    assert env.get_restart_strategy() == RestartStrategies.no_restart() != RestartStrategies.fall_back_restart()
+    assert env.get_restart_strategy().get_description() == "no restarts"
+    assert env.to_job().settings.restart is None
+
+    fixed = RestartStrategies.fixed_delay_restart(3, timedelta(seconds=10))
+    env.set_restart_strategy(fixed)
+    assert fixed == RestartStrategies.fixed_delay_restart(3, 10_000)
+    assert (fixed.get_restart_attempts(), fixed.get_delay_between_attempts_interval()) == (3, timedelta(seconds=10))
+    assert env.to_job().settings.restart == FixedDelay(attempts=3, delay=timedelta(seconds=10))
+
+    rate = RestartStrategies.failure_rate_restart(3, 60_000, 500)
+    env.set_restart_strategy(rate)
+    assert (rate.get_max_failure_rate(), rate.get_failure_interval()) == (3, timedelta(minutes=1))
+    assert rate.get_delay_between_attempts_interval() == timedelta(milliseconds=500)
+    assert env.to_job().settings.restart == FailureRate(
+        max_failures_per_interval=3, failure_rate_interval=timedelta(minutes=1), delay=timedelta(milliseconds=500)
+    )
+
+    exponential = RestartStrategies.exponential_delay_restart(1, 1000, 1.1, 2000, 0.1)
+    env.set_restart_strategy(exponential)
+    assert (exponential.get_initial_backoff(), exponential.get_max_backoff()) == (
+        timedelta(milliseconds=1),
+        timedelta(seconds=1),
+    )
+    assert (exponential.get_backoff_multiplier(), exponential.get_jitter_factor()) == (1.1, 0.1)
+    assert exponential.get_reset_backoff_threshold() == timedelta(seconds=2)
+    assert env.to_job().settings.restart == exponential.strategy
+
+
+def test_a_restart_strategy_that_means_nothing_is_refused():
+    with pytest.raises(OptionsError, match=r"RestartStrategies: 'restart-strategy.fixed-delay.attempts': expected a"):
+        RestartStrategies.fixed_delay_restart(-1, 1000)
+    with pytest.raises(OptionsError, match="max-backoff"):
+        RestartStrategies.exponential_delay_restart(2000, 1000, 1.1, 2000, 0.1)
+
+
+def test_a_restart_strategy_by_keys(env):
+    stream(env).print()
+    env.configure(
+        Configuration()
+        .set_string("restart-strategy.type", "fixed-delay")
+        .set_integer("restart-strategy.fixed-delay.attempts", 3)
+    )
+    assert env.get_restart_strategy() == RestartStrategies.fixed_delay_restart(3, 1000)
+    assert env.to_job().settings.restart == FixedDelay(attempts=3)
+    with pytest.warns(UserWarning, match="failure-rate.delay' has no effect: 'restart-strategy.type' is 'fixed-delay'"):
+        env.configure(Configuration().set_string("restart-strategy.failure-rate.delay", "1 s"))
+    with pytest.raises(OptionsError, match="expected one of fixed-delay"):
+        env.configure(Configuration().set_string("restart-strategy.type", "sometimes"))
+
+
+def test_rule_27_a_configuration_with_another_checkpointing_mode_is_refused(env):
+    env.configure(Configuration().set_string("execution.checkpointing.mode", "AT_LEAST_ONCE"))
+    with pytest.raises(OptionsError, match="expected one of exactly_once, at_least_once"):
+        env.configure(Configuration().set_string("execution.checkpointing.mode", "AT_MOST_ONCE"))
 
 
 def test_checkpointing_can_be_disabled(env):

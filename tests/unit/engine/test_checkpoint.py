@@ -172,3 +172,9 @@ def test_whatever_its_name_a_job_has_one_folder_of_its_own(name, tmp_path, monke
 @pytest.mark.parametrize(("one", "other"), [("a b", "a/b"), ("a b", "a_b"), ("é", "\N{SNOWMAN}"), ("?", "!")])
 def test_jobs_of_different_names_have_different_folders(one, other):
     assert default_location(one) != default_location(other)
+
+
+def test_a_log_that_is_no_folder_is_named(checkpoint, tmp_path):
+    (tmp_path / "offsets").write_text("")
+    with pytest.raises(CheckpointError, match=r"'offsets' in the checkpoint .* cannot be read: .*Not a directory"):
+        checkpoint.check()

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import PipelineError, UnsupportedError
 from penstock.ingest import lower, parse_pipeline
-from penstock.plan import Filter, Job, Node, Project, Scan
+from penstock.plan import FailureRate, Filter, Job, Node, Project, Scan
 
 SOURCE = """\
 source:
@@ -62,6 +62,26 @@ def test_the_pipelines_options_are_settings():
 
     assert (found.name, found.settings.parallelism, found.settings.session_time_zone) == ("copy", 3, "UTC")
     assert (found.settings.checkpoint_interval, found.settings.checkpoint_dir) == (timedelta(seconds=10), "/state")
+
+
+def test_a_restart_strategy_stands_in_the_pipeline_block():
+    block = "pipeline:\n  restart-strategy.type: failurerate\n  restart-strategy.failure-rate.delay: 5 s\n"
+    assert job(SOURCE + SINK + block).settings.restart == FailureRate(delay=timedelta(seconds=5))
+    assert job(SOURCE + SINK).settings.restart is None
+
+
+def test_a_restart_strategy_that_means_nothing_is_refused_at_its_place():
+    block = "pipeline:\n  restart-strategy.type: failure-rate\n  restart-strategy.failure-rate.delay: -5 s\n"
+    with pytest.raises(PipelineError) as raised:
+        job(SOURCE + SINK + block + "  parallelism: many\n")
+    parallelism, delay = raised.value.problems
+    assert parallelism.key == "parallelism"
+    assert str(delay).endswith("expected a duration of 0 ms or more, not '-5 s'")
+    assert delay.where.startswith("p.yaml, line ")
+    warned = parse_pipeline(SOURCE + SINK + block.replace("-5 s", "5 s").replace("failure-rate\n", "none\n"))
+    assert [text.partition(": ")[2] for text in warned.warnings] == [
+        "'restart-strategy.failure-rate.delay' has no effect: restarts are switched off"
+    ]
 
 
 # --- transform ---------------------------------------------------------------------------------------------------

@@ -72,6 +72,12 @@ def test_an_error_names_what_was_attempted(code: int, cls: type[Exception]) -> N
     assert str(error).startswith(f"writing to topic 'a', partition 3: {fault_of(code).name} (from the broker)")
 
 
+def test_a_missing_right_on_a_topic_is_named() -> None:
+    assert "grant the principal Write on the topic" in str(fault_of(29).lacking("Write").error("writing"))
+    for code in (0, 30, 53):
+        assert fault_of(code).lacking("Write") == fault_of(code)
+
+
 def test_a_code_of_a_newer_broker_is_fatal() -> None:
     assert fault_of(9999).action is Action.FATAL
     assert fault_of(9999).name == "ERROR_9999"

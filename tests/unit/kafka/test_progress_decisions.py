@@ -2,9 +2,21 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.errors import CheckpointError, PossibleDataLossError
+from penstock.errors import CheckpointError, KafkaError, PossibleDataLossError
+from penstock.kafka.batches import scan
 from penstock.kafka.produce import ProducerIdentity, next_sequence
-from penstock.kafka.progress import Progress, Run, Skip, TakeOver, _taken_over, decide
+from penstock.kafka.progress import (
+    Progress,
+    ProgressTopic,
+    Run,
+    Skip,
+    TakeOver,
+    _later,
+    _taken_over,
+    _Written,
+    decide,
+    progress_batch,
+)
 from penstock.kafka.transactions import TransactionDescription
 
 START, END = {"orders": {"0": 10}}, {"orders": {"0": 20}}
@@ -14,9 +26,19 @@ def published(batch_id: int, query_id: str = "mine", end: object = END) -> Progr
     return Progress(query_id, batch_id, START, end)
 
 
+def written(batch_id: int, query_id: str = "mine", *, producer_id: int = 1, epoch: int = 0, at: int) -> _Written:
+    return _Written(published(batch_id, query_id), ProducerIdentity(producer_id, epoch), at)
+
+
 class TestRule5:
     def test_this_query_last_is_the_one_before_runs(self) -> None:
-        assert decide(published(6), "mine", 7, START, END) == Run()
+        assert decide(published(6, end=START), "mine", 7, START, END) == Run()
+
+    def test_a_batch_that_does_not_begin_where_the_one_before_it_ended_stops(self) -> None:
+        with pytest.raises(PossibleDataLossError, match=r"batch 7 of .* batch 6 of .* ends elsewhere") as raised:
+            decide(published(6, end={"orders": {"0": 9}}), "mine", 7, START, END)
+        assert '{"orders":{"0":9}}' in str(raised.value)
+        assert '{"orders":{"0":10}}' in str(raised.value)
 
     def test_this_query_same_batch_and_offsets_skips(self) -> None:
         assert decide(published(7), "mine", 7, START, END) == Skip(published(7))
@@ -80,9 +102,61 @@ def test_rule_16_the_coordinators_state_tells_a_time_out_from_another_producer(
     assert _taken_over(seen, ProducerIdentity(1, 7, 2)) is expected
 
 
+@pytest.mark.parametrize(
+    ("state", "expected"), [("CompleteAbort", False), ("PrepareCommit", True), ("CompleteCommit", True)]
+)
+def test_rule_16_below_version_2_a_commit_with_the_next_epoch_is_somebody_elses(state: str, expected: bool) -> None:
+    seen = TransactionDescription("t", state, 1, 8, 1000, -1, ())
+    assert _taken_over(seen, ProducerIdentity(1, 7, 0)) is expected
+
+
 def test_rule_16_a_new_producer_id_proves_nothing_when_epochs_run_out() -> None:
     seen = TransactionDescription("t", "CompleteCommit", 2, 0, 1000, -1, ())
     assert not _taken_over(seen, ProducerIdentity(1, 32_766, 2))
+
+
+@pytest.mark.parametrize(
+    ("later", "earlier"),
+    [
+        pytest.param(written(7, at=1), written(6, at=2), id="one query: the batch id"),
+        pytest.param(written(7, producer_id=1, at=1), written(6, producer_id=2, at=2), id="also of two producer ids"),
+        pytest.param(written(0, "other", epoch=9, at=1), written(6, epoch=8, at=2), id="one producer id: the epoch"),
+        pytest.param(written(0, "other", producer_id=1, at=2), written(6, producer_id=2, at=1), id="else the clock"),
+    ],
+)
+def test_rule_4_of_records_in_two_partitions_the_last_written_counts(later: _Written, earlier: _Written) -> None:
+    assert _later(later, earlier) == _later(earlier, later) == _later(_later(None, later), earlier) == later
+
+
+class TestRecordsOfManyPartitions:
+    """A record holds two offsets of each source partition."""
+
+    @staticmethod
+    def progress(partitions: int) -> Progress:
+        ends = [
+            {str(each): {"epoch": 3, "offset": 10**9 + each * 7919} for each in range(partitions)} for _ in range(2)
+        ]
+        return Progress(
+            "q" * 36, 10**6, *({"sources": [{"orders": {"id": "i" * 22, "partitions": at}}]} for at in ends)
+        )
+
+    def test_of_15_000_it_fits_the_default_of_max_message_bytes(self) -> None:
+        topic = ProgressTopic("progress", None, 8)
+        assert topic.max_message_bytes == 1_048_588
+        _, data, count = progress_batch(topic, "tx", self.progress(15_000))
+        (value,) = scan(data, start_offset=0, end_offset=1).values.to_pylist()
+        assert len(value) > topic.max_message_bytes
+        assert count == 1
+
+    def test_what_does_not_fit_is_refused_with_the_command_to_run(self) -> None:
+        topic = ProgressTopic("progress", None, 8, max_message_bytes=2000)
+        progress_batch(topic, "tx", self.progress(10))
+        with pytest.raises(
+            KafkaError, match=r"'tx' .* max\.message\.bytes of topic 'progress', which is 2000"
+        ) as raised:
+            progress_batch(topic, "tx", self.progress(1000))
+        assert "--topic progress --add-config max.message.bytes=" in str(raised.value)
+        assert not raised.value.retriable
 
 
 @pytest.mark.parametrize(

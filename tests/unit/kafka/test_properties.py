@@ -51,6 +51,9 @@ def test_every_property_that_acts_has_a_field_and_a_text() -> None:
         ("ssl.enabled.protocols", "TLSv1.3", "ssl_enabled_protocols", ("TLSv1.3",)),
         ("auto.offset.reset", "Earliest", "auto_offset_reset", "earliest"),
         ("compression.type", "zstd", "compression_type", "zstd"),
+        ("compression.gzip.level", "-1", "compression_gzip_level", None),
+        ("compression.gzip.level", "9", "compression_gzip_level", 9),
+        ("retries", "3", "retries", 3),
         ("transaction.timeout.ms", "5000", "transaction_timeout_ms", 5000),
     ],
 )
@@ -70,6 +73,11 @@ def test_values_are_read(name: str, value: str, field: str, expected: object) ->
         ("ssl.truststore.type", "JKS", "convert the store to PEM"),
         ("key.deserializer", "x", "cannot be set"),
         ("transactional.id", "x", "transactional id prefix"),
+        ("compression.gzip.level", "0", "expected a level from 1 to 9"),
+        ("partitioner.class", "org.apache.kafka.clients.producer.RoundRobinPartitioner", "'sink.partitioner'"),
+        ("partitioner.ignore.keys", "true", "'sink.partitioner'"),
+        ("interceptor.classes", "a.b.C", "Java classes are not loaded"),
+        ("config.providers", "file", "Java classes are not loaded"),
         ("fetch.max.byte", "1", "did you mean 'fetch.max.bytes'?"),
         ("ssl.truststore.location", "/trust.jks", "set ssl.truststore.type=PEM"),
         ("ssl.keystore.key", "-----", "needs 'ssl.keystore.certificate.chain'"),
@@ -89,7 +97,7 @@ def test_all_problems_are_reported_at_once() -> None:
 
 
 def test_what_has_no_meaning_is_accepted() -> None:
-    assert check({**SERVERS, "session.timeout.ms": "1", "enable.auto.commit": "true", "retries": "3"}) == ()
+    assert check({**SERVERS, "session.timeout.ms": "1", "enable.auto.commit": "true", "linger.ms": "3"}) == ()
 
 
 @pytest.mark.parametrize(
@@ -131,9 +139,11 @@ def test_sasl_needs_a_mechanism_that_is_supported() -> None:
     assert "is required" in reasons(SASL)["sasl.jaas.config"]
 
 
-def test_other_acks_turn_idempotence_off_unless_it_is_asked_for() -> None:
-    assert not ClientConfig.from_properties({**SERVERS, "acks": "1"}).enable_idempotence
-    assert list(reasons({**SERVERS, "acks": "1", "enable.idempotence": "true"})) == ["acks"]
+def test_other_acks_and_no_retries_turn_idempotence_off_unless_it_is_asked_for() -> None:
+    for given in ({"acks": "1"}, {"acks": "0"}, {"retries": "0"}, {"acks": "1", "retries": "0"}):
+        assert not ClientConfig.from_properties({**SERVERS, **given}).enable_idempotence
+        assert list(reasons({**SERVERS, **given, "enable.idempotence": "true"})) == list(given)
+    assert ClientConfig.from_properties({**SERVERS, "acks": "all", "retries": "1"}).enable_idempotence
     window = "max.in.flight.requests.per.connection"
     assert list(reasons({**SERVERS, window: "6"})) == [window]
     assert reasons({**SERVERS, window: "6", "enable.idempotence": "false"}) == {}

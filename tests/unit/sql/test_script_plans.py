@@ -7,7 +7,19 @@ from typing import Any
 
 import pytest
 
-from penstock.plan import Filter, Item, Job, Project, Scan, Settings, Sink
+from penstock.errors import OptionsError
+from penstock.plan import (
+    ExponentialDelay,
+    FailureRate,
+    Filter,
+    FixedDelay,
+    Item,
+    Job,
+    Project,
+    Scan,
+    Settings,
+    Sink,
+)
 from penstock.plan.explain import explain
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition, connectors
 from penstock.sql import Script, condition, parse_script, projection
@@ -248,15 +260,104 @@ def test_settings_hold_for_what_follows():
 def test_what_has_no_effect_is_said():
     script = parse_script(
         TABLES
-        + "\nSET 'restart-strategy.type' = 'fixed-delay';\nSET 'table.dml-sync' = 'true';\n"
+        + "\nSET 'state.backend.type' = 'rocksdb';\nSET 'table.dml-sync' = 'true';\n"
+        + "SET 'execution.runtime-mode' = 'streaming';\n"
         + "INSERT INTO shown SELECT id, carrier FROM flights",
         file="f.sql",
     )
 
     assert script.warnings == (
-        "f.sql, line 2, column 1: 'restart-strategy.type' has no effect here",
+        "f.sql, line 2, column 1: 'state.backend.type' has no effect here",
         "f.sql, line 3, column 1: 'table.dml-sync' has no effect here",
     )
+
+
+def test_a_restart_strategy_is_set_for_the_jobs_that_follow():
+    insert = "INSERT INTO shown SELECT id, carrier FROM flights;\n"
+    jobs = parse_script(
+        TABLES
+        + insert
+        + "SET 'restart-strategy.type' = 'fixed-delay'; SET 'restart-strategy.fixed-delay.attempts' = '3';\n"
+        + insert
+        + "SET restart-strategy.fixed-delay.delay = 5s; RESET 'restart-strategy.fixed-delay.attempts';\n"
+        + insert
+        + "SET 'restart-strategy.type' = 'exponentialdelay'; RESET restart-strategy.fixed-delay.delay;\n"
+        + insert
+        + "SET 'restart-strategy.type' = 'none';\n"
+        + insert
+        + "RESET; SET 'restart-strategy' = 'failure-rate';\n"
+        + insert
+    ).jobs
+
+    assert [job.settings.restart for job in jobs] == [
+        None,
+        FixedDelay(attempts=3),
+        FixedDelay(delay=timedelta(seconds=5)),
+        ExponentialDelay(),
+        None,
+        FailureRate(),
+    ]
+
+
+def test_keys_of_another_restart_strategy_are_said_once():
+    script = parse_script(
+        TABLES
+        + "\nSET 'restart-strategy.type' = 'fixed-delay';\nSET 'restart-strategy.failure-rate.delay' = '2 s';\n"
+        + "INSERT INTO shown SELECT id, carrier FROM flights;\n" * 2,
+        file="f.sql",
+    )
+
+    assert script.warnings == (
+        "f.sql, line 3, column 45: 'restart-strategy.failure-rate.delay' has no effect: "
+        "'restart-strategy.type' is 'fixed-delay'",
+    )
+    assert [job.settings.restart for job in script.jobs] == [FixedDelay()] * 2
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        (
+            "SET 'restart-strategy.type' = 'sometimes';",
+            "line 2, column 31: 'restart-strategy.type': expected one of fixed-delay, failure-rate, exponential-delay, "
+            "none, off, disable, not 'sometimes'",
+        ),
+        (
+            "SET 'restart-strategy.fixed-delay.attempts' = '-1';",
+            "line 2, column 47: 'restart-strategy.fixed-delay.attempts': expected a whole number from 0, not '-1'",
+        ),
+        (
+            "SET 'restart-strategy.fixed-delay.atempts' = '1';",
+            "line 2, column 5: 'restart-strategy.fixed-delay.atempts': unknown key "
+            "(did you mean 'restart-strategy.fixed-delay.attempts'?)",
+        ),
+        (
+            "SET 'restart-strategy'='exponential-delay'; SET 'restart-strategy.exponential-delay.max-backoff'='1';",
+            "line 2, column 98: 'restart-strategy.exponential-delay.max-backoff': expected 1 s or more, not 1 ms: no "
+            "pause is shorter than initial-backoff (set that, too)",
+        ),
+    ],
+)
+def test_a_restart_strategy_that_means_nothing_is_refused(statement, problem):
+    with pytest.raises(OptionsError) as raised:
+        parse_script(f"{TABLES}\n{statement}\n" + "INSERT INTO shown SELECT id, carrier FROM flights;\n" * 2)
+
+    assert str(raised.value) == problem
+
+
+@pytest.mark.parametrize(("mode", "warnings"), [("EXACTLY_ONCE", 0), ("exactly_once", 0), ("AT_LEAST_ONCE", 1)])
+def test_rule_27_flinks_checkpointing_modes_are_accepted(mode, warnings):
+    """State is exact in either; what reaches the outside is the guarantee of each sink."""
+    statement = f"SET 'execution.checkpointing.mode' = '{mode}';"
+    script = parse_script(TABLES + statement + "INSERT INTO shown SELECT id, carrier FROM flights")
+
+    assert len(script.warnings) == warnings
+
+
+def test_rule_27_another_checkpointing_mode_is_refused():
+    statement = "\nSET 'execution.checkpointing.mode' = 'AT_MOST_ONCE';"
+    with pytest.raises(OptionsError, match=r"line 2, column 38: .* expected one of exactly_once, at_least_once, not"):
+        parse_script(TABLES + statement + "INSERT INTO shown SELECT id, carrier FROM flights")
 
 
 def test_tables_come_and_go_in_order():

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from penstock.connectors.kafka.client import completed
 from penstock.connectors.kafka.options import (
     BoundedMode,
-    Guarantee,
     KafkaSinkOptions,
     KafkaSourceOptions,
     StartupMode,
@@ -17,6 +16,7 @@ from penstock.connectors.kafka.scan import KafkaScan
 from penstock.connectors.kafka.sink import KafkaSink
 from penstock.errors import OptionsError, Problem
 from penstock.options import OptionSet
+from penstock.plan import Guarantee
 from penstock.spi import Surface, TableDefinition
 
 __all__ = ["KafkaConnector"]

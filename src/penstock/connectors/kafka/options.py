@@ -13,11 +13,11 @@ from penstock.connectors.kafka.headers import HEADER_FILTER, HeaderTerm
 from penstock.connectors.kafka.offsets import OFFSETS, PartitionOffset
 from penstock.errors import Problem
 from penstock.options import BOOLEAN, DURATION, INTEGER, LIST, TEXT, Codec, OptionSet, Properties, Rule, choice, opt
+from penstock.plan import Guarantee
 
 __all__ = [
     "BoundedMode",
     "FieldsInclude",
-    "Guarantee",
     "KafkaSinkOptions",
     "KafkaSourceOptions",
     "KafkaTableOptions",
@@ -53,14 +53,6 @@ class ResetStrategy(enum.Enum):
     EARLIEST = "earliest"
     LATEST = "latest"
     NONE = "none"
-
-
-class Guarantee(enum.Enum):
-    """What a failure may do to the records written."""
-
-    NONE = "none"
-    AT_LEAST_ONCE = "at-least-once"
-    EXACTLY_ONCE = "exactly-once"
 
 
 class FieldsInclude(enum.Enum):

@@ -23,7 +23,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from penstock.connectors.kafka.metadata import READABLE
-from penstock.connectors.kafka.options import Guarantee
 from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of, resolve_start, resolve_stop
 from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Positions, Range
 from penstock.connectors.kafka.scan import KafkaScan
@@ -42,7 +41,7 @@ from penstock.errors import (
 from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_members
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import cluster_id
-from penstock.plan import column_text
+from penstock.plan import Guarantee, column_text
 from penstock.spi import HIDDEN, JobContext, Output, Stage, Target, Task, cause_of, guarded
 from penstock.types import spark_ddl, spark_type
 
@@ -381,7 +380,8 @@ class SparkJobs:
         tag = f"penstock-{uuid.uuid4().hex}"
         context = self._spark.sparkContext
         context.addJobTag(tag)
-        context.setLocalProperty(_TOLD, told and told.to_text())  # type: ignore[arg-type]  # None takes it away
+        if told is not None:
+            context.setLocalProperty(_TOLD, told.to_text())
         try:
             rows = job.collect()
         except (PySparkException, Py4JJavaError) as error:
@@ -390,6 +390,7 @@ class SparkJobs:
             raise found or AbortableError(cause_of(str(error))) from error
         finally:
             context.removeJobTag(tag)
+            context.setLocalProperty(_TOLD, None)  # type: ignore[arg-type]  # None takes it away
         acks = [row for row in rows if row.topic]
         return Acknowledged(
             records=sum(row["count"] for row in acks),

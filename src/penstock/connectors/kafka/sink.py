@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from penstock.connectors.kafka.client import masked
 from penstock.connectors.kafka.metadata import MetadataColumn
-from penstock.connectors.kafka.options import Guarantee, KafkaSinkOptions
+from penstock.connectors.kafka.options import KafkaSinkOptions
 from penstock.connectors.kafka.scan import without_prefix
 from penstock.options import Properties
+from penstock.plan import Guarantee
 from penstock.spi import FormatSpec
 from penstock.types import RowType
 
@@ -52,6 +53,11 @@ class KafkaSink:
     def value_schema(self) -> RowType:
         """The columns that the value format encodes, under the names it uses, in the table's order."""
         return without_prefix(self.schema.select(self.value_columns), self.value_prefix)
+
+    @property
+    def commits_to(self) -> str:
+        """What is committed together."""
+        return f"kafka at {dict(self.client).get('bootstrap.servers', '')}"
 
     def describe(self) -> str:
         """A few lines for people. Secrets are masked."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +12,6 @@ from uuid import UUID
 
 from penstock.connectors.kafka.client import completed
 from penstock.connectors.kafka.encoding import DEFAULT_MAX_MESSAGE_BYTES
-from penstock.connectors.kafka.options import Guarantee
 from penstock.connectors.kafka.positions import Place
 from penstock.connectors.kafka.sink import KafkaSink
 from penstock.connectors.kafka.writing import (
@@ -49,6 +49,7 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, UnknownOutcomeError, transaction_timeout_ms
+from penstock.plan import Guarantee
 from penstock.spi import Batch, JobContext, Output, Published, Stage
 
 __all__ = ["Acknowledged", "Consumed", "ExactlyOnceTarget", "Jobs", "PlainTarget"]
@@ -205,6 +206,7 @@ class ExactlyOnceTarget:
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
         self._shared = False
+        self._refused: Counter[str] = Counter()  # batches whose offsets a group may not be given
 
     def stage(self) -> Stage:
         """Encode in the tasks that read, and publish there too where each is the only writer of its partitions."""
@@ -355,12 +357,17 @@ class ExactlyOnceTarget:
             try:
                 client.add_offsets(consumed.group, consumed.offsets)
             except AuthorizationError as error:
-                self._context.warn(f"offsets of group '{consumed.group}' are not committed: {error}")
+                self._refused[consumed.group] += 1
+                if self._refused[consumed.group] == 1:
+                    self._context.warn(f"offsets of group '{consumed.group}' are not committed: {error}")
             recorded.append(number)
         return tuple(recorded)
 
     def close(self) -> None:
         """Nothing is open between batches; ``publish`` aborts what it began."""
+        for group, batches in self._refused.items():
+            self._context.warn(f"offsets of group '{group}' were not committed in {batches} batch(es)")
+        self._refused.clear()
 
     def _opened(self) -> tuple[TransactionClient, ProgressTopic]:
         if self._client is None or self._topic is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.connectors.print.options import PrintOptions
+from penstock.plan import Guarantee
 from penstock.types import RowType
 
 __all__ = ["PrintSink"]
@@ -17,6 +18,11 @@ class PrintSink:
     table: str
     options: PrintOptions
     schema: RowType
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """None unless the table says that a batch that is done again may be printed again."""
+        return self.options.guarantee
 
     def describe(self) -> str:
         """One line for people."""

@@ -1,0 +1,1 @@
+"""The ``postgres`` connector: a sink that inserts rows into tables of a PostgreSQL database, exactly once."""

@@ -1,0 +1,99 @@
+"""Where a database is and who connects to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from penstock.options import Properties
+
+__all__ = ["PARAMETERS", "Address", "parse_address"]
+
+#: What may follow the question mark of a URL: libpq's name, by that and by the one of the JDBC driver.
+PARAMETERS = {
+    "application_name": "application_name",
+    "ApplicationName": "application_name",
+    "connect_timeout": "connect_timeout",
+    "connectTimeout": "connect_timeout",
+    "password": "password",
+    "sslcert": "sslcert",
+    "sslkey": "sslkey",
+    "sslmode": "sslmode",
+    "sslrootcert": "sslrootcert",
+    "user": "user",
+}
+
+#: What libpq is told unless the URL says otherwise. A connection whose other end is silently gone is given up after
+#: about a minute; without the time-outs it would be waited for for hours.
+_DEFAULTS = {
+    "application_name": "penstock",
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+}
+
+
+@dataclass(frozen=True)
+class Address:
+    """A database and the credentials to enter it. ``parameters`` are libpq's, sorted. ``str()`` shows no secret."""
+
+    host: str
+    port: int
+    database: str
+    username: str = ""
+    password: str = field(default="", repr=False)
+    parameters: Properties = ()
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"postgresql://{host}:{self.port}/{self.database}"
+
+    def connection_string(self) -> str:
+        """What libpq connects with, secrets included: ``host='localhost' port='5432' ...``."""
+        given = {
+            **_DEFAULTS,
+            **dict(self.parameters),
+            "host": self.host,
+            "port": str(self.port),
+            "dbname": self.database,
+            "user": self.username,
+            "password": self.password,
+        }
+        quoted = ((key, value.replace("\\", "\\\\").replace("'", "\\'")) for key, value in given.items() if value)
+        return " ".join(f"{key}='{value}'" for key, value in quoted)
+
+
+def parse_address(url: str, username: str | None = None, password: str | None = None) -> Address:
+    """The address that a URL names, in libpq's form or in that of the JDBC driver.
+
+    Raises ValueError with what was expected; it never repeats the URL, which may hold a password.
+    """
+    plain = url.strip().removeprefix("jdbc:")
+    try:
+        parts = urlsplit(plain)
+        port = parts.port
+    except ValueError:
+        raise ValueError("expected a port from 0 to 65535 behind the host") from None
+    if parts.scheme not in {"postgresql", "postgres"} or not plain.startswith(f"{parts.scheme}://") or parts.fragment:
+        raise ValueError("expected postgresql://host:port/database, or the same behind jdbc:")
+    parameters = {"user": unquote(parts.username or ""), "password": unquote(parts.password or "")}
+    parameters = {name: value for name, value in parameters.items() if value}
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in PARAMETERS:
+            raise ValueError(f"parameter '{name}' is unknown; known: {', '.join(PARAMETERS)}")
+        if PARAMETERS[name] in parameters:
+            raise ValueError(f"'{PARAMETERS[name]}' is given twice")
+        parameters[PARAMETERS[name]] = value
+    for name, given in (("user", username), ("password", password)):
+        if given is not None and parameters.pop(name, given) != given:
+            raise ValueError(f"names another {name} than the option '{name if name == 'password' else 'username'}'")
+    user = username if username is not None else parameters.pop("user", "")
+    secret = password if password is not None else parameters.pop("password", "")
+    if secret and not user:
+        raise ValueError("a password is given without a user; set 'username'")
+    host, database = parts.hostname or "localhost", unquote(parts.path.removeprefix("/")) or user
+    if not database or "/" in database or "," in parts.netloc:
+        raise ValueError("expected one host and the name of one database: postgresql://host:port/database")
+    return Address(host, port or 5432, database, user, secret, tuple(sorted(parameters.items())))

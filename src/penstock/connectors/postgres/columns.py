@@ -1,0 +1,177 @@
+"""Which columns of a PostgreSQL table a sink's columns can be inserted into without loss.
+
+A task copies rows into a staging table, whose columns have the types that Arrow's columns are copied to as they are
+(:func:`stage_type`). From there they are inserted into the table itself, whose columns may be wider.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from penstock.errors import Problem, SchemaError
+from penstock.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DecimalType,
+    PrimitiveType,
+    RowType,
+    StringType,
+    TimestampType,
+    TimeType,
+)
+
+__all__ = ["Insertion", "TableColumn", "match_columns", "quoted", "stage_type"]
+
+_PRIMITIVES = {
+    "BOOLEAN": "boolean",
+    "TINYINT": "smallint",
+    "SMALLINT": "smallint",
+    "INT": "integer",
+    "BIGINT": "bigint",
+    "FLOAT": "real",
+    "DOUBLE": "double precision",
+    "DATE": "date",
+}
+#: Which types hold every value of a staged one. A ``numeric`` must have the digits for it, too.
+_HOLDS = {
+    "smallint": ("smallint", "integer", "bigint", "numeric"),
+    "integer": ("integer", "bigint", "numeric"),
+    "bigint": ("bigint", "numeric"),
+    "real": ("real", "double precision"),
+    "text": ("text", "character varying", "character"),
+}
+_DIGITS = {"smallint": 5, "integer": 10, "bigint": 19}
+#: What text may also be written to. It is cast, and a text that is no such value fails.
+_FROM_TEXT = ("json", "jsonb", "uuid")
+#: PostgreSQL's finest time is a microsecond.
+_FINEST = 6
+
+_TYPE = re.compile(
+    r"(?P<name>.+?)(?:\((?P<first>\d+)(?:,(?P<second>-?\d+))?\))?(?P<zone> with(?:out)? time zone)?(?P<array>\[\])?"
+)
+
+
+def stage_type(logical: DataType) -> str | None:
+    """The type of a column in the staging table, or None when there is none: for maps, rows and arrays of arrays."""
+    match logical:
+        case PrimitiveType(name=name):
+            return _PRIMITIVES[name]
+        case StringType():
+            return "text"
+        case BinaryType():
+            return "bytea"
+        case DecimalType():
+            return "numeric"
+        case TimeType():
+            return "time without time zone"
+        case TimestampType(local_zone=local):
+            return f"timestamp {'with' if local else 'without'} time zone"
+        case ArrayType(element=element):
+            inner = None if isinstance(element, ArrayType) else stage_type(element)
+            return inner and f"{inner}[]"
+    return None
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """A column of the table in the database. ``type`` is as ``format_type`` writes it, a domain's being that below it.
+
+    ``generated``: the database makes its values and takes none. ``defaulted``: it may be left out. ``enum``: its type
+    is an enumeration.
+    """
+
+    name: str
+    type: str
+    required: bool = False
+    generated: bool = False
+    defaulted: bool = False
+    enum: bool = False
+
+
+@dataclass(frozen=True)
+class Insertion:
+    """How a sink's columns get from the staging table into the table: the names of the table's columns, in the order of
+    the sink's, and the type that each is cast to on the way, empty for none."""
+
+    names: tuple[str, ...]
+    casts: tuple[str, ...]
+
+
+def match_columns(table: str, schema: RowType, found: Sequence[TableColumn]) -> Insertion:
+    """How rows of ``schema`` are inserted into a table of the columns ``found``.
+
+    A name that is not there as it is written means the same in lower case, as SQL without quotes has it. Raises
+    SchemaError with every problem; ``table`` names the place.
+    """
+    by_name = {column.name: column for column in found}
+    problems: list[Problem] = []
+    matched: list[TableColumn] = []
+    casts: list[str] = []
+    for field in schema.fields:
+        column = by_name.get(field.name) or by_name.get(field.name.lower())
+        if column is None:
+            problems.append(_problem(table, field.name, "the table has no such column", f"it has {', '.join(by_name)}"))
+            continue
+        if column in matched:
+            problems.append(_problem(table, field.name, f"is written to '{column.name}', as another column is", ""))
+        matched.append(column)
+        casts.append(column.type if _is_cast(field.type, column) else "")
+        problems += (_problem(table, field.name, *each) for each in _misfits(field.type, column))
+    for column in found:
+        if column.required and not column.defaulted and column not in matched:
+            hint = "add it to the table's declaration, or give it a default in the database"
+            problems.append(_problem(table, column.name, "is NOT NULL without a default, and is not written", hint))
+    if problems:
+        raise SchemaError(tuple(problems))
+    return Insertion(tuple(column.name for column in matched), tuple(casts))
+
+
+def quoted(name: str) -> str:
+    """An identifier in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _problem(table: str, column: str, reason: str, hint: str) -> Problem:
+    return Problem(reason, column, table, hint)
+
+
+def _is_cast(logical: DataType, column: TableColumn) -> bool:
+    return isinstance(logical, StringType) and (column.enum or column.type in _FROM_TEXT)
+
+
+def _misfits(logical: DataType, column: TableColumn) -> Iterator[tuple[str, str]]:
+    """What is wrong about writing a type to a column, with a hint."""
+    if column.generated:
+        yield "is generated by the database and cannot be written", "leave it out"
+        return
+    if _is_cast(logical, column):
+        return
+    staged, found = stage_type(logical), _TYPE.fullmatch(column.type)
+    if staged is None or found is None:
+        yield f"{logical} cannot be written to {column.type}", ""
+        return
+    name = f"{found['name']}{found['zone'] or ''}"
+    wanted = _HOLDS.get(staged.removesuffix("[]"), (staged.removesuffix("[]"),))
+    if name not in wanted or staged.endswith("[]") != bool(found["array"]):
+        suffix = "[]" if staged.endswith("[]") else ""
+        hint = f"it can be written to {', '.join(each + suffix for each in wanted)}; or CAST it in the query"
+        yield f"{logical} is declared, but the table's column is {column.type}, which may not hold it", hint
+        return
+    element = logical.element if isinstance(logical, ArrayType) else logical
+    first = None if found["first"] is None else int(found["first"])
+    if first is not None and _loses(element, staged.removesuffix("[]"), first, int(found["second"] or 0)):
+        hint = "declare as much as the table holds, and CAST in the query"
+        yield f"{logical} is declared, but the table's column is {column.type}, which would round or refuse it", hint
+
+
+def _loses(logical: DataType, staged: str, first: int, second: int) -> bool:
+    """Whether a column with these parameters, such as ``numeric(first, second)``, has no room for a type's values."""
+    match logical:
+        case DecimalType(precision=precision, scale=scale):
+            return second < scale or first - second < precision - scale
+        case TimeType(precision=precision) | TimestampType(precision=precision):
+            return first < min(precision, _FINEST)
+    return first - second < _DIGITS.get(staged, 0)  # a text that is too long fails by itself

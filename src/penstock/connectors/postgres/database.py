@@ -1,0 +1,180 @@
+"""Connections to a PostgreSQL database by way of ADBC, in transactions, with its errors as ours."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+from adbc_driver_manager import AdbcStatusCode, Error
+from adbc_driver_postgresql import StatementOptions
+from adbc_driver_postgresql.dbapi import Connection, connect
+
+from penstock.connectors.postgres.address import Address
+from penstock.errors import DatabaseError, DatabaseUnavailableError, PenstockError
+
+__all__ = ["CommitOutcomeError", "Database", "Transaction", "database_at"]
+
+#: Classes of SQLSTATE that say nothing against trying again: connection, rollback (deadlock, serialization),
+#: resources, object in use (lock time-out), operator intervention (shutdown, time-out).
+_PASSING = frozenset({"08", "40", "53", "55", "57"})
+
+#: What to do about some errors, by SQLSTATE.
+_HINTS = {
+    "23502": "a column of the table takes no NULL: filter such rows, or give them a value",
+    "23505": "a row is there already: look for what wrote it, or filter such rows",
+    "28P01": "check user and password",
+    "42501": "grant the user what is missing",
+    "42P01": "check 'table-name', and the user's search path",
+}
+
+#: A transaction that its client leaves alone for so long is rolled back by the server, and lets go of its locks.
+_IDLE_MS = 60_000
+#: Locks are waited for longer than that.
+_LOCK_MS = 2 * _IDLE_MS
+
+_PAUSE_SECONDS = 0.2
+
+
+#: What the transactions of this module need, whatever the user's or the server's defaults are: a view of what others
+#: have committed at each statement, and that nothing is lost that was told to be committed.
+_ISOLATION = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+_SETTINGS = (
+    "SELECT set_config('idle_in_transaction_session_timeout', $1, true), set_config('lock_timeout', $2, true), "
+    "CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END"
+)
+
+
+class CommitOutcomeError(DatabaseUnavailableError):
+    """A COMMIT had no definite answer; its cause is the error that came instead. Within this process only: whoever
+    commits finds out what became of it."""
+
+
+class Transaction:
+    """What can be done inside an open transaction."""
+
+    def __init__(self, connection: Connection, failing: Callable[[Error, str], DatabaseError]):
+        self._connection = connection
+        self._failing = failing
+
+    def run(self, sql: str, parameters: Sequence[Any] = (), where: str = "") -> None:
+        """Run one statement; parameters are ``$1`` and so on. Raises DatabaseError, naming ``where``."""
+        self.rows(sql, parameters, where)
+
+    def rows(self, sql: str, parameters: Sequence[Any] = (), where: str = "") -> list[tuple[Any, ...]]:
+        """What one statement gives. Raises DatabaseError, naming ``where``."""
+        try:
+            with self._connection.cursor() as cursor:
+                # By COPY, which is the driver's default, not every statement can be run.
+                cursor.adbc_statement.set_options(**{StatementOptions.USE_COPY.value: "false"})
+                cursor.execute(sql, tuple(parameters) or None)
+                return [] if cursor.description is None else [tuple(row) for row in cursor.fetchall()]
+        except Error as error:
+            raise self._failing(error, where) from error
+
+    def copy(self, schema: str | None, table: str, rows: pa.RecordBatch, where: str) -> None:
+        """Append rows to a table whose columns have their names, by COPY; without ``schema`` it is a temporary one.
+
+        Raises DatabaseError, naming ``where``.
+        """
+        options = {"temporary": True} if schema is None else {"db_schema_name": schema}
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.adbc_ingest(table, rows, mode="append", **options)
+        except Error as error:
+            raise self._failing(error, where) from error
+
+
+class Database:
+    """A database at an address. Connections are kept, for the next transaction of this process."""
+
+    def __init__(self, address: Address):
+        self.address = address
+        self._idle: list[Connection] = []
+
+    @contextmanager
+    def transaction(
+        self, *, patience: float = 0, giving_up: Callable[[], bool] = lambda: False, lock_ms: int = _LOCK_MS
+    ) -> Iterator[Transaction]:
+        """A transaction that is committed at the end of the block, and rolled back when that raises.
+
+        A connection is tried for ``patience`` seconds, unless ``giving_up`` says otherwise. Raises DatabaseError, and
+        CommitOutcomeError when it is open whether the transaction was committed.
+        """
+        connection = self._begin(patience, giving_up, lock_ms)
+        try:
+            yield Transaction(connection, self._failure)
+            try:
+                connection.commit()
+            except Error as error:
+                failure = self._failure(error, "committing")
+                raise CommitOutcomeError(str(failure)) from failure
+        except BaseException:
+            _close(connection)
+            raise
+        self._idle.append(connection)
+
+    def close(self) -> None:
+        """Close the connections that nobody uses."""
+        while self._idle:
+            _close(self._idle.pop())
+
+    def _begin(self, patience: float, giving_up: Callable[[], bool], lock_ms: int) -> Connection:
+        """A connection with a transaction begun. One that was kept may be dead by now; nothing is lost with it."""
+        while self._idle:
+            with contextlib.suppress(IndexError, DatabaseUnavailableError):
+                return self._set_up(self._idle.pop(), lock_ms)
+        until = time.monotonic() + patience
+        while True:
+            try:
+                return self._set_up(self._connect(), lock_ms)
+            except DatabaseUnavailableError:
+                if time.monotonic() >= until or giving_up():
+                    raise
+            time.sleep(_PAUSE_SECONDS)
+
+    def _connect(self) -> Connection:
+        try:
+            return connect(self.address.connection_string())
+        except Error as error:
+            raise self._failure(error, "connecting") from error
+
+    def _set_up(self, connection: Connection, lock_ms: int) -> Connection:
+        transaction = Transaction(connection, self._failure)
+        try:
+            transaction.run(_ISOLATION)
+            transaction.run(_SETTINGS, (str(_IDLE_MS), str(lock_ms)))
+        except PenstockError:
+            _close(connection)
+            raise
+        return connection
+
+    def _failure(self, error: Error, where: str) -> DatabaseError:
+        """The driver's error as ours."""
+        state = error.sqlstate or ""
+        details = {name: value.decode("utf-8", "replace") for name, value in error.details or ()}
+        told = details.get("PG_DIAG_MESSAGE_PRIMARY") or str(error).partition(": ")[2].removeprefix("[libpq] ")
+        parts = [told.strip(), details.get("PG_DIAG_MESSAGE_DETAIL", ""), state and f"SQLSTATE {state}"]
+        text = "; ".join(" ".join(part.split()) for part in parts if part)
+        text = f"database {self.address}{where and f', {where}'}: {text}"
+        if state in _HINTS:
+            text = f"{text} ({_HINTS[state]})"
+        if self.address.password:
+            text = text.replace(self.address.password, "******")
+        passing = state[:2] in _PASSING if state else error.status_code == AdbcStatusCode.IO
+        return DatabaseUnavailableError(text) if passing else DatabaseError(text)
+
+
+def _close(connection: Connection) -> None:
+    with contextlib.suppress(Error):
+        connection.close()
+
+
+@cache
+def database_at(address: Address) -> Database:
+    """The database at ``address``, one for this process, so that its connections are used again."""
+    return Database(address)

@@ -1,0 +1,69 @@
+"""The ``postgres`` connector: from a table definition to what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.connectors.postgres.columns import stage_type
+from penstock.connectors.postgres.options import PostgresSinkOptions
+from penstock.connectors.postgres.sink import PostgresSink
+from penstock.errors import OptionsError, Problem, UnsupportedError
+from penstock.options import OptionSet, unknown_keys
+from penstock.spi import ColumnKind, TableDefinition
+
+__all__ = ["PostgresConnector"]
+
+
+class PostgresConnector:
+    """A sink that inserts rows into an existing table of a PostgreSQL database. It cannot be read, and updates nothing:
+    a declared PRIMARY KEY is refused."""
+
+    identifier = "postgres"
+    options: Mapping[str, type[OptionSet]] = {"Sink": PostgresSinkOptions}
+    runtime = "penstock.connectors.postgres.runtime:PostgresRuntime"
+
+    def scan(self, table: TableDefinition) -> PostgresSink:
+        """Raises UnsupportedError: only writing is implemented."""
+        hint = "use it in INSERT INTO only"
+        raise UnsupportedError(
+            (Problem("connector 'postgres' cannot be read", where=f"table '{table.name}'", hint=hint),)
+        )
+
+    def sink(self, table: TableDefinition) -> PostgresSink:
+        """What writing ``table`` means. Raises OptionsError or UnsupportedError with every problem found."""
+        problems = list(unknown_keys(table.options, {"connector", *PostgresSinkOptions.keys()}, (), table.origin))
+        options: PostgresSinkOptions | None = None
+        try:
+            options = PostgresSinkOptions.from_text(table.options, table.origin)
+        except OptionsError as error:
+            problems += error.problems
+        if options is None or problems:
+            raise OptionsError(tuple(problems))
+        unsupported = tuple(_unsupported(table))
+        if unsupported:
+            raise UnsupportedError(unsupported)
+        return PostgresSink(
+            table=table.name,
+            target=options.table_name.strip(),
+            schema=table.written,
+            guarantee=options.guarantee,
+            address=options.address,
+        )
+
+
+def _unsupported(table: TableDefinition) -> list[Problem]:
+    where = f"table '{table.name}'"
+    problems = []
+    if table.primary_key:
+        reason = "writing by PRIMARY KEY (upserts) is not supported yet: rows are only inserted"
+        hint = "leave PRIMARY KEY out; constraints of the table in the database hold all the same"
+        problems.append(Problem(reason, where=where, hint=hint))
+    for column in table.columns:
+        if column.kind is ColumnKind.METADATA:
+            reason = f"column '{column.name}': connector 'postgres' has no metadata columns"
+            problems.append(Problem(reason, where=where, hint="declare it without METADATA"))
+        elif column.kind is ColumnKind.PHYSICAL and stage_type(column.type) is None:
+            reason = f"column '{column.name}': {column.type} has no counterpart that can be written"
+            hint = "select the parts that you need, or turn it into text, for example with JSON functions"
+            problems.append(Problem(reason, where=where, hint=hint))
+    return problems

@@ -1,0 +1,80 @@
+"""The options of the ``postgres`` connector, under the names of Flink's JDBC connector where that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.connectors.postgres.address import Address, parse_address
+from penstock.errors import Problem
+from penstock.options import TEXT, OptionSet, Rule, choice, opt
+from penstock.plan import Guarantee
+
+__all__ = ["PostgresSinkOptions"]
+
+
+def _url(options: PostgresSinkOptions) -> Iterator[Problem]:
+    try:
+        parse_address(options.url, options.username, options.password)
+    except ValueError as error:
+        yield Problem(str(error), "url")
+
+
+def _table(options: PostgresSinkOptions) -> Iterator[Problem]:
+    if not options.table_name.strip():
+        yield Problem("must not be empty", "table-name", hint="for example 'orders', or 'shop.orders'")
+
+
+def _guarantee(options: PostgresSinkOptions) -> Iterator[Problem]:
+    if options.guarantee is Guarantee.NONE:
+        reason = "'none' is not supported: every row is written, at least once"
+        yield Problem(reason, "sink.delivery-guarantee", hint="set it to at-least-once, or leave it out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostgresSinkOptions(OptionSet):
+    """Options of writing."""
+
+    url: str = opt(
+        "url",
+        TEXT,
+        doc=(
+            "Address of the database; `jdbc:` may stand before it. Parameters: user, password, sslmode, sslrootcert, "
+            "sslcert, sslkey, application_name, connect_timeout."
+        ),
+        example="postgresql://localhost:5432/shop",
+        secret=True,
+    )
+    table_name: str = opt(
+        "table-name",
+        TEXT,
+        doc=(
+            "The table to insert into, which must exist; written as in SQL, so that without double quotes case does "
+            "not matter, and perhaps with its schema."
+        ),
+        example="shop.orders",
+    )
+    username: str | None = opt(
+        "username", TEXT, default=None, doc="Who connects; may also stand in the URL.", example="penstock"
+    )
+    password: str | None = opt(
+        "password", TEXT, default=None, doc="The user's password; may also stand in the URL.", secret=True
+    )
+    guarantee: Guarantee = opt(
+        "sink.delivery-guarantee",
+        choice(Guarantee),
+        default=Guarantee.EXACTLY_ONCE,
+        doc=(
+            "exactly-once: the job's progress is kept in the table `penstock_progress` of the same database; "
+            "at-least-once: a batch that is done again after a crash is inserted again."
+        ),
+        example="at-least-once",
+    )
+
+    rules: ClassVar[tuple[Rule, ...]] = (_url, _table, _guarantee)
+
+    @property
+    def address(self) -> Address:
+        """Where the database is, with its credentials."""
+        return parse_address(self.url, self.username, self.password)

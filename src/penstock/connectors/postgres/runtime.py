@@ -1,0 +1,67 @@
+"""The postgres connector on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from penstock.connectors.postgres.sink import PostgresSink
+from penstock.errors import AbortableError, UnsupportedError, from_wire
+from penstock.plan import Guarantee
+from penstock.spi import JobContext, Output, Source, Target, cause_of, guarded
+
+if TYPE_CHECKING:
+    from penstock.connectors.postgres.staging import StageSpec
+    from penstock.connectors.postgres.targets import Staged
+
+__all__ = ["PostgresRuntime", "SparkJobs"]
+
+
+class PostgresRuntime:
+    """Builds the targets of a job's postgres tables."""
+
+    def source(self, spec: Any, ordinal: int, context: JobContext) -> Source:
+        """Raises UnsupportedError."""
+        raise UnsupportedError("connector 'postgres' cannot be read")
+
+    def target_key(self, spec: PostgresSink) -> Hashable:
+        """One target for all tables of a database that are written as one user and with one guarantee."""
+        return spec.address, spec.guarantee
+
+    def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
+        """The target for ``outputs``, which share a database and a guarantee."""
+        from penstock.connectors.postgres.database import Database
+        from penstock.connectors.postgres.targets import AtLeastOnceTarget, ExactlyOnceTarget
+
+        exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
+        kind = ExactlyOnceTarget if exactly_once else AtLeastOnceTarget
+        return kind(outputs, context, SparkJobs(), Database(outputs[0].spec.address))
+
+
+class SparkJobs:
+    """Runs the tasks that copy rows on Spark."""
+
+    def stage(self, frame: DataFrame, spec: StageSpec) -> Staged:
+        """Copy the rows. Raises what a task raised, and AbortableError when a worker or an executor was lost."""
+        from penstock.connectors.postgres.staging import STAGED_DDL, stage_rows
+        from penstock.connectors.postgres.targets import Staged
+
+        def stage(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from stage_rows(spec, rows)
+
+        try:
+            told = frame.mapInArrow(guarded(stage), STAGED_DDL).collect()
+        except (PySparkException, Py4JJavaError) as error:
+            found = from_wire(str(error))
+            # Without an error of ours a worker or an executor was lost, or the user's own code failed.
+            raise found or AbortableError(cause_of(str(error))) from error
+        records: tuple[dict[int, int], ...] = tuple({} for _ in spec.branches)
+        for row in told:
+            if row.records:
+                records[row.output][row.writer] = row.records
+        return Staged(records, sum(row.bytes for row in told))

@@ -1,0 +1,37 @@
+"""What writing to a table of a PostgreSQL database means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.connectors.postgres.address import Address
+from penstock.plan import Guarantee
+from penstock.types import RowType
+
+__all__ = ["PostgresSink"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostgresSink:
+    """Inserts rows of ``schema`` into the table that ``target`` names as SQL does (``shop.orders``)."""
+
+    table: str
+    target: str
+    schema: RowType
+    guarantee: Guarantee
+    address: Address
+
+    @property
+    def commits_to(self) -> str:
+        """What is committed together."""
+        return f"postgres at {self.address}"
+
+    def describe(self) -> str:
+        """A few lines for people. Secrets are left out."""
+        user = f" as '{self.address.username}'" if self.address.username else ""
+        return "\n".join((
+            f"postgres sink '{self.table}'",
+            f"  table: {self.target}",
+            f"  database: {self.address}{user}",
+            f"  guarantee: {self.guarantee.value}",
+        ))  # fmt: skip

@@ -1,0 +1,218 @@
+"""Starts jobs, and starts those that failed again, from their checkpoints, as their restart strategies say."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint
+from penstock.engine.query import JobProgress, Query, gone
+from penstock.engine.restarts import Restarts
+from penstock.engine.session import is_alive, spark_session
+from penstock.errors import ExecutionError, OptionsError, PenstockError, Problem
+from penstock.plan import Job, check_guarantees
+
+__all__ = ["JobResult", "RunningJob", "run", "start"]
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What a job did until it ended. ``stopped``: it was asked to, before its sources were read."""
+
+    job: str
+    progress: JobProgress
+    stopped: bool
+    seconds: float
+
+
+def run(job: Job, warn: Callable[[str], None] | None = None) -> JobResult:
+    """Run ``job`` until all its sources are bounded and read. Raises the PenstockError that ended it."""
+    running = start(job, warn)
+    try:
+        while not running.wait(timeout=3600):
+            pass
+    finally:
+        running.stop()
+    return running.result()
+
+
+def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
+    """Start ``job`` and return while it runs. Raises a PenstockError when it cannot be started: a job that has never
+    run is not restarted."""
+    warn = warn or (lambda _: None)
+    check_guarantees(job)
+    spark = spark_session(job.settings, job.name)
+    _check_alone(job, spark)
+    location, folder = job.settings.checkpoint_dir, None
+    if not job.settings.checkpointing:
+        warn("checkpointing is off: where the job has got to is forgotten when it ends")
+        folder = tempfile.TemporaryDirectory(prefix="penstock-")
+        location = folder.name
+    running = RunningJob(job, spark, open_checkpoint(spark, location, job.name), warn)
+    running.folder = folder
+    try:
+        running.start()
+    except BaseException:
+        running.stop()
+        raise
+    return running
+
+
+def _check_alone(job: Job, spark: SparkSession) -> None:
+    """Raises OptionsError for a job whose like is running: it would fence that, before Spark refuses it (rule 2)."""
+    if any(query.name == job.name for query in spark.streams.active):
+        reason = "a job of this name is running in this process; they would share a checkpoint and a transactional id"
+        raise OptionsError((Problem(reason, where=f"job '{job.name}'", hint="give each a name of its own"),))
+
+
+class RunningJob:
+    """A started job: wait for it, look at its progress, stop it.
+
+    A thread of its own waits for the run to end, and starts the next one when it failed and the job's strategy allows.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        spark: SparkSession,
+        checkpoint: JobCheckpoint,
+        warn: Callable[[str], None],
+        restarts: Restarts | None = None,
+    ):
+        self.job = job
+        self.checkpoint = checkpoint
+        #: Deleted when the job ends: the checkpoint of a job that keeps none.
+        self.folder: tempfile.TemporaryDirectory[str] | None = None
+        self._spark = spark
+        self._warn = warn
+        self._restarts = restarts or Restarts(job.settings.restart)
+        self._stopping = threading.Event()
+        self._over = threading.Event()
+        self._failure: PenstockError | None = None
+        self._finished = False
+        self._thread: threading.Thread | None = None
+        self._run = self._query(JobProgress())
+        self._begun = time.monotonic()
+
+    # --- life ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the first run. Raises the PenstockError that it cannot be started for."""
+        self._run.start()
+        self._thread = InheritableThread(target=self._supervise, name=f"penstock {self.job.name}", daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait up to ``timeout`` seconds; True when the job has ended. Raises the PenstockError that ended it."""
+        if self._thread is not None and not self._over.wait(timeout):
+            return False
+        if self._failure is not None:
+            raise self._failure
+        return True
+
+    def stop(self) -> None:
+        """End the query, abort what it left open and release connections. Safe to call more than once."""
+        self._stopping.set()
+        self._run.close()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        if self.folder is not None:
+            self.folder.cleanup()
+
+    def result(self) -> JobResult:
+        """What the job did."""
+        return JobResult(self.job.name, self.progress, not self._finished, time.monotonic() - self._begun)
+
+    # --- looking at it ---------------------------------------------------------------------------------------
+
+    @property
+    def progress(self) -> JobProgress:
+        """A snapshot of the job's counters."""
+        return self._run.progress
+
+    @property
+    def run_id(self) -> str:
+        """Spark's id of the run that is going on; empty before the first. It is also the group of Spark's jobs."""
+        query = self._run.spark_query
+        return "" if query is None else str(query.runId)
+
+    def lag(self) -> int | None:
+        """Records between what is committed and the end of the sources, or None when that is not known."""
+        return self._run.lag()
+
+    # --- restarts --------------------------------------------------------------------------------------------
+
+    def _query(self, progress: JobProgress) -> Query:
+        return Query(self.job, self._spark, self.checkpoint, self._warn, self._stopping.is_set, progress)
+
+    def _supervise(self) -> None:
+        """Runs until the job ends for good."""
+        try:
+            while failure := self._run_to_its_end():
+                if not self._start_again(failure):
+                    return
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            cannot = ExecutionError(f"job '{self.job.name}' cannot be restarted: {error!r}")
+            self._fail(cannot if is_alive(self._spark) else gone(self.job), error)
+            self._run.close()
+        finally:
+            self._over.set()
+
+    def _run_to_its_end(self) -> PenstockError | None:
+        """What the run failed with; None when it was stopped or has read its sources."""
+        try:
+            self._finished = self._run.wait()
+        except PenstockError as error:
+            return error
+        finally:
+            self._run.close()
+        return None
+
+    def _start_again(self, failure: PenstockError) -> bool:
+        """Start the next run, as soon as that succeeds; False when the job ends with a failure or is stopped."""
+        while True:
+            if failure.restartable and not is_alive(self._spark):
+                self._fail(gone(self.job), failure)
+                return False
+            restart = self._restarts.after_failure() if failure.restartable else None
+            if restart is None:
+                self._failure = failure
+                self._note(failure)
+                return False
+            self._warn(f"job '{self.job.name}': {restart}: {failure}")
+            self._run.progress = replace(self._run.progress, last_failure=str(failure))
+            if self._stopping.wait(restart.delay):
+                return False
+            # stop() closes the run that it finds here, or has let us know before.
+            self._run = self._query(replace(self._run.progress, restarts=restart.number))
+            try:
+                _check_alone(self.job, self._spark)
+                self._run.start()
+            except PenstockError as error:
+                self._run.close()
+                failure = error
+            else:
+                if self._stopping.is_set():
+                    self._run.close()
+                return True
+            if self._stopping.is_set():
+                return False
+
+    def _fail(self, failure: PenstockError, cause: Exception) -> None:
+        failure.__cause__ = cause
+        self._failure = failure
+
+    def _note(self, failure: PenstockError) -> None:
+        """Add to the last failure what the strategy made of it."""
+        strategy, made = self.job.settings.restart, self._restarts.count
+        if strategy is None:
+            return
+        times = f"{made} time{'' if made == 1 else 's'}"
+        why = f"it allows {strategy.describe()}" if failure.restartable else "a restart would not help"
+        failure.add_note(f"the restart strategy ends here, after restarting the job {times}: {why}")

@@ -1,0 +1,220 @@
+"""When a job that failed is started again: Flink's restart strategies, by Flink's keys and with its defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from penstock.errors import OptionsError, Problem
+from penstock.options import DURATION, INTEGER, Codec, OptionSet, Origin, opt
+
+__all__ = [
+    "PREFIX",
+    "STRATEGIES",
+    "TYPE_KEYS",
+    "ExponentialDelay",
+    "FailureRate",
+    "FixedDelay",
+    "RestartStrategy",
+    "restart_keys",
+    "strategy_of",
+    "without_effect",
+]
+
+
+def _checked(codec: Codec, fits: Callable[[Any], bool], expected: str) -> Codec:
+    """``codec`` for the values that fit."""
+
+    def parse(text: str) -> Any:
+        value = codec.parse(text)
+        if not fits(value):
+            raise ValueError(f"expected {expected}")
+        return value
+
+    return Codec(codec.name, parse, codec.show)
+
+
+def _double(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("expected a number") from None
+
+
+_NOTHING = timedelta(0)
+_MILLISECOND = timedelta(milliseconds=1)
+_DELAY = _checked(DURATION, lambda value: value >= _NOTHING, "a duration of 0 ms or more")
+_SPAN = _checked(DURATION, lambda value: value >= _MILLISECOND, "a duration of 1 ms or more")
+_COUNT = _checked(INTEGER, lambda value: value >= 1, "a whole number from 1")
+_DOUBLE = Codec("Double", _double)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedDelay(OptionSet):
+    """So many restarts in all, each after the same delay."""
+
+    attempts: int = opt(
+        "attempts",
+        _checked(INTEGER, lambda value: value >= 0, "a whole number from 0"),
+        default=1,
+        doc="Restarts before the job fails.",
+        example="10",
+    )
+    delay: timedelta = opt("delay", _DELAY, default=timedelta(seconds=1), doc="Pause before a restart.", example="10 s")
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f"at most {self.attempts}, {DURATION.show(self.delay)} after a failure"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailureRate(OptionSet):
+    """Restarts as long as failures are rare: so many in an interval, which ends with the latest."""
+
+    max_failures_per_interval: int = opt(
+        "max-failures-per-interval",
+        _COUNT,
+        default=1,
+        doc="Failures within the interval that are followed by a restart; one more ends the job.",
+        example="3",
+    )
+    failure_rate_interval: timedelta = opt(
+        "failure-rate-interval", _SPAN, default=timedelta(minutes=1), doc="Length of the interval.", example="5 min"
+    )
+    delay: timedelta = opt("delay", _DELAY, default=timedelta(seconds=1), doc="Pause before a restart.", example="10 s")
+
+    def describe(self) -> str:
+        """One line for people."""
+        return (
+            f"at most {self.max_failures_per_interval} in {DURATION.show(self.failure_rate_interval)}, "
+            f"{DURATION.show(self.delay)} after a failure"
+        )
+
+
+def _ordered(strategy: ExponentialDelay) -> Iterator[Problem]:
+    initial, most = strategy.initial_backoff, strategy.max_backoff
+    if initial > most and most == ExponentialDelay().max_backoff:
+        reason = f"expected {DURATION.show(most)} or less, not {DURATION.show(initial)}"
+        yield Problem(f"{reason}: no pause is longer than max-backoff", "initial-backoff", hint="set that, too")
+    elif initial > most:
+        reason = f"expected {DURATION.show(initial)} or more, not {DURATION.show(most)}"
+        yield Problem(f"{reason}: no pause is shorter than initial-backoff", "max-backoff", hint="set that, too")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialDelay(OptionSet):
+    """Restarts after a delay that grows from one to the next, and is short again after a time without failure."""
+
+    initial_backoff: timedelta = opt(
+        "initial-backoff", _SPAN, default=timedelta(seconds=1), doc="Pause before the first restart.", example="2 s"
+    )
+    max_backoff: timedelta = opt(
+        "max-backoff", _SPAN, default=timedelta(minutes=1), doc="Longest pause before a restart.", example="5 min"
+    )
+    backoff_multiplier: float = opt(
+        "backoff-multiplier",
+        _checked(_DOUBLE, lambda value: 1 < value < float("inf"), "a number greater than 1"),
+        default=1.5,
+        doc="Each pause is so many times the one before it.",
+        example="2",
+    )
+    reset_backoff_threshold: timedelta = opt(
+        "reset-backoff-threshold",
+        _SPAN,
+        default=timedelta(hours=1),
+        doc="After running for so long without failure, pauses and attempts are counted anew.",
+        example="10 min",
+    )
+    jitter_factor: float = opt(
+        "jitter-factor",
+        _checked(_DOUBLE, lambda value: 0 <= value <= 1, "a number from 0 to 1"),
+        default=0.1,
+        doc="The part of the pause that is added or taken off by chance, so that jobs do not restart together.",
+        example="0",
+    )
+    attempts_before_reset_backoff: int | None = opt(
+        "attempts-before-reset-backoff",
+        _COUNT,
+        default=None,
+        default_text="(unlimited)",
+        doc="Restarts before the job fails, unless it has run for the threshold in between.",
+        example="10",
+    )
+
+    rules = (_ordered,)
+
+    def describe(self) -> str:
+        """One line for people."""
+        most = self.attempts_before_reset_backoff
+        return (
+            f"{'any number' if most is None else f'at most {most}'}, {DURATION.show(self.initial_backoff)} to "
+            f"{DURATION.show(self.max_backoff)} after a failure; counted anew after "
+            f"{DURATION.show(self.reset_backoff_threshold)} without one"
+        )
+
+
+RestartStrategy = FixedDelay | FailureRate | ExponentialDelay
+
+#: The name of a strategy, which is also the part of its keys after :data:`PREFIX`, and its options.
+STRATEGIES: dict[str, type[FixedDelay] | type[FailureRate] | type[ExponentialDelay]] = {
+    "fixed-delay": FixedDelay,
+    "failure-rate": FailureRate,
+    "exponential-delay": ExponentialDelay,
+}
+PREFIX = "restart-strategy."
+#: The key that chooses the strategy, and what it was called before Flink 1.17.
+TYPE_KEYS = ("restart-strategy.type", "restart-strategy")
+
+_NONE = ("none", "off", "disable")
+
+
+def _strategy(text: str) -> str:
+    """The name of a strategy, or nothing for none. Flink also takes the names without a hyphen."""
+    wanted = text.strip().lower()
+    if wanted in _NONE:
+        return ""
+    for name in STRATEGIES:
+        if wanted in {name, name.replace("-", "")}:
+            return name
+    raise ValueError(f"expected one of {', '.join((*STRATEGIES, *_NONE))}")
+
+
+def restart_keys() -> dict[str, Callable[[str], Any]]:
+    """Every key, and what checks its text: the value, or ValueError with what was expected."""
+    found: dict[str, Callable[[str], Any]] = dict.fromkeys(TYPE_KEYS, _strategy)
+    for name, options in STRATEGIES.items():
+        found |= {f"{PREFIX}{name}.{option.key}": option.codec.parse for option in options.declared().values()}
+    return found
+
+
+def strategy_of(given: Mapping[str, str], origin: Origin | None = None) -> RestartStrategy | None:
+    """The strategy that texts by key ask for, None for no restarts, which is the default.
+
+    Raises OptionsError with every text that cannot be read, or for texts that contradict one another.
+    """
+    origin, known, problems = origin or Origin(), restart_keys(), []
+    for key, text in given.items():
+        try:
+            known[key](text)
+        except ValueError as error:
+            problems.append(Problem(f"{error}, not '{text}'", key, origin.of(key)))
+    if problems:
+        raise OptionsError(tuple(problems))
+    name = _chosen(given)
+    return STRATEGIES[name].from_text(given, origin, f"{PREFIX}{name}.") if name else None
+
+
+def without_effect(given: Mapping[str, str]) -> dict[str, str]:
+    """The keys of other strategies than the chosen one, each with a remark about it."""
+    name = _chosen(given)
+    why = f"'{TYPE_KEYS[0]}' is '{name}'"
+    if not name:
+        why = "restarts are switched off" if any(key in given for key in TYPE_KEYS) else f"'{TYPE_KEYS[0]}' is not set"
+    keys = [key for key in given if key not in TYPE_KEYS and not (name and key.startswith(f"{PREFIX}{name}."))]
+    return {key: f"'{key}' has no effect: {why}" for key in keys}
+
+
+def _chosen(given: Mapping[str, str]) -> str:
+    return next((_strategy(given[key]) for key in TYPE_KEYS if key in given), "")

@@ -1,0 +1,27 @@
+"""A kit for testing jobs against faults: numbered records and a verifier, a proxy that breaks connections at an exact
+step of Kafka's protocol, records at which a job crashes, stops or pauses, and a look at open transactions.
+
+docs/testing.md has examples.
+"""
+
+from penstock.testing.disturbance import Disturbance, Mishap
+from penstock.testing.numbered import NumberedRecords
+from penstock.testing.proxy import Api, Frame, KafkaProxy, ProxiedCluster, Then, Trap, pid_of
+from penstock.testing.transactions import TransactionInspector
+from penstock.testing.verifier import Verdict, Verifier
+
+__all__ = [
+    "Api",
+    "Disturbance",
+    "Frame",
+    "KafkaProxy",
+    "Mishap",
+    "NumberedRecords",
+    "ProxiedCluster",
+    "Then",
+    "TransactionInspector",
+    "Trap",
+    "Verdict",
+    "Verifier",
+    "pid_of",
+]

@@ -1,0 +1,97 @@
+"""Planning a scan on a real broker, and in a process that has been told nothing but the scan's options."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+from penstock.connectors.kafka.factory import KafkaConnector
+from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of, resolve_start
+from penstock.connectors.kafka.runtime import KafkaDataSource, _pickled
+from penstock.kafka.session import session_for
+from penstock.spi import Column, TableDefinition
+from penstock.types import BIGINT
+
+#: Plans one batch as Spark's planning process does, with options and a start from standard input.
+PLANNING = """
+import json, sys
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from penstock.connectors.kafka.runtime import KafkaDataSource
+told = json.load(sys.stdin)
+reader = KafkaDataSource(told["options"]).streamReader(None)
+end = reader.latestOffset(told["start"] or reader.initialOffset(), ReadAllAvailable())
+tasks = reader.partitions(told["start"] or reader.initialOffset(), end)
+print(json.dumps({"start": reader.initialOffset(), "end": end, "tasks": len(tasks)}))
+"""
+
+
+def spec_of(kafka: Any, name: str) -> ReaderSpec:
+    options = {
+        "topic": name,
+        "properties.bootstrap.servers": kafka.bootstrap,
+        "format": "json",
+        "scan.startup.mode": "earliest-offset",
+    }
+    scan = KafkaConnector().scan(TableDefinition("t", (Column("id", BIGINT),), options))
+    return ReaderSpec(scan, 0, 2, resolve_start(session_for(client_of(scan)), scan), None)
+
+
+def write(kafka: Any, name: str, partition: int, count: int) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(count):
+        producer.produce(name, str(number).encode(), partition=partition)
+    assert producer.flush(30) == 0
+
+
+def test_rule_29_offsets_carry_topic_ids_and_leader_epochs(kafka, topic):
+    name = topic(2)
+    write(kafka, name, 0, 5)
+    spec = spec_of(kafka, name)
+    planner = Planner(spec)
+    topic_id = str(planner.session.topic(name).topic_id)
+    assert spec.start.to_json() == {
+        name: {"id": topic_id, "partitions": {str(n): {"offset": 0, "epoch": 0} for n in (0, 1)}}
+    }
+    write(kafka, name, 1, 3)
+    assert planner.latest(spec.start, None).to_json() == {
+        name: {"id": topic_id, "partitions": {"0": {"offset": 5, "epoch": 0}, "1": {"offset": 3, "epoch": 0}}}
+    }
+
+
+def test_rule_29_planning_knows_the_options_and_nothing_else(kafka, topic, tmp_path):
+    """Another process, in another folder, without this one's environment, plans what this one plans."""
+    name = topic(2)
+    write(kafka, name, 0, 5)
+    spec = spec_of(kafka, name)
+    options = {"secret.spec": _pickled(spec)}
+
+    def plan(start: dict[str, Any] | None) -> dict[str, Any]:
+        told = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", PLANNING],
+            input=json.dumps({"options": options, "start": start}),
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env={"PATH": "/usr/bin:/bin"},
+        )
+        assert told.returncode == 0, told.stderr
+        return json.loads(told.stdout)
+
+    here = KafkaDataSource(options).streamReader(None)
+    assert here.initialOffset() == spec.start.to_json()
+    first = plan(None)
+    assert first == {
+        "start": spec.start.to_json(),
+        "end": Planner(spec).latest(spec.start, None).to_json(),
+        "tasks": 1,
+    }
+    # And goes on from an end of its own, which it has from Spark's offset log alone.
+    write(kafka, name, 1, 4)
+    second = plan(first["end"])
+    assert second["start"] == first["start"]
+    assert second["end"][name]["partitions"] == {"0": {"offset": 5, "epoch": 0}, "1": {"offset": 4, "epoch": 0}}

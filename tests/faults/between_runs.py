@@ -1,0 +1,223 @@
+"""F8: what changes between two runs of a job, or during one, while a transaction is left open."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kafka.protocol.admin import CreatePartitionsRequest
+
+from penstock.kafka.faults import Action, KafkaFault, fault_of
+from penstock.kafka.offsets import LATEST, list_offsets
+from penstock.testing import Then, Trap
+from tests.faults.checkpoints import fenced
+from tests.faults.driver_deaths import BEFORE, die
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell
+
+GROWN = 6
+#: How long a client takes for granted what it knows about a topic.
+FORGETFUL = {"properties.metadata.max.age.ms": "200"}
+#: A task for each so many records, see ``penstock.connectors.kafka.positions.cut``.
+RECORDS_IN_A_TASK = 25_000
+
+
+# --- the output grows --------------------------------------------------------------------------------------------
+
+
+def grow(trial: Trial) -> None:
+    """Give the output topic more partitions."""
+    Topic = CreatePartitionsRequest.CreatePartitionsTopic
+
+    def build() -> Any:
+        topic = Topic(name=trial.sink, count=GROWN, assignments=None)
+        return CreatePartitionsRequest(topics=[topic], timeout_ms=30_000, validate_only=False)
+
+    def check(answer: Any) -> None:
+        if (fault := fault_of(answer.results[0].error_code)).action is not Action.NONE:
+            raise KafkaFault(fault, answer.results[0].error_message or "")
+
+    trial.session.ask_any("adding partitions", build, check)
+    trial.session.forget_topics([trial.sink])
+    trial.session.topic(trial.sink, partition=GROWN - 1)
+
+
+def in_new_partitions(trial: Trial) -> int:
+    """How many offsets the partitions that were added have given out. None says that they were not used."""
+    places = [(trial.sink, each) for each in range(trial.sink_partitions, GROWN)]
+    found = list_offsets(trial.session, places, LATEST)
+    return sum(each.offset for each in found.values() if each is not None)
+
+
+def open_before(trial: Trial, sql: str, *, batch: int = BEFORE) -> str:
+    """A first run of the job, killed when the output has records of ``batch``: its transaction stays open."""
+    job = trial.job(sql, folder="before")
+    trap = trial.published(after=trial.ended(batch), call=lambda _: job.kill(), then=Then.DROP)
+    return die(trial, job, trap, planned=batch, done=batch - 1)
+
+
+def grown_between(trial: Trial, sql: str) -> Outcome:
+    hit = open_before(trial, sql)
+    grow(trial)
+    job = trial.job(sql)
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    assert in_new_partitions(trial), "nothing was written to the partitions that were added"
+    return trial.outcome(job, note=f"{hit}; then {GROWN} partitions")
+
+
+@cell("F8", "output grows from 3 to 6 partitions between runs, with keys")
+def grown_between_keyed(trial: Trial) -> Outcome:
+    return grown_between(trial, trial.sql(keyed=True))
+
+
+@cell("F8", "output grows from 3 to 6 partitions between runs, without keys")
+def grown_between_keyless(trial: Trial) -> Outcome:
+    return grown_between(trial, trial.sql(batches=16))
+
+
+def grown_while_running(trial: Trial, sql: str, *, batch: int, point: str) -> Outcome:
+    """The second run, which replays what the first left open, meets the larger output at ``point`` of the batch after
+    that. It asks anew which partitions there are with every request that it makes."""
+    hit = open_before(trial, sql, batch=batch)
+    job = trial.job(sql)
+    replayed = trial.ended(1)
+    options: dict[str, Any] = {"call": lambda _: grow(trial)}
+    trap: Trap = (
+        trial.published(after=replayed, **options)
+        if point == "published"
+        else trial.recording(after=replayed, **options)
+    )
+    trial.verifier.restarted()
+    job.start()
+    trap.wait(PATIENCE)
+    job.finish(PATIENCE)
+    assert in_new_partitions(trial), "nothing was written to the partitions that were added"
+    return trial.outcome(job, note=f"{hit}; then {GROWN} partitions in the batch after it")
+
+
+@cell("F8", "output grows from 3 to 6 partitions mid-publish, with keys")
+def grown_mid_publish(trial: Trial) -> Outcome:
+    return grown_while_running(trial, trial.sql(keyed=True, sink=FORGETFUL), batch=BEFORE, point="published")
+
+
+@cell("F8", "output grows from 3 to 6 partitions mid-publish, without keys")
+def grown_mid_publish_keyless(trial: Trial) -> Outcome:
+    return grown_while_running(trial, trial.sql(batches=16, sink=FORGETFUL), batch=BEFORE, point="published")
+
+
+@cell("F8", "output grows from 3 to 6 partitions before the progress record")
+def grown_before_the_progress_record(trial: Trial) -> Outcome:
+    return grown_while_running(trial, trial.sql(keyed=True, sink=FORGETFUL), batch=BEFORE, point="recording")
+
+
+# --- more and fewer tasks ----------------------------------------------------------------------------------------
+
+
+def with_tasks(trial: Trial, tasks: int, *, keyed: bool) -> str:
+    """A job whose batches have work for five tasks, run by so many."""
+    most = {"scan.max-records-per-trigger": str(5 * RECORDS_IN_A_TASK)}
+    sql = trial.sql(keyed=keyed, source=most, sink=FORGETFUL)
+    return sql.replace("'parallelism.default' = '2'", f"'parallelism.default' = '{tasks}'")
+
+
+def other_tasks(trial: Trial, before: int, after: int, *, keyed: bool) -> Outcome:
+    """Three batches, whatever ``records`` says: a task is given 25,000 records before there are two."""
+    trial.records = 3 * 5 * RECORDS_IN_A_TASK
+    hit = open_before(trial, with_tasks(trial, before, keyed=keyed), batch=1)
+    job = trial.job(with_tasks(trial, after, keyed=keyed))
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    return trial.outcome(job, note=f"{hit}; {trial.records:,} records")
+
+
+@cell("F8", "from 5 tasks to 1, through a shuffle")
+def fewer_tasks(trial: Trial) -> Outcome:
+    return other_tasks(trial, 5, 1, keyed=True)
+
+
+@cell("F8", "from 5 tasks to 1, without keys")
+def fewer_tasks_keyless(trial: Trial) -> Outcome:
+    return other_tasks(trial, 5, 1, keyed=False)
+
+
+@cell("F8", "from 1 task to 5, through a shuffle")
+def more_tasks(trial: Trial) -> Outcome:
+    return other_tasks(trial, 1, 5, keyed=True)
+
+
+# --- another prefix ----------------------------------------------------------------------------------------------
+
+
+def renamed(trial: Trial, prefixes: Sequence[str], *points: Callable[..., Trap]) -> Outcome:
+    """Runs of one job with one checkpoint, under each of ``prefixes`` in turn. Each but the last is killed at the point
+    that belongs to it."""
+    own = trial.prefix
+    names = [f"{own}{each}" for each in prefixes]
+    trial.verify(transactional_ids=[f"{each}-copy" for each in dict.fromkeys(names)])
+    trial.numbered.write(trial.records)
+    deaths = []
+    for number, point in enumerate(points):
+        trial.prefix = names[number]
+        job = trial.job(trial.sql(), folder=f"run-{number}")
+        trap = point(call=lambda _, job=job: job.kill(), then=Then.DROP)
+        job.start()
+        trap.wait(PATIENCE)
+        job.kill()
+        trial.cluster.heal()
+        deaths.append(f"batch {job.planned()} planned and {job.done()} done under '{prefixes[number]}'")
+    trial.prefix = names[-1]
+    job = trial.job(trial.sql())
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    for each in dict.fromkeys(names):
+        seen = trial.verifier.inspector.describe(f"{each}-copy")
+        assert seen is None or seen.state in {"CompleteCommit", "CompleteAbort", "Empty"}, f"left open: {seen}"
+    return trial.outcome(job, note=f"{', '.join(deaths)}; then under '{prefixes[-1]}'")
+
+
+@cell("F8", "another prefix after a death mid-publish")
+def renamed_mid_publish(trial: Trial) -> Outcome:
+    return renamed(trial, "AB", lambda **options: trial.published(after=trial.ended(BEFORE), **options))
+
+
+@cell("F8", "another prefix after a death after EndTxn, before Spark's commit log")
+def renamed_after_ending(trial: Trial) -> Outcome:
+    """What was published under the former id has to be known under the new one."""
+    return renamed(trial, "AB", lambda **options: trial.ended(BEFORE + 1, **options))
+
+
+@cell("F8", "another prefix and the first one again, after deaths after EndTxn and mid-publish")
+def renamed_and_back(trial: Trial) -> Outcome:
+    """The second time the former id is behind what was published."""
+    return renamed(
+        trial,
+        "ABABA",
+        lambda **options: trial.ended(2, **options),
+        lambda **options: trial.ended(1, **options),
+        lambda **options: trial.published(after=trial.ended(1), **options),
+        lambda **options: trial.published(after=trial.ended(1), **options),
+    )
+
+
+@cell("F8", "another prefix on a copy of the checkpoint, while the first is in a transaction")
+def renamed_copy(trial: Trial) -> Outcome:
+    """The first has another id, and yet it must not commit what the second publishes as well."""
+    first = trial.job(trial.sql(), folder="first")
+    before = trial.transactional_id
+    trap = trial.committing(BEFORE + 1, then=Then.HOLD)
+    trial.numbered.write(trial.records)
+    first.start()
+    trap.wait(PATIENCE)
+    trial.prefix += "B"
+    trial.verify(transactional_ids=[before, trial.transactional_id])
+    second = trial.job(trial.sql(), folder="second", checkpoint="copied")
+    shutil.copytree(first.checkpoint, second.checkpoint)
+    published = trial.ended(1)
+    trial.verifier.restarted()
+    second.start()
+    published.wait(PATIENCE)
+    trap.release()
+    stop = fenced(first)
+    second.finish(PATIENCE)
+    return trial.outcome(second, stop=stop, note=f"the first in batch {BEFORE}, at EndTxn")

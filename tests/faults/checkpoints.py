@@ -1,0 +1,437 @@
+"""F7: checkpoints that are put back, copied, damaged, or find no room."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from penstock.kafka.batches import scan
+from penstock.kafka.fetch import Fetcher, Range
+from penstock.kafka.offsets import LATEST, list_offsets
+from penstock.kafka.properties import READ_UNCOMMITTED
+from penstock.testing import Api, Then, Trap
+from tests.faults.driver_deaths import BEFORE, die
+from tests.faults.harness import PATIENCE, Outcome, Trial, Unavailable, cell
+from tests.faults.processes import JobProcess
+
+LATEST_COPY = "latest"
+#: How ``penstock run`` ends when a job has failed: worth another start, or not.
+FAILED, FAILED_FOR_GOOD = 1, 3
+
+
+# --- copies ------------------------------------------------------------------------------------------------------
+
+
+def keep(trial: Trial, job: JobProcess, name: str) -> Path:
+    """Copy the job's checkpoint as backups do it, file by file while the job goes on; what is gone by then is left
+    out."""
+    target = trial.folder / "kept" / name
+    for path in sorted(job.checkpoint.rglob("*")):
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                copy = target / path.relative_to(job.checkpoint)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, copy)
+    return target
+
+
+def put_back(trial: Trial, job: JobProcess, name: str) -> None:
+    """Replace the job's checkpoint by a copy that was kept."""
+    shutil.rmtree(job.checkpoint)
+    shutil.copytree(trial.folder / "kept" / name, job.checkpoint)
+
+
+def written(trial: Trial) -> int:
+    """How many records the output holds, those that no reader sees among them."""
+    places = [(trial.sink, each.partition) for each in trial.session.topic(trial.sink).partitions]
+    ends = list_offsets(trial.session, places, LATEST, isolation=READ_UNCOMMITTED)
+    ranges = [Range(*place, 0, end.offset) for place, end in ends.items() if end is not None and end.offset]
+    chunks = Fetcher(trial.session, ranges, isolation=READ_UNCOMMITTED)
+    return sum(len(scan(each.records, start_offset=each.start, end_offset=each.end).offsets) for each in chunks)
+
+
+def must_stop(trial: Trial, job: JobProcess, *texts: str) -> str:
+    """Start the job, which has to end for good with an error that says all of ``texts``, and to write nothing. The
+    error."""
+    before = written(trial)
+    status = job.start().wait(PATIENCE)
+    assert status == FAILED_FOR_GOOD, f"it ended with status {status}:\n{job.text[-3000:]}"
+    missing = [text for text in texts if text not in job.error]
+    assert not missing, f"{missing} not in the error: {job.error or job.text[-3000:]}"
+    assert not job.left_over(), "processes have outlived the job"
+    assert written(trial) == before, f"it wrote {written(trial) - before} records and then said: {job.error}"
+    return job.error
+
+
+def batches_named(error: str) -> list[int]:
+    """The batches that an error names together with where they begin and end."""
+    return [int(each) for each in re.findall(r"batch (\d+) of query '[^']+' \(from \S+ to \S+\)", error)]
+
+
+def go_on(trial: Trial, job: JobProcess, *, stop: str = "", note: str = "") -> Outcome:
+    """Start the job (again), which has to come to its end now."""
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    return trial.outcome(job, stop=stop, note=note)
+
+
+# --- put back ----------------------------------------------------------------------------------------------------
+
+
+@cell("F7", "restored three times: two older copies taken while running, then the latest")
+def restored_three_times(trial: Trial) -> Outcome:
+    job, older = trial.job(), (1, 2)
+    for batch in older:
+        trial.published(after=trial.ended(batch), call=lambda _, batch=batch: keep(trial, job, f"batch-{batch}"))
+    trap = trial.published(after=trial.ended(4), call=lambda _: job.kill(), then=Then.DROP)
+    hit = die(trial, job, trap, planned=4, done=3)
+    keep(trial, job, LATEST_COPY)
+    for batch in older:
+        put_back(trial, job, f"batch-{batch}")
+        assert (job.planned(), job.done()) == (batch, batch - 1)
+        stop = must_stop(trial, job, "an older checkpoint was restored")
+        assert batches_named(stop) == [batch, 3], stop
+    put_back(trial, job, LATEST_COPY)
+    return go_on(trial, job, stop=stop, note=f"{hit}; copies in batches {older[0]} and {older[1]}")
+
+
+@cell("F7", "the latest copy restored, after each of three deaths")
+def latest_restored(trial: Trial) -> Outcome:
+    job = trial.job(trial.sql(keyed=True))
+    points = (
+        lambda **options: trial.published(after=trial.ended(1), **options),
+        lambda **options: trial.ended(2, **options),
+        lambda **options: trial.committing(2, **options),
+    )
+    trial.numbered.write(trial.records)
+    deaths = []
+    for number, point in enumerate(points):
+        trap = point(call=lambda _: job.kill(), then=Then.DROP)
+        job.start()
+        trap.wait(PATIENCE)
+        job.kill()
+        trial.cluster.heal()
+        keep(trial, job, f"death-{number}")
+        put_back(trial, job, f"death-{number}")
+        deaths.append(f"batch {job.planned()} planned and {job.done()} done")
+    return go_on(trial, job, note="; ".join(deaths))
+
+
+@cell("F7", "an older copy restored, the batch after it published with other offsets")
+def published_otherwise(trial: Trial) -> Outcome:
+    """More has come in since, so that Spark plans the batch after the copy larger than it was."""
+    job = trial.job(trial.sql(bounded=False, batches=1))
+    part = trial.records // 3
+    trial.numbered.write(part)
+    job.start()
+    assert trial.verifier.wait_for_records(part, PATIENCE, alive=lambda: job.running), job.text[-3000:]
+    done_so_far(job, 0)
+    keep(trial, job, "first")
+    job.pause()  # so that it is one batch
+    trial.numbered.write(part)
+    job.resume()
+    done_so_far(job, 1)
+    job.kill()
+    keep(trial, job, LATEST_COPY)
+    trial.numbered.write(trial.records - 2 * part)
+    put_back(trial, job, "first")
+    stop = must_stop(trial, job, "is not the one that was published from")
+    assert batches_named(stop) == [1, 1], stop
+    put_back(trial, job, LATEST_COPY)
+    trial.verifier.restarted()
+    job.start()
+    assert trial.verifier.wait_for_records(trial.records, PATIENCE, alive=lambda: job.running), job.text[-3000:]
+    job.stop(PATIENCE)
+    return trial.outcome(job, stop=stop, note="copied between two batches")
+
+
+def done_so_far(job: JobProcess, batch: int) -> None:
+    """Wait until Spark has logged a batch as done."""
+    wait_until(lambda: job.done() >= batch, f"batch {batch} is done", job)
+
+
+def wait_until(condition: Callable[[], bool], what: str, job: JobProcess) -> None:
+    """Wait while the job runs."""
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        assert job.running, f"the job ended before {what}:\n{job.text[-3000:]}"
+        assert time.monotonic() < until, f"not in {PATIENCE} s: {what}:\n{job.text[-3000:]}"
+        time.sleep(0.05)
+
+
+# --- run twice ---------------------------------------------------------------------------------------------------
+
+
+@cell("F7", "copied in a batch and run twice, from the same batch")
+def run_twice(trial: Trial) -> Outcome:
+    """The first is held in its open transaction until the second has published a batch."""
+    sql = trial.sql(keyed=True)
+    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", checkpoint="copied")
+    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: copy_to(first, second), then=Then.HOLD)
+    trial.numbered.write(trial.records)
+    first.start()
+    trap.wait(PATIENCE)
+    published = trial.ended(1)
+    trial.verifier.restarted()
+    second.start()
+    published.wait(PATIENCE)
+    trap.release()
+    stop = fenced_by(first, second)
+    second.finish(PATIENCE)
+    return trial.outcome(second, stop=stop, note=f"both in batch {BEFORE}")
+
+
+@cell("F7", "copied in a batch and run twice, the second from an older batch")
+def run_twice_from_behind(trial: Trial) -> Outcome:
+    """Both stop: the first because it was shut out, the second because it is behind. The first is started again."""
+    sql = trial.sql()
+    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", checkpoint="copied")
+    trial.published(after=trial.ended(1), call=lambda _: copy_to(first, second))
+    trap = trial.committing(4, then=Then.HOLD)
+    trial.numbered.write(trial.records)
+    first.start()
+    trap.wait(PATIENCE)
+    behind = must_stop(trial, second, "an older checkpoint was restored")
+    assert batches_named(behind) == [1, 2], behind
+    trap.release()
+    stop = fenced_by(first, second)
+    return go_on(trial, first, stop=stop, note="and the other said that it is behind")
+
+
+@cell("F7", "copied after a death, both started at once")
+def started_at_once(trial: Trial) -> Outcome:
+    sql = trial.sql()
+    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", checkpoint="copied")
+    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: first.kill(), then=Then.DROP)
+    die(trial, first, trap, planned=BEFORE, done=BEFORE - 1)
+    copy_to(first, second)
+    return race(trial, first, second)
+
+
+@cell("F7", "one checkpoint, started twice at once")
+def started_twice(trial: Trial) -> Outcome:
+    sql = trial.sql()
+    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second")
+    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: first.kill(), then=Then.DROP)
+    die(trial, first, trap, planned=BEFORE, done=BEFORE - 1)
+    return race(trial, first, second)
+
+
+def race(trial: Trial, first: JobProcess, second: JobProcess) -> Outcome:
+    """Start both. Whoever does not come to its end says why; where nobody did, they are started one after the other
+    until one does."""
+    trial.verifier.restarted()
+    both = (first, second)
+    for job in both:
+        job.start()
+    ends = [job.wait(PATIENCE) for job in both]
+    stops = [job.error for job in both]
+    reasons = ("was taken over by", "an older checkpoint was restored", "another copy of job", "meanwhile, so another")
+    for status, stop, job in zip(ends, stops, both, strict=True):
+        assert status in {0, FAILED_FOR_GOOD}, job.text[-3000:]
+        assert status == 0 or any(reason in stop for reason in reasons), stop
+        assert not job.left_over(), "processes have outlived the job"
+    note = f"ended with {ends[0]} and {ends[1]}"
+    if 0 not in ends:
+        last = next((job for job in both if job.start().wait(PATIENCE) == 0), None)
+        assert last is not None, f"neither goes on: {first.error}; {second.error}"
+        note += ", then one alone with 0"
+    return trial.outcome(stop=next(filter(None, stops), ""), note=note)
+
+
+def copy_to(first: JobProcess, second: JobProcess) -> None:
+    """Copy the checkpoint of one job to that of another."""
+    shutil.copytree(first.checkpoint, second.checkpoint)
+
+
+def fenced_by(loser: JobProcess, winner: JobProcess) -> str:
+    """Wait for the end of the one that was shut out, which has to name the other. Its error."""
+    error = fenced(loser)
+    assert f"process {winner.pid} on" in error, error
+    return error
+
+
+def fenced(loser: JobProcess) -> str:
+    """Wait for the end of the one that was shut out. Its error."""
+    assert loser.wait(PATIENCE) == FAILED_FOR_GOOD, f"the one that was shut out must stop:\n{loser.text[-3000:]}"
+    assert "was taken over by" in loser.error, loser.error or loser.text[-3000:]
+    assert not loser.left_over(), "processes have outlived the job"
+    return loser.error
+
+
+# --- damaged -----------------------------------------------------------------------------------------------------
+
+
+def damaged(trial: Trial, choose: Callable[[JobProcess], list[str]]) -> Outcome:
+    """Kill the job when a batch is committed and not logged, cut files of its checkpoint to a half and to nothing, and
+    put them back as they were after each."""
+    job = dead(trial)
+    keep(trial, job, LATEST_COPY)
+    names = choose(job)
+    for name in names:
+        path = job.checkpoint / job.name / name
+        whole = path.read_bytes()
+        for size in (len(whole) // 2, 0):
+            path.write_bytes(whole[:size])
+            stop = must_stop(trial, job, name)
+            put_back(trial, job, LATEST_COPY)
+    note = re.sub(r"target-[^,]+", "target-*.json", f"cut: {', '.join(names)}")
+    return go_on(trial, job, stop=stop, note=note)
+
+
+def dead(trial: Trial) -> JobProcess:
+    """A job that was killed after EndTxn and before Spark's commit log."""
+    job = trial.job()
+    trap = trial.ended(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
+    die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    return job
+
+
+@cell("F7", "last file of Spark's offset log cut")
+def offsets_cut(trial: Trial) -> Outcome:
+    return damaged(trial, lambda job: [f"offsets/{job.planned()}"])
+
+
+@cell("F7", "last file of Spark's commit log cut")
+def commits_cut(trial: Trial) -> Outcome:
+    return damaged(trial, lambda job: [f"commits/{job.done()}"])
+
+
+@cell("F7", "penstock's own files cut", deadline=900)
+def documents_cut(trial: Trial) -> Outcome:
+    def documents(job: JobProcess) -> list[str]:
+        found = sorted(path.name for path in (job.checkpoint / job.name / "penstock").glob("*.json"))
+        assert [name.partition("-")[0] for name in found] == ["job.json", "source", "target"], found
+        return [f"penstock/{name}" for name in found]
+
+    return damaged(trial, documents)
+
+
+@cell("F7", "Spark's metadata file cut")
+def metadata_cut(trial: Trial) -> Outcome:
+    return damaged(trial, lambda job: ["metadata"])
+
+
+@cell("F7", "last files of Spark's logs removed, without a copy to put back")
+def logs_removed(trial: Trial) -> Outcome:
+    """The batch is planned again as it was, since its source ends where it ended, and found to be committed."""
+    job = dead(trial)
+    for name in (f"offsets/{job.planned()}", f"commits/{job.done()}"):
+        (job.checkpoint / job.name / name).unlink()
+    return go_on(trial, job, note=f"left: batch {job.planned()} planned, batch {job.done()} done")
+
+
+# --- no room -----------------------------------------------------------------------------------------------------
+
+
+class SmallDisk:
+    """A file system of its own that can be filled up. Raises Unavailable where none may be mounted."""
+
+    def __init__(self, trial: Trial, megabytes: int = 2):
+        self.path = trial.folder / "disk"
+        self.path.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(self.path)]
+        mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+        if mounted.returncode:
+            raise Unavailable(f"needs a file system that is full, and may not mount one: {mounted.stderr.strip()}")
+        trial.stack.callback(subprocess.run, ["umount", "--lazy", str(self.path)], check=True)
+        self._filler = self.path / "filler"
+
+    def fill(self) -> None:
+        """Leave no room, not for a byte."""
+        with self._filler.open("ab", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(os.sysconf("SC_PAGE_SIZE")))
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+
+    def free(self) -> None:
+        """Give it back."""
+        self._filler.unlink()
+
+
+NO_ROOM = "No space left on device"
+
+
+@cell("F7", "disk full when Spark logs a batch as done")
+def full_at_the_commit_log(trial: Trial) -> Outcome:
+    disk = SmallDisk(trial)
+    job = trial.job(checkpoint=disk.path / "checkpoint")
+    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: disk.fill())
+    trial.numbered.write(trial.records)
+    job.start()
+    trap.wait(PATIENCE)
+    return full_and_go_on(trial, job, disk, planned=BEFORE, done=BEFORE - 1)
+
+
+@cell("F7", "disk full when Spark plans a batch")
+def full_at_the_offset_log(trial: Trial) -> Outcome:
+    disk = SmallDisk(trial)
+    job = trial.job(trial.sql(bounded=False), checkpoint=disk.path / "checkpoint")
+    about_source = trial.about(trial.source)
+    trap = trial.cluster.add(
+        Trap(
+            Api.LIST_OFFSETS,
+            where=lambda frame: about_source(frame) and frame.pid != job.pid,
+            after=trial.ended(BEFORE),
+            call=lambda _: disk.fill(),
+        )
+    )
+    trial.numbered.write(trial.records)
+    job.start()
+    trap.wait(PATIENCE)
+    return full_and_go_on(trial, job, disk, planned=BEFORE - 1, done=BEFORE - 1)
+
+
+@cell("F7", "disk full at the start")
+def full_at_the_start(trial: Trial) -> Outcome:
+    """Before anything is in the checkpoint, and again where a transaction was left open."""
+    disk = SmallDisk(trial)
+    job = trial.job(checkpoint=disk.path / "checkpoint")
+    disk.fill()
+    must_stop(trial, job, NO_ROOM, "cannot write to the checkpoint")
+    disk.free()
+    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
+    die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    disk.fill()
+    stop = must_stop(trial, job, NO_ROOM, "cannot write to the checkpoint")
+    disk.free()
+    return go_on(trial, job, stop=stop, note="when it is new, and in batch 2")
+
+
+@cell("F7", "disk full where batches wait to be published, through a shuffle")
+def full_at_the_shuffle(trial: Trial) -> Outcome:
+    """Spark's local directories, not the checkpoint. With 100,000 records, whatever ``records`` says: fewer are not
+    shuffled."""
+    trial.records = 100_000
+    disk = SmallDisk(trial, megabytes=64)
+    job = trial.job(trial.sql(keyed=True, batches=2), environment={"SPARK_LOCAL_DIRS": str(disk.path)})
+    trap = trial.ended(1, call=lambda _: disk.fill())
+    trial.numbered.write(trial.records)
+    job.start()
+    trap.wait(PATIENCE)
+    return full_and_go_on(trial, job, disk, planned=1, done=0)
+
+
+def full_and_go_on(trial: Trial, job: JobProcess, disk: SmallDisk, *, planned: int, done: int) -> Outcome:
+    """Wait for the error, make room, and start the job again."""
+    assert job.wait(PATIENCE) == FAILED, job.text[-3000:]
+    stop = job.error
+    assert NO_ROOM in stop, stop or job.text[-3000:]
+    assert (job.planned(), job.done()) == (planned, done)
+    assert not job.left_over(), "processes have outlived the job"
+    disk.free()
+    trial.verifier.restarted()
+    job.start()
+    assert trial.verifier.wait_for_records(trial.records, PATIENCE, alive=lambda: job.running), job.text[-3000:]
+    job.stop(PATIENCE)
+    return trial.outcome(job, stop=stop, note=f"batch {planned} planned, batch {done} done")

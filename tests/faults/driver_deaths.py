@@ -1,0 +1,215 @@
+"""F1, F4 and F14: the driver dies, at each step of a batch, for long, and in its first batch."""
+
+from __future__ import annotations
+
+import time
+
+from penstock.testing import Api, Then, Trap
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell
+from tests.faults.processes import JobProcess
+
+#: Batches that are done before the one that is hit.
+BEFORE = 2
+
+TIMEOUT_SECONDS = 10
+TIMEOUT = {"properties.transaction.timeout.ms": str(TIMEOUT_SECONDS * 1000)}
+
+
+def die_and_recover(trial: Trial, job: JobProcess, trap: Trap, *, planned: int, done: int) -> Outcome:
+    """Start the job, wait until the trap has killed it, start it again and let it come to its end.
+
+    ``planned`` and ``done`` are what Spark's logs have to hold when it is dead: proof of where it was hit.
+    """
+    hit = die(trial, job, trap, planned=planned, done=done)
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    return trial.outcome(job, note=hit)
+
+
+def die(trial: Trial, job: JobProcess, trap: Trap, *, planned: int, done: int) -> str:
+    """Start the job and wait until the trap has killed it."""
+    trial.numbered.write(trial.records)
+    job.start()
+    trap.wait(PATIENCE)
+    job.kill()
+    trial.cluster.heal()
+    assert (job.planned(), job.done()) == (planned, done)
+    return f"batch {planned} planned, batch {done} done"
+
+
+# --- F1 ----------------------------------------------------------------------------------------------------------
+
+
+@cell("F1", "before the offset log", ci=True)
+def before_the_offset_log(trial: Trial) -> Outcome:
+    """While the next batch is being planned: its source is asked for offsets by the process that plans."""
+    job = trial.job(trial.sql(bounded=False))
+    about_source = trial.about(trial.source)
+    trap = trial.cluster.add(
+        Trap(
+            Api.LIST_OFFSETS,
+            where=lambda frame: about_source(frame) and frame.pid != job.pid,
+            after=trial.ended(BEFORE),
+            call=lambda _: job.kill(),
+            then=Then.DROP,
+        )
+    )
+    hit = die(trial, job, trap, planned=BEFORE - 1, done=BEFORE - 1)
+    trial.verifier.restarted()
+    job.start()
+    trial.verifier.wait_for_records(trial.numbered.total, PATIENCE, alive=lambda: job.running)
+    job.stop()
+    return trial.outcome(job, note=hit)
+
+
+@cell("F1", "mid-publish", ci=True)
+def mid_publish(trial: Trial) -> Outcome:
+    """The broker has records of an open transaction."""
+    job = trial.job()
+    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
+    return die_and_recover(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+
+
+@cell("F1", "after publishing, before the progress record", ci=True)
+def before_the_progress_record(trial: Trial) -> Outcome:
+    job = trial.job(trial.sql(keyed=True))
+    trap = trial.recording(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
+    return die_and_recover(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+
+
+@cell("F1", "after the progress record, before EndTxn", ci=True)
+def before_end_txn(trial: Trial) -> Outcome:
+    job = trial.job(trial.sql(keyed=True))
+    trap = trial.committing(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
+    return die_and_recover(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+
+
+@cell("F1", "after EndTxn, before Spark's commit log", ci=True)
+def after_end_txn(trial: Trial) -> Outcome:
+    job = trial.job()
+    trap = trial.ended(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
+    return die_and_recover(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+
+
+@cell("F1", "mid-publish, through a shuffle")
+def mid_publish_shuffled(trial: Trial) -> Outcome:
+    """Two batches of two tasks each, whose records find their partitions by key."""
+    job = trial.job(trial.sql(keyed=True, batches=2))
+    trap = trial.published(after=trial.ended(1), call=lambda _: job.kill(), then=Then.DROP)
+    return die_and_recover(trial, job, trap, planned=1, done=0)
+
+
+@cell("F1", "after EndTxn, before Spark's commit log, through a shuffle")
+def after_end_txn_shuffled(trial: Trial) -> Outcome:
+    job = trial.job(trial.sql(keyed=True, batches=2))
+    trap = trial.ended(2, call=lambda _: job.kill(), then=Then.DROP)
+    return die_and_recover(trial, job, trap, planned=1, done=0)
+
+
+@cell("F1", "mid-publish, transaction.version 0", properties={"transaction.version": "0"})
+def mid_publish_of_old(trial: Trial) -> Outcome:
+    return mid_publish(trial)
+
+
+@cell("F1", "after EndTxn, transaction.version 0", properties={"transaction.version": "0"})
+def after_end_txn_of_old(trial: Trial) -> Outcome:
+    return after_end_txn(trial)
+
+
+@cell("F1", "mid-publish, only the Python process; started again at once")
+def driver_process_alone(trial: Trial) -> Outcome:
+    """The JVM and the workers find out by themselves, and may go on publishing meanwhile."""
+    sql = trial.sql(keyed=True)
+    job, again = trial.job(sql), trial.job(sql, folder="again")
+    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill_driver())
+    trial.numbered.write(trial.records)
+    job.start()
+    trap.wait(PATIENCE)
+    trial.verifier.restarted()
+    again.start().finish(PATIENCE)
+    assert not job.left_over(), "the JVM or a worker has outlived its driver"
+    return trial.outcome(again, note=f"{len(trap.frames)} answer to a Produce, then the driver's end")
+
+
+@cell("F1", "each batch is killed once after EndTxn", deadline=1200)
+def killed_in_every_batch(trial: Trial) -> Outcome:
+    """Four batches, four deaths."""
+    job = trial.job(trial.sql(batches=4))
+    trial.numbered.write(trial.records)
+    for batch in range(4):
+        # A start first passes over the batch that was committed last, and then publishes one.
+        trap = trial.ended(1, call=lambda _: job.kill(), then=Then.DROP)
+        job.start()
+        trap.wait(PATIENCE)
+        job.kill()
+        trial.cluster.heal()
+        assert (job.planned(), job.done()) == (batch, batch - 1)
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    return trial.outcome(job, note="4 deaths")
+
+
+# --- F4 ----------------------------------------------------------------------------------------------------------
+
+
+@cell("F4", "killed mid-publish, down until the broker has aborted", ci=True)
+def down_mid_publish(trial: Trial) -> Outcome:
+    job = trial.job(trial.sql(sink=TIMEOUT))
+    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
+    hit = die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    trial.verifier.inspector.wait_for(trial.transactional_id, lambda seen: seen.state == "CompleteAbort", PATIENCE)
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    return trial.outcome(job, note=hit)
+
+
+@cell("F4", "killed before EndTxn, down until the broker has aborted")
+def down_before_end_txn(trial: Trial) -> Outcome:
+    job = trial.job(trial.sql(keyed=True, sink=TIMEOUT))
+    trap = trial.committing(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
+    hit = die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    trial.verifier.inspector.wait_for(trial.transactional_id, lambda seen: seen.state == "CompleteAbort", PATIENCE)
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    return trial.outcome(job, note=hit)
+
+
+@cell("F4", "killed after EndTxn, down for longer than the time-out")
+def down_after_end_txn(trial: Trial) -> Outcome:
+    job = trial.job(trial.sql(sink=TIMEOUT))
+    trap = trial.ended(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
+    hit = die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    time.sleep(TIMEOUT_SECONDS + 1)  # nothing to wait for: being down is the fault
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    return trial.outcome(job, note=hit)
+
+
+# --- F14 ---------------------------------------------------------------------------------------------------------
+
+
+@cell("F14", "killed in batch 0 from the latest offset, while records arrive", ci=True)
+def first_batch_from_latest(trial: Trial) -> Outcome:
+    """What was there before the job is not its business; everything after is, also what came while it was dead."""
+    trial.numbered.write(trial.records // 4)
+    before = dict(trial.numbered.written)
+    trial.verify(first=before)
+    job = trial.job(trial.sql(bounded=False, source={"scan.startup.mode": "latest-offset"}))
+    trap = trial.committing(1, call=lambda _: job.kill(), then=Then.DROP)
+    job.start()
+    job.wait_for("checkpoint ")  # positions are resolved by now
+    trial.numbered.write_on(trial.records // 100, every=0.2)
+    trap.wait(PATIENCE)
+    job.kill()
+    trial.cluster.heal()
+    assert (job.planned(), job.done()) == (0, -1)
+    trial.verifier.restarted()
+    job.start()
+    job.wait_for("checkpoint ")
+    while trial.numbered.total < trial.records:
+        time.sleep(0.05)
+    trial.numbered.stop()
+    expected = trial.numbered.total - sum(before.values())
+    trial.verifier.wait_for_records(expected, PATIENCE, alive=lambda: job.running)
+    job.stop()
+    return trial.outcome(job, note="batch 0 planned, none done")

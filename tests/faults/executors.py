@@ -1,0 +1,178 @@
+"""F2 and F15: an executor is killed, on a Spark whose tasks run in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pyspark
+
+from penstock.testing import Api, Frame, Then, Trap
+from tests.faults.driver_deaths import BEFORE
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell
+from tests.faults.nondeterminism import random_sql
+from tests.faults.processes import JobProcess
+from tests.faults.steps import ENOUGH_FOR_A_SHUFFLE, next_end
+from tests.faults.worker_deaths import kill_and_watch
+
+_BACKEND = b"CoarseGrainedExecutorBackend"
+_POLL_SECONDS = 0.002
+
+
+# --- a cluster on this machine -----------------------------------------------------------------------------------
+
+
+def clustered(trial: Trial, sql: str) -> JobProcess:
+    """A job on two executors of one core each, which are processes of their own."""
+    home = trial.folder / "spark"  # where executors get their folders
+    home.mkdir(parents=True)
+    for each in Path(pyspark.__file__).parent.iterdir():
+        (home / each.name).symlink_to(each)
+    return trial.job(sql, environment={"SPARK_MASTER": "local-cluster[2,1,1024]", "SPARK_HOME": str(home)})
+
+
+def executors(job: JobProcess) -> list[int]:
+    """The executors' JVMs."""
+    return [pid for pid in job.processes() if _BACKEND in _command(pid)]
+
+
+def executor_of(frame: Frame) -> int:
+    """The executor's JVM whose Python worker a frame comes from or goes to."""
+    pid = frame.pid
+    while pid is not None and pid > 1 and _BACKEND not in _command(pid):
+        pid = _parent(pid)
+    assert pid is not None
+    assert pid > 1, "the frame is no executor's"
+    return pid
+
+
+def kill_executor(frame: Frame) -> None:
+    """Kill the executor that a frame belongs to. Its workers find out by themselves."""
+    os.kill(executor_of(frame), signal.SIGKILL)
+
+
+def _command(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def _parent(pid: int) -> int:
+    """proc(5): the parent is field 4."""
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
+
+
+# --- F2 ----------------------------------------------------------------------------------------------------------
+
+
+@cell("F2", "executor, mid-publish")
+def mid_publish(trial: Trial) -> Outcome:
+    job = clustered(trial, trial.sql(keyed=True))
+    return kill_and_watch(trial, job, trial.published(after=trial.ended(BEFORE), call=kill_executor))
+
+
+@cell("F2", "executor, mid-publish, through a shuffle")
+def mid_publish_shuffled(trial: Trial) -> Outcome:
+    trial.records = max(trial.records, ENOUGH_FOR_A_SHUFFLE)
+    job = clustered(trial, trial.sql(keyed=True, batches=2))
+    return kill_and_watch(trial, job, trial.published(after=trial.ended(1), call=kill_executor))
+
+
+@cell("F2", "executor, mid-read")
+def mid_read(trial: Trial) -> Outcome:
+    job = clustered(trial, trial.sql())
+    return kill_and_watch(trial, job, reading(trial, after=trial.ended(BEFORE), call=kill_executor))
+
+
+@cell("F2", "executor, mid-publish; what it was sending arrives when the batch has been redone")
+def late_produce(trial: Trial) -> Outcome:
+    """A Produce in the epoch of the attempt that was aborted."""
+    job = clustered(trial, trial.sql(keyed=True))
+    trap = trial.cluster.add(
+        Trap(
+            Api.PRODUCE,
+            contains=[trial.transactional_id],
+            where=trial.about(trial.sink),
+            after=trial.ended(BEFORE),
+            call=kill_executor,
+            then=Then.HOLD,
+        )
+    )
+    committed = trial.recording(after=trap)  # of the second attempt: the first has not published anything
+    next_end(trial, after=committed, call=lambda _: trap.release())
+    return kill_and_watch(trial, job, trap)
+
+
+def reading(trial: Trial, **options: object) -> Trap:
+    """Catches the next answer to a Fetch from the input."""
+    return trial.cluster.add(Trap(Api.FETCH, response=True, where=trial.about(trial.source), **options))
+
+
+# --- F15 ---------------------------------------------------------------------------------------------------------
+
+
+def map_outputs(job: JobProcess) -> set[Path]:
+    """The finished outputs of map tasks."""
+    return set((job.folder / "scratch").rglob("shuffle_*.data"))
+
+
+def wait_for_outputs(job: JobProcess, count: int, before: set[Path]) -> None:
+    """Wait until so many map outputs have come to those that were there ``before``."""
+    until = time.monotonic() + PATIENCE
+    while len(map_outputs(job) - before) < count:
+        assert time.monotonic() < until, f"no {count} map outputs: {job.text[-3000:]}"
+        time.sleep(_POLL_SECONDS)
+
+
+def lose_map_output(trial: Trial, *, complete: bool) -> Outcome:
+    """Two map tasks, one to an executor. One is held up while it reads; the other's executor dies when its output is
+    there: before the first has an output too, or (``complete``) after that. Nothing is published until then.
+
+    The query draws its keys at random, so that a map task that runs again sends its records elsewhere.
+    """
+    job = clustered(trial, random_sql(trial))
+    before: set[Path] = set()
+    after = trial.ended(1)
+    held = reading(trial, after=after, call=lambda _: before.update(map_outputs(job)), then=Then.HOLD)
+    published = trial.cluster.add(
+        Trap(
+            Api.PRODUCE,
+            contains=[trial.transactional_id],
+            where=trial.about(trial.sink),
+            after=after,
+            times=None,
+            then=Then.HOLD,
+        )
+    )
+    trial.numbered.write(trial.records)
+    job.start()
+    slow = executor_of(held.wait(PATIENCE))
+    (quick,) = set(executors(job)) - {slow}
+    wait_for_outputs(job, 1, before)
+    if complete:
+        held.release()
+        wait_for_outputs(job, 2, before)
+    os.kill(quick, signal.SIGKILL)
+    trial.verifier.restarted()
+    sent = len(published.frames)
+    held.release()
+    published.release()
+    job.finish(PATIENCE)
+    redone = job.text.count("is redone")
+    note = f"{1 + complete} of 2 map outputs were there, {sent} requests on their way; redone {redone} times"
+    return trial.outcome(job, note=note, problem="" if redone else "the batch was not redone")
+
+
+@cell("F15", "executor, when its map output is there and the other's is not")
+def one_map_output(trial: Trial) -> Outcome:
+    return lose_map_output(trial, complete=False)
+
+
+@cell("F15", "executor, between the map output and the publish stage")
+def all_map_output(trial: Trial) -> Outcome:
+    return lose_map_output(trial, complete=True)

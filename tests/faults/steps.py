@@ -1,0 +1,77 @@
+"""Steps that cells of several modules take."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+
+from penstock.kafka.topics import create_topic
+from penstock.testing import Api, Trap
+from tests.faults.harness import PATIENCE, Trial
+from tests.faults.processes import JobProcess
+
+__all__ = ["ENOUGH_FOR_A_SHUFFLE", "arrived", "hit", "idle", "new_sink", "next_end", "reached", "stops"]
+
+#: With ``batches=2`` enough for two tasks in each, and so for a shuffle.
+ENOUGH_FOR_A_SHUFFLE = 100_000
+
+_POLL_SECONDS = 0.05
+
+
+def arrived(trial: Trial, job: JobProcess, records: int) -> None:
+    """Wait until so many records are visible, while the job runs."""
+    there = trial.verifier.wait_for_records(records, PATIENCE, alive=lambda: job.running)
+    assert there, f"{trial.verifier.seen} of {records} records have arrived:\n{job.text[-3000:]}"
+
+
+def idle(job: JobProcess, *, after: int = -1) -> int:
+    """Wait until Spark has logged as done all that an unbounded job has planned, and a batch later than ``after``;
+    the last batch."""
+    until = time.monotonic() + PATIENCE
+    while job.done() <= after or job.done() != job.planned():
+        assert job.running, job.text[-3000:]
+        assert time.monotonic() < until, f"batch {job.planned()} is planned, batch {job.done()} is done"
+        time.sleep(_POLL_SECONDS)
+    return job.done()
+
+
+def hit(trial: Trial, job: JobProcess, trap: Trap, *, planned: int | None = None) -> str:
+    """Wait until the trap has killed the job, whose last batch (``planned``, where it is known) was not done."""
+    trap.wait(PATIENCE)
+    job.kill()
+    trial.cluster.heal()
+    found, done = job.planned(), job.done()
+    assert done == found - 1, f"batch {found} is planned, batch {done} is done"
+    assert planned is None or found == planned, f"batch {found} is planned, not batch {planned}"
+    return f"batch {found} planned, batch {done} done"
+
+
+def stops(job: JobProcess, *named: str, expected: int = 3) -> str:
+    """The error that the job must end with; it must say all this. Status 3: a restart would not help."""
+    status = job.wait(PATIENCE)
+    assert status == expected, f"the job ended with status {status}, not {expected}:\n{job.text[-3000:]}"
+    assert all(each in job.error for each in named), f"{', '.join(named)} in:\n{job.text[-3000:]}"
+    left = job.left_over()
+    assert not left, f"{left} processes have outlived the job"
+    return job.error
+
+
+def reached(trial: Trial, job: JobProcess, batch: int | None = None) -> dict[int, int]:
+    """Where a batch ends in each partition of the input: the last that Spark has logged as done, or another."""
+    number = job.done() if batch is None else batch
+    text = (job.checkpoint / job.name / "offsets" / str(number)).read_text()
+    partitions = json.loads(text.splitlines()[-1])[trial.source]["partitions"]
+    return {int(partition): at["offset"] for partition, at in partitions.items()}
+
+
+def next_end(trial: Trial, **options: object) -> Trap:
+    """Catches the answer to the job's next EndTxn."""
+    return trial.cluster.add(Trap(Api.END_TXN, response=True, contains=[trial.transactional_id], **options))
+
+
+def new_sink(trial: Trial, *, partitions: int = 3, configs: Mapping[str, str] | None = None) -> None:
+    """Let the trial's jobs write to another topic, and its verifier read that."""
+    trial.sink = f"sink-{trial.tag}"
+    create_topic(trial.session, trial.sink, partitions=partitions, configs=configs)
+    trial.verify()

@@ -1,0 +1,30 @@
+"""The cells that every test run does, at 10,000 records each; ``make faults`` does all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.testing import ProxiedCluster
+from tests.faults.cells import CELLS
+from tests.faults.harness import BROKER, run_cell
+
+RECORDS = 10_000
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.faults, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def proxied() -> Iterator[ProxiedCluster]:
+    """A broker behind a proxy, for all cells."""
+    with ProxiedCluster(properties=BROKER) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("name", [name for name, cell in CELLS.items() if cell.ci])
+def test_fault(name: str, proxied: ProxiedCluster, tmp_path: Path) -> None:
+    """Nothing is lost, repeated, torn, out of order or left open."""
+    outcome = run_cell(CELLS[name], proxied, RECORDS, tmp_path)
+    assert outcome.good, outcome

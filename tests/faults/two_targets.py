@@ -1,0 +1,89 @@
+"""F13: a job that writes to Kafka and to PostgreSQL is killed between the two commits of a batch."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from adbc_driver_postgresql import dbapi
+
+from penstock.connectors.postgres.address import parse_address
+from penstock.services.postgres import PostgresServer
+from penstock.testing import Then, Trap
+from tests.faults.driver_deaths import BEFORE, die
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell
+from tests.faults.processes import JobProcess
+
+
+class _Database:
+    """A table that the job writes beside its topic."""
+
+    def __init__(self, trial: Trial):
+        self._trial = trial
+        self._server = trial.stack.enter_context(PostgresServer())
+        self._ask("CREATE TABLE numbers (k text, n bigint)", rows=False)
+
+    def job(self, first: str, then: str) -> JobProcess:
+        """The job ``copy`` with both targets; ``first`` is committed first in each batch."""
+        head, _, _ = self._trial.sql().rpartition("INSERT INTO")
+        inserts = {
+            "kafka": "INSERT INTO t SELECT k, n, h FROM s;",
+            "postgres": "INSERT INTO numbers SELECT k, n FROM s;",
+        }
+        return self._trial.job(
+            f"{head}CREATE TABLE numbers (k STRING, n BIGINT) WITH ('connector' = 'postgres', "
+            f"'url' = '{self._server.url}', 'table-name' = 'numbers', 'username' = '{self._server.user}', "
+            f"'password' = '{self._server.password}');\n"
+            f"EXECUTE STATEMENT SET BEGIN {inserts[first]} {inserts[then]} END;\n"
+        )
+
+    def committed(self) -> int:
+        """The last batch in the database."""
+        ((batch,),) = self._ask("SELECT batch_id FROM penstock_progress")
+        return batch
+
+    def problem(self) -> str:
+        """What is wrong with the table; nothing when it holds each record once."""
+        written = self._trial.numbered.written
+        expected = {(place, number) for place, count in written.items() for number in range(count)}
+        found = [(int(key.partition("-")[0]), number) for key, number in self._ask("SELECT k, n FROM numbers")]
+        lost, strange = expected - set(found), set(found) - expected
+        repeated = len(found) - len(set(found))
+        if lost or strange or repeated:
+            return f"PostgreSQL: {len(lost)} lost, {repeated} duplicated, {len(strange)} strangers"
+        left = self._ask("SELECT tablename::text FROM pg_tables WHERE tablename LIKE 'penstock_stage%'")
+        return f"PostgreSQL: left behind {left}" if left else ""
+
+    def _ask(self, sql: str, *, rows: bool = True) -> list[tuple]:
+        address = parse_address(self._server.url, self._server.user, self._server.password)
+        with (
+            closing(dbapi.connect(address.connection_string(), autocommit=True)) as connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(sql)
+            return cursor.fetchall() if rows else []
+
+
+def _killed_between(trial: Trial, database: _Database, job: JobProcess, trap: Trap, *, in_database: int) -> Outcome:
+    """Kill the job at the trap, make sure which of the two has the batch, and let it come to its end."""
+    hit = die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    assert database.committed() == in_database
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    note = f"{hit}; in PostgreSQL batch {in_database} was done"
+    return trial.outcome(job, note=note, problem=database.problem())
+
+
+@cell("F13", "killed after Kafka's commit, before PostgreSQL's", ci=True)
+def kafka_first(trial: Trial) -> Outcome:
+    database = _Database(trial)
+    job = database.job("kafka", "postgres")
+    trap = trial.ended(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
+    return _killed_between(trial, database, job, trap, in_database=BEFORE - 1)
+
+
+@cell("F13", "killed after PostgreSQL's commit, before Kafka's")
+def postgres_first(trial: Trial) -> Outcome:
+    database = _Database(trial)
+    job = database.job("postgres", "kafka")
+    trap = trial.committing(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
+    return _killed_between(trial, database, job, trap, in_database=BEFORE)

@@ -1,0 +1,101 @@
+"""F3: a driver that stands still past the transaction's time-out, is replaced, and wakes up."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+
+from penstock.testing import Api, Then, Trap
+from tests.faults.driver_deaths import BEFORE, TIMEOUT, TIMEOUT_SECONDS
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell
+from tests.faults.processes import JobProcess
+
+
+def replace_and_wake(
+    trial: Trial, first: JobProcess, second: JobProcess, trap: Trap, *, past_timeout: Callable[[], None]
+) -> Outcome:
+    """The trap stops the first. The second goes on in its place, and while it does the first is woken."""
+    trial.numbered.write(trial.records)
+    first.start()
+    trap.wait(PATIENCE)
+    past_timeout()
+    trial.verifier.restarted()
+    published = trial.ended(1)  # of the second, since the first stands still
+    if second.checkpoint != first.checkpoint:
+        shutil.copytree(first.checkpoint, second.checkpoint)
+    second.start()
+    published.wait(PATIENCE)
+    first.resume()
+    trap.release()
+    statuses = (first.wait(PATIENCE), second.wait(PATIENCE))
+    problem = ""
+    if statuses != (1, 0):
+        problem = f"the two ended with {statuses}, not with 1 and 0: {first.error}, {second.error}"
+    elif "was taken over by" not in first.error or f"process {second.pid} on" not in first.error:
+        problem = f"the first did not name the second, process {second.pid}, as the winner: {first.error}"
+    elif first.left_over():
+        problem = "processes have outlived the first"
+    return trial.outcome(second, stop=first.error, note=f"batch {BEFORE} stopped", problem=problem)
+
+
+def sleep_past_timeout() -> None:
+    """There is no transaction whose state would tell: standing still is the fault."""
+    time.sleep(TIMEOUT_SECONDS + 1)
+
+
+def until_aborted(trial: Trial) -> Callable[[], None]:
+    """Wait until the broker has aborted the transaction."""
+    return lambda: trial.verifier.inspector.wait_for(
+        trial.transactional_id, lambda seen: seen.state == "CompleteAbort", PATIENCE
+    )
+
+
+def before_producing(trial: Trial, first: JobProcess) -> Trap:
+    """Stops the job when it is about to publish its third batch: no transaction is open at the coordinator."""
+    return trial.cluster.add(
+        Trap(
+            Api.PRODUCE,
+            contains=[trial.transactional_id],
+            where=trial.about(trial.sink),
+            after=trial.ended(BEFORE),
+            call=lambda _: first.pause(),
+            then=Then.HOLD,
+        )
+    )
+
+
+@cell("F3", "stopped before its first Produce of a batch")
+def stopped_before_producing(trial: Trial) -> Outcome:
+    sql = trial.sql(sink=TIMEOUT)
+    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second")
+    return replace_and_wake(trial, first, second, before_producing(trial, first), past_timeout=sleep_past_timeout)
+
+
+@cell("F3", "stopped in an open transaction", ci=True)
+def stopped_in_a_transaction(trial: Trial) -> Outcome:
+    sql = trial.sql(keyed=True, sink=TIMEOUT)
+    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second")
+    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: first.pause(), then=Then.HOLD)
+    return replace_and_wake(trial, first, second, trap, past_timeout=until_aborted(trial))
+
+
+@cell("F3", "stopped before EndTxn; the second on a copy of the checkpoint")
+def stopped_before_end_txn(trial: Trial) -> Outcome:
+    sql = trial.sql(sink=TIMEOUT)
+    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", checkpoint="copied")
+    trap = trial.committing(BEFORE + 1, call=lambda _: first.pause(), then=Then.HOLD)
+    return replace_and_wake(trial, first, second, trap, past_timeout=until_aborted(trial))
+
+
+@cell("F3", "stopped after EndTxn; the second on a copy of the checkpoint")
+def stopped_after_end_txn(trial: Trial) -> Outcome:
+    sql = trial.sql(sink=TIMEOUT)
+    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", checkpoint="copied")
+    trap = trial.ended(BEFORE + 1, call=lambda _: first.pause(), then=Then.HOLD)
+    return replace_and_wake(trial, first, second, trap, past_timeout=sleep_past_timeout)
+
+
+@cell("F3", "stopped in an open transaction, transaction.version 0", properties={"transaction.version": "0"})
+def stopped_in_a_transaction_of_old(trial: Trial) -> Outcome:
+    return stopped_in_a_transaction(trial)

@@ -1,0 +1,707 @@
+"""The postgres sink: what its tables hold after whatever happened in between (rule 21, and the rules of progress)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from adbc_driver_postgresql import dbapi
+
+from penstock.connectors.postgres.address import parse_address
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.sink import PostgresSink
+from penstock.connectors.postgres.staging import StageSpec, stage_rows
+from penstock.connectors.postgres.targets import AtLeastOnceTarget, ExactlyOnceTarget, Staged
+from penstock.errors import (
+    CheckpointError,
+    DatabaseError,
+    DatabaseUnavailableError,
+    ExecutionError,
+    FencedError,
+    PossibleDataLossError,
+    RecordError,
+    SchemaError,
+)
+from penstock.plan import Guarantee, Settings
+from penstock.services.postgres import PostgresServer
+from penstock.spi import Batch, JobContext, Output
+from penstock.types import parse_columns
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """A PostgreSQL for the tests of this file."""
+    with PostgresServer() as started:
+        yield started
+
+
+@dataclass
+class Db:
+    """A database of a test's own, looked at by connections that share nothing with those of what is tested."""
+
+    server: PostgresServer
+    name: str
+
+    @property
+    def url(self) -> str:
+        return self.server.url.removesuffix("postgres") + self.name
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run a statement, and commit."""
+        address = parse_address(self.url, self.server.user, self.server.password)
+        with (
+            closing(dbapi.connect(address.connection_string(), autocommit=True)) as connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
+            cursor.execute(sql)
+            return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+
+    def ids(self, table: str = "t") -> list[int]:
+        return [row[0] for row in self.rows(f"SELECT id FROM {table} ORDER BY id")]
+
+    def progress(self) -> list[tuple[Any, ...]]:
+        return self.rows("SELECT job, batch_id FROM penstock_progress ORDER BY job")
+
+    def staging(self) -> list[str]:
+        """The staging tables that are there; temporary ones end with their worker."""
+        sql = "SELECT tablename::text FROM pg_tables WHERE tablename ~ '^penstock_stage' AND schemaname = 'public'"
+        return [row[0] for row in self.rows(sql)]
+
+    def disconnect(self) -> None:
+        """End every other connection, as a network that breaks would."""
+        self.rows(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+    def table(self, name: str, columns: str, target: str = "", **options: str) -> str:
+        """A CREATE TABLE statement of penstock's SQL."""
+        given = {
+            "connector": "postgres",
+            "url": self.url,
+            "table-name": target or name,
+            "username": self.server.user,
+            "password": self.server.password,
+            **{key.replace("__", "-").replace("_", "."): value for key, value in options.items()},
+        }
+        clause = ", ".join(f"'{key}' = '{value}'" for key, value in given.items())
+        return f"CREATE TABLE {name} ({columns}) WITH ({clause});\n"
+
+
+@pytest.fixture
+def db(server) -> Db:
+    """A new, empty database."""
+    made = Db(server, f"db_{uuid.uuid4().hex[:12]}")
+    Db(server, "postgres").rows(f"CREATE DATABASE {made.name}")
+    return made
+
+
+def ids(count, start=0):
+    return [{"id": i} for i in range(start, start + count)]
+
+
+def copy(jobs, db, source, *, bounded=True, sink=None, **options):
+    table = jobs.bounded if bounded else jobs.table
+    return (
+        table("s", "id BIGINT", source, **{"scan_startup_mode": "earliest-offset", **options})
+        + db.table("t", "id BIGINT", **(sink or {}))
+        + "INSERT INTO t SELECT * FROM s;"
+    )
+
+
+def wait_until(running, condition, seconds=60):
+    """Waits for ``condition`` while the job runs; fails with the job's own error when that ends first."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "the condition was not met in time"
+        if running.wait(timeout=1):
+            break
+    assert condition()
+
+
+def forget_last_commit(jobs):
+    """As if the job had been killed between the database's commit and Spark's."""
+    last = max((jobs.checkpoint() / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    last.unlink()
+    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+
+
+# --- rows ----------------------------------------------------------------------------------------------------------
+
+TYPES = {
+    "b": ("BOOLEAN", "boolean", True, "true"),
+    "i1": ("TINYINT", "smallint", -128, "-128"),
+    "i2": ("SMALLINT", "smallint", 32767, "32767"),
+    "i4": ("INT", "bigint", -5, "-5"),
+    "i8": ("BIGINT", "bigint", 2**63 - 1, str(2**63 - 1)),
+    "f4": ("FLOAT", "real", 1.5, "1.5"),
+    "f8": ("DOUBLE", "double precision", 0.1, "0.1"),
+    "de": ("DECIMAL(20, 4)", "numeric(20,4)", 1234567890.5, "1234567890.5000"),
+    "d": ("DATE", "date", "2024-02-29", "2024-02-29"),
+    "t": ("TIME(3)", "time", "23:59:59.123", "23:59:59.123"),
+    "ts": ("TIMESTAMP(6)", "timestamp", "2024-02-29 12:30:45.123456", "2024-02-29 12:30:45.123456"),
+    "tz": ("TIMESTAMP_LTZ(3)", "timestamptz", "2024-02-29 12:30:45.123Z", "2024-02-29 12:30:45.123+00"),
+    "s": ("STRING", "varchar(20)", "grün 🌱", "grün 🌱"),
+    "by": ("BYTES", "bytea", "AAH/", "\\x0001ff"),
+    "js": ("STRING", "jsonb", '{"a": [1]}', '{"a": [1]}'),
+    "u": ("STRING", "uuid", "0c64d3f1-6d4a-4b0e-9d52-0242ac120002", "0c64d3f1-6d4a-4b0e-9d52-0242ac120002"),
+    "e": ("STRING", "mood", "sunny", "sunny"),
+    "ai": ("ARRAY<INT>", "integer[]", [1, None, 3], "{1,NULL,3}"),
+    "at": ("ARRAY<STRING>", "text[]", ["a", ""], '{a,""}'),
+}
+
+
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_rows_of_every_type_arrive(jobs, topics, topic, db, guarantee):
+    source = topic(2)
+    values = {name: each[2] for name, each in TYPES.items()}
+    topics.write(source, [values, dict.fromkeys(TYPES)], partition=0)
+    db.rows("CREATE TYPE mood AS ENUM ('sunny')")
+    db.rows(f'CREATE TABLE "T" ({", ".join(f"{name} {each[1]}" for name, each in TYPES.items())}, n int DEFAULT 7)')
+    columns = ", ".join(f"{name} {each[0]}" for name, each in TYPES.items())
+    jobs.run(
+        "SET 'table.local-time-zone' = 'Asia/Tokyo';\n"
+        + jobs.bounded("s", columns, source, json_timestamp__format_standard="SQL")
+        + db.table("t", columns, '"T"', sink_delivery__guarantee=guarantee)
+        + "INSERT INTO t SELECT * FROM s;"
+    )
+    shown = ", ".join(f"{name}::text" for name in TYPES)
+    full, empty = sorted(db.rows(f'SELECT n, {shown} FROM "T"'), key=lambda row: row[1] is None)
+    assert full == (7, *(each[3] for each in TYPES.values()))
+    assert empty == (7, *[None] * len(TYPES))
+    assert db.staging() == []
+
+
+def test_decimals_are_the_same_to_the_last_digit(db):
+    """The client turns them into PostgreSQL's binary form: compared with what the server makes of their text."""
+    digits = [int(str(figure) * 38) // 10**shift for figure in range(1, 10) for shift in range(38)]
+    digits += [10**power for power in range(38)] + [10**38 - 1, 0, 10_000, 99_990_000]
+    kinds = [pa.decimal128(38, scale) for scale in (0, 3, 4, 7, 38)]
+    numbers = [
+        (kind, [Decimal(f"{sign}{each}E-{kind.scale}") for each in digits for sign in ("", "-")]) for kind in kinds
+    ]
+    database = Database(parse_address(db.url, db.server.user, db.server.password))
+    with database.transaction() as transaction:
+        transaction.run("CREATE TABLE n (c0 numeric, c1 text)")
+        for kind, values in numbers:
+            texts = [format(each, "f") for each in values]
+            rows = pa.RecordBatch.from_arrays([pa.array(values, kind), pa.array(texts)], ["c0", "c1"])
+            transaction.copy("public", "n", rows, "")
+    database.close()
+    assert db.rows("SELECT count(*) FROM n") == [(len(kinds) * 2 * len(digits),)]
+    assert db.rows("SELECT c0::text, c1 FROM n WHERE c0 <> c1::numeric LIMIT 5") == []
+
+
+def test_a_text_that_postgresql_cannot_hold_is_named(jobs, topics, topic, db):
+    source = topic(2)
+    topics.write(source, [{"id": 1, "x": "a", "y": ["b"]}], partition=0)
+    topics.write(source, [{"id": 2, "x": "c", "y": ["d"]}, {"id": 3, "x": "e", "y": ["f", "g\0h"]}], partition=1)
+    db.rows("CREATE TABLE t (id bigint, x text, y text[])")
+    columns = "id BIGINT, x STRING, y ARRAY<STRING>"
+    sql = jobs.bounded("s", columns, source) + db.table("t", columns) + "INSERT INTO t SELECT * FROM s;"
+    with pytest.raises(RecordError, match="U\\+0000") as raised:
+        jobs.run(sql)
+    assert (raised.value.topic, raised.value.partition, raised.value.offset) == (source, 1, 1)
+    assert raised.value.field == "y"
+    assert db.ids() == []
+
+
+def test_a_row_that_a_constraint_refuses_stops_the_job_and_nothing_of_its_batch_is_there(jobs, topics, topic, db):
+    source = topic(1)
+    topics.write(source, ids(10))
+    db.rows("CREATE TABLE t (id bigint CHECK (id <> 7))")
+    with pytest.raises(DatabaseError, match=r"violates check constraint .*SQLSTATE 23514") as raised:
+        jobs.run(copy(jobs, db, source))
+    assert not raised.value.retriable
+    assert db.server.password not in str(raised.value)
+    assert db.ids() == []
+    assert not any("is redone" in warning for warning in jobs.warnings)
+
+
+def test_every_problem_of_the_tables_is_told_before_the_job_starts(jobs, topics, topic, db):
+    source = topic(1)
+    db.rows("CREATE TABLE t (id int, missing_here int NOT NULL, made int GENERATED ALWAYS AS (id) STORED, ok text)")
+    db.rows("CREATE SEQUENCE q")
+    columns = "id BIGINT, made INT, gone INT, ok STRING"
+    sql = (
+        jobs.bounded("s", columns, source)
+        + db.table("t", columns)
+        + db.table("u", columns)
+        + db.table("q", columns)
+        + "EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT * FROM s; INSERT INTO u SELECT * FROM s; "
+        + "INSERT INTO q SELECT * FROM s; END;"
+    )
+    with pytest.raises(SchemaError) as raised:
+        jobs.run(sql)
+    told = [(problem.key, problem.reason) for problem in raised.value.problems]
+    assert told == [
+        ("id", "BIGINT is declared, but the table's column is integer, which may not hold it"),
+        ("made", "is generated by the database and cannot be written"),
+        ("gone", "the table has no such column"),
+        ("missing_here", "is NOT NULL without a default, and is not written"),
+        ("", "there is no such table"),
+        ("", "is not a table that rows can be inserted into"),
+    ]
+    assert "'penstock_progress'" not in str(db.rows("SELECT to_regclass('penstock_progress')::text"))
+
+
+def test_a_wrong_password_is_not_shown(jobs, topic, db):
+    sql = copy(jobs, db, topic(1), sink={"password": "so-secret"})
+    with pytest.raises(DatabaseUnavailableError, match="password authentication failed") as raised:
+        jobs.run(sql)
+    assert "so-secret" not in str(raised.value)
+
+
+# --- whole jobs ----------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_whose_transaction_fails_is_redone_in_place(jobs, topics, topic, db, monkeypatch):
+    """The connection breaks between the insertion and the commit, twice."""
+    source, left = topic(2), [2]
+    topics.write(source, ids(500))
+    db.rows("CREATE TABLE t (id bigint)")
+    original = ExactlyOnceTarget._commit
+
+    def broken(self, transaction, staged, progress):
+        original(self, transaction, staged, progress)
+        if left[0]:
+            left[0] -= 1
+            db.disconnect()
+
+    monkeypatch.setattr(ExactlyOnceTarget, "_commit", broken)
+    jobs.run(copy(jobs, db, source))
+    assert sum("is redone" in warning for warning in jobs.warnings) == 2
+    assert db.ids() == list(range(500))
+    assert db.progress() == [("job: public.t", 0)]
+    assert db.staging() == []
+
+
+def test_rule_5_a_committed_batch_that_spark_replays_is_skipped(jobs, topics, topic, db):
+    source = topic(2)
+    topics.write(source, ids(300))
+    db.rows("CREATE TABLE t (id bigint)")
+    sql = copy(jobs, db, source, scan_max__records__per__trigger="100")
+    assert jobs.run(sql).progress.records_out == 300
+    forget_last_commit(jobs)
+    result = jobs.run(sql)
+    assert (result.progress.batches, result.progress.records_out) == (1, 0)
+    assert db.ids() == list(range(300))
+
+
+def test_rule_5_progress_that_does_not_fit_stops_the_job(jobs, topics, topic, db):
+    source = topic(1)
+    topics.write(source, ids(300))
+    db.rows("CREATE TABLE t (id bigint)")
+    sql = copy(jobs, db, source, scan_max__records__per__trigger="100")
+    jobs.run(sql)
+    forget_last_commit(jobs)
+    db.rows("CREATE TABLE kept AS SELECT * FROM penstock_progress")
+    for change, error in (
+        ("batch_id = 3", CheckpointError),
+        ("batch_id = 0", PossibleDataLossError),
+        ("start_position = '{}'", PossibleDataLossError),
+        ("query_id = 'another'", CheckpointError),
+    ):
+        db.rows(f"UPDATE penstock_progress SET {change}")
+        with pytest.raises(error, match="batch 2"):
+            jobs.run(sql)
+        db.rows("DELETE FROM penstock_progress")
+        db.rows("INSERT INTO penstock_progress SELECT * FROM kept")
+    db.rows("DELETE FROM penstock_progress")
+    with pytest.raises(CheckpointError, match="holds nothing"):
+        jobs.run(sql)
+    assert db.ids() == list(range(300))
+
+
+def test_rule_5_a_second_query_takes_over_with_a_warning(jobs, topics, topic, db):
+    source = topic(1)
+    topics.write(source, ids(10))
+    db.rows("CREATE TABLE t (id bigint)")
+    jobs.run(copy(jobs, db, source))
+    shutil.rmtree(jobs.checkpoint())
+    jobs.run(copy(jobs, db, source))
+    assert any("takes over the row 'job: public.t'" in warning for warning in jobs.warnings)
+    assert db.ids() == sorted([*range(10)] * 2)
+
+
+def test_rules_3_and_17_a_copy_takes_over_and_the_former_owner_stops(jobs, topics, topic, tmp_path, db):
+    source = topic(1)
+    topics.write(source, ids(10))
+    db.rows("CREATE TABLE t (id bigint)")
+    sql = copy(jobs, db, source, bounded=False)
+    first = jobs.start(sql)
+    wait_until(first, lambda: first.progress.records_out == 10)
+    shutil.copytree(jobs.folder, tmp_path / "copy")
+    file = tmp_path / "job.sql"
+    file.write_text(f"SET 'pipeline.name' = 'job';\n{sql}")
+    command = [sys.executable, "-m", "penstock.cli.main", "run", str(file), "--checkpoint-dir", str(tmp_path / "copy")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as second:
+        try:
+            said = []
+            while not any("checkpoint" in line for line in said):  # it owns the row by then
+                said.append(second.stderr.readline())
+                assert said[-1], f"the copy ended: {said}"
+            topics.write(source, ids(10, start=10))
+            with pytest.raises(FencedError, match="was taken over by run") as raised:
+                wait_until(first, lambda: False)
+            assert f"process {second.pid} on" in str(raised.value)
+            until = time.monotonic() + 60
+            while len(db.ids()) < 20:
+                assert time.monotonic() < until
+        finally:
+            second.send_signal(signal.SIGTERM)
+            second.communicate(timeout=60)
+        assert second.returncode == 0
+    assert db.ids() == list(range(20))
+    assert db.staging() == []
+
+
+def test_a_database_that_restarts_is_waited_for(jobs, topics, topic, db):
+    source = topic(1)
+    topics.write(source, ids(10))
+    db.rows("CREATE TABLE t (id bigint)")
+    running = jobs.start(copy(jobs, db, source, bounded=False))
+    wait_until(running, lambda: running.progress.records_out == 10)
+    db.server.kill()
+    topics.write(source, ids(10, start=10))
+    while running.progress.batches < 1:  # nothing to wait for: the next batch may or may not have begun
+        running.wait(timeout=1)
+    db.server.start()
+    wait_until(running, lambda: len(db.ids()) >= 20)
+    running.stop()
+    assert db.ids() == list(range(20))
+    assert db.staging() == []
+
+
+def test_at_least_once_writes_without_a_checkpoint_or_progress(jobs, topics, topic, db):
+    source = topic(2)
+    topics.write(source, ids(300))
+    db.rows("CREATE TABLE t (id bigint)")
+    jobs.run(copy(jobs, db, source, sink={"sink_delivery__guarantee": "at-least-once"}))
+    assert db.ids() == list(range(300))
+    assert db.rows("SELECT to_regclass('penstock_progress')::text") == [(None,)]
+
+
+def test_two_tables_of_one_database_are_committed_together(jobs, topics, topic, db):
+    """Branches with filters of their own, in one transaction with one progress row."""
+    source = topic(2)
+    topics.write(source, ids(300))
+    db.rows("CREATE SCHEMA other")
+    db.rows("CREATE TABLE t (id bigint)")
+    db.rows("CREATE TABLE other.u (id bigint, parity text)")
+    jobs.run(
+        jobs.bounded("s", "id BIGINT", source)
+        + db.table("t", "id BIGINT")
+        + db.table("u", "parity STRING, id BIGINT", "other.u")
+        + "EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT id FROM s WHERE id < 100; "
+        "INSERT INTO u SELECT CASE WHEN MOD(id, 2) = 0 THEN 'even' ELSE 'odd' END, id FROM s WHERE id >= 50; END;"
+    )
+    assert db.ids() == list(range(100))
+    assert db.rows("SELECT id, parity FROM other.u ORDER BY id") == [
+        (i, "odd" if i % 2 else "even") for i in range(50, 300)
+    ]
+    assert db.progress() == [("job: other.u, public.t", 0)]
+
+
+@pytest.mark.parametrize("first", ["kafka", "postgres"])
+def test_rule_21_of_two_targets_only_the_one_that_has_not_committed_is_redone(
+    jobs, topics, topic, db, monkeypatch, first
+):
+    """The job fails between the two commits of each of its batches, and is started again each time."""
+    from penstock.connectors.kafka.targets import ExactlyOnceTarget as KafkaTarget
+
+    source, sink = topic(2), topic(2)
+    topics.write(source, ids(200), partition=0)
+    topics.write(source, ids(200, start=200), partition=1)
+    db.rows("CREATE TABLE t (id bigint)")
+    inserts = {"kafka": "INSERT INTO k SELECT * FROM s;", "postgres": "INSERT INTO t SELECT * FROM s;"}
+    last = "postgres" if first == "kafka" else "kafka"
+    sql = (
+        jobs.bounded("s", "id BIGINT", source, scan_max__records__per__trigger="200")
+        + jobs.exactly_once("k", "id BIGINT", sink)
+        + db.table("t", "id BIGINT")
+        + f"EXECUTE STATEMENT SET BEGIN {inserts[first]} {inserts[last]} END;"
+    )
+    failed = set()
+    target = ExactlyOnceTarget if last == "postgres" else KafkaTarget
+    original = target._attempt
+
+    def fail_once(self, batch, *arguments):
+        if batch.id not in failed:
+            failed.add(batch.id)
+            raise ExecutionError(f"batch {batch.id} fails between the two commits")
+        return original(self, batch, *arguments)
+
+    monkeypatch.setattr(target, "_attempt", fail_once)
+    for batch in range(2):
+        with pytest.raises(ExecutionError, match=f"batch {batch} fails between"):
+            jobs.run(sql)
+        written = {"kafka": len(topics.read(sink)), "postgres": len(db.ids())}
+        assert written == {first: 200 * (batch + 1), last: 200 * batch}
+    jobs.run(sql)
+    assert sorted(message.json["id"] for message in topics.read(sink)) == list(range(400))
+    assert db.ids() == list(range(400))
+    assert not topics.open_transactions(sink)
+
+
+# --- the target by itself --------------------------------------------------------------------------------------------
+
+
+def output(db, table="t", guarantee=Guarantee.EXACTLY_ONCE):
+    schema = parse_columns("id BIGINT")
+    address = parse_address(db.url, db.server.user, db.server.password)
+    spec = PostgresSink(table=table, target=table, schema=schema, guarantee=guarantee, address=address)
+    return Output(0, table, spec, schema, None, ("id",))
+
+
+def context(query_id="q", job="job"):
+    return JobContext(
+        job=job,
+        query_id=query_id,
+        run_id=str(uuid.uuid4()),
+        checkpoint=SimpleNamespace(location=""),
+        settings=Settings(),
+        parallelism=1,
+        spark=None,
+        planned=False,
+        stopping=lambda: False,
+        warn=lambda _: None,
+    )
+
+
+class Tasks:
+    """Copies a list of rows, as tasks on Spark do, once for each of ``attempts``, of which the last one counts."""
+
+    def __init__(self, attempts=1, after=lambda: None):
+        self.attempts, self.after, self.runs = attempts, after, 0
+
+    def stage(self, frame: list[int], spec: StageSpec) -> Staged:
+        self.runs += 1
+        zeros = pa.array([0] * len(frame), pa.int64())
+        rows = pa.RecordBatch.from_arrays(
+            [pa.array(frame, pa.int64()), zeros.cast(pa.int32()), zeros], ["id", "__place", "__offset"]
+        )
+        for _ in range(self.attempts):
+            (told,) = stage_rows(spec, [rows])
+        (row,) = told.to_pylist()
+        self.after()
+        return Staged(({row["writer"]: row["records"]} if row["records"] else {},), row["bytes"])
+
+
+def batch(number):
+    return Batch(number, ({"at": number} if number else None,), ({"at": number + 1},), tasks=1)
+
+
+def opened(db, jobs, **options):
+    made = output(db)
+    target = ExactlyOnceTarget([made], context(**options), jobs, Database(made.spec.address))
+    target.open()
+    return target
+
+
+@pytest.fixture
+def table(db):
+    db.rows("CREATE TABLE t (id bigint)")
+
+
+def test_rows_of_task_attempts_that_do_not_count_are_not_inserted(db, table):
+    target = opened(db, Tasks(attempts=3))
+    published = target.publish(batch(0), [1, 2, 3])
+    assert published.records == 3
+    assert db.ids() == [1, 2, 3]
+    assert db.rows(f"SELECT count(*) FROM {db.staging()[0]}") == [(0,)]
+    target.close()
+    target.close()
+    assert db.staging() == []
+
+
+def test_rule_5_progress_is_written_for_empty_batches_too(db, table):
+    target = opened(db, Tasks())
+    target.publish(batch(0), [])
+    target.publish(Batch(1, ({"at": 1},), ({"at": 2},), tasks=0), None)
+    assert db.progress() == [("job: public.t", 1)]
+    again = opened(db, Tasks())
+    assert again.publish(batch(1), [9]).skipped
+    assert db.ids() == []
+
+
+def test_rule_16_a_commit_whose_answer_is_lost_is_not_repeated(db, table, monkeypatch):
+    """The transaction is committed, and the connection breaks before the answer comes."""
+    tasks = Tasks()
+    target = opened(db, tasks)
+    lost = lose_an_answer(db, monkeypatch)
+    assert target.publish(batch(0), [1]).records == 1
+    assert (lost, tasks.runs) == ([True], 1)
+    target.publish(batch(1), [2])
+    assert db.ids() == [1, 2]
+
+
+def test_rule_16_a_lost_commit_is_found_when_the_database_is_back(db, table, monkeypatch):
+    """The answer to COMMIT is lost, and so is the question after it: the next attempt sees that all is done."""
+    tasks = Tasks()
+    target = opened(db, tasks)
+    lost = lose_an_answer(db, monkeypatch)
+    original, failed = ExactlyOnceTarget._owned, []
+
+    def owned(self, transaction):
+        if lost and not failed:
+            failed.append(True)
+            raise DatabaseUnavailableError("the network is down")
+        return original(self, transaction)
+
+    monkeypatch.setattr(ExactlyOnceTarget, "_owned", owned)
+    target.publish(batch(0), [1])
+    assert (lost, failed, tasks.runs) == ([True], [True], 2)
+    assert db.ids() == [1]
+
+
+def lose_an_answer(db, monkeypatch):
+    """Breaks the connection after the first COMMIT of rows in the table, before its answer is heard. Gives a list that
+    is not empty from then on."""
+    original, lost = dbapi.Connection.commit, []
+
+    def commit(self):
+        original(self)
+        if db.ids() and not lost:
+            db.disconnect()
+            lost.append(True)
+            with self.cursor() as cursor:
+                cursor.execute("SELECT 1")  # raises what a broken connection raises
+
+    monkeypatch.setattr(dbapi.Connection, "commit", commit)
+    return lost
+
+
+def test_staged_rows_that_a_crash_of_the_server_takes_away_are_copied_again(db, table):
+    crashes = [True]
+
+    def crash():
+        if crashes.pop() if crashes else False:
+            db.server.kill()
+            db.server.start()
+
+    tasks = Tasks(after=crash)
+    target = opened(db, tasks)
+    target.publish(batch(0), [1, 2])
+    assert tasks.runs == 2
+    assert db.ids() == [1, 2]
+    target.close()
+
+
+def test_rule_3_a_former_owner_is_fenced_wherever_it_is(db, table):
+    idle, staging = opened(db, Tasks()), None
+    idle.publish(batch(0), [1])
+
+    def taken_over():
+        winner.append(opened(db, Tasks()))
+
+    winner: list[ExactlyOnceTarget] = []
+    staging = opened(db, Tasks(after=taken_over))
+    with pytest.raises(FencedError, match="was taken over by"):
+        idle.publish(batch(1), [2])  # before it has copied: its staging tables are gone
+    with pytest.raises(FencedError, match="was taken over by"):
+        staging.publish(batch(1), [2])  # after it has copied
+    assert winner[0].publish(batch(0), [1]).skipped
+    winner[0].publish(batch(1), [2])
+    assert db.ids() == [1, 2]
+    for each in (idle, staging, *winner):
+        each.close()
+    assert db.staging() == []
+
+
+def test_rule_3_a_new_owner_waits_for_a_commit_that_is_under_way(db, table, monkeypatch):
+    """Its transaction is open, with the batch inserted; the new run must see how it ends."""
+    target = opened(db, Tasks())
+    original, new, waiting = ExactlyOnceTarget._commit, [], threading.Event()
+
+    def start():
+        waiting.set()
+        new.append(opened(db, Tasks()))
+
+    thread = threading.Thread(target=start)
+
+    def commit(self, *arguments):
+        original(self, *arguments)
+        thread.start()
+        waiting.wait()
+        locked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        while db.rows(locked) != [(1,)]:
+            assert thread.is_alive()
+        assert new == []
+
+    monkeypatch.setattr(ExactlyOnceTarget, "_commit", commit)
+    target.publish(batch(0), [1])
+    thread.join()
+    assert new[0].publish(batch(0), [1]).skipped
+    assert db.ids() == [1]
+
+
+def test_a_zombie_that_holds_the_row_is_ended_by_the_server(db, table, monkeypatch):
+    """Stopped in the middle of its transaction (SIGSTOP, say) it would block every other run for ever."""
+    from penstock.connectors.postgres import database
+
+    monkeypatch.setattr(database, "_IDLE_MS", 500)
+    zombie = opened(db, Tasks())
+    original, winner = ExactlyOnceTarget._commit, []
+
+    def commit(self, *arguments):
+        original(self, *arguments)
+        if self is zombie and not winner:
+            winner.append(opened(db, Tasks()))  # waits for the zombie's row
+            winner[0].publish(batch(0), [1])
+
+    monkeypatch.setattr(ExactlyOnceTarget, "_commit", commit)
+    with pytest.raises(FencedError):
+        zombie.publish(batch(0), [1])
+    assert db.ids() == [1]
+
+
+def test_staging_tables_of_a_run_that_was_killed_are_dropped_by_the_next(db, table):
+    opened(db, Tasks())
+    assert len(db.staging()) == 1
+    other = opened(db, Tasks(), job="other")
+    assert len(db.staging()) == 2
+    opened(db, Tasks()).close()
+    assert len(db.staging()) == 1
+    other.close()
+    assert db.staging() == []
+
+
+def test_two_groups_of_one_job_may_not_write_the_same_tables(db, table):
+    made, shared = output(db), context()
+    ExactlyOnceTarget([made], shared, Tasks(), Database(made.spec.address)).open()
+    with pytest.raises(ExecutionError, match="two groups of sinks"):
+        ExactlyOnceTarget([made], shared, Tasks(), Database(made.spec.address)).open()
+
+
+def test_at_least_once_one_connection_serves_jobs_with_other_columns(db, table):
+    made = output(db, guarantee=Guarantee.AT_LEAST_ONCE)
+    for _ in range(2):
+        target = AtLeastOnceTarget([made], context(), Tasks(), Database(made.spec.address))
+        target.open()
+        assert target.publish(batch(0), [1]).records == 1
+        target.close()
+    assert db.ids() == [1, 1]
+    assert db.rows("SELECT to_regclass('penstock_progress')::text") == [(None,)]
+
+
+def test_progress_is_readable(db, table):
+    opened(db, Tasks()).publish(batch(0), [1])
+    ((owner, start, end),) = db.rows("SELECT owner, start_position, end_position FROM penstock_progress")
+    assert set(json.loads(owner)) == {"host", "pid", "started_ms"}
+    assert (json.loads(start), json.loads(end)) == ({"sources": [None]}, {"sources": [{"at": 1}]})

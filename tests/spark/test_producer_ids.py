@@ -1,0 +1,49 @@
+"""How many producer ids a job takes from the brokers."""
+
+from __future__ import annotations
+
+
+def ids_in(kafka, topic):
+    """The producer ids of a topic's record batches."""
+    from penstock.kafka.batches import batch_headers
+    from penstock.kafka.fetch import Fetcher, Range
+    from penstock.kafka.offsets import LATEST, list_offsets
+    from penstock.kafka.properties import ClientConfig
+    from penstock.kafka.session import session_for
+
+    session = session_for(ClientConfig.from_properties(kafka.client_settings()))
+    places = [(topic, each.partition) for each in session.topic(topic).partitions]
+    ends = list_offsets(session, places, LATEST)
+    ranges = [Range(*place, 0, end.offset) for place, end in ends.items() if end.offset]
+    heads = [batch_headers(chunk.records) for chunk in Fetcher(session, ranges)]
+    return [int(producer_id) for each in heads for producer_id in each["producer_id"]]
+
+
+def copy(jobs, source, sink, **options):
+    return (
+        jobs.bounded("s", "id BIGINT", source, scan_max__records__per__trigger="50")
+        + jobs.table("t", "id BIGINT", sink, **options)
+        + "INSERT INTO t SELECT * FROM s;"
+    )
+
+
+def test_rule_12_a_job_has_a_producer_id_per_worker_and_none_per_task(kafka, jobs, topics, topic):
+    """At least once: six batches, each a task, by the workers that Spark has for as many tasks as it runs at a time."""
+    from pyspark.sql import SparkSession
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, [{"id": i} for i in range(300)])
+    result = jobs.run(copy(jobs, source, sink))
+    assert result.progress.batches == 6
+    found = ids_in(kafka, sink)
+    assert len(found) >= 6
+    assert -1 not in found
+    assert len(set(found)) <= SparkSession.getActiveSession().sparkContext.defaultParallelism
+
+
+def test_rule_12_without_idempotence_there_is_none(kafka, jobs, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write(source, [{"id": i} for i in range(100)])
+    jobs.run(copy(jobs, source, sink, properties_enable_idempotence="false"))
+    assert set(ids_in(kafka, sink)) == {-1}
+    assert sorted(message.json["id"] for message in topics.read(sink)) == list(range(100))

@@ -1,0 +1,282 @@
+"""Jobs that fail and are started again in the same process, and those that must not be."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from penstock import engine
+from penstock.errors import (
+    CheckpointError,
+    ExecutionError,
+    FencedError,
+    OptionsError,
+    RecordError,
+    RetriableError,
+)
+from penstock.plan import FailureRate, FixedDelay, MapRows
+
+SOON = timedelta(milliseconds=10)
+#: A batch is tried so often before the job fails.
+ATTEMPTS = 3
+
+
+def ids(count, start=0):
+    return [{"id": i} for i in range(start, start + count)]
+
+
+def read_ids(topics, topic):
+    return sorted(message.json["id"] for message in topics.read(topic))
+
+
+def copy(jobs, source, sink, *, bounded=True, **options):
+    table = jobs.bounded if bounded else jobs.table
+    return (
+        table("s", "id BIGINT", source, **{"scan_startup_mode": "earliest-offset", **options})
+        + jobs.exactly_once("t", "id BIGINT", sink)
+        + "INSERT INTO t SELECT * FROM s;"
+    )
+
+
+def restarted(job, strategy):
+    return replace(job, settings=replace(job.settings, restart=strategy))
+
+
+def failing(job, folder, times, after=-1):
+    """``job`` with a function of the user's that fails so many times for batches with an id above ``after``."""
+    mark = str(folder / "failures")
+
+    def rows(given):
+        given = list(given)
+        if any(row[0] > after for row in given):
+            with open(mark, "a+") as file:
+                file.write(".")
+                file.seek(0)
+                if len(file.read()) <= times:
+                    raise ValueError("the service cannot be reached")
+        yield from given
+
+    (sink,) = job.sinks
+    return replace(job, sinks=(replace(sink, input=MapRows(sink.input.schema, sink.input, rows)),))
+
+
+def fail_commits(monkeypatch, times):
+    """Lets so many batches fail after their records were published, in a way that is not redone in place."""
+    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+
+    original, left = ExactlyOnceTarget._add_offsets, [times]
+
+    def fail(self, batch):
+        if left[0]:
+            left[0] -= 1
+            raise ExecutionError("a failure before the commit")
+        return original(self, batch)
+
+    monkeypatch.setattr(ExactlyOnceTarget, "_add_offsets", fail)
+
+
+def supervisors():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("penstock ")]
+
+
+def told(jobs):
+    """What was said of restarts."""
+    return [warning for warning in jobs.warnings if ": restart " in warning]
+
+
+def ended(running):
+    """Waits for the end of a job that ends by itself."""
+    while not running.wait(timeout=60):
+        pass
+
+
+def test_a_job_that_fails_twice_is_restarted_twice_and_is_exact(jobs, topics, topic, tmp_path):
+    """It has committed a batch before; the counters go on."""
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(100))
+    job = failing(
+        jobs.parse(copy(jobs, source, sink, scan_max__records__per__trigger="50")), tmp_path, 2 * ATTEMPTS, 49
+    )
+    result = engine.run(restarted(job, FixedDelay(attempts=5, delay=SOON)), jobs.warnings.append)
+    assert read_ids(topics, sink) == list(range(100))
+    assert not topics.open_transactions(sink)
+    done = result.progress
+    assert (done.restarts, done.batches, done.records_in, done.records_out) == (2, 2, 100, 100)
+    assert "the service cannot be reached" in done.last_failure
+    first, second = told(jobs)
+    assert first.startswith("job 'job': restart 1 of at most 5 in 0.01 s: ")
+    assert second.startswith("job 'job': restart 2 of at most 5 in 0.01 s: ")
+    assert "ValueError: the service cannot be reached" in first
+    assert not result.stopped
+    assert supervisors() == []
+
+
+def test_without_a_strategy_the_first_failure_ends_the_job(jobs, topics, topic, monkeypatch):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    fail_commits(monkeypatch, times=1)
+    running = jobs.start(copy(jobs, source, sink))
+    with pytest.raises(ExecutionError, match="a failure before the commit") as raised:
+        ended(running)
+    assert told(jobs) == []
+    assert running.progress.restarts == 0
+    assert not hasattr(raised.value, "__notes__")
+
+
+def test_a_failure_rate_that_is_exceeded_ends_the_job(jobs, topics, topic, monkeypatch):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    fail_commits(monkeypatch, times=100)
+    strategy = FailureRate(max_failures_per_interval=2, failure_rate_interval=timedelta(hours=1), delay=SOON)
+    running = engine.start(restarted(jobs.parse(copy(jobs, source, sink)), strategy), jobs.warnings.append)
+    jobs.started.append(running)
+    with pytest.raises(ExecutionError, match="a failure before the commit") as raised:
+        ended(running)
+    assert running.progress.restarts == len(told(jobs)) == 2
+    (note,) = raised.value.__notes__
+    assert "after restarting the job 2 times" in note
+    assert "at most 2 in 1 h" in note
+    assert topics.read(sink) == []
+    assert not topics.open_transactions(sink)
+
+
+def test_rule_17_a_poison_record_ends_the_job_with_its_position(jobs, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write(source, [*ids(3), b"{"])
+    job = restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=5, delay=SOON))
+    with pytest.raises(RecordError) as raised:
+        engine.run(job, jobs.warnings.append)
+    assert (raised.value.topic, raised.value.partition, raised.value.offset) == (source, 0, 3)
+    assert told(jobs) == []
+    (note,) = raised.value.__notes__
+    assert "0 times: a restart would not help" in note
+
+
+def test_rule_17_a_job_that_was_fenced_is_not_restarted(jobs, kafka, topics, topic):
+    from penstock.kafka.properties import ClientConfig
+    from penstock.kafka.session import session_for
+    from penstock.kafka.transactions import TransactionClient
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    job = restarted(jobs.parse(copy(jobs, source, sink, bounded=False)), FixedDelay(attempts=5, delay=SOON))
+    running = engine.start(job, jobs.warnings.append)
+    jobs.started.append(running)
+    while running.progress.records_out < 10:
+        running.wait(timeout=1)
+    session = session_for(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap}))
+    TransactionClient(session, f"tx-{sink}-job", 60_000).init()
+    topics.write(source, ids(10, start=10))
+    with pytest.raises(FencedError):
+        ended(running)
+    assert told(jobs) == []
+    assert running.progress.restarts == 0
+    assert read_ids(topics, sink) == list(range(10))
+
+
+def test_rule_17_another_copy_on_the_checkpoint_ends_the_job(jobs, topics, topic):
+    """The copy has planned batch 1; it is at-least-once, so that no transactional id tells the two apart."""
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    sql = (
+        jobs.table("s", "id BIGINT", source, scan_startup_mode="earliest-offset")
+        + jobs.table("t", "id BIGINT", sink)
+        + "INSERT INTO t SELECT * FROM s;"
+    )
+    running = engine.start(restarted(jobs.parse(sql), FixedDelay(attempts=5, delay=SOON)), jobs.warnings.append)
+    jobs.started.append(running)
+    offsets, commits = jobs.checkpoint() / "offsets", jobs.checkpoint() / "commits"
+    while not (commits / "0").exists():
+        running.wait(timeout=1)
+    (offsets / "1").write_bytes((offsets / "0").read_bytes())
+    topics.write(source, ids(10, start=10))
+    with pytest.raises(CheckpointError, match="another copy of job 'job' writes the checkpoint"):
+        ended(running)
+    assert told(jobs) == []
+
+
+def test_stopping_ends_the_pause_before_a_restart(jobs, topics, topic, monkeypatch):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    fail_commits(monkeypatch, times=1)
+    strategy = FixedDelay(delay=timedelta(days=1))
+    running = engine.start(restarted(jobs.parse(copy(jobs, source, sink)), strategy), jobs.warnings.append)
+    jobs.started.append(running)
+    while not told(jobs):
+        assert not running.wait(timeout=0.1)
+    running.stop()
+    assert running.wait(timeout=0)
+    result = running.result()
+    assert result.stopped
+    assert (result.progress.restarts, result.progress.last_failure) == (0, "a failure before the commit")
+    assert supervisors() == []
+
+
+def test_failures_while_starting_again_count_and_those_of_the_first_start_end_it(jobs, topics, topic, monkeypatch):
+    """As a broker that cannot be reached would cause them."""
+    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    opened, failures, original = [], {1: True, 3: True, 4: True}, ExactlyOnceTarget.open
+
+    def open_sometimes(self):
+        opened.append(self)
+        if failures.get(len(opened)):
+            raise RetriableError("no broker answers")
+        original(self)
+
+    def fail_once(self, batch):
+        if len(opened) == 2:
+            raise ExecutionError("a failure of another kind")
+        return recorded(self, batch)
+
+    recorded = ExactlyOnceTarget._add_offsets
+    monkeypatch.setattr(ExactlyOnceTarget, "open", open_sometimes)
+    monkeypatch.setattr(ExactlyOnceTarget, "_add_offsets", fail_once)
+    job = restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=3, delay=SOON))
+    with pytest.raises(RetriableError, match="no broker answers"):
+        engine.run(job, jobs.warnings.append)
+    assert told(jobs) == []
+    result = engine.run(job, jobs.warnings.append)
+    assert [text.rpartition(": ")[2] for text in told(jobs)] == [
+        "a failure of another kind",
+        "no broker answers",
+        "no broker answers",
+    ]
+    assert (result.progress.restarts, result.progress.last_failure) == (3, "no broker answers")
+    assert read_ids(topics, sink) == list(range(10))
+
+
+def test_restarts_leave_no_threads_behind(jobs, topics, topic, monkeypatch):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    fail_commits(monkeypatch, times=4)
+    threads = []
+
+    def count(text):
+        if ": restart " in text:
+            threads.append(threading.active_count())
+
+    engine.run(restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=4, delay=SOON)), count)
+    assert len(threads) == 4
+    # A connection of the JVM's that is not used any more is closed at the restart after the next.
+    assert threads[-1] <= threads[0] + 1, threads
+
+
+def test_rule_2_a_second_job_of_the_same_name_is_refused_before_it_fences_the_first(jobs, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    sql = copy(jobs, source, sink, bounded=False)
+    running = jobs.start(sql)
+    with pytest.raises(OptionsError, match="a job of this name is running in this process"):
+        jobs.start(sql)
+    while running.progress.records_out < 10:
+        running.wait(timeout=1)
+    topics.write(source, ids(10, start=10))
+    while running.progress.records_out < 20:
+        running.wait(timeout=1)
+    assert read_ids(topics, sink) == list(range(20))

@@ -1,0 +1,61 @@
+"""What the process tells whoever started it."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock import errors
+from penstock.cli import run
+from penstock.cli.main import main
+from penstock.errors import ExecutionError, FencedError, OptionsError, Problem, SqlError
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ExecutionError("it broke"), 1),
+        (errors.RetriableError("no broker answers"), 1),
+        (errors.AbortableError("a worker was lost"), 1),
+        (errors.TransactionExpiredError("too late"), 1),
+        (errors.PluginError("no such connector"), 1),
+        (SqlError("line 1"), 2),
+        (OptionsError((Problem("unknown"),)), 2),
+        (FencedError("taken over"), 3),
+        (errors.PossibleDataLossError("cut"), 3),
+        (errors.CheckpointError("older"), 3),
+        (errors.RecordError("no JSON", "in", 0, 3), 3),
+        (errors.AuthenticationError("wrong password"), 3),
+        (errors.AuthorizationError("not allowed"), 3),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_rule_17_a_job_that_must_not_be_started_again_says_so(error, status, monkeypatch, capsys):
+    def fail(arguments):
+        raise error
+
+    monkeypatch.setattr(run, "_run", fail)
+    assert main(["run", "job.sql"]) == status
+    told = capsys.readouterr().err
+    assert (f"error: {error}\n" in told) == (status != 130)
+
+
+def test_other_commands_fail_as_they_do(monkeypatch, capsys):
+    """Nobody restarts them."""
+
+    def fail(arguments):
+        raise FencedError("taken over")
+
+    monkeypatch.setattr(run, "_check", fail)
+    assert main(["check", "job.sql"]) == 1
+    assert "taken over" in capsys.readouterr().err
+
+
+def test_what_was_added_to_an_error_is_told(monkeypatch, capsys):
+    def fail(arguments):
+        error = ExecutionError("it broke")
+        error.add_note("after 3 restarts")
+        raise error
+
+    monkeypatch.setattr(run, "_run", fail)
+    assert main(["run", "job.sql"]) == 1
+    assert capsys.readouterr().err == "error: it broke\nnote: after 3 restarts\n"

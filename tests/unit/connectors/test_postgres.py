@@ -1,0 +1,295 @@
+"""The postgres connector as far as it needs no server: addresses, options, columns, staged rows."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+from penstock.connectors.postgres.address import parse_address
+from penstock.connectors.postgres.columns import TableColumn, match_columns, stage_type
+from penstock.connectors.postgres.staging import Branch, _staged
+from penstock.errors import OptionsError, RecordError, SchemaError, UnsupportedError
+from penstock.plan import Guarantee
+from penstock.spi import Column, ColumnKind, TableDefinition, connectors
+from penstock.types import BIGINT, STRING, parse_columns, parse_type
+
+URL = "postgresql://db.example:5433/shop"
+
+
+COLUMNS = (Column("id", BIGINT),)
+
+
+def table(columns=COLUMNS, primary_key=(), **options):
+    given = {"connector": "postgres", "url": URL, "table-name": "orders"}
+    given |= {key.replace("__", "-").replace("_", "."): value for key, value in options.items()}
+    return TableDefinition("t", columns, given, primary_key=primary_key)
+
+
+def sink(**options):
+    return connectors.get("postgres").sink(table(**options))
+
+
+# --- addresses -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("postgresql://db.example:5433/shop", ("db.example", 5433, "shop", "", "")),
+        ("jdbc:postgresql://db.example/shop", ("db.example", 5432, "shop", "", "")),
+        ("postgres://ann:p%40ss@[::1]:5433/my%20shop", ("::1", 5433, "my shop", "ann", "p@ss")),
+        ("postgresql:///shop", ("localhost", 5432, "shop", "", "")),
+        ("postgresql://ann@localhost", ("localhost", 5432, "ann", "ann", "")),
+        ("jdbc:postgresql://h/d?user=ann&password=a%26b", ("h", 5432, "d", "ann", "a&b")),
+    ],
+)
+def test_an_address_is_read_as_libpq_and_the_jdbc_driver_do(url, expected):
+    found = parse_address(url)
+    assert (found.host, found.port, found.database, found.username, found.password) == expected
+
+
+def test_a_connection_string_is_quoted_and_gives_up_on_a_silent_server():
+    address = parse_address("postgresql://h/d?sslmode=require&connectTimeout=3", "o'neil", "back\\slash")
+    text = address.connection_string()
+    assert "user='o\\'neil'" in text
+    assert "password='back\\\\slash'" in text
+    assert "sslmode='require'" in text
+    assert "connect_timeout='3'" in text
+    assert "tcp_user_timeout='60000'" in text
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("mysql://u:so-secret@h/d", "expected postgresql://"),
+        ("postgresql:h/d", "expected postgresql://"),
+        ("postgresql://u:so-secret@h:99999/d", "expected a port"),
+        ("postgresql://u:so-secret@h:5432", "names another"),
+        ("postgresql://h", "the name of one database"),
+        ("postgresql://h1,h2/d", "expected"),
+        ("postgresql://h/d?password=so-secret&pasword=so-secret", "parameter 'pasword' is unknown"),
+        ("postgresql://u:so-secret@h/d?password=so-secret", "'password' is given twice"),
+        ("postgresql://:so-secret@h/d", "a password is given without a user"),
+    ],
+)
+def test_a_wrong_url_is_refused_without_showing_it(url, reason):
+    username = "somebody" if reason == "names another" else None
+    given = {"url": url, "table__name": "t"} | ({"username": username} if username else {})
+    with pytest.raises(OptionsError, match=reason) as raised:
+        sink(**given)
+    assert "so-secret" not in str(raised.value)
+
+
+# --- tables --------------------------------------------------------------------------------------------------------
+
+
+def test_a_sink_shows_no_password_and_survives_pickling():
+    for options in (
+        {"username": "ann", "password": "so-secret"},
+        {"url": "postgresql://ann:so-secret@db.example/shop"},
+    ):
+        found = sink(**options)
+        assert found.address.password == "so-secret"
+        assert "so-secret" not in repr(found) + found.describe()
+        assert "as 'ann'" in found.describe()
+        assert "exactly-once" in found.describe()
+        assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_every_problem_of_the_options_is_reported():
+    with pytest.raises(OptionsError) as raised:
+        connectors.get("postgres").sink(TableDefinition("t", (), {"connector": "postgres", "table": "x"}))
+    assert [problem.key for problem in raised.value.problems] == ["table", "url", "table-name"]
+    with pytest.raises(OptionsError) as raised:
+        sink(url="nowhere", table__name=" ", sink_delivery__guarantee="none")
+    assert [problem.key for problem in raised.value.problems] == ["url", "table-name", "sink.delivery-guarantee"]
+
+
+def test_the_guarantee_is_exactly_once_unless_the_table_says_otherwise():
+    assert sink().guarantee is Guarantee.EXACTLY_ONCE
+    assert sink(sink_delivery__guarantee="at-least-once").guarantee is Guarantee.AT_LEAST_ONCE
+
+
+def test_what_is_not_supported_is_refused_by_name():
+    with pytest.raises(UnsupportedError, match="cannot be read"):
+        connectors.get("postgres").scan(table())
+    columns = (
+        Column("id", BIGINT),
+        Column("at", BIGINT, ColumnKind.METADATA, "offset"),
+        Column("m", parse_type("MAP<STRING, INT>")),
+        Column("r", parse_type("ROW<a INT>")),
+        Column("aa", parse_type("ARRAY<ARRAY<INT>>")),
+    )
+    with pytest.raises(UnsupportedError) as raised:
+        sink(columns=columns, primary_key=("id",))
+    told = [problem.reason for problem in raised.value.problems]
+    assert [reason.partition(":")[0] for reason in told] == [
+        "writing by PRIMARY KEY (upserts) is not supported yet",
+        "column 'at'",
+        "column 'm'",
+        "column 'r'",
+        "column 'aa'",
+    ]
+
+
+# --- columns -------------------------------------------------------------------------------------------------------
+
+FITS = [
+    ("BOOLEAN", "boolean"),
+    ("TINYINT", "smallint"),
+    ("SMALLINT", "integer"),
+    ("INT", "bigint"),
+    ("INT", "numeric(12,2)"),
+    ("BIGINT", "bigint"),
+    ("BIGINT", "numeric"),
+    ("FLOAT", "double precision"),
+    ("DOUBLE", "double precision"),
+    ("DECIMAL(10, 2)", "numeric(12,3)"),
+    ("DECIMAL(38, 38)", "numeric"),
+    ("DATE", "date"),
+    ("TIME(3)", "time(3) without time zone"),
+    ("TIMESTAMP(9)", "timestamp without time zone"),
+    ("TIMESTAMP(3)", "timestamp(3) without time zone"),
+    ("TIMESTAMP_LTZ(6)", "timestamp with time zone"),
+    ("STRING", "text"),
+    ("CHAR(3)", "character(3)"),
+    ("STRING", "character varying(10)"),
+    ("BYTES", "bytea"),
+    ("ARRAY<INT>", "bigint[]"),
+    ("ARRAY<DECIMAL(5, 2)>", "numeric(5,2)[]"),
+    ("ARRAY<TIMESTAMP(3)>", "timestamp without time zone[]"),
+]
+
+MISFITS = [
+    ("INT", "smallint"),
+    ("BIGINT", "integer"),
+    ("BIGINT", "numeric(18,0)"),
+    ("BIGINT", "text"),
+    ("BIGINT", "double precision"),
+    ("DOUBLE", "real"),
+    ("DOUBLE", "numeric"),
+    ("DECIMAL(10, 2)", "numeric(12,1)"),
+    ("DECIMAL(10, 2)", "numeric(9,2)"),
+    ("DECIMAL(10, 2)", "double precision"),
+    ("TIME(3)", "time(2) without time zone"),
+    ("TIMESTAMP(6)", "timestamp(3) without time zone"),
+    ("TIMESTAMP(6)", "timestamp with time zone"),
+    ("TIMESTAMP_LTZ(6)", "timestamp without time zone"),
+    ("TIMESTAMP(6)", "date"),
+    ("STRING", "bytea"),
+    ("STRING", "integer"),
+    ("ARRAY<INT>", "integer"),
+    ("INT", "integer[]"),
+    ("ARRAY<BIGINT>", "integer[]"),
+    ("ARRAY<DECIMAL(5, 2)>", "numeric(5,1)[]"),
+]
+
+
+@pytest.mark.parametrize(("declared", "found"), FITS)
+def test_a_column_that_holds_every_value_fits(declared, found):
+    matched = match_columns("t", parse_columns(f"c {declared}"), [TableColumn("c", found)])
+    assert (matched.names, matched.casts) == (("c",), ("",))
+
+
+@pytest.mark.parametrize(("declared", "found"), MISFITS)
+def test_a_column_that_may_lose_something_is_refused(declared, found):
+    with pytest.raises(SchemaError) as raised:
+        match_columns("t", parse_columns(f"c {declared}"), [TableColumn("c", found)])
+    assert found in str(raised.value)
+
+
+def test_texts_are_cast_to_what_else_is_written_as_text():
+    columns = [TableColumn("a", "jsonb"), TableColumn("b", "uuid"), TableColumn("c", "my.mood", enum=True)]
+    matched = match_columns("t", parse_columns("a STRING, b STRING, c STRING"), columns)
+    assert matched.casts == ("jsonb", "uuid", "my.mood")
+    with pytest.raises(SchemaError):
+        match_columns("t", parse_columns("a BIGINT"), columns)
+
+
+def test_a_name_means_the_same_in_lower_case_unless_it_is_there_as_written():
+    found = [TableColumn("orderid", "bigint"), TableColumn("Kind", "text")]
+    assert match_columns("t", parse_columns("Kind STRING, orderId BIGINT"), found).names == ("Kind", "orderid")
+    with pytest.raises(SchemaError, match="as another column is"):
+        match_columns("t", parse_columns("orderid BIGINT, orderId BIGINT"), found)
+
+
+def test_every_type_has_a_staged_one_or_is_refused():
+    assert stage_type(parse_type("ARRAY<TIMESTAMP_LTZ(3)>")) == "timestamp with time zone[]"
+    assert stage_type(parse_type("ARRAY<ARRAY<INT>>")) is None
+    assert stage_type(parse_type("ARRAY<MAP<INT, INT>>")) is None
+
+
+# --- staged rows -----------------------------------------------------------------------------------------------------
+
+
+def rows(**columns):
+    count = len(next(iter(columns.values())))
+    hidden = {"__place": pa.array([3] * count, pa.int32()), "__offset": pa.array(range(100, 100 + count), pa.int64())}
+    return pa.RecordBatch.from_pydict({**columns, **hidden})
+
+
+def branch(text, column=None, columns=()):
+    schema = parse_columns(text)
+    return Branch("t", schema, column, columns or schema.names, "stage")
+
+
+def test_rows_are_staged_by_position_and_without_hidden_columns():
+    given = rows(b=pa.array(["x", None]), a=pa.array([1, 2], pa.int64()))
+    staged = _staged(branch("id BIGINT, text STRING", columns=("a", "b")), given, 7)
+    assert staged.schema.names == ["writer", "c0", "c1"]
+    assert staged.to_pylist() == [{"writer": 7, "c0": 1, "c1": "x"}, {"writer": 7, "c0": 2, "c1": None}]
+
+
+def test_of_a_struct_column_only_rows_that_are_not_null_are_staged():
+    made = pa.array([{"id": 1, "text": "x"}, None, {"id": None, "text": None}], parse_struct())
+    staged = _staged(branch("id BIGINT, text STRING", column="sink_0"), rows(sink_0=made), 7)
+    assert staged.select(["c0", "c1"]).to_pylist() == [{"c0": 1, "c1": "x"}, {"c0": None, "c1": None}]
+
+
+def parse_struct():
+    return pa.struct([("id", pa.int64()), ("text", pa.string())])
+
+
+@pytest.mark.parametrize("texts", [["a", "", None, "b\0c"], [None, "\0", "x", "b\0c"][2:] * 2, ["é", "\0"]])
+def test_a_text_with_a_zero_is_named_by_its_place(texts):
+    expected = next(i for i, text in enumerate(texts) if text is not None and "\0" in text)
+    with pytest.raises(RecordError) as raised:
+        _staged(branch("text STRING"), rows(text=pa.array(texts)), 7)
+    assert (raised.value.partition, raised.value.offset, raised.value.field) == (3, 100 + expected, "text")
+
+
+def test_a_zero_outside_a_slice_or_in_numbers_is_none_of_a_text():
+    sliced = rows(text=pa.array(["\0", "a", "b", "\0"]), n=pa.array([0, 0, 0, 0])).slice(1, 2)
+    assert _staged(branch("text STRING, n BIGINT"), sliced, 7).num_rows == 2
+
+
+def test_in_a_struct_column_the_place_of_a_zero_is_that_of_its_row():
+    made = pa.array([None, {"id": 1, "text": "x"}, None, {"id": 2, "text": "\0"}], parse_struct())
+    with pytest.raises(RecordError) as raised:
+        _staged(branch("id BIGINT, text STRING", column="sink_0"), rows(sink_0=made), 7)
+    assert raised.value.offset == 103
+
+
+# --- what it costs those who do not use it -------------------------------------------------------------------------
+
+
+def test_checking_a_file_does_not_load_the_client():
+    code = (
+        "import sys; from penstock.sql import parse_script\n"
+        "sql = '''CREATE TABLE s (id BIGINT) WITH ('connector' = 'kafka', 'topic' = 's', 'format' = 'json',"
+        " 'properties.bootstrap.servers' = 'h:1');"
+        f" CREATE TABLE t (id BIGINT) WITH ('connector' = 'postgres', 'url' = '{URL}', 'table-name' = 't');"
+        " INSERT INTO t SELECT id FROM s;'''\n"
+        "(job,) = parse_script(sql, file='job.sql').jobs\n"
+        "assert job.sinks[0].connector == 'postgres'\n"
+        "assert [name for name in sys.modules if name.startswith('adbc') or name == 'pyspark'] == []\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_column_of_text_needs_no_length():
+    assert stage_type(STRING) == stage_type(parse_type("VARCHAR(5)")) == "text"

@@ -1,0 +1,23 @@
+"""Which Spark sessions jobs run in."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.engine import session
+from penstock.errors import UnsupportedError
+from penstock.plan import Settings
+
+
+@pytest.mark.parametrize(("name", "value"), [("SPARK_REMOTE", "sc://localhost"), ("SPARK_API_MODE", "connect")])
+def test_rule_27_spark_connect_is_refused_before_a_session_is_made(name, value, monkeypatch):
+    """The driver must be this process: it begins and commits the transactions."""
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UnsupportedError, match=rf"'{name}': Spark Connect is not supported.*unset {name}"):
+        session._create(Settings(), "job")
+
+
+def test_rule_27_a_process_with_a_connect_session_is_refused(monkeypatch):
+    monkeypatch.setattr(session, "is_remote", lambda: True)
+    with pytest.raises(UnsupportedError, match="Spark Connect is not supported"):
+        session.spark_session(Settings(), "job")

@@ -1,0 +1,54 @@
+"""What the guarantees of a job's sinks need."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import OptionsError
+from penstock.plan import check_guarantees
+from penstock.plan.explain import explain
+from penstock.sql import parse_script
+
+KAFKA = "'connector' = 'kafka', 'properties.bootstrap.servers' = 'localhost:9092', 'format' = 'json'"
+SOURCE = f"CREATE TABLE s (id INT) WITH ({KAFKA}, 'topic' = 'in', 'properties.group.id' = 'g');"
+EXACT = "'topic' = 'out', 'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = 'p'"
+
+
+def job(second, settings=""):
+    """A job with an exactly-once sink and a second one."""
+    (found,) = parse_script(
+        f"""{settings} {SOURCE}
+        CREATE TABLE exact (id INT) WITH ({KAFKA}, {EXACT});
+        CREATE TABLE other (id INT) WITH ({second});
+        EXECUTE STATEMENT SET BEGIN
+          INSERT INTO exact SELECT id FROM s;
+          INSERT INTO other SELECT id FROM s;
+        END;""",
+        default_name="j",
+    ).jobs
+    return found
+
+
+def test_rule_21_a_sink_that_repeats_is_refused_beside_an_exactly_once_one():
+    with pytest.raises(OptionsError, match=r"table 'other': connector 'print' writes the rows of a batch.*'exact'"):
+        check_guarantees(job("'connector' = 'print'"))
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "'connector' = 'print', 'sink.delivery-guarantee' = 'at-least-once'",
+        "'connector' = 'blackhole'",
+        f"{KAFKA}, 'topic' = 'second'",
+    ],
+)
+def test_rule_21_unless_it_says_so_or_keeps_nothing(second):
+    check_guarantees(job(second))
+
+
+def test_rule_21_explain_says_that_two_targets_are_not_atomic():
+    elsewhere = KAFKA.replace("localhost:9092", "elsewhere:9092")
+    assert "not atomic together" not in explain(job(f"{KAFKA}, 'topic' = 'second'"))
+    assert "one commit each, not atomic together: kafka at localhost:9092; kafka at elsewhere:9092" in explain(
+        job(f"{elsewhere}, 'topic' = 'second'")
+    )
