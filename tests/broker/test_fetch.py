@@ -22,9 +22,9 @@ from penstock.kafka.transactions import TransactionClient
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
-    from tests.conftest import TopicFactory
 
     from penstock.services import KafkaCluster
+    from tests.conftest import TopicFactory
 
 
 @pytest.fixture

@@ -113,7 +113,6 @@ def _run_apart(cell: Cell, records: int) -> Run:
 
 def _run_here(cell: Cell, records: int, folder: Path) -> int:
     """The process of a cell."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which lets go of everything in order
     try:
         with cell.cluster() as cluster:
             run = Run.of(run_cell(cell, cluster, records, folder / "trial"))
@@ -137,4 +136,5 @@ def _end_what_is_in(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which lets go of everything in order
     sys.exit(main())

@@ -78,7 +78,7 @@ def between_batches_and_commits(trial: Trial) -> Outcome:
     return lose_the_id(trial, job, trap, planned=BEFORE)
 
 
-@cell("F9", "mid-publish", ci=True)
+@cell("F9", "mid-publish")
 def mid_publish(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(keyed=True))
     trap = trial.published(after=trial.ended(BEFORE), call=taking(trial))
@@ -137,7 +137,7 @@ def is_held(trial: Trial) -> None:
     assert topic.partition_of(trial.transactional_id) in held, held
 
 
-@cell("F16", "another producer, open since the batch before; ours killed after EndTxn", ci=True)
+@cell("F16", "another producer, open since the batch before; ours killed after EndTxn")
 def neighbour_is_a_producer(trial: Trial) -> Outcome:
     """Until the end of the job, no reader under read_committed sees that its third batch is done."""
     topic = ensure_progress_topic(trial.session)

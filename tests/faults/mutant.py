@@ -1,4 +1,4 @@
-"""``penstock`` with a safeguard taken out, to make sure that cells can fail: ``python mutant.py MUTATION run FILE ...``."""
+"""``penstock`` without a safeguard, to make sure that cells can fail: ``python mutant.py MUTATION run FILE ...``."""
 
 from __future__ import annotations
 

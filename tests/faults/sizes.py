@@ -56,7 +56,7 @@ def batch_of_new_partitions(trial: Trial) -> Outcome:
     return trial.outcome(job, note=found)
 
 
-@cell("F10", "batches whose records are all filtered out, killed after EndTxn", ci=True)
+@cell("F10", "batches whose records are all filtered out, killed after EndTxn")
 def filtered_batches(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(bounded=False, select="SELECT k, n, h FROM s WHERE k NOT LIKE '3-%'"))
     trial.numbered.write(trial.records // 2, partition=3)
@@ -103,7 +103,7 @@ def swollen(key: str, n: int) -> str:
     return f"SELECT CASE WHEN k = '{key}' AND n = {n} THEN RPAD(k, {_SIZE}, 'x') ELSE k END AS k, n, h FROM s"
 
 
-@cell("F10", "a record above max.message.bytes; the limit is raised", ci=True)
+@cell("F10", "a record above max.message.bytes; the limit is raised")
 def too_large(trial: Trial) -> Outcome:
     """In the third of eight batches: its other records must not arrive before it does."""
     new_sink(trial, configs={"max.message.bytes": str(_LIMIT)})

@@ -302,7 +302,7 @@ def marker_last(trial: Trial) -> Outcome:
     return trial.outcome(job, note=f"{found}; each log ends with a commit's marker")
 
 
-@cell("F11", "control record last, read_committed, aborted and open transactions; killed mid-publish", ci=True)
+@cell("F11", "control record last, read_committed, aborted and open transactions; killed mid-publish")
 def aborted_last(trial: Trial) -> Outcome:
     """Aborted records are as many as a whole batch reads, and all that one partition has. Behind the marker of their
     abort a transaction is open until the job has ended."""
@@ -380,7 +380,7 @@ def transactions_beside(trial: Trial) -> Outcome:
 # --- partitions --------------------------------------------------------------------------------------------------
 
 
-@cell("F11", "partitions added while the job runs; killed mid-publish of their first records", ci=True)
+@cell("F11", "partitions added while the job runs; killed mid-publish of their first records")
 def partitions_added(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(bounded=False, source=DISCOVERING))
     trial.numbered.write(trial.records // 2)

@@ -73,7 +73,7 @@ def _killed_between(trial: Trial, database: _Database, job: JobProcess, trap: Tr
     return trial.outcome(job, note=note, problem=database.problem())
 
 
-@cell("F13", "killed after Kafka's commit, before PostgreSQL's", ci=True)
+@cell("F13", "killed after Kafka's commit, before PostgreSQL's")
 def kafka_first(trial: Trial) -> Outcome:
     database = _Database(trial)
     job = database.job("kafka", "postgres")

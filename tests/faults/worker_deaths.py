@@ -46,7 +46,7 @@ def worker_mid_publish_shuffled(trial: Trial) -> Outcome:
     return kill_and_watch(trial, job, trial.published(after=trial.ended(1), call=killer(job)))
 
 
-@cell("F2", "Python worker, mid-read", ci=True)
+@cell("F2", "Python worker, mid-read")
 def worker_mid_read(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(keyed=True))
     trap = trial.cluster.add(

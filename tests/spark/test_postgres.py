@@ -379,8 +379,7 @@ def test_a_database_that_restarts_is_waited_for(jobs, topics, topic, db):
     wait_until(running, lambda: running.progress.records_out == 10)
     db.server.kill()
     topics.write(source, ids(10, start=10))
-    while running.progress.batches < 1:  # nothing to wait for: the next batch may or may not have begun
-        running.wait(timeout=1)
+    wait_until(running, (jobs.checkpoint() / "offsets" / "1").exists)  # the next batch has begun
     db.server.start()
     wait_until(running, lambda: len(db.ids()) >= 20)
     running.stop()
@@ -624,29 +623,25 @@ def test_rule_3_a_former_owner_is_fenced_wherever_it_is(db, table):
     assert db.staging() == []
 
 
-def test_rule_3_a_new_owner_waits_for_a_commit_that_is_under_way(db, table, monkeypatch):
-    """Its transaction is open, with the batch inserted; the new run must see how it ends."""
+@pytest.mark.parametrize("step", ["_owned", "_commit"])
+def test_rule_3_a_new_owner_waits_for_a_commit_that_is_under_way(db, table, monkeypatch, step):
+    """From the moment that a run has found itself to be the owner; the new run must see how its transaction ends."""
     target = opened(db, Tasks())
-    original, new, waiting = ExactlyOnceTarget._commit, [], threading.Event()
+    original, new, threads = getattr(ExactlyOnceTarget, step), [], []
 
-    def start():
-        waiting.set()
-        new.append(opened(db, Tasks()))
+    def and_then_a_new_run(self, *arguments):
+        found = original(self, *arguments)
+        if self is target and not threads:
+            threads.append(threading.Thread(target=lambda: new.append(opened(db, Tasks()))))
+            threads[0].start()
+            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = '{}'"
+            while db.rows(waiting.format(db.name)) != [(1,)]:
+                assert threads[0].is_alive(), "it did not wait"
+        return found
 
-    thread = threading.Thread(target=start)
-
-    def commit(self, *arguments):
-        original(self, *arguments)
-        thread.start()
-        waiting.wait()
-        locked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        while db.rows(locked) != [(1,)]:
-            assert thread.is_alive()
-        assert new == []
-
-    monkeypatch.setattr(ExactlyOnceTarget, "_commit", commit)
+    monkeypatch.setattr(ExactlyOnceTarget, step, and_then_a_new_run)
     target.publish(batch(0), [1])
-    thread.join()
+    threads[0].join()
     assert new[0].publish(batch(0), [1]).skipped
     assert db.ids() == [1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import shutil
 import signal
@@ -100,6 +101,7 @@ def run_jobs(jobs: Sequence[Job]) -> list[JobResult] | None:
         try:
             with ExitStack() as stops:
                 stops.callback(reporter.close)
+                stops.enter_context(_without_tracebacks_of_py4j())
                 for job in jobs:
                     reporter.say(f"job '{job.name}': starting")
                     running.append(engine.start(job, reporter.warn))
@@ -185,6 +187,21 @@ def _stopped_by_signals(received: list[int] | None = None) -> Iterator[list[int]
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _without_tracebacks_of_py4j() -> Iterator[None]:
+    """When the JVM is gone, py4j writes the traceback of every call to the root of all loggers. What has happened is
+    told by the error that ends the job."""
+
+    def keep(record: logging.LogRecord) -> bool:
+        return Path(record.pathname).parent.name != "py4j"
+
+    logging.getLogger().addFilter(keep)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeFilter(keep)
 
 
 class Reporter:

@@ -13,7 +13,7 @@ def explain(job: Job) -> str:
     """An indented tree: the job's settings, then each sink with what feeds it, the source innermost.
 
     A connector's spec speaks for itself through its ``describe()``, which masks secrets, or else its ``repr``, which
-    leaves them out. Sinks whose specs have different ``commits_to`` are not written atomically (rule 21 of exactly-once).
+    leaves them out. Sinks whose specs differ in ``commits_to`` are not atomic together (rule 21).
     """
     lines = [f"job '{job.name}'", *_indented(_settings(job.settings))]
     targets = dict.fromkeys(getattr(sink.spec, "commits_to", "") for sink in job.sinks)

@@ -394,10 +394,12 @@ def test_rule_12_exactly_once_contradicts_a_producer_that_is_not_idempotent():
         "sink.transactional-id-prefix": "p",
         "properties.enable.idempotence": "false",
         "properties.acks": "1",
+        "properties.retries": "0",
     }
 
     with pytest.raises(OptionsError) as error:
         sink(with_options(options))
+    assert "properties.retries" in str(error.value)
     assert "properties.enable.idempotence" in str(error.value)
     assert "properties.acks" in str(error.value)
 

@@ -346,6 +346,8 @@ def _exactly_once(options: KafkaSinkOptions) -> Iterator[Problem]:
         given = options.property(name)
         if given is not None and given.strip().lower() not in wanted:
             yield Problem(f"must be '{wanted[0]}' with exactly-once, not '{given}'", f"properties.{name}")
+    if (options.property("retries") or "").strip() == "0":
+        yield Problem("must be more than 0 with exactly-once", "properties.retries", hint="leave it out")
 
 
 def _sink_parallelism(options: KafkaSinkOptions) -> Iterator[Problem]:

@@ -41,6 +41,7 @@ from penstock.kafka.progress import (
     claim,
     decide,
     ensure_progress_topic,
+    progress_batch,
     read_progress,
     record,
     settle,
@@ -267,19 +268,24 @@ class ExactlyOnceTarget:
             return Published(skipped=True)
         if isinstance(decision, TakeOver):
             self._context.warn(decision.warning)
+        progress = Progress(self._context.query_id, batch.id, start, end)
+        _, topic = self._opened()
+        progress_batch(
+            topic, self.transactional_id, progress
+        )  # one that is too large is noticed before anything is sent
         for attempt in range(1, _ATTEMPTS_PER_BATCH + 1):
             try:
-                published = self._attempt(batch, start, end, frame)
+                published = self._attempt(batch, progress, frame)
             except (KafkaError, TransactionExpiredError) as error:
                 if not error.retriable or attempt == _ATTEMPTS_PER_BATCH or self._context.stopping():
                     raise
                 self._context.warn(f"batch {batch.id} is redone: {error}")
             else:
-                self._progress = Progress(self._context.query_id, batch.id, start, end)
+                self._progress = progress
                 return published
         raise ExecutionError(f"batch {batch.id} was not published")
 
-    def _attempt(self, batch: Batch, start: Any, end: Any, frame: Any) -> Published:
+    def _attempt(self, batch: Batch, progress: Progress, frame: Any) -> Published:
         """One transaction. Raises AbortableError or TransactionExpiredError, with nothing left open, when the batch
         may be redone."""
         client, topic = self._opened()
@@ -293,7 +299,7 @@ class ExactlyOnceTarget:
         transaction = Transaction(self.transactional_id, identity)
         try:
             done = self._write(batch, frame, transaction)
-            record(self._writing.session, client, topic, Progress(self._context.query_id, batch.id, start, end))
+            record(self._writing.session, client, topic, progress)
             recorded = self._add_offsets(batch)
             client.commit()
         except UnknownOutcomeError:

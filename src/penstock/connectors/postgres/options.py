@@ -67,7 +67,7 @@ class PostgresSinkOptions(OptionSet):
         default=Guarantee.EXACTLY_ONCE,
         doc=(
             "exactly-once: the job's progress is kept in the table `penstock_progress` of the same database; "
-            "at-least-once: a batch that is done again after a crash is inserted again."
+            "at-least-once: a batch that is done again after a crash is inserted again. none is refused."
         ),
         example="at-least-once",
     )

@@ -102,7 +102,7 @@ class ExactlyOnceTarget:
     """One transaction per batch inserts the rows of all tables of a database and records the job's progress.
 
     Tasks copy rows into staging tables, each in a transaction of its own, and the driver's transaction inserts what is
-    there. The protocol and its rules are described in docs/exactly-once.md.
+    there. The protocol and its rules are described in docs/decisions/0015-postgresql.md.
     """
 
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs, database: Database):

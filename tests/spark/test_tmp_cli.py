@@ -1,0 +1,465 @@
+"""``penstock`` as users start it: in processes of their own, on a pipe and on a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import penstock
+
+EXAMPLES = Path("/work/main") / "examples"
+SECRET = "correct-horse-battery"
+JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="{SECRET}";'
+#: For a job to be started, or stopped, on a slow machine.
+PATIENCE = 900
+
+
+class Penstock:
+    """Runs the command with a home of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "COLUMNS": "80"}
+        self.environment["PYTHONPATH"] = str(Path(penstock.__file__).parents[1])
+        self.environment.pop("SPARK_MASTER", None)
+
+    def __call__(self, *arguments, **environment):
+        """Runs to the end: status, standard output, standard error."""
+        return subprocess.run(
+            self.command(*arguments),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            env=self.environment | environment,
+            cwd=self.folder,
+            check=False,
+        )
+
+    def start(self, *arguments):
+        """Starts it in a process group of its own, as a shell does; everything it prints goes to a pipe."""
+        return subprocess.Popen(
+            self.command(*arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self.environment,
+            cwd=self.folder,
+            start_new_session=True,
+        )
+
+    def on_a_terminal(self, *arguments):
+        """Runs to the end on a terminal of 80 columns: status and what it showed."""
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            self.command(*arguments),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=self.environment,
+            cwd=self.folder,
+            start_new_session=True,
+        ) as process:
+            os.close(theirs)
+            shown = b""
+            with suppress(OSError):  # the last one has closed it
+                while chunk := os.read(ours, 65536):
+                    shown += chunk
+            status = process.wait(PATIENCE)
+        os.close(ours)
+        return status, shown.decode().replace("\r\n", "\n")
+
+    @staticmethod
+    def command(*arguments):
+        return [sys.executable, "-m", "penstock.cli.main", *map(str, arguments)]
+
+    def file(self, name, text):
+        """Writes a file and returns its path."""
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+
+@pytest.fixture
+def cli(tmp_path):
+    return Penstock(tmp_path)
+
+
+def until(condition, process, said):
+    """Waits for ``condition`` while the process runs."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert process.poll() is None, f"it ended with status {process.returncode}: {''.join(said)}"
+        assert time.monotonic() < end, f"the condition was not met in time: {''.join(said)}"
+        time.sleep(0.1)
+
+
+def listen(process):
+    """Collects what the process prints."""
+    said = []
+    thread = threading.Thread(target=lambda: said.extend(process.stdout), daemon=True)
+    thread.start()
+    return said, thread
+
+
+def end(process, listener):
+    """Waits for the process; its status."""
+    try:
+        status = process.wait(PATIENCE)
+        listener.join(PATIENCE)
+        return status
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+# --- no Spark ------------------------------------------------------------------------------------------------
+
+
+def test_the_version_and_the_help(cli):
+    done = cli("--version")
+    assert (done.returncode, done.stdout) == (0, f"penstock {penstock.__version__}\n")
+    done = cli("--help")
+    assert done.returncode == 0
+    assert all(f"\n    {command} " in done.stdout for command in ("run", "check", "broker", "doctor", "demo"))
+    assert "--adopt-progress" in cli("run", "--help").stdout
+    assert cli("frobnicate").returncode == 2
+
+
+def script(bootstrap, source, sink, *, options="", name="", inserts="INSERT INTO t SELECT * FROM s;"):
+    return f"""
+SET 'pipeline.name' = '{name or "copy"}';
+CREATE TABLE s (id INT) WITH (
+  'connector' = 'kafka', 'topic' = '{source}', 'properties.bootstrap.servers' = '{bootstrap}', 'format' = 'json',
+  'scan.startup.mode' = 'earliest-offset'{options}
+);
+CREATE TABLE t (id INT) WITH (
+  'connector' = 'kafka', 'topic' = '{sink}', 'properties.bootstrap.servers' = '{bootstrap}', 'format' = 'json',
+  'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = 'tx-{sink}'
+);
+{inserts}
+"""
+
+
+def test_check_prints_the_plan_and_no_secret(cli):
+    """Nothing is connected to, so the addresses may be wrong."""
+    options = f", 'properties.sasl.jaas.config' = '{JAAS}', 'properties.security.protocol' = 'SASL_PLAINTEXT'"
+    options += ", 'properties.sasl.mechanism' = 'PLAIN'"
+    sql = cli.file("copy.sql", script("localhost:1", "in", "out", options=options))
+    done = cli("check", sql)
+    assert (done.returncode, done.stderr) == (0, "")
+    for shown in ("job 'copy'", "kafka scan 's'", "kafka sink 't'", "topic: in", "exactly-once as 'tx-out'"):
+        assert shown in done.stdout
+    assert "sasl.jaas.config=******" in done.stdout
+    assert SECRET not in done.stdout
+
+
+def test_check_tells_every_mistake_with_its_place(cli):
+    text = script("localhost:1", "in", "out", inserts="INSERT INTO t SELECT idd FROM s;")
+    text = text.replace("'scan.startup.mode'", "'scan.startup.mod'").replace("'exactly-once'", "'exactly-twice'")
+    done = cli("check", cli.file("copy.sql", text))
+    assert (done.returncode, done.stdout) == (2, "")
+    one, two, three = done.stderr.splitlines()
+    assert "copy.sql, line 5, column 3: 'scan.startup.mod': unknown option" in one
+    assert "did you mean 'scan.startup.mode'?" in one
+    assert "copy.sql, line 9, column 3" in two
+    assert "exactly-twice" in two
+    assert "copy.sql, line 11, column 22" in three
+    assert "idd" in three
+
+
+def test_secrets_are_not_in_errors_about_them(cli):
+    options = f", 'properties.sasl.jaas.config' = 'PlainLoginModule {SECRET}', 'properties.sasl.mechanism' = 'PLAIN'"
+    options += f", 'properties.security.protocol' = 'SASL_SSL', 'properties.ssl.keystore.passwort' = '{SECRET}'"
+    options += f", 'properties.ssl.truststore.password' = '{SECRET}', 'value.fields-include' = '${{it}}'"
+    sql = cli.file("copy.sql", script("localhost:1", "in", "out", options=options))
+    for command in ("check", "run"):
+        done = cli(command, sql, "--var", f"it={SECRET}")
+        assert done.returncode == 2
+        assert done.stderr.startswith("error: copy.sql, line ")
+        assert "sasl.jaas.config" in done.stderr
+        assert SECRET not in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_files_and_variables_that_do_not_fit(cli, command):
+    sql = cli.file("copy.sql", script("${where}", "in", "out"))
+    for arguments, wanted in {
+        ("nowhere.sql",): "nowhere.sql: no such file",
+        (cli.file("notes.txt", ""),): "expected a .sql, .yaml or .py file",
+        (cli.folder,): "no such file",
+        (cli.file("bytes.sql", "").rename(cli.folder / "latin.sql"), "--var", "where"): "expected KEY=VALUE",
+        (sql,): "variable 'where' is not defined",
+        (sql, "--var", "=x"): "expected KEY=VALUE",
+        (cli.file("program.py", "raise SystemExit(9)"), "--var", "a=b"): "--var: replaces ${KEY}",
+    }.items():
+        done = cli(command, *arguments)
+        assert (done.returncode, done.stdout) == (2, ""), arguments
+        assert done.stderr.startswith("error: "), done.stderr
+        assert wanted in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_is_no_text(cli):
+    path = cli.folder / "latin.sql"
+    path.write_bytes("-- é".encode("latin-1"))
+    done = cli("check", path)
+    assert done.returncode == 2
+    assert "cannot be read" in done.stderr
+
+
+def test_a_program_finds_its_neighbours_and_no_arguments(cli):
+    cli.file("neighbour.py", "WORD = 'found'\n")
+    cli.file("program.py", "import sys, neighbour\nprint(neighbour.WORD, len(sys.argv))\n")
+    done = cli("run", cli.folder / "program.py")
+    assert (done.returncode, done.stdout) == (0, "found 1\n")
+
+
+# --- bounded jobs --------------------------------------------------------------------------------------------
+
+
+def read_ids(topics, topic):
+    return sorted(message.json["id"] for message in topics.read(topic))
+
+
+def test_a_sql_file_on_a_terminal(cli, kafka, topics, topic):
+    """Two INSERTs outside a statement set are two jobs; a password that no connection uses is told to nobody."""
+    source, sink, second = topic(1), topic(1), topic(1)
+    topics.write(source, [{"id": i} for i in range(100)])
+    name = "my jöb/№ 1: ../copy"
+    options = f", 'scan.bounded.mode' = 'latest-offset', 'properties.sasl.jaas.config' = '{JAAS}'"
+    text = script(kafka.bootstrap, source, sink, options=options, name=name, inserts="")
+    text += f"""
+CREATE TABLE u (id INT) WITH (
+  'connector' = 'kafka', 'topic' = '{second}', 'properties.bootstrap.servers' = '{kafka.bootstrap}', 'format' = 'json'
+);
+INSERT INTO t SELECT * FROM s;
+INSERT INTO u SELECT id * 2 FROM s;
+"""
+    status, shown = cli.on_a_terminal("run", cli.file("copy.sql", text), "--checkpoint-dir", "progress")
+    assert status == 0, shown
+    assert read_ids(topics, sink) == list(range(100))
+    assert read_ids(topics, second) == list(range(0, 200, 2))
+    for job in (name, f"{name}-u"):
+        assert f"job '{job}': starting\n" in shown
+        assert f"job '{job}': finished: 100 records read, 100 written in 1 batches" in shown
+    # The progress is one line that is written again and again, and ended before anything else is said.
+    assert re.search(r"\n\r[\d,]+ read \([^\n]*\n", shown)
+    assert all(len(part) < 80 for line in shown.splitlines() for part in line.split("\r") if " read (" in part)
+    places = [path.relative_to(cli.folder) for path in cli.folder.rglob("penstock/job.json")]
+    assert len(places) == 2
+    assert {path.parts[0] for path in places} == {"progress"}
+    assert {len(path.parts) for path in places} == {4}
+    assert SECRET not in shown
+    kept = [path for path in cli.folder.rglob("*") if path.is_file() and path.name != "copy.sql"]
+    assert [path for path in kept if SECRET.encode() in path.read_bytes()] == []
+
+
+def test_a_yaml_file_on_a_pipe(cli, kafka, topics, topic):
+    prefix = topic(1)
+    source, sink = f"{prefix}flights", f"{prefix}flights-delayed"
+    flights = [{"carrier": "UA", "flight": i, "dep_delay": i, "time_hour": "2013-01-01 05:00:00Z"} for i in range(100)]
+    topics.write(source, flights)
+    done = cli(
+        "run", EXAMPLES / "flights.yaml", "--var", f"bootstrap={kafka.bootstrap}", "--var", f"topic_prefix={prefix}"
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(message.json["flight"] for message in topics.read(sink)) == list(range(61, 100))
+    assert done.stdout == ""
+    assert "\r" not in done.stderr
+    lines = done.stderr.splitlines()
+    assert lines[0] == "job 'flights-delayed': starting"
+    assert f"job 'flights-delayed': checkpoint {cli.folder}/state/penstock/checkpoints/flights-delayed" in lines
+    assert re.fullmatch(
+        r"job 'flights-delayed': finished: 100 records read, 39 written in 1 batches and \d+\.\d s", lines[-1]
+    )
+
+
+def test_a_program(cli, kafka, topics, topic):
+    prefix = topic(1)
+    topics.write(f"{prefix}words", [b"hey", b"", b"you"])
+    environment = {"BOOTSTRAP": kafka.bootstrap, "TOPIC_PREFIX": prefix}
+    done = cli("run", EXAMPLES / "shout.py", "--checkpoint-dir", cli.folder / "progress", **environment)
+    assert done.returncode == 0, done.stderr
+    assert sorted(message.value for message in topics.read(f"{prefix}shouts")) == [b"HEY!", b"YOU!"]
+    assert "job 'shout': finished: 3 records read, 2 written" in done.stderr
+    assert (cli.folder / "progress" / "shout" / "offsets" / "0").exists()
+
+
+def test_a_broker_that_refuses_the_password_is_told_without_it(cli, kafka, topic):
+    """The broker speaks plain text and no SASL."""
+    source, sink = topic(1), topic(1)
+    options = f", 'properties.sasl.jaas.config' = '{JAAS}', 'properties.security.protocol' = 'SASL_PLAINTEXT'"
+    options += ", 'properties.sasl.mechanism' = 'PLAIN', 'properties.default.api.timeout.ms' = '3000'"
+    done = cli("run", cli.file("copy.sql", script(kafka.bootstrap, source, sink, options=options)))
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1].startswith("error: ")
+    assert kafka.bootstrap in done.stderr
+    assert "Traceback" not in done.stderr
+    assert SECRET not in done.stdout + done.stderr
+
+
+# --- signals -------------------------------------------------------------------------------------------------
+
+
+def test_signals_end_a_job_and_leave_nothing_open(cli, kafka, topics, topic):
+    """Ctrl-C, which reaches every process of the terminal's group, SIGTERM to the group in the middle of work, SIGTERM
+    to the process at rest."""
+    source, sink = topic(2), topic(2)
+    count = 6_000
+    topics.write(source, [{"id": i} for i in range(count)])
+    sql = cli.file(
+        "copy.sql", script(kafka.bootstrap, source, sink, options=", 'scan.max-records-per-trigger' = '100'")
+    )
+    commits = cli.folder / "progress" / "copy" / "commits"
+
+    def last_commit():
+        return max((int(path.name) for path in commits.glob("[0-9]*")), default=-1)
+
+    def stopped(condition, number, send):
+        process = cli.start("run", sql, "--checkpoint-dir", "progress")
+        said, listener = listen(process)
+        until(condition, process, said)
+        send(process.pid, number)
+        status = end(process, listener)
+        text = "".join(said)
+        assert status == 0, text
+        assert "job 'copy': stopped: " in text
+        assert "given up" not in text  # Spark's processes have not heard of it, so the batch in work was ended
+        assert "\r" not in text
+        assert "Traceback" not in text
+        assert not topics.open_transactions(sink)
+        ids = read_ids(topics, sink)
+        assert len(ids) == len(set(ids))
+        return ids
+
+    first = stopped(lambda: last_commit() > 0, signal.SIGINT, os.killpg)
+    assert 0 < len(first) < count
+    reached = last_commit()
+    second = stopped(lambda: last_commit() > reached + 1, signal.SIGTERM, os.killpg)
+    assert len(first) < len(second) < count
+    assert stopped(lambda: len(topics.read(sink)) == count, signal.SIGTERM, os.kill) == list(range(count))
+
+
+def test_a_program_that_is_stopped_does_not_go_on_to_its_next_job(cli, kafka, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write(source, [{"id": 1}])
+    prefix = script(kafka.bootstrap, source, sink)
+    program = cli.file(
+        "program.py",
+        f"""
+from penstock.datastream import execution
+from penstock.sql import parse_script
+
+(job,) = parse_script({prefix!r}).jobs
+print("first", flush=True)
+execution.run(job)
+print("second", flush=True)
+execution.run(job)
+""",
+    )
+    process = cli.start("run", program, "--checkpoint-dir", "progress")
+    said, listener = listen(process)
+    until(lambda: topics.read(sink), process, said)
+    process.terminate()
+    assert end(process, listener) == 0, "".join(said)
+    assert "first\n" in said
+    assert "second\n" not in said
+
+
+# --- failures ------------------------------------------------------------------------------------------------
+
+
+def test_restarts_are_told(cli, kafka, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write(source, [{"id": i} for i in range(10)])
+    options = ", 'scan.bounded.mode' = 'latest-offset'"
+    program = cli.file(
+        "program.py",
+        f"""
+from dataclasses import replace
+from pathlib import Path
+
+from penstock.datastream import execution
+from penstock.plan import FixedDelay, MapRows
+from penstock.sql import parse_script
+
+(job,) = parse_script({script(kafka.bootstrap, source, sink, options=options)!r}).jobs
+mark = Path({str(cli.folder / "failures")!r})
+
+
+def rows(given):
+    with mark.open("a") as file:
+        file.write(".")
+    if mark.stat().st_size <= 3:  # every attempt at the first run's batch
+        raise ValueError("the service cannot be reached")
+    yield from given
+
+
+(sink,) = job.sinks
+sink = replace(sink, input=MapRows(sink.input.schema, sink.input, rows))
+execution.run(replace(job, sinks=(sink,), settings=replace(job.settings, restart=FixedDelay(attempts=2))))
+""",
+    )
+    done = cli("run", program, "--checkpoint-dir", "progress")
+    assert done.returncode == 0, done.stderr
+    assert "warning: job 'copy': restart 1 of at most 2 in 1 s: ValueError: the service cannot be reach" in done.stderr
+    assert re.fullmatch(
+        r"job 'copy': finished: 10 records read, 10 written in 1 batches and \d+\.\d s, after 1 restart",
+        done.stderr.splitlines()[-1],
+    )
+    assert read_ids(topics, sink) == list(range(10))
+
+
+def test_rule_17_a_failure_that_would_repeat_has_a_status_of_its_own(cli, kafka, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write(source, [{"id": 1}, b"{"])
+    text = "SET 'restart-strategy.type' = 'exponential-delay';" + script(kafka.bootstrap, source, sink)
+    done = cli("run", cli.file("copy.sql", text))
+    assert done.returncode == 3
+    error, note = done.stderr.splitlines()[-2:]
+    assert error.startswith(f"error: topic '{source}', partition 0, offset 1: ")
+    assert note.startswith("note: the restart strategy ends here, after restarting the job 0 times: a restart would no")
+    assert topics.read(sink) == []
+
+
+def test_a_job_whose_jvm_is_killed_ends_and_leaves_nothing_open(cli, kafka, topics, topic):
+    """There is no Spark to restart it in: that is for whoever started the process."""
+    source, sink = topic(2), topic(2)
+    count = 6_000
+    topics.write(source, [{"id": i} for i in range(count)])
+    options = ", 'scan.max-records-per-trigger' = '100'"
+    text = "SET 'restart-strategy.type' = 'exponential-delay';" + script(kafka.bootstrap, source, sink, options=options)
+    process = cli.start("run", cli.file("copy.sql", text), "--checkpoint-dir", "progress")
+    said, listener = listen(process)
+    until(lambda: len(topics.read(sink)) > 100, process, said)
+    (jvm,) = children(process.pid, "java")
+    os.kill(jvm, signal.SIGKILL)
+    assert end(process, listener) == 1
+    text = "".join(said)
+    assert text.splitlines()[-1].startswith("error: job 'copy': Spark has ended under it")
+    assert "restart 1" not in text
+    ids = read_ids(topics, sink)
+    assert 100 < len(ids) == len(set(ids)) < count
+    assert not topics.open_transactions(sink)
+
+
+def children(parent, name):
+    """The processes of this name that a process has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            head, _, rest = path.read_text().rpartition(")")
+            if int(rest.split()[1]) == parent and head.endswith(f"({name}"):
+                found.append(int(path.parent.name))
+    return found
