@@ -30,8 +30,8 @@ def replace_and_wake(
     trap.release()
     statuses = (first.wait(PATIENCE), second.wait(PATIENCE))
     problem = ""
-    if statuses != (1, 0):
-        problem = f"the two ended with {statuses}, not with 1 and 0: {first.error}, {second.error}"
+    if statuses != (3, 0):
+        problem = f"the two ended with {statuses}, not with 3 and 0: {first.error}, {second.error}"
     elif "was taken over by" not in first.error or f"process {second.pid} on" not in first.error:
         problem = f"the first did not name the second, process {second.pid}, as the winner: {first.error}"
     elif first.left_over():
