@@ -16,10 +16,10 @@ export UV_PYTHON_DOWNLOADS := never
 # Spark starts many Python processes; compiled modules are what makes that quick.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test faults lint fmt bench lock clean
+.PHONY: help setup demo test test-all faults lint fmt bench lock clean
 
 help: ## Show the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 setup: $(READY) ## Build .venv from requirements.lock and say what is missing
 	@$(BIN)/penstock doctor
@@ -27,7 +27,10 @@ setup: $(READY) ## Build .venv from requirements.lock and say what is missing
 demo: $(READY) ## Run the demonstration: a real broker, a pipeline, a crash, and no record lost or repeated
 	@$(BIN)/penstock demo $(ARGS)
 
-test: $(READY) ## Run all tests (ARGS="tests/unit -k name" for some)
+test: $(READY) ## Run the tests (ARGS="tests/unit -k name" for some)
+	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-all: $(READY) ## Run all tests, those that take long among them
 	@$(BIN)/python -m pytest $(ARGS)
 
 faults: $(READY) ## Run the fault matrix and write docs/faults.md (ARGS="--only F5" for some, --fresh for all anew)

@@ -83,7 +83,7 @@ class Guarded:
         return session
 
 
-@pytest.fixture(scope="module", params=["2", "0"], ids=["version 2", "version 0"])
+@pytest.fixture(scope="module", params=["2", pytest.param("0", marks=pytest.mark.slow)], ids=["version 2", "version 0"])
 def guarded(request: pytest.FixtureRequest) -> Iterator[Guarded]:
     from kafka.admin import KafkaAdminClient
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from penstock.testing import Api, Then, Trap
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
@@ -40,20 +41,55 @@ def die(trial: Trial, job: JobProcess, trap: Trap, *, planned: int, done: int) -
 # --- F1 ----------------------------------------------------------------------------------------------------------
 
 
-@cell("F1", "before the offset log", ci=True)
-def before_the_offset_log(trial: Trial) -> Outcome:
-    """While the next batch is being planned: its source is asked for offsets by the process that plans."""
-    job = trial.job(trial.sql(bounded=False))
+def planning(trial: Trial, job: JobProcess, *, after: Trap) -> Trap:
+    """Kills the job while it plans a batch: its source is asked for offsets by the process that plans. Only a job
+    that is not bounded asks."""
     about_source = trial.about(trial.source)
-    trap = trial.cluster.add(
+    return trial.cluster.add(
         Trap(
             Api.LIST_OFFSETS,
             where=lambda frame: about_source(frame) and frame.pid != job.pid,
-            after=trial.ended(BEFORE),
+            after=after,
             call=lambda _: job.kill(),
             then=Then.DROP,
         )
     )
+
+
+@cell("F1", "all five points, one after the other", ci=True, deadline=1200)
+def five_points(trial: Trial) -> Outcome:
+    """Each start publishes one batch, and dies at the next."""
+    job = trial.job(trial.sql(keyed=True, bounded=False))
+    trial.numbered.write(trial.records)
+
+    def kill(*_: object) -> None:
+        job.kill()
+
+    points: list[tuple[Callable[[], Trap], int, int]] = [
+        (lambda: trial.published(after=trial.ended(1), call=kill, then=Then.DROP), 1, 0),
+        (lambda: trial.recording(after=trial.ended(1), call=kill, then=Then.DROP), 2, 1),
+        (lambda: trial.committing(2, call=kill, then=Then.DROP), 3, 2),
+        (lambda: trial.ended(2, call=kill, then=Then.DROP), 4, 3),
+        (lambda: planning(trial, job, after=trial.ended(1)), 5, 5),  # batch 4 is passed over, since it was committed
+    ]
+    for point, planned, done in points:
+        trap = point()
+        job.start()
+        trap.wait(PATIENCE)
+        job.kill()
+        trial.cluster.heal()
+        assert (job.planned(), job.done()) == (planned, done)
+    trial.verifier.restarted()
+    job.start()
+    trial.verifier.wait_for_records(trial.numbered.total, PATIENCE, alive=lambda: job.running)
+    job.stop()
+    return trial.outcome(job, note="5 deaths")
+
+
+@cell("F1", "before the offset log")
+def before_the_offset_log(trial: Trial) -> Outcome:
+    job = trial.job(trial.sql(bounded=False))
+    trap = planning(trial, job, after=trial.ended(BEFORE))
     hit = die(trial, job, trap, planned=BEFORE - 1, done=BEFORE - 1)
     trial.verifier.restarted()
     job.start()
@@ -62,7 +98,7 @@ def before_the_offset_log(trial: Trial) -> Outcome:
     return trial.outcome(job, note=hit)
 
 
-@cell("F1", "mid-publish", ci=True)
+@cell("F1", "mid-publish")
 def mid_publish(trial: Trial) -> Outcome:
     """The broker has records of an open transaction."""
     job = trial.job()
@@ -70,21 +106,21 @@ def mid_publish(trial: Trial) -> Outcome:
     return die_and_recover(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
 
 
-@cell("F1", "after publishing, before the progress record", ci=True)
+@cell("F1", "after publishing, before the progress record")
 def before_the_progress_record(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(keyed=True))
     trap = trial.recording(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
     return die_and_recover(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
 
 
-@cell("F1", "after the progress record, before EndTxn", ci=True)
+@cell("F1", "after the progress record, before EndTxn")
 def before_end_txn(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(keyed=True))
     trap = trial.committing(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
     return die_and_recover(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
 
 
-@cell("F1", "after EndTxn, before Spark's commit log", ci=True)
+@cell("F1", "after EndTxn, before Spark's commit log")
 def after_end_txn(trial: Trial) -> Outcome:
     job = trial.job()
     trap = trial.ended(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)

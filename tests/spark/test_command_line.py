@@ -380,6 +380,7 @@ execution.run(job)
 # --- failures ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_restarts_are_told(cli, kafka, topics, topic):
     source, sink = topic(1), topic(1)
     topics.write(source, [{"id": i} for i in range(10)])
@@ -433,12 +434,13 @@ def test_rule_17_a_failure_that_would_repeat_has_a_status_of_its_own(cli, kafka,
     assert topics.read(sink) == []
 
 
+@pytest.mark.slow
 def test_a_job_whose_jvm_is_killed_ends_and_leaves_nothing_open(cli, kafka, topics, topic):
     """There is no Spark to restart it in: that is for whoever started the process."""
     source, sink = topic(2), topic(2)
     count = 6_000
     topics.write(source, [{"id": i} for i in range(count)])
-    options = ", 'scan.max-records-per-trigger' = '100'"
+    options = ", 'scan.max-records-per-trigger' = '10'"
     text = "SET 'restart-strategy.type' = 'exponential-delay';" + script(kafka.bootstrap, source, sink, options=options)
     process = cli.start("run", cli.file("copy.sql", text), "--checkpoint-dir", "progress")
     said, listener = listen(process)

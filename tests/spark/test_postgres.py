@@ -187,6 +187,7 @@ def test_rows_of_every_type_arrive(jobs, topics, topic, db, guarantee):
     assert db.staging() == []
 
 
+@pytest.mark.slow
 def test_decimals_are_the_same_to_the_last_digit(db):
     """The client turns them into PostgreSQL's binary form: compared with what the server makes of their text."""
     digits = [int(str(figure) * 38) // 10**shift for figure in range(1, 10) for shift in range(38)]
@@ -207,6 +208,7 @@ def test_decimals_are_the_same_to_the_last_digit(db):
     assert db.rows("SELECT c0::text, c1 FROM n WHERE c0 <> c1::numeric LIMIT 5") == []
 
 
+@pytest.mark.slow
 def test_a_text_that_postgresql_cannot_hold_is_named(jobs, topics, topic, db):
     source = topic(2)
     topics.write(source, [{"id": 1, "x": "a", "y": ["b"]}], partition=0)
@@ -221,6 +223,7 @@ def test_a_text_that_postgresql_cannot_hold_is_named(jobs, topics, topic, db):
     assert db.ids() == []
 
 
+@pytest.mark.slow
 def test_a_row_that_a_constraint_refuses_stops_the_job_and_nothing_of_its_batch_is_there(jobs, topics, topic, db):
     source = topic(1)
     topics.write(source, ids(10))
@@ -260,6 +263,7 @@ def test_every_problem_of_the_tables_is_told_before_the_job_starts(jobs, topics,
     assert "'penstock_progress'" not in str(db.rows("SELECT to_regclass('penstock_progress')::text"))
 
 
+@pytest.mark.slow
 def test_a_wrong_password_is_not_shown(jobs, topic, db):
     sql = copy(jobs, db, topic(1), sink={"password": "so-secret"})
     with pytest.raises(DatabaseUnavailableError, match="password authentication failed") as raised:
@@ -303,6 +307,7 @@ def test_rule_5_a_committed_batch_that_spark_replays_is_skipped(jobs, topics, to
     assert db.ids() == list(range(300))
 
 
+@pytest.mark.slow
 def test_rule_5_progress_that_does_not_fit_stops_the_job(jobs, topics, topic, db):
     source = topic(1)
     topics.write(source, ids(300))
@@ -328,6 +333,7 @@ def test_rule_5_progress_that_does_not_fit_stops_the_job(jobs, topics, topic, db
     assert db.ids() == list(range(300))
 
 
+@pytest.mark.slow
 def test_rule_5_a_second_query_takes_over_with_a_warning(jobs, topics, topic, db):
     source = topic(1)
     topics.write(source, ids(10))
@@ -339,6 +345,7 @@ def test_rule_5_a_second_query_takes_over_with_a_warning(jobs, topics, topic, db
     assert db.ids() == sorted([*range(10)] * 2)
 
 
+@pytest.mark.slow
 def test_rules_3_and_17_a_copy_takes_over_and_the_former_owner_stops(jobs, topics, topic, tmp_path, db):
     source = topic(1)
     topics.write(source, ids(10))
@@ -371,6 +378,7 @@ def test_rules_3_and_17_a_copy_takes_over_and_the_former_owner_stops(jobs, topic
     assert db.staging() == []
 
 
+@pytest.mark.slow
 def test_a_database_that_restarts_is_waited_for(jobs, topics, topic, db):
     source = topic(1)
     topics.write(source, ids(10))
@@ -387,6 +395,7 @@ def test_a_database_that_restarts_is_waited_for(jobs, topics, topic, db):
     assert db.staging() == []
 
 
+@pytest.mark.slow
 def test_at_least_once_writes_without_a_checkpoint_or_progress(jobs, topics, topic, db):
     source = topic(2)
     topics.write(source, ids(300))
@@ -396,6 +405,7 @@ def test_at_least_once_writes_without_a_checkpoint_or_progress(jobs, topics, top
     assert db.rows("SELECT to_regclass('penstock_progress')::text") == [(None,)]
 
 
+@pytest.mark.slow
 def test_two_tables_of_one_database_are_committed_together(jobs, topics, topic, db):
     """Branches with filters of their own, in one transaction with one progress row."""
     source = topic(2)
@@ -518,6 +528,7 @@ def table(db):
     db.rows("CREATE TABLE t (id bigint)")
 
 
+@pytest.mark.slow
 def test_rows_of_task_attempts_that_do_not_count_are_not_inserted(db, table):
     target = opened(db, Tasks(attempts=3))
     published = target.publish(batch(0), [1, 2, 3])
@@ -529,6 +540,7 @@ def test_rows_of_task_attempts_that_do_not_count_are_not_inserted(db, table):
     assert db.staging() == []
 
 
+@pytest.mark.slow
 def test_rule_5_progress_is_written_for_empty_batches_too(db, table):
     target = opened(db, Tasks())
     target.publish(batch(0), [])
@@ -550,6 +562,7 @@ def test_rule_16_a_commit_whose_answer_is_lost_is_not_repeated(db, table, monkey
     assert db.ids() == [1, 2]
 
 
+@pytest.mark.slow
 def test_rule_16_a_lost_commit_is_found_when_the_database_is_back(db, table, monkeypatch):
     """The answer to COMMIT is lost, and so is the question after it: the next attempt sees that all is done."""
     tasks = Tasks()
@@ -586,6 +599,7 @@ def lose_an_answer(db, monkeypatch):
     return lost
 
 
+@pytest.mark.slow
 def test_staged_rows_that_a_crash_of_the_server_takes_away_are_copied_again(db, table):
     crashes = [True]
 
@@ -623,6 +637,7 @@ def test_rule_3_a_former_owner_is_fenced_wherever_it_is(db, table):
     assert db.staging() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["_owned", "_commit"])
 def test_rule_3_a_new_owner_waits_for_a_commit_that_is_under_way(db, table, monkeypatch, step):
     """From the moment that a run has found itself to be the owner; the new run must see how its transaction ends."""
@@ -646,6 +661,7 @@ def test_rule_3_a_new_owner_waits_for_a_commit_that_is_under_way(db, table, monk
     assert db.ids() == [1]
 
 
+@pytest.mark.slow
 def test_a_zombie_that_holds_the_row_is_ended_by_the_server(db, table, monkeypatch):
     """Stopped in the middle of its transaction (SIGSTOP, say) it would block every other run for ever."""
     from penstock.connectors.postgres import database
@@ -666,6 +682,7 @@ def test_a_zombie_that_holds_the_row_is_ended_by_the_server(db, table, monkeypat
     assert db.ids() == [1]
 
 
+@pytest.mark.slow
 def test_staging_tables_of_a_run_that_was_killed_are_dropped_by_the_next(db, table):
     opened(db, Tasks())
     assert len(db.staging()) == 1
@@ -677,6 +694,7 @@ def test_staging_tables_of_a_run_that_was_killed_are_dropped_by_the_next(db, tab
     assert db.staging() == []
 
 
+@pytest.mark.slow
 def test_two_groups_of_one_job_may_not_write_the_same_tables(db, table):
     made, shared = output(db), context()
     ExactlyOnceTarget([made], shared, Tasks(), Database(made.spec.address)).open()
@@ -684,6 +702,7 @@ def test_two_groups_of_one_job_may_not_write_the_same_tables(db, table):
         ExactlyOnceTarget([made], shared, Tasks(), Database(made.spec.address)).open()
 
 
+@pytest.mark.slow
 def test_at_least_once_one_connection_serves_jobs_with_other_columns(db, table):
     made = output(db, guarantee=Guarantee.AT_LEAST_ONCE)
     for _ in range(2):
@@ -695,6 +714,7 @@ def test_at_least_once_one_connection_serves_jobs_with_other_columns(db, table):
     assert db.rows("SELECT to_regclass('penstock_progress')::text") == [(None,)]
 
 
+@pytest.mark.slow
 def test_progress_is_readable(db, table):
     opened(db, Tasks()).publish(batch(0), [1])
     ((owner, start, end),) = db.rows("SELECT owner, start_position, end_position FROM penstock_progress")
