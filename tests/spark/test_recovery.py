@@ -126,7 +126,7 @@ def test_an_error_before_the_transaction_has_begun_is_told(jobs, topics, topic, 
         jobs.run(copy(jobs, source, sink, scan_max__records__per__trigger="3"))
 
 
-def test_f2_a_batch_whose_worker_was_killed_is_redone(jobs, topics, topic, tmp_path):
+def test_f2_rule_23_a_batch_whose_worker_was_killed_is_redone(jobs, topics, topic, tmp_path):
     source, sink = topic(1), topic(1)
     topics.write(source, ids(100))
     mark = str(tmp_path / "killed")
