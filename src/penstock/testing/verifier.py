@@ -138,7 +138,7 @@ class Verifier:
         for topic in self.outputs:
             self._session.topic(topic, create=True)
         self._beside = _Follower(self._session, self.outputs)
-        self._restarted: float | None = None
+        self._restarted: tuple[float, int] | None = None  # when, and what had been seen by then
 
     def __enter__(self) -> Verifier:
         self._beside.start()
@@ -170,8 +170,9 @@ class Verifier:
 
     def restarted(self) -> None:
         """Note that the job is started again now, or that a fault which it has to recover from is put in now."""
-        self._beside.catch_up(_MOMENT_SECONDS)
-        self._restarted = time.monotonic()
+        now = time.monotonic()
+        self._beside.catch_up(_MOMENT_SECONDS)  # what was visible before is no sign of recovery
+        self._restarted = (now, len(self._beside.seen))
 
     # --- afterwards ------------------------------------------------------------------------------------------
 
@@ -213,8 +214,8 @@ class Verifier:
     def _recovery(self, beside: Sequence[_Seen]) -> float | None:
         if self._restarted is None:
             return None
-        later = [each.time for each in beside if each.time > self._restarted]
-        return min(later) - self._restarted if later else None
+        began, known = self._restarted
+        return beside[known].time - began if len(beside) > known else None
 
     def _torn(self, visible: Ints, expected: Ints) -> int:
         if not self.transactional_ids:
