@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.002
 
 def clustered(trial: Trial, sql: str) -> JobProcess:
     """A job on two executors of one core each, which are processes of their own."""
-    home = trial.folder / "spark"  # where executors get their folders
+    home = trial.folder / "job" / "spark"  # where executors get their folders: they are the job's processes
     home.mkdir(parents=True)
     for each in Path(pyspark.__file__).parent.iterdir():
         (home / each.name).symlink_to(each)

@@ -19,26 +19,27 @@ def ids_in(kafka, topic):
     return [int(producer_id) for each in heads for producer_id in each["producer_id"]]
 
 
-def copy(jobs, source, sink, **options):
+def copy(jobs, source, sink, *, records_per_batch=50, **options):
     return (
-        jobs.bounded("s", "id BIGINT", source, scan_max__records__per__trigger="50")
+        jobs.bounded("s", "id BIGINT", source, scan_max__records__per__trigger=str(records_per_batch))
         + jobs.table("t", "id BIGINT", sink, **options)
         + "INSERT INTO t SELECT * FROM s;"
     )
 
 
-def test_rule_12_a_job_has_a_producer_id_per_worker_and_none_per_task(kafka, jobs, topics, topic):
-    """At least once: six batches, each a task, by the workers that Spark has for as many tasks as it runs at a time."""
-    from pyspark.sql import SparkSession
+def test_rule_12_a_job_has_producer_ids_for_workers_and_none_per_task(kafka, jobs, topics, topic):
+    """At least once: twenty batches, each a task, by the few workers that Spark keeps and gives its tasks in turn.
 
+    How many they are is Spark's affair: a worker that is still being given back makes it start one more.
+    """
     source, sink = topic(1), topic(1)
     topics.write(source, [{"id": i} for i in range(300)])
-    result = jobs.run(copy(jobs, source, sink))
-    assert result.progress.batches == 6
+    result = jobs.run(copy(jobs, source, sink, records_per_batch=15))
+    assert result.progress.batches == 20
     found = ids_in(kafka, sink)
-    assert len(found) >= 6
+    assert len(found) >= 20
     assert -1 not in found
-    assert len(set(found)) <= SparkSession.getActiveSession().sparkContext.defaultParallelism
+    assert len(set(found)) <= 10
 
 
 def test_rule_12_without_idempotence_there_is_none(kafka, jobs, topics, topic):
