@@ -26,25 +26,31 @@ COMMITTED = {"properties.isolation.level": "read_committed"}
 
 
 def after_the_stop(
-    trial: Trial, job: JobProcess, stop: str, there: Mapping[int, int], theirs: Mapping[int, int], note: str
+    trial: Trial,
+    job: JobProcess,
+    stop: str,
+    there: Mapping[int, int],
+    note: str,
+    theirs: Mapping[int, int] | None = None,
 ) -> Outcome:
     """What is expected of a job that stopped for good: exactly the batches that were done, which end at ``there``.
 
     So no record of another batch may be visible, and the verifier needs no progress records to find torn ones (the
-    input that these speak of is gone). ``theirs`` is, for each partition, what the error has to name besides.
+    input that these speak of is gone). The error has to name our offset; and, of a log that has been cut, where it
+    begins or ends now (``theirs``, by partition).
     """
-    problem = unnamed(stop, trial.source, there, theirs)
+    problem = unnamed(stop, trial.source, there, *([] if theirs is None else [theirs]))
     trial.numbered.written = dict(there)
     return trial.outcome(job, stop=stop, note=note, problem=problem)
 
 
-def unnamed(stop: str, topic: str, ours: Mapping[int, int], theirs: Mapping[int, int]) -> str:
-    """What an error should say and does not: a partition of the topic, our offset in it and the log's."""
+def unnamed(stop: str, topic: str, *positions: Mapping[int, int]) -> str:
+    """What an error should say and does not: a partition of the topic, and the offsets of all ``positions`` in it."""
     named = re.search(rf"topic '{topic}', partition (\d+)", stop)
     if named is None:
         return f"the error names no partition of topic '{topic}'"
     partition, numbers = int(named[1]), re.findall(r"\d+", stop[named.end() :])
-    missing = [str(each) for each in (ours[partition], theirs[partition]) if str(each) not in numbers]
+    missing = [str(each[partition]) for each in positions if str(each[partition]) not in numbers]
     return f"the error does not name offset {' and '.join(missing)}" if missing else ""
 
 
@@ -73,10 +79,10 @@ def recreated_while_down(trial: Trial) -> Outcome:
     job = trial.job()
     trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
     found = die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
-    theirs = recreate(trial, trial.records)
+    recreate(trial, trial.records)
     there = reached(trial, job)
     stop = stops(job.start(), "was deleted and created")
-    return after_the_stop(trial, job, stop, there, theirs, found)
+    return after_the_stop(trial, job, stop, there, found)
 
 
 @cell("F11", "topic deleted and created anew, longer than it was; the job stands still meanwhile")
@@ -90,10 +96,10 @@ def recreated_while_running(trial: Trial) -> Outcome:
     last = idle(job)
     there = reached(trial, job)
     job.pause()
-    theirs = recreate(trial, 2 * trial.records)
+    recreate(trial, 2 * trial.records)
     job.resume()
     stop = stops(job, "was deleted and created")
-    return after_the_stop(trial, job, stop, there, theirs, f"batch {last} done")
+    return after_the_stop(trial, job, stop, there, f"batch {last} done")
 
 
 @cell("F11", "topic deleted and created anew, shorter than it was; the job stands still meanwhile")
@@ -106,10 +112,10 @@ def recreated_shorter(trial: Trial) -> Outcome:
     last = idle(job)
     there = reached(trial, job)
     job.pause()
-    theirs = recreate(trial, trial.records // 2)
+    ends = recreate(trial, trial.records // 2)
     job.resume()
     stop = stops(job)
-    return after_the_stop(trial, job, stop, there, theirs, f"batch {last} done")
+    return after_the_stop(trial, job, stop, there, f"batch {last} done", ends)
 
 
 @cell("F11", "topic deleted and created anew, while the job runs")
@@ -122,9 +128,9 @@ def recreated_under_way(trial: Trial) -> Outcome:
     arrived(trial, job, trial.numbered.total)
     last = idle(job)
     there = reached(trial, job)
-    theirs = recreate(trial, 2 * trial.records)
+    recreate(trial, 2 * trial.records)
     stop = stops(job)
-    return after_the_stop(trial, job, stop, there, theirs, f"batch {last} done")
+    return after_the_stop(trial, job, stop, there, f"batch {last} done")
 
 
 # --- retention ---------------------------------------------------------------------------------------------------
@@ -140,7 +146,7 @@ def retention_while_down(trial: Trial) -> Outcome:
     there = reached(trial, job)
     Administrator(trial).delete_records(trial.source, {2: there[2] + 10})
     stop = stops(job.start(), f"topic '{trial.source}', partition 2")
-    return after_the_stop(trial, job, stop, there, log_ends(trial, EARLIEST), found)
+    return after_the_stop(trial, job, stop, there, found, log_ends(trial, EARLIEST))
 
 
 @cell("F11", "retention past our offset, while the job runs")
@@ -158,7 +164,7 @@ def retention_while_running(trial: Trial) -> Outcome:
     Administrator(trial).delete_records(trial.source, {2: there[2] + 10})
     job.resume()
     stop = stops(job, f"topic '{trial.source}', partition 2")
-    return after_the_stop(trial, job, stop, there, log_ends(trial, EARLIEST), f"batch {last} done")
+    return after_the_stop(trial, job, stop, there, f"batch {last} done", log_ends(trial, EARLIEST))
 
 
 @cell("F11", "retention past all of the log, while the job is down")
@@ -171,7 +177,7 @@ def retention_of_everything(trial: Trial) -> Outcome:
     there = reached(trial, job)
     Administrator(trial).delete_records(trial.source, log_ends(trial))
     stop = stops(job.start())
-    return after_the_stop(trial, job, stop, there, log_ends(trial, EARLIEST), found)
+    return after_the_stop(trial, job, stop, there, found, log_ends(trial, EARLIEST))
 
 
 @cell("F11", "retention up to the end of the batch that was committed and not logged")
