@@ -236,6 +236,8 @@ def gaps(trial: Trial) -> Outcome:
         writer.flush()
     ends, until = log_ends(trial), time.monotonic() + PATIENCE
     last = NumberedWriter(trial.numbered, producer(trial))
+    for partition in ends:
+        last.no_others(_OTHERS, partition)
     while True:
         for partition in ends:
             last.write(partition, 1)  # an append ends a segment that is old enough, and only ended ones are compacted
@@ -431,7 +433,7 @@ def partitions_added_while_down(trial: Trial) -> Outcome:
     job.start()
     job.wait_for("checkpoint ", PATIENCE)
     before = trial.numbered.total
-    trap = trial.published(after=trial.ended(1), call=lambda _: job.kill(), then=Then.DROP)
+    trap = trial.published(after=next_end(trial), call=lambda _: job.kill(), then=Then.DROP)
     trial.numbered.write(trial.records // 4)
     found = hit(trial, job, trap, planned=1)
     Administrator(trial).add_partitions(trial.source, 6)
