@@ -47,7 +47,7 @@ def test_a_damaged_or_missing_metadata_file_is_named(checkpoint, tmp_path, conte
     plan(tmp_path, 0, {"t": {}})
     if content is not None:
         (tmp_path / "metadata").write_text(content)
-    with pytest.raises(CheckpointError, match="'metadata' in the checkpoint .* cannot be read: .*; restore the file"):
+    with pytest.raises(CheckpointError, match=r"'metadata' in the checkpoint .* cannot be read: .*; restore the file"):
         checkpoint.check()
 
 
