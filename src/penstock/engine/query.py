@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import threading
 import time
@@ -19,10 +20,22 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.engine.frames import build, direct
+from penstock.engine.reports import Reports, observed
 from penstock.engine.session import close_idle_callbacks, is_alive
 from penstock.errors import CheckpointError, ExecutionError, PenstockError, RecordError, from_wire
 from penstock.plan import Job, Scan
-from penstock.spi import Batch, JobContext, Output, Runtime, Source, Target, cause_of, connectors
+from penstock.spi import (
+    Batch,
+    JobContext,
+    MetricGroup,
+    Output,
+    Runtime,
+    Source,
+    Target,
+    Written,
+    cause_of,
+    connectors,
+)
 
 __all__ = ["JobProgress", "Query", "gone"]
 
@@ -54,7 +67,8 @@ def _named(job: Job) -> list[str]:
 
 
 class Query:
-    """One run of a job. ``stopping`` tells whether the job is to end; ``progress`` is what former runs have done."""
+    """One run of a job. ``stopping`` tells whether the job is to end; ``progress`` is what former runs have done, and
+    ``metrics`` is where they have counted."""
 
     def __init__(
         self,
@@ -64,6 +78,7 @@ class Query:
         warn: Callable[[str], None],
         stopping: Callable[[], bool],
         progress: JobProgress,
+        metrics: MetricGroup,
     ):
         #: A snapshot of the job's counters.
         self.progress = progress
@@ -74,8 +89,11 @@ class Query:
         self._checkpoint = checkpoint
         self._warn = warn
         self._stopping = stopping
+        self._metrics = metrics
+        self._reports = Reports()
         self._sources: list[Source] = []
         self._targets: list[Target] = []
+        self._outputs: list[list[Output]] = []  # of each target
         self._reached: tuple[dict[str, Any], ...] | None = None
         self._failure: PenstockError | None = None
         self._current = 0
@@ -134,6 +152,7 @@ class Query:
             if is_alive(self._spark):
                 raise self._explain(error) from error
         finally:
+            self.gather()
             with self._at_work:  # when Spark has died under it, a batch may still be aborting its transaction
                 for target in self._targets:
                     target.close()
@@ -148,6 +167,12 @@ class Query:
             return None
         lags = [source.lag(end) for source, end in zip(self._sources, reached, strict=True)]
         return None if None in lags else sum(lag for lag in lags if lag is not None)
+
+    def gather(self) -> None:
+        """Take in what the tasks of the last batches have told. A batch's reports are there soon after it is done."""
+        if self.spark_query is not None:
+            with contextlib.suppress(*_FOREIGN):  # without Spark nothing more is told
+                self._reports.deliver(self.spark_query, self._sources)
 
     # --- a batch ---------------------------------------------------------------------------------------------
 
@@ -172,10 +197,13 @@ class Query:
         finally:
             if shared:
                 frame.unpersist()
-        recorded = {number for each in published for number in each.consumed}
+        recorded = {number: well for each in published for number, well in each.consumed.items()}
         for number, (source, reached) in enumerate(zip(self._sources, batch.end, strict=True)):
-            if number not in recorded:
-                source.commit(reached)
+            source.done(reached, recorded.get(number))
+        for outputs, each in zip(self._outputs, published, strict=True):
+            for output, written in zip(outputs, each.written, strict=False):
+                self._count(output, written)
+        self.gather()  # of the batch before
         read = sum(
             source.records(start, end) for source, start, end in zip(self._sources, batch.start, batch.end, strict=True)
         )
@@ -191,6 +219,15 @@ class Query:
             batches=before.batches + 1,
             committed_at=time.time(),
         )
+
+    def _count(self, output: Output, written: Written) -> None:
+        """The metrics of a table that is written (seed 003)."""
+        group = self._metrics.add_group("operator", output.table)
+        for name, count in (("Records", written.records), ("Bytes", written.bytes)):
+            group.counter(f"num{name}Out").inc(count)
+            group.meter(f"num{name}OutPerSecond").mark_event(count)
+        if written.send_millis is not None:
+            group.gauge("currentSendTime", lambda: written.send_millis)
 
     def _describe(self, batch_id: int) -> Batch:
         end = self._checkpoint.offsets(batch_id)
@@ -241,6 +278,7 @@ class Query:
             planned=planned,
             stopping=self._stopping,
             warn=self._warn,
+            metrics=self._metrics,
         )
 
     def _direct_frame(self, context: JobContext) -> DataFrame | None:
@@ -256,7 +294,7 @@ class Query:
             return None
         self._sources, self._targets = [source], targets
         with _translated():
-            return source.frame(stage)  # type: ignore[no-any-return]
+            return observed(source.frame(stage), 0)
 
     def _computed_frame(self, context: JobContext) -> DataFrame:
         """The frame of a job whose rows go through Spark SQL."""
@@ -265,7 +303,7 @@ class Query:
             # Called once for each reading, in the order in which Spark logs the positions of its sources.
             source = _runtime(scan.connector).source(scan.spec, len(self._sources), context)
             self._sources.append(source)
-            return source.frame()  # type: ignore[no-any-return]
+            return observed(source.frame(), len(self._sources) - 1)
 
         with _translated():
             frame, outputs = build(self._job.sinks, frame_of)
@@ -277,6 +315,7 @@ class Query:
         for output in outputs:
             connector = self._job.sinks[output.index].connector
             grouped.setdefault((connector, _runtime(connector).target_key(output.spec)), []).append(output)
+        self._outputs = list(grouped.values())
         return [_runtime(connector).target(members, context) for (connector, _), members in grouped.items()]
 
     # --- errors ----------------------------------------------------------------------------------------------

@@ -314,6 +314,13 @@ class KafkaSourceOptions(KafkaTableOptions):
         doc="Whether the group's offsets are committed with every batch.",
         example="false",
     )
+    consumer_metrics: bool = opt(
+        "properties.register.consumer.metrics",
+        BOOLEAN,
+        default=True,
+        doc="Whether the source's metrics are also there under the names of Kafka's own consumer.",
+        example="false",
+    )
 
     builder_defaults = {  # noqa: RUF012 - a ClassVar of the base
         "scan.startup.mode": "earliest-offset",
@@ -393,6 +400,13 @@ class KafkaSinkOptions(KafkaTableOptions):
     )
     parallelism: int | None = opt(
         "sink.parallelism", INTEGER, default=None, doc="Most tasks that write at a time.", example="4"
+    )
+    producer_metrics: bool = opt(
+        "properties.register.producer.metrics",
+        BOOLEAN,
+        default=True,
+        doc="Whether the sink's metrics are also there under the names of Kafka's own producer.",
+        example="false",
     )
 
     builder_defaults = {"sink.delivery-guarantee": "none"}  # noqa: RUF012 - a ClassVar of the base

@@ -16,15 +16,18 @@ import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkFiles, TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from penstock.connectors.kafka.metadata import READABLE
+from penstock.connectors.kafka.metrics import SourceMetrics
 from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of, resolve_start, resolve_stop
 from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Positions, Range
+from penstock.connectors.kafka.reports import ReadReport
 from penstock.connectors.kafka.scan import KafkaScan
 from penstock.connectors.kafka.sink import KafkaSink
 from penstock.errors import (
@@ -42,7 +45,7 @@ from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_member
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import cluster_id
 from penstock.plan import Guarantee, column_text
-from penstock.spi import HIDDEN, JobContext, Output, Stage, Target, Task, cause_of, guarded
+from penstock.spi import HIDDEN, REPORT, JobContext, Output, Stage, Target, Task, Written, cause_of, guarded
 from penstock.types import spark_ddl, spark_type
 
 if TYPE_CHECKING:
@@ -113,7 +116,10 @@ class KafkaSource:
         self._check_group()
         start, stop = self._resolve(ordinal)
         self._planner = Planner(ReaderSpec(scan, ordinal, context.parallelism, start, stop))
-        self._commits_failed = 0
+        self._reached = start.to_json()
+        self._metrics = SourceMetrics(
+            context.operator(scan.table), lambda: self.lag(self._reached), consumer=scan.options.consumer_metrics
+        )
 
     def _check_group(self) -> None:
         """With 'scan.check.duplicated.group.id', refuse a group that somebody else reads with."""
@@ -161,7 +167,7 @@ class KafkaSource:
         spark: SparkSession = self._context.spark
         spark.dataSource.register(KafkaDataSource)
         rows = ", ".join(filter(None, (spark_ddl(self._scan.native), spark_ddl(HIDDEN))))
-        ddl = rows if stage is None else stage.ddl
+        ddl = f"{rows if stage is None else _ddl(stage.schema)}, {REPORT} BINARY"
         reader = spark.readStream.format(_FORMAT).schema(ddl).option("secret.spec", _pickled(self._planner.spec))
         if stage is not None:
             return reader.option("secret.stage", _pickled(stage)).load()
@@ -208,17 +214,25 @@ class KafkaSource:
         offsets = {place: CommittedOffset(position.offset, position.epoch) for place, position in at.items()}
         return Consumed(self._session.cluster_id or "", self._scan.group_id, offsets)
 
-    def commit(self, end: dict[str, Any]) -> None:
-        """Commit the group's offsets outside any transaction; failures are counted and told once."""
+    def done(self, end: dict[str, Any], recorded: bool | None) -> None:
+        """Note how far reading has come, and commit the group's offsets where no transaction has; failures are counted
+        and told once."""
         consumed = self.consumed(end)
-        if consumed is None:
-            return
-        try:
-            commit_offsets(self._session, consumed.group, consumed.offsets)
-        except PenstockError as error:
-            self._commits_failed += 1
-            if self._commits_failed == 1:
-                self._context.warn(f"offsets of group '{consumed.group}' are not committed: {error}")
+        if consumed is not None and recorded is None:
+            try:
+                commit_offsets(self._session, consumed.group, consumed.offsets)
+            except PenstockError as error:
+                if not self._metrics.commits_failed.get_count():
+                    self._context.warn(f"offsets of group '{consumed.group}' are not committed: {error}")
+                recorded = False
+            else:
+                recorded = True
+        self._reached = end
+        self._metrics.done(Positions.from_json(end), recorded if consumed is not None else None)
+
+    def reported(self, reports: Sequence[bytes]) -> None:
+        """Count what the tasks of a batch have read."""
+        self._metrics.read(ReadReport.merged(reports))
 
     def close(self) -> None:
         """Sessions are shared by the process and stay."""
@@ -277,17 +291,18 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, or what the stage makes of them."""
-        from penstock.connectors.kafka.reading import read_ranges
+        from penstock.connectors.kafka.reading import RangeReader, with_report
 
         work: tuple[Sequence[Range], Task] = partition.value
         ranges, task = work
-        rows = guarded(read_ranges)(self._spec, ranges)
-        if self._stage is None:
-            return rows
-        stage: Stage = _unpickled(self._stage)
-        context = TaskContext.get()
-        told = (context.getLocalProperty(_TOLD) if context is not None else None) or ""
-        return guarded(stage.run)(replace(task, told=told), rows)
+        reader = RangeReader(self._spec, ranges)
+        batches, schema = guarded(reader.rows)(), reader.schema
+        if self._stage is not None:
+            stage: Stage = _unpickled(self._stage)
+            context = TaskContext.get()
+            told = (context.getLocalProperty(_TOLD) if context is not None else None) or ""
+            batches, schema = guarded(stage.run)(replace(task, told=told), batches), stage.schema
+        return with_report(batches, schema, lambda: reader.report)
 
 
 def _pickled(value: Any) -> str:
@@ -328,7 +343,7 @@ class SparkJobs:
         """Encode the rows, unless ``staged``, and publish them: by their partitions' ``owners``, or where they are."""
         from penstock.connectors.kafka.writing import (
             PUBLISHING_ORDER,
-            WRITTEN_DDL,
+            WRITTEN,
             Told,
             encode_rows,
             encode_rows_and_publish,
@@ -344,15 +359,15 @@ class SparkJobs:
         if owners is None:
             if staged:
                 return self._collect(frame, Told(transaction))
-            return self._collect(frame.mapInArrow(guarded(encode_and_publish), WRITTEN_DDL))
+            return self._collect(frame.mapInArrow(guarded(encode_and_publish), _ddl(WRITTEN)))
         with self._folder() as folder:
 
             def encode(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 yield from encode_rows(spec, folder, _task(tasks), rows)
 
-            encoded = frame if staged else frame.mapInArrow(guarded(encode), WRITTEN_DDL)
+            encoded = frame if staged else frame.mapInArrow(guarded(encode), _ddl(WRITTEN))
             owned = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*PUBLISHING_ORDER)
-            return self._collect(owned.mapInArrow(guarded(publish_encoded), WRITTEN_DDL), Told(folder=folder))
+            return self._collect(owned.mapInArrow(guarded(publish_encoded), _ddl(WRITTEN)), Told(folder=folder))
 
     @contextmanager
     def _folder(self) -> Iterator[str]:
@@ -367,12 +382,12 @@ class SparkJobs:
 
     def write_plainly(self, frame: DataFrame, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
         """Every task encodes and publishes its rows; with ``staged`` it does so as it reads them."""
-        from penstock.connectors.kafka.writing import WRITTEN_DDL, encode_rows_and_publish
+        from penstock.connectors.kafka.writing import WRITTEN, encode_rows_and_publish
 
         def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from encode_rows_and_publish(spec, None, _task(tasks), rows)
 
-        return self._collect(frame if staged else frame.mapInArrow(guarded(encode_and_publish), WRITTEN_DDL))
+        return self._collect(frame if staged else frame.mapInArrow(guarded(encode_and_publish), _ddl(WRITTEN)))
 
     def _collect(self, job: DataFrame, told: Told | None = None) -> Acknowledged:
         from penstock.connectors.kafka.targets import Acknowledged
@@ -392,10 +407,13 @@ class SparkJobs:
             context.removeJobTag(tag)
             context.setLocalProperty(_TOLD, None)  # type: ignore[arg-type]  # None takes it away
         acks = [row for row in rows if row.topic]
+        encoded: dict[int, Written] = {}
+        for row in rows:
+            if not row.topic:
+                encoded[row.partition] = _added(encoded.get(row.partition, Written()), row)
         return Acknowledged(
             records=sum(row["count"] for row in acks),
-            bytes=sum(row.bytes or 0 for row in rows),
-            encoded=sum(row["count"] for row in rows if not row.topic),
+            encoded=encoded,
             attempts_clean=self._clean(tag),
             one_writer=len(acks) == len({(row.topic, row.partition) for row in acks}),
             whole=all((row.first_sequence, row.last_sequence) == (0, row["count"] - 1) for row in acks),
@@ -420,6 +438,17 @@ class SparkJobs:
                 if state.isDefined() and (state.get().currentAttemptId() or state.get().numFailedTasks()):
                     return False
         return True
+
+
+def _added(before: Written, row: Row) -> Written:
+    """What was written to an output, with what a row of another task counts."""
+    times = [each for each in (before.send_millis, row.send_millis) if each is not None]
+    return Written(before.records + row["count"], before.bytes + row.bytes, max(times, default=None))
+
+
+def _ddl(schema: pa.Schema) -> str:
+    """An Arrow schema in Spark's words."""
+    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in from_arrow_schema(schema).fields)
 
 
 def _task(of: int) -> Task:
