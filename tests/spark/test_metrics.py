@@ -119,3 +119,12 @@ def test_a_group_that_may_not_be_written_is_counted(jobs, topics, topic, monkeyp
     assert found["s.KafkaSourceReader.commitsFailed"] == 2
     assert found[f"s.KafkaSourceReader.topic.{source}.partition.0.committedOffset"] == -1
     assert len([each for each in jobs.warnings if "are not committed" in each]) == 1
+
+
+@pytest.mark.parametrize(("where", "count"), [("", 10), (" WHERE id < 3", 3)], ids=["dropped where read", "computed"])
+def test_a_blackhole_counts_what_it_swallows(jobs, topics, topic, where, count):
+    source = topic(1)
+    topics.write(source, [{"id": i} for i in range(10)])
+    hole = "CREATE TABLE t (id BIGINT) WITH ('connector' = 'blackhole');"
+    found = done(jobs.start(jobs.bounded("s", "id BIGINT", source) + hole + f"INSERT INTO t SELECT * FROM s{where};"))
+    assert (found["s.numRecordsIn"], found["t.numRecordsOut"]) == (10, count)
