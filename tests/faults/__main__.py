@@ -1,7 +1,8 @@
 """``make faults``: runs the whole matrix, cell by cell, and writes docs/faults.md.
 
-Each cell has a process, a cluster and a deadline of its own. What a cell found is kept in ``.faults``, so that a run
-that was interrupted goes on where it was: cells that came out well are not run again (``--fresh`` forgets them).
+Each cell has a process, a cluster and a deadline of its own. What a cell found is kept in docs/faults.json, so that a
+run that was interrupted goes on where it was: cells that came out well are not run again (``--fresh`` forgets them).
+What the last run of each printed is in ``.faults``.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from pathlib import Path
 
 from tests.faults.cells import CELLS
 from tests.faults.harness import Cell, Unavailable, run_cell
-from tests.faults.results import KEPT, Result, Run, load, render, save, slug
+from tests.faults.results import Result, Run, load, render, save
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "faults.md"
+LOGS = ROOT / ".faults"
 GRACE_SECONDS = 30.0
 
 
@@ -51,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"no cell's name begins with {' or '.join(given.only)}; there are: {', '.join(CELLS)}")
     failed = []
     for number, each in enumerate([] if given.render else chosen, 1):
-        known = load(each.name)
+        known = load().get(each.name)
         if (
             known
             and known.good
@@ -67,11 +69,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(result.summary, flush=True)
         if not result.good:
             failed.append(each.name)
-    TABLE.write_text(render([result for name in CELLS if (result := load(name))], list(CELLS.values())))
-    print(f"{TABLE.relative_to(ROOT)} is written; what each cell left is in {KEPT.relative_to(ROOT)}")
+    TABLE.write_text(page())
+    print(f"{TABLE.relative_to(ROOT)} is written; what each cell printed is in {LOGS.relative_to(ROOT)}")
     for name in failed:
         print(f"failed: {name}")
     return 1 if failed else 0
+
+
+def page() -> str:
+    """The table of what is kept."""
+    kept = load()
+    return render([kept[name] for name in CELLS if name in kept], list(CELLS.values()))
 
 
 # --- one run -------------------------------------------------------------------------------------------------
@@ -80,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run_apart(cell: Cell, records: int) -> Run:
     """Run a cell once in a process of its own, which is killed with all that it started when its time is up."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-fault-"))
-    log = KEPT / f"{slug(cell.name)}.log"
+    log = LOGS / f"{re.sub(r'[^A-Za-z0-9.]+', '-', cell.name).strip('-')}.log"
     log.parent.mkdir(exist_ok=True)
     begun = time.monotonic()
     command = [sys.executable, "-m", "tests.faults", "--cell", cell.name, "--records", str(records)]

@@ -319,13 +319,26 @@ def metadata_cut(trial: Trial) -> Outcome:
     return damaged(trial, lambda job: ["metadata"])
 
 
-@cell("F7", "last files of Spark's logs removed, without a copy to put back")
-def logs_removed(trial: Trial) -> Outcome:
-    """The batch is planned again as it was, since its source ends where it ended, and found to be committed."""
+@cell("F7", "last file of Spark's offset log removed, without a copy to put back")
+def offsets_removed(trial: Trial) -> Outcome:
+    """The batch is planned again as it was, since its source has not changed, and found to be committed."""
     job = dead(trial)
+    (job.checkpoint / job.name / "offsets" / str(job.planned())).unlink()
+    return go_on(trial, job, note=f"left: batch {job.planned()} planned, batch {job.done()} done")
+
+
+@cell("F7", "last files of both of Spark's logs removed")
+def logs_removed(trial: Trial) -> Outcome:
+    """What is left is an older checkpoint."""
+    job = dead(trial)
+    keep(trial, job, LATEST_COPY)
     for name in (f"offsets/{job.planned()}", f"commits/{job.done()}"):
         (job.checkpoint / job.name / name).unlink()
-    return go_on(trial, job, note=f"left: batch {job.planned()} planned, batch {job.done()} done")
+    left = f"left: batch {job.planned()} planned, batch {job.done()} done"
+    stop = must_stop(trial, job, "an older checkpoint was restored")
+    assert batches_named(stop) == [BEFORE - 1, BEFORE], stop
+    put_back(trial, job, LATEST_COPY)
+    return go_on(trial, job, stop=stop, note=left)
 
 
 # --- no room -----------------------------------------------------------------------------------------------------
@@ -336,7 +349,7 @@ class SmallDisk:
 
     def __init__(self, trial: Trial, megabytes: int = 2):
         self.path = trial.folder / "disk"
-        self.path.mkdir()
+        self.path.mkdir(parents=True)
         command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(self.path)]
         mounted = subprocess.run(command, capture_output=True, text=True, check=False)
         if mounted.returncode:
@@ -389,7 +402,7 @@ def full_at_the_offset_log(trial: Trial) -> Outcome:
     trial.numbered.write(trial.records)
     job.start()
     trap.wait(PATIENCE)
-    return full_and_go_on(trial, job, disk, planned=BEFORE - 1, done=BEFORE - 1)
+    return full_and_go_on(trial, job, disk, planned=BEFORE - 1, done=BEFORE - 1, bounded=False)
 
 
 @cell("F7", "disk full at the start")
@@ -422,7 +435,9 @@ def full_at_the_shuffle(trial: Trial) -> Outcome:
     return full_and_go_on(trial, job, disk, planned=1, done=0)
 
 
-def full_and_go_on(trial: Trial, job: JobProcess, disk: SmallDisk, *, planned: int, done: int) -> Outcome:
+def full_and_go_on(
+    trial: Trial, job: JobProcess, disk: SmallDisk, *, planned: int, done: int, bounded: bool = True
+) -> Outcome:
     """Wait for the error, make room, and start the job again."""
     assert job.wait(PATIENCE) == FAILED, job.text[-3000:]
     stop = job.error
@@ -432,6 +447,9 @@ def full_and_go_on(trial: Trial, job: JobProcess, disk: SmallDisk, *, planned: i
     disk.free()
     trial.verifier.restarted()
     job.start()
-    assert trial.verifier.wait_for_records(trial.records, PATIENCE, alive=lambda: job.running), job.text[-3000:]
-    job.stop(PATIENCE)
+    if bounded:
+        job.finish(PATIENCE)
+    else:
+        assert trial.verifier.wait_for_records(trial.records, PATIENCE, alive=lambda: job.running), job.text[-3000:]
+        job.stop(PATIENCE)
     return trial.outcome(job, stop=stop, note=f"batch {planned} planned, batch {done} done")

@@ -62,14 +62,18 @@ class NumberedWriter:
         for n in range(first, first + records):
             self._produce(partition, "other", place, n)
 
+    def no_others(self, place: int, partition: int) -> None:
+        """A tombstone for the key of :meth:`others`: compaction then leaves not even the last of them."""
+        self._produce(partition, "other", place, 0, tombstone=True)
+
     def flush(self) -> None:
         """Returns when all are acknowledged."""
         assert self._producer.flush(_CALL_SECONDS) == 0
 
-    def _produce(self, partition: int, key: str, place: int, n: int) -> None:
+    def _produce(self, partition: int, key: str, place: int, n: int, *, tombstone: bool = False) -> None:
         self._producer.produce(
             self._numbered.topic,
-            f'{{"k":"{key}","n":{n}}}',
+            None if tombstone else f'{{"k":"{key}","n":{n}}}',
             key,
             partition=partition,
             headers=[("p", str(place)), ("n", str(n))],

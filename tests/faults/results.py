@@ -1,4 +1,4 @@
-"""What the cells of the matrix found: kept between runs, and as the table of docs/faults.md."""
+"""What the cells of the matrix found: kept in docs/faults.json, and as the table of docs/faults.md."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 import re
 import socket
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tests.faults.harness import Cell, Outcome
 
-__all__ = ["KEPT", "Result", "Run", "load", "render", "save", "slug"]
+__all__ = ["DATA", "Result", "Run", "load", "render", "save"]
 
-KEPT = Path(__file__).parents[2] / ".faults"
+DATA = Path(__file__).parents[2] / "docs" / "faults.json"
 
 _MOST_TEXT = 300
 _SHORTER = (
@@ -113,30 +113,32 @@ class Result:
         )
 
 
-def load(name: str) -> Result | None:
-    """What is kept of a cell."""
-    path = _path(name)
-    if not path.exists():
-        return None
-    document = json.loads(path.read_text())
-    return Result(**{**document, "runs": tuple(Run(**run) for run in document["runs"])})
+def load() -> dict[str, Result]:
+    """What is kept, by the cells' names."""
+    if not DATA.exists():
+        return {}
+    kept = [
+        Result(**{**each, "runs": tuple(Run(**run) for run in each["runs"])}) for each in json.loads(DATA.read_text())
+    ]
+    return {each.name: each for each in kept}
 
 
 def save(result: Result) -> None:
-    """Keep it."""
-    KEPT.mkdir(exist_ok=True)
-    draft = _path(result.name).with_suffix(".draft")
-    draft.write_text(json.dumps(asdict(result), indent=1))
-    draft.replace(_path(result.name))
+    """Keep it, without what is of this machine."""
+    runs = [
+        replace(run, stop=_masked(run.stop), note=_masked(run.note), failure=_masked(run.failure))
+        for run in result.runs
+    ]
+    kept = load() | {result.name: replace(result, runs=tuple(runs))}
+    draft = DATA.with_suffix(".draft")
+    draft.write_text(json.dumps([asdict(each) for _, each in sorted(kept.items())], indent=1) + "\n")
+    draft.replace(DATA)
 
 
-def _path(name: str) -> Path:
-    return KEPT / f"{slug(name)}.json"
-
-
-def slug(name: str) -> str:
-    """A cell's name as that of a file."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")
+def _masked(text: str) -> str:
+    for pattern, instead in _SHORTER:
+        text = re.sub(pattern, instead, text)
+    return text
 
 
 # --- the table ---------------------------------------------------------------------------------------------------
@@ -182,7 +184,5 @@ def _outcome(result: Result) -> str:
 
 def _text(text: str) -> str:
     """On one line of a table, and without what is of one machine or one run alone."""
-    for pattern, instead in _SHORTER:
-        text = re.sub(pattern, instead, text)
-    line = " ".join(text.split()).replace("|", "\\|").replace("`", "'")
+    line = " ".join(_masked(text).split()).replace("|", "\\|").replace("`", "'")
     return line if len(line) <= _MOST_TEXT else line[:_MOST_TEXT].rstrip("\\") + " ..."

@@ -236,6 +236,8 @@ def gaps(trial: Trial) -> Outcome:
         writer.flush()
     ends, until = log_ends(trial), time.monotonic() + PATIENCE
     last = NumberedWriter(trial.numbered, producer(trial))
+    for partition in ends:
+        last.no_others(_OTHERS, partition)
     while True:
         for partition in ends:
             last.write(partition, 1)  # an append ends a segment that is old enough, and only ended ones are compacted
@@ -286,6 +288,14 @@ def gap_at_the_end(trial: Trial) -> Outcome:
 # --- control records ---------------------------------------------------------------------------------------------
 
 
+def marked(trial: Trial, ends: Mapping[int, int]) -> None:
+    """Wait until the partitions of the input end there: a broker answers before it writes a transaction's markers."""
+    until = time.monotonic() + PATIENCE
+    while (found := log_ends(trial)) != ends:
+        assert time.monotonic() < until, f"the partitions end at {found}, not {ends}"
+        time.sleep(0.2)
+
+
 @cell("F11", "control record last, read_uncommitted; killed mid-publish")
 def marker_last(trial: Trial) -> Outcome:
     """The last offset of each partition is the marker of a commit, and no record's."""
@@ -296,8 +306,8 @@ def marker_last(trial: Trial) -> Outcome:
         for partition in range(trial.source_partitions):
             writer.write(partition, trial.records // 16)
         writing.commit_transaction(PATIENCE)
-    ends = log_ends(trial)
-    assert set(ends.values()) == {4 * (trial.records // 16 + 1)}, ends
+    ends = dict.fromkeys(range(trial.source_partitions), 4 * (trial.records // 16 + 1))
+    marked(trial, ends)
     job = trial.job()
     trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
     job.start()
@@ -324,7 +334,10 @@ def aborted_last(trial: Trial) -> Outcome:
             writer.others(_OTHERS, partition, 0, trial.records // 16)
         writer.flush()
         aborting.abort_transaction(PATIENCE)
-    ends = log_ends(trial)
+    ends = dict.fromkeys(range(trial.source_partitions), 2 * (trial.records // 16 + 1))
+    for partition in range(3):
+        ends[partition] += 2 * (trial.records // 6 + 1)
+    marked(trial, ends)
     late.begin_transaction()
     for partition in range(trial.source_partitions):
         NumberedWriter(trial.numbered, late).others(_OTHERS, partition, 0, 10)
@@ -420,7 +433,7 @@ def partitions_added_while_down(trial: Trial) -> Outcome:
     job.start()
     job.wait_for("checkpoint ", PATIENCE)
     before = trial.numbered.total
-    trap = trial.published(after=trial.ended(1), call=lambda _: job.kill(), then=Then.DROP)
+    trap = trial.published(after=next_end(trial), call=lambda _: job.kill(), then=Then.DROP)
     trial.numbered.write(trial.records // 4)
     found = hit(trial, job, trap, planned=1)
     Administrator(trial).add_partitions(trial.source, 6)

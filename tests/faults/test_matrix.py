@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -56,8 +56,8 @@ def test_a_cell_that_was_not_run_has_a_row():
 
 
 def test_what_is_kept_is_not_run_again(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(results, "KEPT", tmp_path / "kept")
-    monkeypatch.setattr(runner, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(results, "DATA", tmp_path / "kept.json")
+    monkeypatch.setattr(runner, "LOGS", tmp_path / "kept")
     monkeypatch.setattr(runner, "ROOT", tmp_path)
     monkeypatch.setattr(runner, "TABLE", tmp_path / "faults.md")
     first, second, other = "F1 once", "F1 twice", "F10 once"
@@ -79,11 +79,18 @@ def test_what_is_kept_is_not_run_again(tmp_path, monkeypatch, capsys):
 
 
 def test_what_is_kept_comes_back_as_it_was(tmp_path, monkeypatch):
-    monkeypatch.setattr(results, "KEPT", tmp_path)
+    monkeypatch.setattr(results, "DATA", tmp_path / "kept.json")
+    assert load() == {}
     kept = Result("F1", "mid-publish, once/twice", 10, "2026-01-02", (EXACT,))
+    other = Result("F2", "mid-read", 10, "2026-01-02", (EXACT, Run(failure=f"it failed on {socket.gethostname()}")))
+    save(other)
     save(kept)
-    assert load(kept.name) == kept
-    assert load("F1 other") is None
+    told = replace(other, runs=(EXACT, Run(failure="it failed on host")))
+    assert load() == {kept.name: kept, other.name: told}
+
+
+def test_the_committed_table_is_that_of_the_committed_results():
+    assert runner.TABLE.read_text() == runner.page(), "run: make faults ARGS=--render"
 
 
 def test_what_works_in_the_folder_of_a_cell_is_ended(tmp_path: Path):

@@ -116,7 +116,12 @@ class JobCheckpoint:
         Spark would end the query with the reason and without the file's name.
         """
         planned, committed = self._last("offsets"), self._last("commits")
+        metadata = self._text("metadata")
+        if metadata is not None and "id" not in self._parse(metadata, "metadata"):
+            raise CheckpointError(self._damaged("metadata", "it has no id"))
         if planned is not None:
+            if metadata is None:
+                raise CheckpointError(self._damaged("metadata", "it is missing"))
             for batch in range(max(0, planned - 1), planned + 1):
                 if not self.offsets(batch):
                     raise CheckpointError(self._damaged(f"offsets/{batch}", "it is missing, or has no positions"))

@@ -594,7 +594,7 @@ def _retake(
         if winner is not None:
             client.settled(fenced=True)
             raise FencedError(f"transactional id '{name}' was taken over by {winner}; stop one of the two")
-        if not (seen and _taken_over(seen, lost)):
+        if not (seen and _taken_over(seen, lost, committing=client.commit_asked)):
             break
         if patience.passed:  # until then it may be about to make its claim
             client.settled(fenced=True)
@@ -634,8 +634,8 @@ def _winner(read: ProgressRead, run_id: str, since: ProducerIdentity | None, pro
     return claim if later else None
 
 
-def _taken_over(seen: TransactionDescription, lost: ProducerIdentity) -> bool:
-    """Whether the coordinator's state is somebody else's doing.
+def _taken_over(seen: TransactionDescription, lost: ProducerIdentity, *, committing: bool) -> bool:
+    """Whether the coordinator's state is somebody else's doing. ``committing``: we have asked for a commit.
 
     Our own commit and the broker's time-out leave the epoch as it was or one higher, with a transaction that is being
     ended or has ended; InitProducerId by somebody else leaves it two higher, or one higher with nothing ended. Below
@@ -646,6 +646,6 @@ def _taken_over(seen: TransactionDescription, lost: ProducerIdentity) -> bool:
     if seen.producer_id != lost.producer_id or seen.epoch > lost.epoch + 1:
         return True
     theirs = {"Empty", "Ongoing"}
-    if lost.transaction_version < IMPLICIT_VERSION:
+    if not committing or lost.transaction_version < IMPLICIT_VERSION:
         theirs |= {"PrepareCommit", "CompleteCommit"}
     return seen.epoch == lost.epoch + 1 and seen.state in theirs

@@ -106,6 +106,8 @@ class TransactionClient:
         self._timeout_ms = timeout_ms or transaction_timeout_ms(session, session.config.transaction_timeout_ms)
         self._identity: ProducerIdentity | None = None
         self._fresh = False
+        #: Whether the present transaction may have been committed by us.
+        self.commit_asked = False
 
     @property
     def identity(self) -> ProducerIdentity:
@@ -158,6 +160,7 @@ class TransactionClient:
         Raises UnknownOutcomeError when the id is not ours any more.
         """
         self._expect(State.OPEN)
+        self.commit_asked = False
         version = transaction_version(self._session, deadline=deadline)
         if not self._fresh:
             # With our own id and epoch this fails where another instance took over, instead of fencing it in turn.
@@ -264,6 +267,7 @@ class TransactionClient:
         if self.state is State.FAILED:
             raise KafkaError(f"transaction of '{self.transactional_id}' has failed and can only be aborted")
         self._become(State.ENDING)
+        self.commit_asked = True
         self._end(True, deadline)
 
     def abort(self, deadline: Deadline | None = None) -> None:

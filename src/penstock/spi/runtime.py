@@ -250,11 +250,15 @@ class Runtime(Protocol):
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?$", re.MULTILINE)
 
 
+_CALL = "An error occurred while calling "
+
+
 def cause_of(text: str) -> str:
-    """The line of Spark's report that says most: what Python raised first, else its first line."""
+    """The line of Spark's report that says most: what Python raised first, else its first line, or the one behind
+    Py4J's on which call of Java failed."""
     raised = _RAISED.findall(text)
-    lines = [line.strip() for line in (raised or text.splitlines()) if line.strip()]
-    return lines[0] if lines else ""
+    lines = [line.strip(": ") for line in (raised or text.splitlines()) if line.strip()]
+    return next((line for line in lines if not line.startswith(_CALL)), "".join(lines[:1]))
 
 
 _P = ParamSpec("_P")

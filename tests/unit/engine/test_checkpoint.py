@@ -30,6 +30,27 @@ def commit(folder, batch):
     (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
 
 
+# --- what a start reads --------------------------------------------------------------------------------------
+
+
+def test_a_whole_checkpoint_passes(checkpoint, tmp_path):
+    checkpoint.check()  # a new one
+    (tmp_path / "metadata").write_text('{"id":"5e1b"}')
+    checkpoint.check()
+    plan(tmp_path, 0, {"t": {}})
+    commit(tmp_path, 0)
+    checkpoint.check()
+
+
+@pytest.mark.parametrize("content", [None, "", '{"id":"5e', "[]", "{}"])
+def test_a_damaged_or_missing_metadata_file_is_named(checkpoint, tmp_path, content):
+    plan(tmp_path, 0, {"t": {}})
+    if content is not None:
+        (tmp_path / "metadata").write_text(content)
+    with pytest.raises(CheckpointError, match=r"'metadata' in the checkpoint .* cannot be read: .*; restore the file"):
+        checkpoint.check()
+
+
 # --- documents -----------------------------------------------------------------------------------------------
 
 

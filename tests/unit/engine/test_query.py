@@ -33,6 +33,11 @@ JAVA = """[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate diviso
         ("Traceback (most recent call last):\n  x\nKeyboardInterrupt\n", "KeyboardInterrupt"),
         ("Traceback (most recent call last):\n  x\nSystemExit: 3\n", "SystemExit: 3"),
         ("\n\n   something   \nmore", "something"),
+        (
+            "An error occurred while calling o1.start.\n: java.io.IOException: no space\n\tat x",
+            "java.io.IOException: no space",
+        ),
+        ("An error occurred while calling o1.start.", "An error occurred while calling o1.start."),
         ("", ""),
     ],
 )

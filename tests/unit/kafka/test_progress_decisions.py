@@ -99,7 +99,13 @@ def test_rule_16_the_coordinators_state_tells_a_time_out_from_another_producer(
     producer_id: int, epoch: int, state: str, expected: bool
 ) -> None:
     seen = TransactionDescription("t", state, producer_id, epoch, 1000, -1, ())
-    assert _taken_over(seen, ProducerIdentity(1, 7, 2)) is expected
+    assert _taken_over(seen, ProducerIdentity(1, 7, 2), committing=True) is expected
+
+
+@pytest.mark.parametrize("state", ["PrepareCommit", "CompleteCommit"])
+def test_rule_16_a_commit_that_we_did_not_ask_for_is_somebody_elses(state: str) -> None:
+    seen = TransactionDescription("t", state, 1, 8, 1000, -1, ())
+    assert _taken_over(seen, ProducerIdentity(1, 7, 2), committing=False)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +113,12 @@ def test_rule_16_the_coordinators_state_tells_a_time_out_from_another_producer(
 )
 def test_rule_16_below_version_2_a_commit_with_the_next_epoch_is_somebody_elses(state: str, expected: bool) -> None:
     seen = TransactionDescription("t", state, 1, 8, 1000, -1, ())
-    assert _taken_over(seen, ProducerIdentity(1, 7, 0)) is expected
+    assert _taken_over(seen, ProducerIdentity(1, 7, 0), committing=True) is expected
 
 
 def test_rule_16_a_new_producer_id_proves_nothing_when_epochs_run_out() -> None:
     seen = TransactionDescription("t", "CompleteCommit", 2, 0, 1000, -1, ())
-    assert not _taken_over(seen, ProducerIdentity(1, 32_766, 2))
+    assert not _taken_over(seen, ProducerIdentity(1, 32_766, 2), committing=False)
 
 
 @pytest.mark.parametrize(
