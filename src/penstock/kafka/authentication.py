@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import kafka.errors
 from kafka.future import Future
 from kafka.net.sasl.oauth import AbstractTokenProvider, SaslMechanismOAuth
 from kafka.net.sasl.plain import SaslMechanismPlain
@@ -55,20 +54,12 @@ class Authentication:
                 SaslAuthenticateRequest(mechanism.auth_bytes()), timeout_at=timeout_at
             )
             if answer.error_code:
-                raise self._refused(answer)
+                raise KafkaFault(replace(fault_of(answer.error_code), hint=self._hint), answer.error_message or "")
             mechanism.receive(answer.auth_bytes)
             lifetime = answer.session_lifetime_ms
         if not mechanism.is_authenticated():
             raise KafkaFault(_FAILED, "the broker could not prove that it knows the password")
         connection._reauth.session_updated(lifetime)
-
-    def _refused(self, answer: Any) -> Exception:
-        told = answer.error_message or ""
-        if isinstance(self._login, PasswordLogin):
-            # Of this class the connection manager takes note: a wrong password is not offered again.
-            failed: Exception = kafka.errors.SaslAuthenticationFailedError(told)
-            return failed
-        return KafkaFault(replace(fault_of(answer.error_code), hint=self._hint), told)
 
     async def _beside(self, work: Callable[[], Any]) -> Any:
         """The result of ``work``, done by a thread of its own: the connections to other brokers go on meanwhile."""

@@ -233,7 +233,7 @@ def client_settings(
     if certificates:
         settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(certificates.authority)}
     if certificates and security and security.certificates:
-        named = user if user in security.certificates else security.certificates[0]
+        named = user if user and user in security.certificates else security.certificates[0]
         settings |= {
             "ssl.keystore.type": "PKCS12",
             "ssl.keystore.location": str(certificates.client(named)),
