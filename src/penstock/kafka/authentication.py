@@ -30,8 +30,8 @@ class Authentication:
     Raises OptionsError when what a login needs on this machine is missing.
     """
 
-    def __init__(self, login: Login, net: Any):
-        self._login, self._net = login, net
+    def __init__(self, login: Login):
+        self._login = login
         self._prepare, self._hint = _prepared(login)
 
     async def __call__(self, connection: Any, timeout_at: float | None = None) -> None:
@@ -47,7 +47,7 @@ class Authentication:
             raise KafkaFault(fault_of(answer.error_code), f"{self._login.mechanism}; the listener offers {offered}")
         host = connection.transport.host
         waits = not isinstance(self._login, PasswordLogin)
-        mechanism = await self._beside(lambda: self._prepare(host)) if waits else self._prepare(host)
+        mechanism = await _beside(connection.net, lambda: self._prepare(host)) if waits else self._prepare(host)
         lifetime = 0
         while not mechanism.is_done():
             answer = await connection._send_request(
@@ -61,22 +61,23 @@ class Authentication:
             raise KafkaFault(_FAILED, "the broker could not prove that it knows the password")
         connection._reauth.session_updated(lifetime)
 
-    async def _beside(self, work: Callable[[], Any]) -> Any:
-        """The result of ``work``, done by a thread of its own: the connections to other brokers go on meanwhile."""
-        result = Future()
 
-        def run() -> None:
-            try:
-                done = work()
-            except Exception as error:  # noqa: BLE001 - whatever it was, it is handed to who waits
-                finish, outcome = result.failure, error
-            else:
-                finish, outcome = result.success, done
-            with contextlib.suppress(RuntimeError, OSError):  # the client was closed meanwhile
-                self._net.call_soon_threadsafe(lambda: finish(outcome))
+async def _beside(net: Any, work: Callable[[], Any]) -> Any:
+    """The result of ``work``, done by a thread of its own: the connections to other brokers go on meanwhile."""
+    result = Future()
 
-        threading.Thread(target=run, name="penstock-login", daemon=True).start()
-        return await result
+    def run() -> None:
+        try:
+            done = work()
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is handed to who waits
+            finish, outcome = result.failure, error
+        else:
+            finish, outcome = result.success, done
+        with contextlib.suppress(RuntimeError, OSError):  # the client was closed meanwhile
+            net.call_soon_threadsafe(lambda: finish(outcome))
+
+    threading.Thread(target=run, name="penstock-login", daemon=True).start()
+    return await result
 
 
 class _Bearer(AbstractTokenProvider):  # type: ignore[misc]

@@ -43,9 +43,11 @@ class Wire:
     def __init__(self, config: ClientConfig):
         self._request_seconds = config.request_timeout_ms / 1000
         _quiet_library()
+        # First what may fail: certificates and logins that cannot be read.
+        settings, authentication = _library_config(config), Authentication(config.login) if config.login else None
         self._net = NetworkSelector(client_id=config.client_id, slow_task_threshold_secs=0)
-        self._manager = _Manager(self._net, **_library_config(config))
-        self._manager.authentication = Authentication(config.login, self._net) if config.login else None
+        self._manager = _Manager(self._net, **settings)
+        self._manager.authentication = authentication
         self._waiting: dict[Node, deque[_Letter]] = {}
         self._delivering: set[Node] = set()
         self._net.start()
