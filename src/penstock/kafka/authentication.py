@@ -58,7 +58,7 @@ class Authentication:
             mechanism.receive(answer.auth_bytes)
             lifetime = answer.session_lifetime_ms
         if not mechanism.is_authenticated():
-            raise KafkaFault(_FAILED, "the broker could not prove that it knows the password")
+            raise KafkaFault(_FAILED, "the broker ended the exchange before its time")
         connection._reauth.session_updated(lifetime)
 
 
@@ -73,8 +73,12 @@ async def _beside(net: Any, work: Callable[[], Any]) -> Any:
             finish, outcome = result.failure, error
         else:
             finish, outcome = result.success, done
+
+        def settle() -> None:
+            finish(outcome)
+
         with contextlib.suppress(RuntimeError, OSError):  # the client was closed meanwhile
-            net.call_soon_threadsafe(lambda: finish(outcome))
+            net.call_soon_threadsafe(settle)
 
     threading.Thread(target=run, name="penstock-login", daemon=True).start()
     return await result

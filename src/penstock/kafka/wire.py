@@ -286,8 +286,8 @@ def _library_config(config: ClientConfig) -> dict[str, Any]:
 _OUR_THREADS: set[int | None] = set()
 _LOGGERS = (
     "kafka.cluster", "kafka.future", "kafka.net.connection", "kafka.net.inet", "kafka.net.manager",
-    "kafka.net.sasl.plain", "kafka.net.sasl.scram", "kafka.net.selector", "kafka.net.transport", "kafka.protocol",
-    "kafka.protocol.parser",
+    "kafka.net.sasl.oauth", "kafka.net.sasl.plain", "kafka.net.sasl.scram", "kafka.net.selector",
+    "kafka.net.transport", "kafka.protocol", "kafka.protocol.parser",
 )  # fmt: skip
 
 
