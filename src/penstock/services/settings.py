@@ -226,7 +226,10 @@ def scram_credentials(security: Security) -> list[str]:
 def client_settings(
     bootstrap: str, security: Security | None, certificates: Certificates | None, user: str | None
 ) -> dict[str, str]:
-    """What a client has to set, by the names of Kafka's Java client, to come in as ``user`` (by default the first)."""
+    """What a client has to set, by the names of Kafka's Java client, to come in as ``user`` (by default the first).
+
+    Where a certificate is wanted too, it is that of the same name, or else the first.
+    """
     settings = {"bootstrap.servers": bootstrap}
     if security:
         settings["security.protocol"] = security.protocol
