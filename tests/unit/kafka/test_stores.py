@@ -26,7 +26,7 @@ def context(**properties: str) -> ssl.SSLContext:
     return tls_context(tls, "table 't'")
 
 
-@pytest.mark.parametrize("file", ["trust.jks", "trust.p12", "key.jks", "key.p12"])
+@pytest.mark.parametrize("file", ["trust.jks", "trust.p12", "key.jks", "key.p12", "legacy.p12"])
 @pytest.mark.parametrize("type", ["JKS", "PKCS12", None])
 def test_certificates_are_trusted_whichever_type_was_said(file: str, type: str | None) -> None:
     said = {"truststore_type": type} if type else {}
@@ -40,7 +40,13 @@ def test_certificates_of_a_jks_store_need_no_password() -> None:
 
 @pytest.mark.parametrize(
     ("file", "key_password"),
-    [("key.jks", None), ("key.jks", STORE_PASS), ("own-password.jks", KEY_PASS), ("key.p12", None)],
+    [
+        ("key.jks", None),
+        ("key.jks", STORE_PASS),
+        ("own-password.jks", KEY_PASS),
+        ("key.p12", None),
+        ("legacy.p12", None),
+    ],
 )
 def test_a_private_key_comes_with_its_certificate(file: str, key_password: str | None) -> None:
     found = identity((FOLDER / file).read_bytes(), "JKS", STORE_PASS, key_password)
