@@ -7,6 +7,7 @@ import pytest
 from penstock.kafka.login import (
     KerberosLogin,
     Login,
+    PasswordLogin,
     TokenEndpoint,
     TokenFile,
     TokenLogin,
@@ -29,6 +30,32 @@ def login(properties: dict[str, str]) -> Login | None:
 
 def reasons(properties: dict[str, str]) -> dict[str, str]:
     return {problem.key: str(problem) for problem in check(properties)}
+
+
+def test_a_secured_table_in_the_spelling_of_flinks_cloud() -> None:
+    """Seed 003: stores without a type, a shaded login module, and no comparison of host names."""
+    folder = "/flink/usrlib/kafka.client"
+    shaded = "org.apache.flink.kafka.shaded.org.apache.kafka.common.security.scram.ScramLoginModule"
+    config = ClientConfig.from_properties(
+        {
+            **SASL,
+            "ssl.truststore.location": f"{folder}.truststore.jks",
+            "ssl.truststore.password": "test1234",
+            "ssl.keystore.location": f"{folder}.keystore.jks",
+            "ssl.keystore.password": "test1234",
+            "ssl.endpoint.identification.algorithm": "",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.jaas.config": f'{shaded} required username="username" password="password";',
+        }
+    )
+    assert config.tls == Tls(
+        truststore_location=f"{folder}.truststore.jks",
+        truststore_password="test1234",
+        keystore_location=f"{folder}.keystore.jks",
+        keystore_password="test1234",
+        endpoint_identification_algorithm="",
+    )
+    assert config.login == PasswordLogin("SCRAM-SHA-256", "username", "password")
 
 
 class TestTokens:
