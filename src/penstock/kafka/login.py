@@ -213,7 +213,7 @@ def _module(values: Mapping[str, Any], mechanism: str, name: str, example: str) 
         raise _Misfit(Problem(str(malformed), _JAAS)) from None
     if found.name != name:
         reason = f"login module {found.written} does not belong to {mechanism}: expected {example}"
-        raise _Misfit(Problem(reason, _JAAS))
+        raise _Misfit(Problem(reason, _JAAS, hint="or set sasl.mechanism, whose default is GSSAPI"))
     return found
 
 

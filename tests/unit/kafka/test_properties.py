@@ -143,6 +143,12 @@ def test_sasl_needs_a_mechanism_that_is_supported() -> None:
     assert "expected one of 'PLAIN'" in reasons({**SASL, "sasl.mechanism": "AWS_MSK_IAM"})["sasl.mechanism"]
     assert "is required" in reasons(SASL)["sasl.jaas.config"]
     assert ClientConfig.from_properties({**SERVERS, "sasl.mechanism": "PLAIN"}).login is None
+    forgotten = {
+        **SERVERS,
+        "security.protocol": "SASL_SSL",
+        "sasl.jaas.config": f"{SCRAM} required username=a password=b;",
+    }
+    assert "set sasl.mechanism, whose default is GSSAPI" in reasons(forgotten)["sasl.jaas.config"]
 
 
 def test_other_acks_and_no_retries_turn_idempotence_off_unless_it_is_asked_for() -> None:
