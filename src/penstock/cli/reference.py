@@ -15,6 +15,7 @@ from penstock.ingest import PipelineOptions
 from penstock.ingest.options import KafkaIngestSinkOptions, KafkaIngestSourceOptions
 from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING
 from penstock.options import Option
+from penstock.plan.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosSettings
 from penstock.plan.restart import PREFIX, STRATEGIES, TYPE_KEYS
 from penstock.spi import Connector, Format, connectors, formats
 
@@ -138,6 +139,11 @@ def _pipeline() -> Iterator[str]:
     for name, options in STRATEGIES.items():
         yield from (f"### `{name}`", "", _doc(options), "")
         yield from _options(options.declared().values(), prefix=f"{PREFIX}{name}.")
+    yield from ("## Kerberos", "", _doc(KerberosSettings), "")
+    yield "The keys are the same in SQL (`SET`), here, and in a `Configuration` in Python. They do nothing unless"
+    yield f"`{KERBEROS_PREFIX}contexts` names {KAFKA_CONTEXT}. More about logins: [security](../security.md)."
+    yield ""
+    yield from _options(KerberosSettings.declared().values(), prefix=KERBEROS_PREFIX)
 
 
 # --- options -------------------------------------------------------------------------------------------------

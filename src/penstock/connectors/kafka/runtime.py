@@ -23,6 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from penstock.connectors.kafka.client import with_login
 from penstock.connectors.kafka.metadata import READABLE
 from penstock.connectors.kafka.metrics import SourceMetrics
 from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of, resolve_start, resolve_stop
@@ -68,6 +69,7 @@ class KafkaRuntime:
 
     def source(self, spec: KafkaScan, ordinal: int, context: JobContext) -> KafkaSource:
         """Resolve start and stop once, keep them in the checkpoint, and read from there."""
+        spec = replace(spec, client=with_login(spec.client, context.settings.kerberos))
         return KafkaSource(spec, ordinal, context)
 
     def target_key(self, spec: KafkaSink) -> Hashable:
@@ -80,6 +82,10 @@ class KafkaRuntime:
         """The target for ``outputs``, which share a client and a guarantee."""
         from penstock.connectors.kafka.targets import ExactlyOnceTarget, PlainTarget
 
+        login = context.settings.kerberos
+        outputs = [
+            replace(each, spec=replace(each.spec, client=with_login(each.spec.client, login))) for each in outputs
+        ]
         exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
         if exactly_once:
             _check_attempts(context.spark)
