@@ -7,8 +7,9 @@ import subprocess
 import sys
 from typing import Any
 
+from penstock.connectors.kafka.bounds import resolve_start
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of, resolve_start
+from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
 from penstock.connectors.kafka.runtime import KafkaDataSource, _pickled
 from penstock.kafka.session import session_for
 from penstock.spi import Column, TableDefinition

@@ -131,7 +131,7 @@ class Published:
 class Source(Protocol):
     """One scan of a running job."""
 
-    #: Whether the source ends by itself.
+    #: Whether all that the source is to give is there when the query starts, so that it is read at once to its end.
     bounded: bool
     #: Whether reading tasks make the scan's columns in their declared types, so that a stage may follow at once.
     stageable: bool
@@ -151,6 +151,10 @@ class Source(Protocol):
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """How many offsets lie between the two positions."""
+        ...
+
+    def ended(self, reached: dict[str, Any] | None) -> bool:
+        """Whether the source has an end and ``reached`` (None: its start) is at it."""
         ...
 
     def lag(self, reached: dict[str, Any]) -> int | None:

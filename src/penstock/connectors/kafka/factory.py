@@ -52,6 +52,8 @@ class KafkaConnector:
             produced=table.produced,
             group_id=group,
             client=completed(options.properties, group),
+            start_by=table.objects.get("scan.startup.mode"),
+            stop_by=table.objects.get("scan.bounded.mode"),
             notes=found.notes,
         )
 

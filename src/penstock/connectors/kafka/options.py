@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import ClassVar
 
 from penstock.connectors.kafka.headers import HEADER_FILTER, HeaderTerm
-from penstock.connectors.kafka.offsets import OFFSETS, PartitionOffset
+from penstock.connectors.kafka.offsets import OFFSETS, PARTITIONS, PartitionOffset
 from penstock.errors import Problem
 from penstock.options import BOOLEAN, DURATION, INTEGER, LIST, TEXT, Codec, OptionSet, Properties, Rule, choice, opt
 from penstock.plan import Guarantee
@@ -204,6 +204,19 @@ def _specific(
         yield Problem(f"names topics that are not read: {strangers}", key)
 
 
+def _chosen(options: KafkaSourceOptions) -> Iterator[Problem]:
+    named, key = {topic for topic, _ in options.partitions}, "scan.partitions"
+    if named and options.topic_pattern:
+        yield Problem("cannot be combined with 'topic-pattern'", key, hint="name the topics with 'topic'")
+    elif "" in named and len(options.topic) != 1:
+        yield Problem("partitions without a topic need exactly one 'topic'", key)
+    elif named - {"", *options.topic}:
+        yield Problem(f"names topics that are not read: {', '.join(sorted(named - {'', *options.topic}))}", key)
+    elif named and "" not in named and set(options.topic) - named:
+        left = ", ".join(sorted(set(options.topic) - named))
+        yield Problem(f"names no partition of the topics {left}", key, hint="leave them out of 'topic'")
+
+
 def _reset(options: KafkaSourceOptions) -> Iterator[Problem]:
     given = options.property("auto.offset.reset")
     if given is not None and given.strip().lower() not in {each.value for each in ResetStrategy}:
@@ -270,6 +283,23 @@ class KafkaSourceOptions(KafkaTableOptions):
         doc="With 'timestamp': milliseconds since 1970 of the first record that is not read.",
         example="1655481600000",
     )
+    bounded_streaming: bool = opt(
+        "scan.bounded.streaming",
+        BOOLEAN,
+        default=False,
+        doc=(
+            "With an end: read up to it in batches that keep the job's interval, as without an end, "
+            "and not in one batch right after the other."
+        ),
+        example="true",
+    )
+    partitions: tuple[tuple[str, int], ...] = opt(
+        "scan.partitions",
+        PARTITIONS,
+        default=(),
+        doc="Only these partitions are read, and new ones are not looked for.",
+        example="partition:0;partition:3",
+    )
     discovery_interval: timedelta = opt(
         "scan.topic-partition-discovery.interval",
         DURATION,
@@ -319,7 +349,7 @@ class KafkaSourceOptions(KafkaTableOptions):
         "scan.startup.mode": "earliest-offset",
         "scan.topic-partition-discovery.interval": "0 ms",
     }
-    rules = (*KafkaTableOptions.rules, _startup, _bounded, _reset, _amounts)
+    rules = (*KafkaTableOptions.rules, _startup, _bounded, _chosen, _reset, _amounts)
 
 
 def _partitioner(options: KafkaSinkOptions) -> Iterator[Problem]:

@@ -1,22 +1,21 @@
-"""Where a scan starts, where it stops, and how far each micro-batch reads."""
+"""How far each micro-batch of a scan reads."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from penstock.connectors.kafka.bounds import listed, places_of, topic_ids, topics_of
 from penstock.connectors.kafka.client import completed
-from penstock.connectors.kafka.options import BoundedMode, ResetStrategy, StartupMode
 from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Place, Position, Positions, Range, cut
 from penstock.connectors.kafka.scan import KafkaScan
-from penstock.errors import KafkaError, PossibleDataLossError
-from penstock.kafka.offsets import EARLIEST, LATEST, LogOffset, check_truncation, committed_offsets, list_offsets
+from penstock.errors import PossibleDataLossError
+from penstock.kafka.offsets import EARLIEST, LATEST, LogOffset, check_truncation
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.session import Session, TopicInfo, session_for
-from penstock.kafka.topics import matching_topics
+from penstock.kafka.session import Session, session_for
 
-__all__ = ["Planner", "ReaderSpec", "client_of", "resolve_start", "resolve_stop"]
+__all__ = ["Planner", "ReaderSpec", "client_of"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +23,7 @@ class ReaderSpec:
     """All that planning and reading need to know; goes to other processes by pickling.
 
     ``start`` was resolved once, before the query first started; ``stop`` likewise, None for an unbounded scan.
+    ``waits``: a stop lay behind the end of its log when the query was started.
     """
 
     scan: KafkaScan
@@ -31,143 +31,12 @@ class ReaderSpec:
     parallelism: int
     start: Positions
     stop: Positions | None
+    waits: bool = False
 
 
 def client_of(scan: KafkaScan) -> ClientConfig:
     """The client that reads for ``scan``."""
     return ClientConfig.from_properties(dict(completed(scan.client, scan.group_id)), f"table '{scan.table}'")
-
-
-# --- start and stop ------------------------------------------------------------------------------------------
-
-
-def resolve_start(session: Session, scan: KafkaScan) -> Positions:
-    """Where reading starts: one position for each partition that exists now.
-
-    The order is that of seed 003: the start option, then the group's offsets, then ``auto.offset.reset``; a partition
-    that none of them places is an error.
-    """
-    topics = _topics(session, scan)
-    places = _places(topics)
-    mode, options = scan.options.startup_mode, scan.options
-    found: dict[Place, Position] = {}
-    if mode is StartupMode.EARLIEST:
-        found = _listed(session, places, EARLIEST)
-    elif mode is StartupMode.LATEST:
-        found = _listed(session, places, LATEST)
-    elif mode is StartupMode.TIMESTAMP and options.startup_timestamp is not None:
-        found = _at_time(session, places, options.startup_timestamp)
-    elif mode is StartupMode.SPECIFIC_OFFSETS:
-        given = {(each.topic, each.partition): Position(each.offset) for each in scan.start_offsets}
-        _check_known(given, places, "scan.startup.specific-offsets", scan)
-        found = given | _of_group(session, scan, [place for place in places if place not in given])
-    elif mode is StartupMode.GROUP_OFFSETS:
-        found = _of_group(session, scan, places)
-    return Positions(_within_log(session, scan, found), _ids(topics))
-
-
-def resolve_stop(session: Session, scan: KafkaScan, start: Positions) -> Positions | None:
-    """Where a bounded scan stops (the offset itself is not read), or None when it does not.
-
-    A partition without a stop in 'specific-offsets', and one that the group has not committed, is not read at all.
-    """
-    mode, options = scan.options.bounded_mode, scan.options
-    if mode is BoundedMode.UNBOUNDED:
-        return None
-    places = start.places()
-    if mode is BoundedMode.TIMESTAMP and options.bounded_timestamp is not None:
-        found = _at_time(session, places, options.bounded_timestamp)
-    elif mode is BoundedMode.SPECIFIC_OFFSETS:
-        found = {(each.topic, each.partition): Position(each.offset) for each in scan.end_offsets}
-        _check_known(found, places, "scan.bounded.specific-offsets", scan)
-    elif mode is BoundedMode.GROUP_OFFSETS:
-        found = _committed(session, scan, places)
-    else:
-        found = _listed(session, places, LATEST)
-    # Never before the start: an empty range ends at once.
-    stops = {
-        place: Position(max(start.at[place].offset, found[place].offset) if place in found else start.at[place].offset)
-        for place in places
-    }
-    return Positions(stops, start.topic_ids)
-
-
-def _topics(session: Session, scan: KafkaScan) -> dict[str, TopicInfo]:
-    if scan.options.topic_pattern:
-        return matching_topics(session, scan.options.topic_pattern)
-    return {name: session.topic(name) for name in scan.options.topic}
-
-
-def _places(topics: Mapping[str, TopicInfo]) -> list[Place]:
-    return [(name, each.partition) for name, info in sorted(topics.items()) for each in info.partitions]
-
-
-def _ids(topics: Mapping[str, TopicInfo]) -> dict[str, str]:
-    return {name: str(info.topic_id or "") for name, info in topics.items()}
-
-
-def _listed(session: Session, places: Iterable[Place], at: int) -> dict[Place, Position]:
-    found = list_offsets(session, places, at)
-    return {place: Position(offset.offset, offset.leader_epoch) for place, offset in found.items() if offset}
-
-
-def _at_time(session: Session, places: Iterable[Place], millis: int) -> dict[Place, Position]:
-    """The first record that is not older than ``millis``; the log's end where there is none."""
-    places = list(places)
-    found = list_offsets(session, places, millis)
-    late = [place for place in places if found.get(place) is None]
-    at = {place: Position(offset.offset, offset.leader_epoch) for place, offset in found.items() if offset}
-    return at | _listed(session, late, LATEST)
-
-
-def _committed(session: Session, scan: KafkaScan, places: Iterable[Place]) -> dict[Place, Position]:
-    if not scan.group_id:
-        raise KafkaError(f"table '{scan.table}': 'group-offsets' needs 'properties.group.id'; name the consumer group")
-    found = committed_offsets(session, scan.group_id, places)
-    return {place: Position(each.offset, each.leader_epoch) for place, each in found.items()}
-
-
-def _of_group(session: Session, scan: KafkaScan, places: Iterable[Place]) -> dict[Place, Position]:
-    places = list(places)
-    found = _committed(session, scan, places) if places else {}
-    missing = [place for place in places if place not in found]
-    if not missing:
-        return found
-    if scan.reset is ResetStrategy.NONE:
-        topic, partition = missing[0]
-        raise KafkaError(
-            f"table '{scan.table}': group '{scan.group_id}' has no committed offset for topic '{topic}', partition "
-            f"{partition}, and 'properties.auto.offset.reset' is not set; set it to earliest or latest, or choose "
-            "another 'scan.startup.mode'"
-        )
-    return found | _listed(session, missing, EARLIEST if scan.reset is ResetStrategy.EARLIEST else LATEST)
-
-
-def _within_log(session: Session, scan: KafkaScan, found: Mapping[Place, Position]) -> dict[Place, Position]:
-    """``found`` with positions that the log does not have (any more) reset as ``auto.offset.reset`` says."""
-    first, last = _listed(session, found, EARLIEST), list_offsets(session, found, LATEST, isolation="read_uncommitted")
-    result = dict(found)
-    for (topic, partition), position in found.items():
-        low, high = first[topic, partition], last[topic, partition]
-        end = high.offset if high else low.offset
-        if low.offset <= position.offset <= end:
-            continue
-        if scan.reset is ResetStrategy.NONE:
-            raise PossibleDataLossError(
-                f"table '{scan.table}': topic '{topic}', partition {partition} is to be read from offset "
-                f"{position.offset}, but its log has {low.offset} to {end}; choose another start, or set "
-                "'properties.auto.offset.reset' to earliest or latest"
-            )
-        earliest = scan.reset is ResetStrategy.EARLIEST
-        result[topic, partition] = low if earliest else Position(end)
-    return result
-
-
-def _check_known(given: Mapping[Place, Position], places: Iterable[Place], option: str, scan: KafkaScan) -> None:
-    for topic, partition in given.keys() - set(places):
-        raise KafkaError(
-            f"table '{scan.table}': '{option}' names partition {partition} of topic '{topic}', which does not exist"
-        )
 
 
 # --- batches -------------------------------------------------------------------------------------------------
@@ -222,11 +91,16 @@ class Planner:
 
     def _ends(self, start: Positions) -> dict[Place, Position]:
         stop = self.spec.stop
-        if stop is not None:
+        if stop is not None and not self.spec.waits:
             # Stops were taken once and lie within the logs, so there is nothing to ask.
             return {place: replace(at, offset=stop.offset(place, at.offset)) for place, at in start.at.items()}
         self._check_ids(start)
-        return _listed(self.session, start.at, LATEST)
+        ends = listed(self.session, start.at, LATEST)
+        if stop is None:
+            return ends
+        return {
+            place: replace(end, offset=min(end.offset, stop.offset(place, end.offset))) for place, end in ends.items()
+        }
 
     def _check_ids(self, start: Positions) -> None:
         for topic, known in start.topic_ids.items():
@@ -244,10 +118,10 @@ class Planner:
             return {}, {}
         self._discovered = now
         self.session.forget_topics(self.spec.scan.options.topic)
-        topics = _topics(self.session, self.spec.scan)
+        topics = topics_of(self.session, self.spec.scan)
         self._check_ids(start)
-        new = [place for place in _places(topics) if place not in start.at]
-        return _listed(self.session, new, EARLIEST) if new else {}, _ids(topics) if new else {}
+        new = [place for place in places_of(topics, self.spec.scan) if place not in start.at]
+        return listed(self.session, new, EARLIEST) if new else {}, topic_ids(topics) if new else {}
 
     def tasks(self, start: Positions, end: Positions) -> list[tuple[Range, ...]]:
         """The batch from ``start`` to ``end`` as tasks."""

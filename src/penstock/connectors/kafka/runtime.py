@@ -22,8 +22,10 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from penstock.connectors.kafka.bounds import behind_the_end, resolve_start, resolve_stop
 from penstock.connectors.kafka.metadata import READABLE
-from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of, resolve_start, resolve_stop
+from penstock.connectors.kafka.offsets import partitions_text
+from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
 from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Positions, Range
 from penstock.connectors.kafka.scan import KafkaScan
 from penstock.connectors.kafka.sink import KafkaSink
@@ -105,14 +107,15 @@ class KafkaSource:
     """One scan of a running job, as the driver sees it."""
 
     def __init__(self, scan: KafkaScan, ordinal: int, context: JobContext):
-        self.bounded = scan.bounded
         self.stageable = all(spark_type(column.type) == spark_type(READABLE[column.key]) for column in scan.metadata)
         self._scan = scan
         self._context = context
         self._session = session_for(client_of(scan))
         self._check_group()
         start, stop = self._resolve(ordinal)
-        self._planner = Planner(ReaderSpec(scan, ordinal, context.parallelism, start, stop))
+        waits = stop is not None and behind_the_end(self._session, stop)
+        self.bounded = stop is not None and not waits and not scan.options.bounded_streaming
+        self._planner = Planner(ReaderSpec(scan.for_tasks(), ordinal, context.parallelism, start, stop, waits))
         self._commits_failed = 0
 
     def _check_group(self) -> None:
@@ -133,6 +136,7 @@ class KafkaSource:
             "cluster_id": cluster,
             "topic": list(self._scan.options.topic),
             "topic_pattern": self._scan.options.topic_pattern or "",
+            "partitions": partitions_text(self._scan.partitions),
             "bounded": self._scan.bounded,
         }
         known = checkpoint.read(name)
@@ -142,7 +146,7 @@ class KafkaSource:
                     f"the checkpoint '{checkpoint.location}' has batches but no 'penstock/{name}.json'; it was "
                     "damaged, or written by another program: restore it, or start with another directory"
                 )
-            start = resolve_start(self._session, self._scan)
+            start = resolve_start(self._session, self._scan, self._context.settings.start_time)
             stop = resolve_stop(self._session, self._scan, start)
             known = {"source": asked, "start": start.to_json(), "stop": stop.to_json() if stop else None}
             checkpoint.write(name, known)
@@ -151,6 +155,11 @@ class KafkaSource:
             raise CheckpointError(
                 f"the checkpoint '{checkpoint.location}' belongs to another source than table '{self._scan.table}': "
                 f"{', '.join(differing)} differ(s); name another checkpoint directory or another job name"
+            )
+        elif self._context.settings.start_time is not None:
+            self._context.warn(
+                f"table '{self._scan.table}' goes on where the checkpoint '{checkpoint.location}' says; --start-time "
+                "is for sources without one"
             )
         stop_document = known.get("stop")
         start = Positions.from_json(known["start"])
@@ -188,6 +197,13 @@ class KafkaSource:
         """Offsets between the two positions."""
         before, after = self._start(start), Positions.from_json(end)
         return sum(at.offset - before.offset(place, at.offset) for place, at in after.at.items())
+
+    def ended(self, reached: dict[str, Any] | None) -> bool:
+        """Whether the source has a stop, and ``reached`` (None: its start) is at it."""
+        stop = self._planner.spec.stop
+        return stop is not None and all(
+            at.offset >= stop.offset(place, at.offset) for place, at in self._start(reached).at.items()
+        )
 
     def lag(self, reached: dict[str, Any]) -> int | None:
         """Offsets between ``reached`` and the end, or the stop, of the source."""

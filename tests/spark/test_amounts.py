@@ -1,0 +1,218 @@
+"""What a job reads: from where, how far, of which partitions, and how much at a time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from penstock.common import SimpleStringSchema, WatermarkStrategy
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.kafka import (
+    KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+    KafkaTopicPartition,
+)
+
+COLUMNS = "id BIGINT"
+COPY = "INSERT INTO t SELECT * FROM s;"
+PATIENCE = 60
+
+
+def ids(*numbers):
+    return [{"id": number} for number in numbers]
+
+
+def read(topics, name):
+    return sorted(message.json["id"] for message in topics.read(name))
+
+
+def until(condition):
+    """Waits for ``condition``, and fails when it is not met in time."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "the condition was not met in time"
+        time.sleep(0.1)
+
+
+def ended(running):
+    """Waits for the end of a job that is to end by itself."""
+    assert running.wait(PATIENCE), "the job has not ended"
+    return running.result()
+
+
+def test_a_checkpoint_wins_over_the_start_time_which_wins_over_the_start_option(jobs, topics, topic):
+    from penstock import engine
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(1, 2))
+    at = time.time_ns() // 1_000_000 + 1
+    until(lambda: time.time_ns() // 1_000_000 > at)
+    topics.write(source, ids(3, 4))
+    sql = jobs.bounded("s", COLUMNS, source) + jobs.exactly_once("t", COLUMNS, sink) + COPY
+    job = jobs.parse(sql)
+    job = replace(job, settings=replace(job.settings, start_time=at))
+
+    engine.run(job, jobs.warnings.append)
+    assert read(topics, sink) == [3, 4]
+    assert not [each for each in jobs.warnings if "--start-time" in each]
+
+    engine.run(replace(job, settings=replace(job.settings, start_time=0)), jobs.warnings.append)
+    assert read(topics, sink) == [3, 4]
+    (told,) = [each for each in jobs.warnings if "--start-time" in each]
+    assert told.startswith("table 's' goes on where the checkpoint '")
+
+
+def strings(kafka, folder, source_topic, sink_topic, start=None, stop=None, unbounded=None, partitions=None):
+    """A job of the Python builders that copies strings."""
+    builder = KafkaSource.builder().set_bootstrap_servers(kafka.bootstrap)
+    builder.set_value_only_deserializer(SimpleStringSchema())
+    if partitions is None:
+        builder.set_topics(source_topic)
+    else:
+        builder.set_partitions(partitions)
+    if start is not None:
+        builder.set_starting_offsets(start)
+    if stop is not None:
+        builder.set_bounded(stop)
+    if unbounded is not None:
+        builder.set_unbounded(unbounded)
+    serializer = KafkaRecordSerializationSchema.builder().set_topic(sink_topic)
+    serializer.set_value_serialization_schema(SimpleStringSchema())
+    sink = KafkaSink.builder().set_bootstrap_servers(kafka.bootstrap).set_record_serializer(serializer.build()).build()
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.enable_checkpointing(200)
+    env.get_checkpoint_config().set_checkpoint_storage_dir(str(folder))
+    env.from_source(builder.build(), WatermarkStrategy.no_watermarks(), "strings").sink_to(sink)
+    return env.to_job("strings")
+
+
+def test_an_initializer_of_ones_own_is_called_once_in_the_life_of_a_job(kafka, tmp_path, topics, topic):
+    from penstock import engine
+    from penstock.datastream.connectors.kafka import KafkaOffsetResetStrategy
+
+    class Last:
+        """The last record of each partition. Cannot be pickled, nor need it be."""
+
+        def __init__(self):
+            self.calls = 0
+            self.unpicklable = lambda: None
+
+        def get_partition_offsets(self, partitions, partition_offsets_retriever):
+            self.calls += 1
+            return {each: at - 1 for each, at in partition_offsets_retriever.end_offsets(partitions).items()}
+
+        def get_auto_offset_reset_strategy(self):
+            return KafkaOffsetResetStrategy.NONE
+
+    source, sink, last = topic(2), topic(1), Last()
+    for partition in (0, 1):
+        topics.write(source, [b"a", b"b", b"c%d" % partition], partition=partition)
+    job = strings(kafka, tmp_path, source, sink, start=last, stop=KafkaOffsetsInitializer.latest())
+    engine.run(job)
+    engine.run(job)
+    assert sorted(message.value for message in topics.read(sink)) == [b"c0", b"c1"]
+    assert last.calls == 1
+
+
+def test_a_set_of_partitions_is_all_that_is_read(kafka, tmp_path, topics, topic):
+    from penstock import engine
+
+    one, two, sink = topic(3), topic(2), topic(1)
+    for partition in (0, 1, 2):
+        topics.write(one, [b"one-%d" % partition], partition=partition)
+    for partition in (0, 1):
+        topics.write(two, [b"two-%d" % partition], partition=partition)
+    wanted = {KafkaTopicPartition(one, 0), KafkaTopicPartition(one, 2), KafkaTopicPartition(two, 1)}
+    engine.run(strings(kafka, tmp_path, "", sink, stop=KafkaOffsetsInitializer.latest(), partitions=wanted))
+    assert sorted(message.value for message in topics.read(sink)) == [b"one-0", b"one-2", b"two-1"]
+
+
+def test_a_source_that_was_set_unbounded_ends_at_its_stop_and_keeps_the_interval(kafka, tmp_path, topics, topic):
+    from penstock import engine
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, [b"a", b"b", b"c"])
+    stop = KafkaOffsetsInitializer.offsets({KafkaTopicPartition(source, 0): 2})
+    job = strings(kafka, tmp_path, source, sink, unbounded=stop)
+    running = engine.start(job)
+    try:
+        until(lambda: running._run.spark_query is not None)
+        trigger = running._run.spark_query._jsq.streamingQuery().trigger().toString()
+        assert "200" in trigger
+        assert not ended(running).stopped
+    finally:
+        running.stop()
+    assert [message.value for message in topics.read(sink)] == [b"a", b"b"]
+    # Started again, it is at its end from the beginning.
+    again = engine.run(job)
+    assert (again.progress.batches, again.stopped) == (0, False)
+    assert len(topics.read(sink)) == 2
+
+
+def test_a_stop_that_is_not_there_yet_is_waited_for(jobs, topics, topic):
+    source, sink = topic(2), topic(1)
+    topics.write(source, ids(1), partition=0)
+    options = {
+        "scan_startup_mode": "earliest-offset",
+        "scan_bounded_mode": "specific-offsets",
+        "scan_bounded_specific__offsets": "partition:0,offset:2;partition:1,offset:1",
+    }
+    running = jobs.start(
+        jobs.table("s", COLUMNS, source, **options) + jobs.exactly_once("t", COLUMNS, sink) + COPY,
+    )
+    until(lambda: read(topics, sink) == [1])
+    topics.write(source, ids(3), partition=1)
+    until(lambda: read(topics, sink) == [1, 3])
+    assert not running.wait(0)
+    topics.write(source, ids(2, 4), partition=0)
+    assert not ended(running).stopped
+    assert read(topics, sink) == [1, 2, 3]
+
+
+def test_a_range_that_is_empty_or_lies_before_the_log_ends_at_once(jobs, kafka_admin, topics, topic):
+    from kafka.structs import TopicPartition
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(*range(10)))
+    kafka_admin.delete_records({TopicPartition(source, 0): 6})
+    stop = {"scan_bounded_mode": "specific-offsets"}
+    for name, offset in (("empty", 6), ("gone", 3)):
+        result = jobs.run(
+            jobs.bounded("s", COLUMNS, source, **stop, scan_bounded_specific__offsets=f"partition:0,offset:{offset}")
+            + jobs.table("t", COLUMNS, sink)
+            + COPY,
+            name,
+        )
+        assert (result.progress.records_in, result.stopped) == (0, False)
+    assert topics.read(sink) == []
+
+
+def test_a_compacted_end_is_passed_and_not_waited_for(jobs, kafka_admin, topics, topic):
+    """The stop is taken while the records before it are there; they are compacted away before they are read."""
+    settings = {
+        "cleanup.policy": "compact",
+        "segment.ms": "100",
+        "min.cleanable.dirty.ratio": "0.001",
+        "delete.retention.ms": "0",
+        "file.delete.delay.ms": "0",
+    }
+    source, sink = topic(1, configs=settings), topic(1)
+    topics.write(source, ids(*range(20)), keys=["k"] * 20)
+
+    def compacted():
+        topics.write(source, ids(99), keys=["k"])  # a new record closes the segment before it
+        return len(topics.read(source)) < 10
+
+    until(compacted)
+    first = topics.read(source)[0].offset
+    stop = {"scan_bounded_mode": "specific-offsets"}
+    result = jobs.run(
+        jobs.bounded("s", COLUMNS, source, **stop, scan_bounded_specific__offsets=f"partition:0,offset:{first}")
+        + jobs.table("t", COLUMNS, sink)
+        + COPY
+    )
+    assert first > 0
+    assert not result.stopped
+    assert topics.read(sink) == []
