@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from penstock.common import SimpleStringSchema, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
@@ -216,3 +219,108 @@ def test_a_compacted_end_is_passed_and_not_waited_for(jobs, kafka_admin, topics,
     assert first > 0
     assert not result.stopped
     assert topics.read(sink) == []
+
+
+# --- what is lost ---------------------------------------------------------------------------------------------
+
+
+def delete_below(kafka_admin, name, offset):
+    from kafka.structs import TopicPartition
+
+    kafka_admin.delete_records({TopicPartition(name, 0): offset})
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_what_retention_removed_ends_the_job_or_is_passed_over_and_told_once(
+    jobs, kafka_admin, topics, topic, guarantee
+):
+    from penstock.errors import PossibleDataLossError
+
+    source, sink = topic(1), topic(1)
+    target = jobs.table(
+        "t", COLUMNS, sink, sink_delivery__guarantee=guarantee, sink_transactional__id__prefix=f"tx-{sink}"
+    )
+
+    def sql(**options):
+        return jobs.table("s", COLUMNS, source, scan_startup_mode="earliest-offset", **options) + target + COPY
+
+    topics.write(source, ids(*range(10)))
+    running = jobs.start(sql())
+    until(lambda: read(topics, sink) == [*range(10)])
+    running.stop()
+    topics.write(source, ids(*range(10, 40)))
+    delete_below(kafka_admin, source, 25)
+
+    running = jobs.start(sql())
+    with pytest.raises(PossibleDataLossError, match="offset 10 was wanted, but the log holds offsets 25 to 40"):
+        running.wait(PATIENCE)
+    running.stop()
+    # The batch that failed is planned from 10 to 40; a task passes over what it does not find.
+    running = jobs.start(sql(scan_fail__on__data__loss="false"))
+    until(lambda: read(topics, sink) == [*range(10), *range(25, 40)])
+    running.stop()
+
+    topics.write(source, ids(*range(40, 50)))
+    delete_below(kafka_admin, source, 45)
+    running = jobs.start(sql(scan_fail__on__data__loss="false"))
+    until(lambda: read(topics, sink) == [*range(10), *range(25, 40), *range(45, 50)])
+    topics.write(source, ids(50))
+    until(lambda: read(topics, sink)[-1] == 50)
+    told = [each for each in jobs.warnings if "passed over" in each]
+    assert told == [
+        f"table 's': topic '{source}', partition 0: offsets 40 to 45 are not in the log any more; 5 were passed over"
+    ]
+
+
+def test_a_batch_that_is_redone_after_a_loss_publishes_what_is_left_once(jobs, kafka_admin, topics, topic, tmp_path):
+    """Its ends are those that were planned, whatever its records have come to."""
+    from penstock import engine
+    from penstock.errors import PenstockError
+    from penstock.plan import MapRows
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(*range(20)))
+    job = jobs.parse(
+        jobs.bounded("s", COLUMNS, source, scan_fail__on__data__loss="false")
+        + jobs.exactly_once("t", COLUMNS, sink)
+        + COPY
+    )
+    mended = tmp_path / "mended"
+
+    def rows(given, mark=str(mended)):
+        for (number,) in given:
+            if number == 12 and not Path(mark).exists():
+                raise RuntimeError("not yet")
+            yield (number,)
+
+    (only,) = job.sinks
+    job = replace(job, sinks=(replace(only, input=MapRows(only.input.schema, only.input, rows)),))
+    with pytest.raises(PenstockError, match="not yet"):
+        engine.run(job, jobs.warnings.append)
+    assert topics.read(sink) == []
+    delete_below(kafka_admin, source, 8)
+    mended.touch()
+    result = engine.run(job, jobs.warnings.append)
+    assert not result.stopped
+    assert read(topics, sink) == [*range(8, 20)]
+    assert engine.run(job, jobs.warnings.append).progress.batches == 0
+    assert read(topics, sink) == [*range(8, 20)]
+
+
+def test_a_topic_that_goes_while_it_is_read_is_told_of_and_the_rest_goes_on(jobs, kafka_admin, topics, topic):
+    one, two, sink = topic(1), topic(1), topic(1)
+    topics.write(one, ids(1))
+    topics.write(two, ids(2))
+    running = jobs.start(
+        jobs.table("s", COLUMNS, f"{one};{two}", scan_startup_mode="earliest-offset")
+        + jobs.exactly_once("t", COLUMNS, sink)
+        + COPY
+    )
+    until(lambda: read(topics, sink) == [1, 2])
+    kafka_admin.delete_topics([one])
+    until(lambda: any("exists no more" in each for each in jobs.warnings))
+    topics.write(two, ids(3))
+    until(lambda: read(topics, sink) == [1, 2, 3])
+    assert not running.wait(0)
+    told = [each for each in jobs.warnings if "exists no more" in each]
+    assert told == [f"table 's': topic '{one}', partition 0 exists no more; it was read up to offset 1"]

@@ -222,6 +222,9 @@ class Query:
                 f"'offsets/{batch_id - 1}' is missing from the checkpoint '{self._checkpoint.location}'; restore it"
             )
         start: Sequence[dict[str, Any] | None] = logged if logged is not None else [None] * len(end)
+        for source, a, b in zip(self._sources, start, end, strict=True):
+            for loss in source.losses(a, b):
+                self._warn(loss)
         tasks = [source.tasks(a, b) for source, a, b in zip(self._sources, start, end, strict=True)]
         consumed = [source.consumed(reached) for source, reached in zip(self._sources, end, strict=True)]
         return Batch(batch_id, tuple(start), end, sum(tasks), tuple(consumed))

@@ -153,6 +153,10 @@ class Source(Protocol):
         """How many offsets lie between the two positions."""
         ...
 
+    def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
+        """What the source has lost between the two positions before it was read, for people."""
+        ...
+
     def ended(self, reached: dict[str, Any] | None) -> bool:
         """Whether the source has an end and ``reached`` (None: its start) is at it."""
         ...

@@ -13,7 +13,15 @@ from penstock.kafka.offsets import EARLIEST, LATEST, committed_offsets, list_off
 from penstock.kafka.session import Session, TopicInfo
 from penstock.kafka.topics import matching_topics
 
-__all__ = ["behind_the_end", "listed", "places_of", "resolve_start", "resolve_stop", "topic_ids", "topics_of"]
+__all__ = [
+    "behind_the_end",
+    "listed",
+    "places_of",
+    "resolve_start",
+    "resolve_stop",
+    "topic_ids",
+    "topics_there",
+]
 
 
 def resolve_start(session: Session, scan: KafkaScan, start_time: int | None = None) -> Positions:
@@ -22,7 +30,7 @@ def resolve_start(session: Session, scan: KafkaScan, start_time: int | None = No
     The order is that of seed 003: ``start_time`` (``penstock run --start-time``, ms since 1970), then the start
     option, then the group's offsets, then ``auto.offset.reset``; a partition that none of them places is an error.
     """
-    topics = topics_of(session, scan)
+    topics = _topics_of(session, scan)
     places = places_of(topics, scan)
     mode, options = scan.options.startup_mode, scan.options
     found: dict[Place, Position] = {}
@@ -86,11 +94,16 @@ def behind_the_end(session: Session, stop: Positions) -> bool:
     return any(at.offset > ends[place].offset for place, at in stop.at.items() if place in ends)
 
 
-def topics_of(session: Session, scan: KafkaScan) -> dict[str, TopicInfo]:
+def _topics_of(session: Session, scan: KafkaScan) -> dict[str, TopicInfo]:
     """The topics that are read. Raises KafkaError for one that was named and does not exist."""
     if scan.options.topic_pattern:
         return matching_topics(session, scan.options.topic_pattern)
     return {name: session.topic(name) for name in scan.options.topic}
+
+
+def topics_there(session: Session, scan: KafkaScan) -> dict[str, TopicInfo]:
+    """The topics that are to be read and exist, as the brokers know them now."""
+    return _topics_of(session, scan) if scan.options.topic_pattern else session.topics(scan.options.topic)
 
 
 def places_of(topics: Mapping[str, TopicInfo], scan: KafkaScan) -> list[Place]:

@@ -326,6 +326,16 @@ class KafkaSourceOptions(KafkaTableOptions):
         doc="Refuse to start when the consumer group already has members.",
         example="true",
     )
+    fail_on_data_loss: bool = opt(
+        "scan.fail-on-data-loss",
+        BOOLEAN,
+        default=True,
+        doc=(
+            "Whether records that are lost before they were read end the job: by retention, by a log that was cut, "
+            "with a topic that was deleted. If not, reading goes on at what is left, and what was lost is counted."
+        ),
+        example="false",
+    )
     parallelism: int | None = opt(
         "scan.parallelism", INTEGER, default=None, doc="Most tasks that read at a time.", example="4"
     )

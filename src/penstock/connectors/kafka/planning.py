@@ -6,11 +6,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from penstock.connectors.kafka.bounds import listed, places_of, topic_ids, topics_of
+from penstock.connectors.kafka.bounds import listed, places_of, topic_ids, topics_there
 from penstock.connectors.kafka.client import completed
+from penstock.connectors.kafka.losses import SKIPPING, created_anew, jumped, passed_over, without
 from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Place, Position, Positions, Range, cut
 from penstock.connectors.kafka.scan import KafkaScan
-from penstock.errors import PossibleDataLossError
+from penstock.errors import KafkaError, PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, LogOffset, check_truncation
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
@@ -49,6 +50,7 @@ class Planner:
     spec: ReaderSpec
     _session: Session | None = None
     _discovered: float = field(default_factory=time.monotonic)
+    _seen: dict[Place, int] = field(default_factory=dict)
 
     @property
     def session(self) -> Session:
@@ -61,14 +63,24 @@ class Planner:
         """How far the batch that begins at ``start`` reads: at most ``most`` records (None: all there are).
 
         New partitions come in at their log's start, with nothing to read in this batch yet, so that their start is in
-        the offset log before anything of them is read. Raises PossibleDataLossError when a log ends before ``start``,
-        or a topic was deleted and created anew.
+        the offset log before anything of them is read. Raises PossibleDataLossError when records were lost: a log ends
+        before ``start``, a topic was deleted and created anew, or is gone before it was read to its end. With
+        'scan.fail-on-data-loss' = 'false' positions move on instead (:mod:`penstock.connectors.kafka.losses`).
         """
-        available = self.available(start)
-        wanted = {place: end.offset - start.at[place].offset for place, end in available.at.items()}
+        begin = start if self._fixed else self._settled(start)
+        if _jumps(start, begin):
+            return begin
+        try:
+            available = self.available(begin)
+        except KafkaError:
+            gone = self._gone(start)
+            if not gone:
+                raise
+            return without(start, gone, self._seen, self._skips)
+        wanted = {place: end.offset - begin.at[place].offset for place, end in available.at.items()}
         shares = _shares(wanted, most)
         at = {
-            place: replace(end, offset=start.at[place].offset + shares[place]) if shares[place] < wanted[place] else end
+            place: replace(end, offset=begin.at[place].offset + shares[place]) if shares[place] < wanted[place] else end
             for place, end in available.at.items()
         }
         new, ids = self._discover(start)
@@ -83,33 +95,63 @@ class Planner:
                 raise PossibleDataLossError(
                     f"topic '{topic}', partition {partition} was read up to offset {before.offset}, but its log ends "
                     f"at {end.offset}; was it cut, or the topic created anew? Compare what was published before "
-                    "restarting from other offsets"
+                    f"restarting from other offsets; {SKIPPING}"
                 )
             if end.epoch != before.epoch >= 0 and end.epoch >= 0:
                 check_truncation(self.session, {(topic, partition): LogOffset(before.offset, -1, before.epoch)})
-        return Positions(ends, start.topic_ids)
+        self._seen |= {place: end.offset for place, end in ends.items()}
+        return Positions(
+            {place: replace(end, lost=start.at[place].lost) for place, end in ends.items()}, start.topic_ids
+        )
 
     def _ends(self, start: Positions) -> dict[Place, Position]:
         stop = self.spec.stop
-        if stop is not None and not self.spec.waits:
-            # Stops were taken once and lie within the logs, so there is nothing to ask.
+        if stop is not None and self._fixed:
             return {place: replace(at, offset=stop.offset(place, at.offset)) for place, at in start.at.items()}
-        self._check_ids(start)
         ends = listed(self.session, start.at, LATEST)
         if stop is None:
             return ends
         return {
-            place: replace(end, offset=min(end.offset, stop.offset(place, end.offset))) for place, end in ends.items()
+            place: replace(end, offset=min(end.offset, max(stop.offset(place, end.offset), start.at[place].offset)))
+            for place, end in ends.items()
         }
 
-    def _check_ids(self, start: Positions) -> None:
-        for topic, known in start.topic_ids.items():
-            now = str(self.session.topic(topic).topic_id or "")
-            if known and now and now != known:
-                raise PossibleDataLossError(
-                    f"topic '{topic}' was deleted and created anew (its id was {known}, now it is {now}), so the "
-                    "offsets read so far mean nothing in it; start with a new checkpoint directory to read it"
-                )
+    @property
+    def _fixed(self) -> bool:
+        """Whether the ends are known: stops were taken once and lie within the logs, so there is nothing to ask."""
+        return self.spec.stop is not None and not self.spec.waits
+
+    @property
+    def _skips(self) -> bool:
+        return not self.spec.scan.options.fail_on_data_loss
+
+    # --- what the logs have lost -----------------------------------------------------------------------------
+
+    def _settled(self, start: Positions) -> Positions:
+        """``start`` as far as the logs have it: unchanged, or changed by what they have lost."""
+        topics = self.session.topics(_topics_in(start), fresh=self._skips)
+        gone = self._gone(start) if _topics_in(start) - topics.keys() else set()
+        if gone:
+            return without(start, gone, self._seen, self._skips)
+        begin = created_anew(self.session, start, topics, self._skips)
+        if begin is not start or not self._skips:
+            return begin
+        begin = jumped(self.session, start)
+        return begin if begin is not start else passed_over(self.session, start)
+
+    def _gone(self, start: Positions) -> set[str]:
+        """The topics of ``start`` that do not exist any more, after a moment in which they might have come back."""
+        missing = _topics_in(start) - self.session.topics(_topics_in(start)).keys()
+        return {topic for topic in missing if not self._exists(topic)}
+
+    def _exists(self, topic: str) -> bool:
+        try:
+            self.session.topic(topic)
+        except KafkaError:
+            return topic in self.session.topics([topic])
+        return True
+
+    # --- new partitions --------------------------------------------------------------------------------------
 
     def _discover(self, start: Positions) -> tuple[dict[Place, Position], dict[str, str]]:
         interval = self.spec.scan.discovery
@@ -117,32 +159,47 @@ class Planner:
         if interval is None or now - self._discovered < interval.total_seconds():
             return {}, {}
         self._discovered = now
-        self.session.forget_topics(self.spec.scan.options.topic)
-        topics = topics_of(self.session, self.spec.scan)
-        self._check_ids(start)
+        topics = topics_there(self.session, self.spec.scan)
+        if created_anew(self.session, start, topics, self._skips) is not start:
+            return {}, {}
         new = [place for place in places_of(topics, self.spec.scan) if place not in start.at]
         return listed(self.session, new, EARLIEST) if new else {}, topic_ids(topics) if new else {}
 
+    # --- tasks -----------------------------------------------------------------------------------------------
+
+    def ranges(self, start: Positions, end: Positions) -> list[Range]:
+        """What the batch from ``start`` to ``end`` reads of each place, in the order of places; perhaps nothing."""
+        base = self.spec.ordinal * PLACES_PER_SOURCE
+        found = []
+        for number, place in enumerate(end.places()):
+            topic, partition = place
+            after = end.at[place]
+            before = start.at.get(place, after)
+            begin = min(before.offset + after.lost - before.lost, after.offset)
+            if place in start.at and start.topic_ids.get(topic, "") != end.topic_ids.get(topic, ""):
+                begin = after.offset
+            found.append(Range(base + number, topic, end.topic_ids.get(topic, ""), partition, begin, after.offset))
+        return found
+
     def tasks(self, start: Positions, end: Positions) -> list[tuple[Range, ...]]:
         """The batch from ``start`` to ``end`` as tasks."""
-        base = self.spec.ordinal * PLACES_PER_SOURCE
-        ranges = [
-            Range(
-                base + number,
-                topic,
-                end.topic_ids.get(topic, ""),
-                partition,
-                start.offset((topic, partition), end.at[topic, partition].offset),
-                end.at[topic, partition].offset,
-            )
-            for number, (topic, partition) in enumerate(end.places())
-        ]
-        return cut(ranges, self.spec.scan.options.parallelism or self.spec.parallelism)
+        return cut(self.ranges(start, end), self.spec.scan.options.parallelism or self.spec.parallelism)
 
     @property
     def most(self) -> int:
         """Most records that a batch reads."""
         return self.spec.scan.options.max_records_per_trigger
+
+
+def _topics_in(positions: Positions) -> set[str]:
+    return {topic for topic, _ in positions.at}
+
+
+def _jumps(start: Positions, begin: Positions) -> bool:
+    """Whether ``begin`` differs from ``start`` in more than that the logs now begin later."""
+    return begin.topic_ids != start.topic_ids or any(
+        begin.at[place].offset - at.offset != begin.at[place].lost - at.lost for place, at in start.at.items()
+    )
 
 
 def _shares(wanted: Mapping[Place, int], most: int | None) -> dict[Place, int]:

@@ -20,7 +20,8 @@ __all__ = ["read_ranges"]
 def read_ranges(spec: ReaderSpec, ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
     """The rows of ``ranges``: each range in the order of its offsets, different ranges in any order.
 
-    Raises RecordError for a message that cannot be decoded, PossibleDataLossError for offsets that are gone.
+    Raises RecordError for a message that cannot be decoded, PossibleDataLossError for offsets that
+    are gone unless those are to be passed over.
     """
     client = client_of(spec.scan)
     reader = RowReader(spec.scan)
@@ -28,7 +29,8 @@ def read_ranges(spec: ReaderSpec, ranges: Sequence[Range]) -> Iterator[pa.Record
         fetch.Range(each.topic, each.partition, each.start, each.end, UUID(each.topic_id) if each.topic_id else None)
         for each in ranges
     ]
-    for chunk in fetch.Fetcher(session_for(client), wanted):
+    fetcher = fetch.Fetcher(session_for(client), wanted, skip_lost=not spec.scan.options.fail_on_data_loss)
+    for chunk in fetcher:
         at, end = chunk.start, min(chunk.next_offset, chunk.end)
         while at < end:
             records = scan(
@@ -47,3 +49,4 @@ def read_ranges(spec: ReaderSpec, ranges: Sequence[Range]) -> Iterator[pa.Record
             if records.next_offset <= at:  # what is left up to the end was compacted away
                 break
             at = records.next_offset
+    reader.lost = fetcher.lost

@@ -41,6 +41,8 @@ class RowReader:
         )
         #: Messages that could not be decoded and were left out, as the user asked.
         self.ignored = 0
+        #: Offsets that were to be read and are not in the log any more, passed over as the user asked.
+        self.lost = 0
 
     def rows(self, records: Records, topic: str, partition: int, place: int) -> pa.RecordBatch:
         """The rows of ``records``. Raises RecordError naming the position of the first message that cannot be

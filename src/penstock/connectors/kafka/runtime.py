@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from penstock.connectors.kafka.bounds import behind_the_end, resolve_start, resolve_stop
+from penstock.connectors.kafka.losses import told
 from penstock.connectors.kafka.metadata import READABLE
 from penstock.connectors.kafka.offsets import partitions_text
 from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
@@ -194,9 +195,12 @@ class KafkaSource:
         return places[index] if ordinal == self._planner.spec.ordinal and index < len(places) else None
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
-        """Offsets between the two positions."""
-        before, after = self._start(start), Positions.from_json(end)
-        return sum(at.offset - before.offset(place, at.offset) for place, at in after.at.items())
+        """Offsets that are read between the two positions."""
+        return sum(len(each) for each in self._planner.ranges(self._start(start), Positions.from_json(end)))
+
+    def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
+        """What topics have lost between the two positions, a sentence for each partition."""
+        return [f"table '{self._scan.table}': {each}" for each in told(self._start(start), Positions.from_json(end))]
 
     def ended(self, reached: dict[str, Any] | None) -> bool:
         """Whether the source has a stop, and ``reached`` (None: its start) is at it."""
