@@ -221,6 +221,63 @@ def test_a_compacted_end_is_passed_and_not_waited_for(jobs, kafka_admin, topics,
     assert topics.read(sink) == []
 
 
+# --- how much -------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_waits_for_its_minimum_but_not_for_ever(jobs, topics, topic):
+    """The ten records come with the minimum, the rest by the delay."""
+    source, sink = topic(1), topic(1)
+    table = jobs.table(
+        "s",
+        COLUMNS,
+        source,
+        scan_startup_mode="earliest-offset",
+        scan_min__records__per__trigger="10",
+        scan_max__trigger__delay="3 s",
+    )
+    topics.write(source, ids(*range(10)))
+    jobs.start(table + jobs.exactly_once("t", COLUMNS, sink) + COPY)
+    until(lambda: read(topics, sink) == [*range(10)])
+    topics.write(source, ids(10, 11, 12))
+    until(lambda: read(topics, sink) == [*range(13)])
+
+
+def test_a_bounded_scan_ends_whatever_its_minimum_and_its_rate(jobs, topics, topic):
+    source, sink = topic(2), topic(1)
+    topics.write(source, ids(*range(50)))
+    result = jobs.run(
+        jobs.bounded("s", COLUMNS, source, scan_max__records__per__second="40", scan_min__records__per__trigger="1000")
+        + jobs.table("t", COLUMNS, sink)
+        + COPY
+    )
+    assert not result.stopped
+    assert read(topics, sink) == [*range(50)]
+
+
+def test_the_scan_s_parallelism_caps_the_tasks_that_read(jobs, topics, topic):
+    """There is enough for four tasks, which the job allows."""
+    from penstock import engine
+
+    source = topic(2)
+    for partition in (0, 1):
+        topics.write(source, [b"%d" % number for number in range(60_000)], partition=partition)
+    job = jobs.parse(
+        jobs.bounded("s", "v STRING", source, format="raw", scan_parallelism="3")
+        + "CREATE TABLE t (v STRING) WITH ('connector' = 'blackhole'); INSERT INTO t SELECT * FROM s;"
+    )
+    running = engine.start(replace(job, settings=replace(job.settings, parallelism=4)))
+    jobs.started.append(running)
+    result = ended(running)
+    assert result.progress.records_in == 120_000
+    tracker = running._spark.sparkContext.statusTracker()
+    stages = [
+        tracker.getStageInfo(stage)
+        for each in tracker.getJobIdsForGroup(running.run_id)
+        for stage in tracker.getJobInfo(each).stageIds
+    ]
+    assert [stage.numTasks for stage in stages if stage] == [3]
+
+
 # --- what is lost ---------------------------------------------------------------------------------------------
 
 

@@ -226,6 +226,15 @@ def _reset(options: KafkaSourceOptions) -> Iterator[Problem]:
 def _amounts(options: KafkaSourceOptions) -> Iterator[Problem]:
     yield from _parallelism("scan.parallelism", options.parallelism)
     yield from _parallelism("scan.max-records-per-trigger", options.max_records_per_trigger)
+    yield from _parallelism("scan.max-records-per-second", options.max_records_per_second)
+    yield from _parallelism("scan.min-records-per-trigger", options.min_records_per_trigger)
+    if (options.min_records_per_trigger or 0) > options.max_records_per_trigger:
+        yield Problem(
+            f"is more than 'scan.max-records-per-trigger', which is {options.max_records_per_trigger}",
+            "scan.min-records-per-trigger",
+        )
+    if options.max_trigger_delay <= timedelta(0):
+        yield Problem(f"expected more than nothing, not '{options.max_trigger_delay}'", "scan.max-trigger-delay")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -345,6 +354,33 @@ class KafkaSourceOptions(KafkaTableOptions):
         default=1_000_000,
         doc="Most records that one micro-batch reads, over all partitions.",
         example="50000",
+    )
+    max_records_per_second: int | None = opt(
+        "scan.max-records-per-second",
+        INTEGER,
+        default=None,
+        doc=(
+            "Most records that are read per second, over all partitions: a batch has at most what the time since the "
+            "last planning gives, and what is not used is not kept."
+        ),
+        example="20000",
+    )
+    min_records_per_trigger: int | None = opt(
+        "scan.min-records-per-trigger",
+        INTEGER,
+        default=None,
+        doc=(
+            "A micro-batch begins when so many records are waiting, or after 'scan.max-trigger-delay'. "
+            "The last batch of a scan with an end waits for nothing."
+        ),
+        example="10000",
+    )
+    max_trigger_delay: timedelta = opt(
+        "scan.max-trigger-delay",
+        DURATION,
+        default=timedelta(minutes=15),
+        doc="Longest wait for 'scan.min-records-per-trigger', from the beginning of the last batch.",
+        example="1 min",
     )
     commit_offsets: bool | None = opt(
         "properties.commit.offsets.on.checkpoint",

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from penstock.connectors.kafka.admission import Admission
 from penstock.connectors.kafka.bounds import listed, places_of, topic_ids, topics_there
 from penstock.connectors.kafka.client import completed
 from penstock.connectors.kafka.losses import SKIPPING, created_anew, jumped, passed_over, without
@@ -51,6 +52,10 @@ class Planner:
     _session: Session | None = None
     _discovered: float = field(default_factory=time.monotonic)
     _seen: dict[Place, int] = field(default_factory=dict)
+    _admission: Admission = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._admission = Admission(self.spec.scan.options)
 
     @property
     def session(self) -> Session:
@@ -78,13 +83,32 @@ class Planner:
                 raise
             return without(start, gone, self._seen, self._skips)
         wanted = {place: end.offset - begin.at[place].offset for place, end in available.at.items()}
-        shares = _shares(wanted, most)
-        at = {
-            place: replace(end, offset=begin.at[place].offset + shares[place]) if shares[place] < wanted[place] else end
-            for place, end in available.at.items()
-        }
+        shares = self._admitted(wanted, most, available)
+        at = {}
+        for place, end in available.at.items():
+            before, share = begin.at[place], shares[place]
+            if share == wanted[place]:
+                at[place] = end
+            else:  # equal to the start where nothing is read, for a difference of epochs would make a batch
+                at[place] = replace(end, offset=before.offset + share) if share else before
+        if any(shares.values()):
+            self._admission.began()
         new, ids = self._discover(start)
         return Positions(at | new, {**ids, **start.topic_ids})
+
+    def _admitted(self, wanted: Mapping[Place, int], most: int | None, available: Positions) -> dict[Place, int]:
+        """How many of the ``wanted`` records of each place this batch reads: none when it is to wait for more."""
+        waiting, stop = sum(wanted.values()), self.spec.stop
+        last = stop is not None and all(
+            at.offset >= stop.offset(place, at.offset) for place, at in available.at.items()
+        )
+        if not last and self._admission.postpones(waiting):
+            return dict.fromkeys(wanted, 0)
+        granted = self._admission.grant(most)
+        while granted == 0 and waiting and self._fixed:  # no batch would mean to Spark that everything was read
+            time.sleep(self._admission.pause())
+            granted = self._admission.grant(most)
+        return _shares(wanted, granted)
 
     def available(self, start: Positions) -> Positions:
         """The ends of the logs, or the stops where they come first, of the places in ``start``."""
@@ -183,7 +207,8 @@ class Planner:
 
     def tasks(self, start: Positions, end: Positions) -> list[tuple[Range, ...]]:
         """The batch from ``start`` to ``end`` as tasks."""
-        return cut(self.ranges(start, end), self.spec.scan.options.parallelism or self.spec.parallelism)
+        most = self.spec.scan.options.parallelism
+        return cut(self.ranges(start, end), most or self.spec.parallelism, most)
 
     @property
     def most(self) -> int:

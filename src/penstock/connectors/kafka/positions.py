@@ -93,8 +93,8 @@ class Range:
         return self.end - self.start
 
 
-def cut(ranges: Iterable[Range], parallelism: int) -> list[tuple[Range, ...]]:
-    """The ranges as tasks of about equal volume: one for little, as many as run at a time for more.
+def cut(ranges: Iterable[Range], parallelism: int, most: int | None = None) -> list[tuple[Range, ...]]:
+    """The ranges as tasks of about equal volume: one for little, as many as run at a time for more, ``most`` at most.
 
     Tasks are contiguous in the order of places and offsets, so that of two tasks that read one partition the one
     with the lower number reads the lower offsets.
@@ -107,6 +107,7 @@ def cut(ranges: Iterable[Range], parallelism: int) -> list[tuple[Range, ...]]:
     if total > tasks * _MOST_RECORDS_IN_A_TASK:
         rounds = -(-total // (tasks * _MOST_RECORDS_IN_A_TASK))
         tasks *= rounds
+    tasks = min(tasks, most or tasks)
     size = -(-total // tasks)
     cuts: list[tuple[Range, ...]] = []
     current: list[Range] = []
