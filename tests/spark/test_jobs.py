@@ -87,6 +87,31 @@ def test_keys_metadata_and_headers_go_through(jobs, topics, topic):
         assert message.headers == ()
 
 
+def test_raw_keys_values_and_timestamps_are_copied_as_they_are(jobs, topics, topic):
+    """As seed 003 declares them: STRING and VIRTUAL, on the source and on the sink."""
+
+    source, sink = topic(2), topic(2)
+    values = [b'{"no": json', "né".encode(), b"", b"x"]
+    topics.write(source, values, keys=[b"k1", None, b"", b"k2"])
+    raw = (
+        "k STRING METADATA FROM '__raw_key__' VIRTUAL, v STRING METADATA FROM '__raw_value__' VIRTUAL, "
+        "ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL"
+    )
+    places = "`offset` INT NOT NULL METADATA, part BIGINT NOT NULL METADATA FROM 'partition'"
+    jobs.run(
+        jobs.bounded("s", f"id STRING, {raw}, {places}", source, format="raw")
+        + jobs.table("t", f"{raw}, h MAP<STRING, BYTES> METADATA FROM 'headers'", sink)
+        + "INSERT INTO t (k, v, ts, h) SELECT k, v, ts, MAP['at', CAST(CAST(part AS STRING) || '-' || "
+        "CAST(`offset` AS STRING) AS BYTES)] FROM s;"
+    )
+    before = {
+        f"{message.partition}-{message.offset}".encode(): (message.key, message.value)
+        for message in topics.read(source)
+    }
+    assert {message.headers[0][1]: (message.key, message.value) for message in topics.read(sink)} == before
+    assert len(before) == 4
+
+
 def test_an_empty_topic_ends_at_once(jobs, topics, topic):
     source, sink = topic(2), topic(1)
     result = jobs.run(

@@ -223,9 +223,18 @@ def test_metadata_that_cannot_be_written_has_to_be_virtual(key):
         sink(table(*COLUMNS, column))
 
 
-def test_raw_metadata_cannot_be_written_yet():
-    with pytest.raises(UnsupportedError, match="__raw_value__"):
-        sink(table(*COLUMNS, metadata("m", "BYTES", "__raw_value__")))
+@pytest.mark.parametrize("type", ["STRING NOT NULL", "BYTES"])
+def test_raw_keys_and_values_are_written_in_place_of_the_columns(type):
+    raw = metadata("k", type, "__raw_key__"), metadata("v", type, "__raw_value__")
+    found = sink(table(*COLUMNS, *raw))
+
+    assert [(each.name, each.key) for each in found.metadata] == [("k", "__raw_key__"), ("v", "__raw_value__")]
+    assert "the value of a message is '__raw_value__': user, item do not go into it" in found.notes
+    assert not any("do not go into it" in each for each in sink(table(*raw)).notes)
+    # The format 'raw' takes one column, but here it has nothing to do.
+    assert sink(with_options({"format": "raw"}, *raw)).value_columns == ()
+    with pytest.raises(OptionsError, match="INT cannot be cast to metadata '__raw_value__', which is BYTES"):
+        sink(table(metadata("v", "INT", "__raw_value__")))
 
 
 def test_the_topic_of_a_row_is_written_with_several_topics_only():
