@@ -159,6 +159,43 @@ def test_offsets_of_the_group_are_committed(jobs, topics, topic, kafka):
         assert committed.offset == 30
 
 
+def test_without_checkpointing_offsets_are_committed_when_the_automatic_is_on(jobs, topics, topic, kafka):
+    from dataclasses import replace
+
+    from confluent_kafka import Consumer, TopicPartition
+
+    from penstock import engine
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, ROWS[:30])
+
+    def committed(name, checkpointing, **options):
+        """What the group has committed after a job of three batches."""
+        group = f"group-{name}-{source}"
+        job = jobs.parse(
+            jobs.bounded(
+                "s", COLUMNS, source, properties_group_id=group, scan_max__records__per__trigger="10", **options
+            )
+            + jobs.table("t", COLUMNS, sink)
+            + "INSERT INTO t SELECT * FROM s;",
+            name,
+        )
+        result = engine.run(replace(job, settings=replace(job.settings, checkpointing=checkpointing)))
+        assert result.progress.batches == 3
+        consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
+        (found,) = consumer.committed([TopicPartition(source, 0)], timeout=20)
+        consumer.close()
+        return found.offset
+
+    nothing = -1001
+    hourly = {"properties_enable_auto_commit": "true", "properties_auto_commit_interval_ms": "3600000"}
+    assert committed("off", False) == nothing
+    assert committed("asked", False, properties_commit_offsets_on_checkpoint="true") == nothing
+    assert committed("automatic", False, **hourly) == 30
+    assert committed("on", True, **hourly) == 30
+    assert committed("not", True, **hourly, properties_commit_offsets_on_checkpoint="false") == nothing
+
+
 def test_checkpointing_can_be_off_but_not_with_exactly_once(jobs, topics, topic):
     from dataclasses import replace
 

@@ -11,9 +11,11 @@ from penstock.options import Origin, Properties
 
 __all__ = ["CONNECTOR_PROPERTIES", "checked", "completed", "masked"]
 
-#: Properties that are said to Flink's connector and not to Kafka's client.
+#: Properties that are for the connector and not for the client that it makes.
 CONNECTOR_PROPERTIES = (
+    "auto.commit.interval.ms",
     "commit.offsets.on.checkpoint",
+    "enable.auto.commit",
     "flink.partition-discovery.interval-millis",
     "partition.discovery.interval.ms",
     "register.consumer.metrics",

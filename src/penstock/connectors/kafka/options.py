@@ -233,6 +233,8 @@ def _amounts(options: KafkaSourceOptions) -> Iterator[Problem]:
             f"is more than 'scan.max-records-per-trigger', which is {options.max_records_per_trigger}",
             "scan.min-records-per-trigger",
         )
+    if options.auto_commit_interval < timedelta(0):
+        yield Problem("expected 0 or more", "properties.auto.commit.interval.ms")
     if options.max_trigger_delay <= timedelta(0):
         yield Problem(f"expected more than nothing, not '{options.max_trigger_delay}'", "scan.max-trigger-delay")
 
@@ -387,8 +389,22 @@ class KafkaSourceOptions(KafkaTableOptions):
         BOOLEAN,
         default=None,
         default_text="true with a group id",
-        doc="Whether the group's offsets are committed with every batch.",
+        doc="With checkpointing: whether the group's offsets are committed with every batch.",
         example="false",
+    )
+    auto_commit: bool = opt(
+        "properties.enable.auto.commit",
+        BOOLEAN,
+        default=False,
+        doc="Without checkpointing: whether the group's offsets are committed now and then, and when the job ends.",
+        example="true",
+    )
+    auto_commit_interval: timedelta = opt(
+        "properties.auto.commit.interval.ms",
+        DURATION,
+        default=timedelta(seconds=5),
+        doc="Shortest time between two commits with 'properties.enable.auto.commit', in milliseconds as in Kafka.",
+        example="10 s",
     )
 
     builder_defaults = {  # noqa: RUF012 - a ClassVar of the base

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from penstock.connectors.kafka.bounds import behind_the_end, resolve_start, resolve_stop
+from penstock.connectors.kafka.commits import CommitTimes
 from penstock.connectors.kafka.losses import told
 from penstock.connectors.kafka.metadata import READABLE
 from penstock.connectors.kafka.offsets import partitions_text
@@ -41,6 +42,7 @@ from penstock.errors import (
     from_wire,
     to_wire,
 )
+from penstock.kafka.deadline import Deadline
 from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_members
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import cluster_id
@@ -57,6 +59,8 @@ __all__ = ["KafkaRuntime"]
 _FORMAT = "penstock_kafka"
 #: The property of a Spark job that holds what its tasks are told.
 _TOLD = "penstock.told"
+#: What the commit of a job that ends may take, in ms.
+_LAST_COMMIT_MS = 5000
 #: A Spark whose tasks all run on this machine.
 _LOCAL = re.compile(r"local(\[[^]]*\])?")
 #: Properties that say which cluster is meant, and as whom.
@@ -118,6 +122,7 @@ class KafkaSource:
         self.bounded = stop is not None and not waits and not scan.options.bounded_streaming
         self._planner = Planner(ReaderSpec(scan.for_tasks(), ordinal, context.parallelism, start, stop, waits))
         self._commits_failed = 0
+        self._times = CommitTimes(scan.options, checkpointing=context.settings.checkpointing)
 
     def _check_group(self) -> None:
         """With 'scan.check.duplicated.group.id', refuse a group that somebody else reads with."""
@@ -222,26 +227,40 @@ class KafkaSource:
         """The group's offsets at ``end``."""
         from penstock.connectors.kafka.targets import Consumed
 
-        if not self._scan.commits:
+        if not self._commits:
             return None
         at = Positions.from_json(end).at
         offsets = {place: CommittedOffset(position.offset, position.epoch) for place, position in at.items()}
         return Consumed(self._session.cluster_id or "", self._scan.group_id, offsets)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Commit the group's offsets outside any transaction; failures are counted and told once."""
+        """Commit the group's offsets outside any transaction, if it is time to; failures are counted and told once."""
+        if self._times.due(end):
+            self._commit(end, self._session.deadline())
+
+    def _commit(self, end: dict[str, Any], deadline: Deadline) -> None:
         consumed = self.consumed(end)
         if consumed is None:
             return
         try:
-            commit_offsets(self._session, consumed.group, consumed.offsets)
+            commit_offsets(self._session, consumed.group, consumed.offsets, deadline=deadline)
         except PenstockError as error:
             self._commits_failed += 1
             if self._commits_failed == 1:
                 self._context.warn(f"offsets of group '{consumed.group}' are not committed: {error}")
 
     def close(self) -> None:
-        """Sessions are shared by the process and stay."""
+        """Commit what was to be committed by and by. Sessions are shared by the process and stay."""
+        left, self._times.left = self._times.left, None
+        if left is not None:
+            self._commit(left, self._session.deadline(_LAST_COMMIT_MS))
+
+    @property
+    def _commits(self) -> bool:
+        """Whether the group's offsets are committed at all, with a batch or by and by."""
+        if self._context.settings.checkpointing:
+            return self._scan.commits
+        return bool(self._scan.group_id) and self._scan.options.auto_commit
 
     def _start(self, start: dict[str, Any] | None) -> Positions:
         return self._planner.spec.start if start is None else Positions.from_json(start)
