@@ -279,6 +279,12 @@ def test_an_initializer_of_ones_own_that_fails_is_named(kafka, filled):
         starts(built(kafka, filled, start=Own(lambda *_: 1 / 0)))
 
 
+def test_a_time_before_1970_is_no_question_for_the_end_of_the_log(kafka, filled):
+    own = Own(lambda partitions, retriever: retriever.offsets_for_times(dict.fromkeys(partitions, -1)))
+    with pytest.raises(ExecutionError, match="expected milliseconds since 1970, not -1"):
+        starts(built(kafka, filled, start=own))
+
+
 def test_an_initializer_of_ones_own_may_choose_the_stop(kafka, filled):
     def half(partitions, retriever):
         return {each: at // 2 for each, at in retriever.end_offsets(partitions).items()}
@@ -327,6 +333,7 @@ def test_a_stop_behind_the_end_of_the_log_is_known_as_one_to_wait_for(kafka, fil
 
     assert not behind_the_end(session, inside)
     assert behind_the_end(session, outside)
+    assert not behind_the_end(session, Positions({(f"not-{filled}", 0): Position(10)}))
 
 
 # --- partitions -----------------------------------------------------------------------------------------------

@@ -82,3 +82,21 @@ def test_what_is_no_start_time_is_refused(text, capsys):
     assert f"expected a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970, not '{text}'" in (
         capsys.readouterr().err
     )
+
+
+def test_a_start_time_is_for_every_job_of_the_file(monkeypatch, tmp_path):
+    file, given = tmp_path / "job.sql", []
+    file.write_text(
+        "CREATE TABLE s (id INT) WITH ('connector' = 'kafka', 'topic' = 'a', 'format' = 'json', "
+        "'properties.bootstrap.servers' = 'localhost:1');"
+        "CREATE TABLE t (id INT) WITH ('connector' = 'blackhole');"
+        "SET 'pipeline.name' = 'one'; INSERT INTO t SELECT * FROM s;"
+        "SET 'pipeline.name' = 'two'; INSERT INTO t SELECT * FROM s;"
+    )
+    monkeypatch.setattr(run, "run_jobs", given.append)
+    assert main(["run", str(file), "--start-time", "2022-06-16T16:00:00Z"]) == 0
+    assert main(["run", str(file)]) == 0
+    assert [[(job.name, job.settings.start_time) for job in jobs] for jobs in given] == [
+        [("one", 1655395200000), ("two", 1655395200000)],
+        [("one", None), ("two", None)],
+    ]

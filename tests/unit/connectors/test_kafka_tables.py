@@ -310,6 +310,17 @@ def test_secrets_are_not_in_errors_either():
         ({"topic-pattern": "o.*"}, scan, "'topic-pattern': cannot be combined with 'topic'"),
         ({"topic-pattern": "("}, scan, "expected a regular expression"),
         ({"scan.startup.mode": "timestamp"}, scan, "needs 'scan.startup.timestamp-millis'"),
+        ({"scan.startup.timestamp-millis": "-1"}, scan, "millis': expected milliseconds since 1970, not -1"),
+        ({"scan.bounded.timestamp-millis": "-2"}, scan, "millis': expected milliseconds since 1970, not -2"),
+        ({"scan.partitions": "0"}, scan, "'scan.partitions': expected 'partition:<number>', joined by ';'"),
+        ({"scan.partitions": "topic:x,partition:0"}, scan, "'scan.partitions': names topics that are not read: x"),
+        ({"scan.partitions": "partition:0", "topic": "a;b"}, scan, "without a topic need exactly one 'topic'"),
+        ({"scan.partitions": "topic:a,partition:0", "topic": "a;b"}, scan, "names no partition of the topics b"),
+        (
+            {"scan.partitions": "partition:0", "topic": None, "topic-pattern": "a.*"},
+            scan,
+            "'scan.partitions': cannot be combined with 'topic-pattern'",
+        ),
         ({"scan.startup.mode": "specific-offsets"}, scan, "needs 'scan.startup.specific-offsets'"),
         ({"scan.bounded.mode": "timestamp"}, scan, "needs 'scan.bounded.timestamp-millis'"),
         ({"scan.bounded.mode": "specific-offsets"}, scan, "needs 'scan.bounded.specific-offsets'"),
@@ -347,6 +358,7 @@ KEYED = {"key.format": "json", "key.fields": "user"}
     [
         ({"key.fields": "usr"}, "'usr' is not a physical column of the table (did you mean 'user'?)"),
         ({"key.fields": "ts"}, "'ts' is not a physical column"),
+        ({"key.fields": "user;item;user"}, "'key.fields': names 'user' more than once"),
         (
             {"key.fields-prefix": "k_", "value.fields-include": "EXCEPT_KEY"},
             "'key.fields': 'user' does not begin with 'k_'",
@@ -416,6 +428,14 @@ def test_rule_12_exactly_once_contradicts_a_producer_that_is_not_idempotent():
 def test_partitioners_of_ones_own_are_not_there_yet():
     with pytest.raises(UnsupportedError, match="MyPartitioner"):
         sink(with_options({"sink.partitioner": "org.mycompany.MyPartitioner"}))
+
+
+def test_two_columns_cannot_write_the_same_metadata():
+    columns = (*COLUMNS, metadata("a", "TIMESTAMP_LTZ(3)", "timestamp"), metadata("b", "TIMESTAMP(3)", "timestamp"))
+
+    with pytest.raises(OptionsError, match="column 'b': metadata 'timestamp' is written by another column too"):
+        sink(table(*columns))
+    assert len(scan(table(*columns)).metadata) == 2
 
 
 def test_headers_are_written_once():

@@ -89,8 +89,10 @@ def resolve_stop(session: Session, scan: KafkaScan, start: Positions) -> Positio
 
 
 def behind_the_end(session: Session, stop: Positions) -> bool:
-    """Whether a stop lies behind what its log holds at present, so that it has to be waited for."""
-    ends = listed(session, stop.at, LATEST)
+    """Whether a stop lies behind what its log holds at present, so that it has to be waited for. Topics that exist no
+    more are not waited for: what was read of them was read, and the rest is missed by the tasks."""
+    there = session.topics({topic for topic, _ in stop.at})
+    ends = listed(session, [place for place in stop.at if place[0] in there], LATEST)
     return any(at.offset > ends[place].offset for place, at in stop.at.items() if place in ends)
 
 
@@ -231,6 +233,8 @@ class _Retriever:
     def offsets_for_times(self, times: Mapping[Place, int]) -> dict[Place, Found | None]:
         found: dict[Place, Found | None] = {}
         for millis in sorted(set(times.values())):
+            if millis < 0:  # to the protocol these are other questions
+                raise ValueError(f"expected milliseconds since 1970, not {millis}")
             wanted = [place for place, each in times.items() if each == millis]
             for place, at in list_offsets(self._session, wanted, millis).items():
                 found[place] = Found(at.offset, at.timestamp, at.leader_epoch) if at else None

@@ -92,6 +92,8 @@ def _key_and_its_fields(options: KafkaTableOptions) -> Iterator[Problem]:
         yield Problem("needs 'key.format'", "key.fields", hint="for example 'key.format' = 'json'")
     if options.key_format is not None and not options.key_fields:
         yield Problem("needs 'key.fields'", "key.format", hint="name the columns, joined by ';'")
+    for name in sorted({each for each in options.key_fields if options.key_fields.count(each) > 1}):
+        yield Problem(f"names '{name}' more than once", "key.fields")
 
 
 def _prefixes(options: KafkaTableOptions) -> Iterator[Problem]:
@@ -180,6 +182,7 @@ def _startup(options: KafkaSourceOptions) -> Iterator[Problem]:
     mode, key = options.startup_mode, "scan.startup.mode"
     if mode is StartupMode.TIMESTAMP and options.startup_timestamp is None:
         yield Problem("'timestamp' needs 'scan.startup.timestamp-millis'", key)
+    yield from _time("scan.startup.timestamp-millis", options.startup_timestamp)
     if mode is StartupMode.SPECIFIC_OFFSETS:
         yield from _specific(key, "scan.startup.specific-offsets", options.startup_offsets, options)
 
@@ -188,8 +191,14 @@ def _bounded(options: KafkaSourceOptions) -> Iterator[Problem]:
     mode, key = options.bounded_mode, "scan.bounded.mode"
     if mode is BoundedMode.TIMESTAMP and options.bounded_timestamp is None:
         yield Problem("'timestamp' needs 'scan.bounded.timestamp-millis'", key)
+    yield from _time("scan.bounded.timestamp-millis", options.bounded_timestamp)
     if mode is BoundedMode.SPECIFIC_OFFSETS:
         yield from _specific(key, "scan.bounded.specific-offsets", options.bounded_offsets, options)
+
+
+def _time(key: str, given: int | None) -> Iterator[Problem]:
+    if given is not None and given < 0:  # to Kafka, negative times are other questions: -1 asks for the end
+        yield Problem(f"expected milliseconds since 1970, not {given}", key)
 
 
 def _specific(

@@ -223,6 +223,10 @@ class Resolution:
         else:
             found = [self._writable(column, options) for column in columns if not column.virtual]
             keys = [column.key for column in found if column]
+            for number, column in enumerate(filter(None, found)):
+                if column.key in keys[:number]:
+                    reason = f"metadata '{column.key}' is written by another column too"
+                    self._column_problem(column.name, reason, "drop one of the two")
             if "headers" in keys and "header-list" in keys:
                 self._column_problem("headers", "cannot be written together with 'header-list'", "drop one of the two")
             if options and (len(options.topic) > 1 or options.topic_pattern) and "topic" not in keys:
