@@ -83,6 +83,10 @@ def _kafka(connector: Connector) -> Iterator[str]:
     yield ""
     rows = [(_code(key), _code(kind), "yes" if key in WRITABLE else "no") for key, kind in READABLE.items()]
     yield from _table(("Key", "Type", "Can be written"), rows)
+    yield "A column that is declared VIRTUAL is written when INSERT names it. `__raw_key__` and `__raw_value__` are a"
+    yield "message's key and value as they stand; written, they take the place, NULL included, of what the formats"
+    yield "would make of the physical columns."
+    yield ""
     yield from ("## In YAML only", "", "### Source", "")
     yield from _options(KafkaIngestSourceOptions.declared().values())
     yield from ("### Sink", "")

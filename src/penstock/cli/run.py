@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
@@ -56,6 +57,26 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                 metavar="[HOST:]PORT",
                 help="answer Prometheus there, at /metrics, while the jobs run (0: any free port)",
             )
+            parser.add_argument(
+                "--start-time",
+                type=_start_time,
+                metavar="TIME",
+                help="start sources without a checkpoint at the first record from this time on, whatever their options "
+                "say: ISO 8601 (in this machine's zone where it names none) or milliseconds since 1970",
+            )
+
+
+def _start_time(text: str) -> int:
+    """Milliseconds since 1970 of ISO 8601 text, or of a number that is those already."""
+    try:
+        millis = int(text) if text.isdecimal() else round(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        millis = -1
+    if millis < 0:
+        raise argparse.ArgumentTypeError(
+            f"expected a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970, not '{text}'"
+        )
+    return millis
 
 
 # --- check ---------------------------------------------------------------------------------------------------
@@ -88,6 +109,7 @@ def _as_asked(job: Job, arguments: argparse.Namespace) -> Job:
         job.settings,
         checkpoint_dir=arguments.checkpoint_dir or job.settings.checkpoint_dir,
         adopt_progress=arguments.adopt_progress or job.settings.adopt_progress,
+        start_time=arguments.start_time,
     )
     return replace(job, settings=settings)
 

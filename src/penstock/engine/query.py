@@ -41,6 +41,8 @@ __all__ = ["JobProgress", "Query", "gone"]
 
 #: What PySpark raises: an error of Spark's, of the JVM's, or of the connection to it.
 _FOREIGN = (PySparkException, Py4JError, ConnectionError)
+#: How often a query that may end, but not at once, is looked at.
+_LOOK_EVERY_SECONDS = 1
 #: Spark's condition for an entry of its logs that is there already when it is to be written.
 _CONCURRENT = "CONCURRENT_STREAM_LOG_UPDATE"
 
@@ -111,6 +113,7 @@ class Query:
     def _start(self) -> None:
         context = self._context()
         frame = self._direct_frame(context) or self._computed_frame(context)
+        self._reached = self._checkpoint.offsets(self._checkpoint.first_batch() - 1)
         for target in self._targets:
             target.open()
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self._job.name)
@@ -134,14 +137,28 @@ class Query:
         if self.spark_query is None:
             raise ExecutionError(f"job '{self._job.name}' was not started")
         try:
-            self.spark_query.awaitTermination()
+            self._await_end(self.spark_query)
         except _FOREIGN as error:
             if self._stopping():
                 return False
             raise self._explain(error) from error
         if not self._stopping() and not is_alive(self._spark):
             raise gone(self._job)
-        return self._bounded and not self._stopping()
+        return (self._bounded or self._ended()) and not self._stopping()
+
+    def _await_end(self, query: StreamingQuery) -> None:
+        """Wait until Spark has ended the query, or end it when all sources are at their ends."""
+        if self._bounded:
+            query.awaitTermination()
+            return
+        while not query.awaitTermination(_LOOK_EVERY_SECONDS):
+            if self._ended():
+                query.processAllAvailable()  # Spark's log has the last batch a moment after its sinks
+                query.stop()
+
+    def _ended(self) -> bool:
+        reached = self._reached or [None] * len(self._sources)
+        return all(source.ended(end) for source, end in zip(self._sources, reached, strict=True))
 
     def close(self) -> None:
         """End the Spark query, abort what it left open and release connections. Safe to call more than once."""
@@ -242,6 +259,9 @@ class Query:
                 f"'offsets/{batch_id - 1}' is missing from the checkpoint '{self._checkpoint.location}'; restore it"
             )
         start: Sequence[dict[str, Any] | None] = logged if logged is not None else [None] * len(end)
+        for source, a, b in zip(self._sources, start, end, strict=True):
+            for loss in source.losses(a, b):
+                self._warn(loss)
         tasks = [source.tasks(a, b) for source, a, b in zip(self._sources, start, end, strict=True)]
         consumed = [source.consumed(reached) for source, reached in zip(self._sources, end, strict=True)]
         return Batch(batch_id, tuple(start), end, sum(tasks), tuple(consumed))

@@ -219,7 +219,6 @@ WITHOUT_MEANING: Mapping[str, str] = {
         ),
         _GROUP,
     ),
-    **dict.fromkeys(("enable.auto.commit", "auto.commit.interval.ms"), "offsets are committed with each micro-batch"),
     **dict.fromkeys(
         (
             "metric.reporters", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
@@ -248,6 +247,7 @@ WITHOUT_MEANING: Mapping[str, str] = {
         (
             "partition.discovery.interval.ms", "flink.partition-discovery.interval-millis", "client.id.prefix",
             "commit.offsets.on.checkpoint", "register.consumer.metrics", "register.producer.metrics",
+            "enable.auto.commit", "auto.commit.interval.ms",
         ),
         _CONNECTOR,
     ),

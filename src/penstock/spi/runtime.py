@@ -166,7 +166,7 @@ class Published:
 class Source(Protocol):
     """One scan of a running job."""
 
-    #: Whether the source ends by itself.
+    #: Whether all that the source is to give is there when the query starts, so that it is read at once to its end.
     bounded: bool
     #: Whether reading tasks make the scan's columns in their declared types, so that a stage may follow at once.
     stageable: bool
@@ -186,6 +186,14 @@ class Source(Protocol):
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """How many offsets lie between the two positions."""
+        ...
+
+    def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
+        """What the source has lost between the two positions before it was read, for people."""
+        ...
+
+    def ended(self, reached: dict[str, Any] | None) -> bool:
+        """Whether the source has an end and ``reached`` (None: its start) is at it."""
         ...
 
     def lag(self, reached: dict[str, Any]) -> int | None:

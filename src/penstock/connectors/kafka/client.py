@@ -12,9 +12,11 @@ from penstock.plan import KerberosSettings
 
 __all__ = ["CONNECTOR_PROPERTIES", "checked", "completed", "masked", "with_login"]
 
-#: Properties that are said to Flink's connector and not to Kafka's client.
+#: Properties that are for the connector and not for the client that it makes.
 CONNECTOR_PROPERTIES = (
+    "auto.commit.interval.ms",
     "commit.offsets.on.checkpoint",
+    "enable.auto.commit",
     "flink.partition-discovery.interval-millis",
     "partition.discovery.interval.ms",
     "register.consumer.metrics",

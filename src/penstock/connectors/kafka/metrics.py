@@ -41,6 +41,7 @@ class SourceMetrics:
             _count(self._operator, f"num{name}In", f"num{name}InPerSecond", count)
         self._operator.counter("numRecordsInErrors").inc(report.ignored)
         self._operator.counter("numRecordsFiltered").inc(report.filtered)
+        self._operator.counter("numRecordsLost").inc(report.lost)
         if self._consumer:
             group = self._reader.add_group("KafkaConsumer")
             _count(group, "records-consumed-total", "records-consumed-rate", report.records)

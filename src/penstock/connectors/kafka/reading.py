@@ -34,7 +34,8 @@ class RangeReader:
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The rows of the ranges: each range in the order of its offsets, different ranges in any order.
 
-        Raises RecordError for a message that cannot be decoded, PossibleDataLossError for offsets that are gone.
+        Raises RecordError for a message that cannot be decoded, PossibleDataLossError for offsets that are gone unless
+        those are to be passed over.
         """
         client = client_of(self._spec.scan)
         wanted = [
@@ -43,7 +44,9 @@ class RangeReader:
             )
             for each in self._ranges
         ]
-        for chunk in fetch.Fetcher(session_for(client), wanted):
+        skips = not self._spec.scan.options.fail_on_data_loss
+        fetcher = fetch.Fetcher(session_for(client), wanted, skip_lost=skips)
+        for chunk in fetcher:
             fetched = time.time()
             self._note(chunk)
             at, end = chunk.start, min(chunk.next_offset, chunk.end)
@@ -68,6 +71,7 @@ class RangeReader:
                 if records.next_offset <= at:  # what is left up to the end was compacted away
                     break
                 at = records.next_offset
+        self._report.lost = fetcher.lost
 
     @property
     def report(self) -> ReadReport:

@@ -23,10 +23,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from penstock.connectors.kafka.bounds import behind_the_end, resolve_start, resolve_stop
 from penstock.connectors.kafka.client import with_login
+from penstock.connectors.kafka.commits import CommitTimes
+from penstock.connectors.kafka.losses import told
 from penstock.connectors.kafka.metadata import READABLE
 from penstock.connectors.kafka.metrics import SourceMetrics
-from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of, resolve_start, resolve_stop
+from penstock.connectors.kafka.offsets import partitions_text
+from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
 from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Positions, Range
 from penstock.connectors.kafka.reports import ReadReport
 from penstock.connectors.kafka.scan import KafkaScan
@@ -42,6 +46,7 @@ from penstock.errors import (
     from_wire,
     to_wire,
 )
+from penstock.kafka.deadline import Deadline
 from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_members
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import cluster_id
@@ -58,6 +63,8 @@ __all__ = ["KafkaRuntime"]
 _FORMAT = "penstock_kafka"
 #: The property of a Spark job that holds what its tasks are told.
 _TOLD = "penstock.told"
+#: What the commit of a job that ends may take, in ms.
+_LAST_COMMIT_MS = 5000
 #: A Spark whose tasks all run on this machine.
 _LOCAL = re.compile(r"local(\[[^]]*\])?")
 #: Properties that say which cluster is meant, and as whom.
@@ -114,14 +121,16 @@ class KafkaSource:
     """One scan of a running job, as the driver sees it."""
 
     def __init__(self, scan: KafkaScan, ordinal: int, context: JobContext):
-        self.bounded = scan.bounded
         self.stageable = all(spark_type(column.type) == spark_type(READABLE[column.key]) for column in scan.metadata)
         self._scan = scan
         self._context = context
         self._session = session_for(client_of(scan))
         self._check_group()
         start, stop = self._resolve(ordinal)
-        self._planner = Planner(ReaderSpec(scan, ordinal, context.parallelism, start, stop))
+        waits = stop is not None and behind_the_end(self._session, stop)
+        self.bounded = stop is not None and not waits and not scan.options.bounded_streaming
+        self._planner = Planner(ReaderSpec(scan.for_tasks(), ordinal, context.parallelism, start, stop, waits))
+        self._times = CommitTimes(scan.options, checkpointing=context.settings.checkpointing)
         self._reached = start.to_json()
         self._metrics = SourceMetrics(
             context.operator(scan.table), lambda: self.lag(self._reached), consumer=scan.options.consumer_metrics
@@ -145,6 +154,7 @@ class KafkaSource:
             "cluster_id": cluster,
             "topic": list(self._scan.options.topic),
             "topic_pattern": self._scan.options.topic_pattern or "",
+            "partitions": partitions_text(self._scan.partitions),
             "bounded": self._scan.bounded,
         }
         known = checkpoint.read(name)
@@ -154,7 +164,7 @@ class KafkaSource:
                     f"the checkpoint '{checkpoint.location}' has batches but no 'penstock/{name}.json'; it was "
                     "damaged, or written by another program: restore it, or start with another directory"
                 )
-            start = resolve_start(self._session, self._scan)
+            start = resolve_start(self._session, self._scan, self._context.settings.start_time)
             stop = resolve_stop(self._session, self._scan, start)
             known = {"source": asked, "start": start.to_json(), "stop": stop.to_json() if stop else None}
             checkpoint.write(name, known)
@@ -163,6 +173,11 @@ class KafkaSource:
             raise CheckpointError(
                 f"the checkpoint '{checkpoint.location}' belongs to another source than table '{self._scan.table}': "
                 f"{', '.join(differing)} differ(s); name another checkpoint directory or another job name"
+            )
+        elif self._context.settings.start_time is not None:
+            self._context.warn(
+                f"table '{self._scan.table}' goes on where the checkpoint '{checkpoint.location}' says; --start-time "
+                "is for sources without one"
             )
         stop_document = known.get("stop")
         start = Positions.from_json(known["start"])
@@ -197,9 +212,19 @@ class KafkaSource:
         return places[index] if ordinal == self._planner.spec.ordinal and index < len(places) else None
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
-        """Offsets between the two positions."""
-        before, after = self._start(start), Positions.from_json(end)
-        return sum(at.offset - before.offset(place, at.offset) for place, at in after.at.items())
+        """Offsets that are read between the two positions."""
+        return sum(len(each) for each in self._planner.ranges(self._start(start), Positions.from_json(end)))
+
+    def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
+        """What topics have lost between the two positions, a sentence for each partition."""
+        return [f"table '{self._scan.table}': {each}" for each in told(self._start(start), Positions.from_json(end))]
+
+    def ended(self, reached: dict[str, Any] | None) -> bool:
+        """Whether the source has a stop, and ``reached`` (None: its start) is at it."""
+        stop = self._planner.spec.stop
+        return stop is not None and all(
+            at.offset >= stop.offset(place, at.offset) for place, at in self._start(reached).at.items()
+        )
 
     def lag(self, reached: dict[str, Any]) -> int | None:
         """Offsets between ``reached`` and the end, or the stop, of the source."""
@@ -214,34 +239,49 @@ class KafkaSource:
         """The group's offsets at ``end``."""
         from penstock.connectors.kafka.targets import Consumed
 
-        if not self._scan.commits:
+        if not self._commits:
             return None
         at = Positions.from_json(end).at
         offsets = {place: CommittedOffset(position.offset, position.epoch) for place, position in at.items()}
         return Consumed(self._session.cluster_id or "", self._scan.group_id, offsets)
 
     def done(self, end: dict[str, Any], recorded: bool | None) -> None:
-        """Note how far reading has come, and commit the group's offsets where no transaction has; failures are counted
-        and told once."""
-        consumed = self.consumed(end)
-        if consumed is not None and recorded is None:
-            try:
-                commit_offsets(self._session, consumed.group, consumed.offsets)
-            except PenstockError as error:
-                if not self._metrics.commits_failed.get_count():
-                    self._context.warn(f"offsets of group '{consumed.group}' are not committed: {error}")
-                recorded = False
-            else:
-                recorded = True
+        """Note how far reading has come, and commit the group's offsets where no transaction has and it is time to."""
+        if recorded is None and self._times.due(end):
+            recorded = self._commit(end, self._session.deadline())
         self._reached = end
-        self._metrics.done(Positions.from_json(end), recorded if consumed is not None else None)
+        self._metrics.done(Positions.from_json(end), recorded)
+
+    def _commit(self, end: dict[str, Any], deadline: Deadline) -> bool | None:
+        """Whether the group was given its offsets, None when there are none for it. Failures are told once."""
+        consumed = self.consumed(end)
+        if consumed is None:
+            return None
+        try:
+            commit_offsets(self._session, consumed.group, consumed.offsets, deadline=deadline)
+        except PenstockError as error:
+            if not self._metrics.commits_failed.get_count():
+                self._context.warn(f"offsets of group '{consumed.group}' are not committed: {error}")
+            return False
+        return True
 
     def reported(self, reports: Sequence[bytes]) -> None:
         """Count what the tasks of a batch have read."""
         self._metrics.read(ReadReport.merged(reports))
 
     def close(self) -> None:
-        """Sessions are shared by the process and stay."""
+        """Commit what was to be committed by and by. Sessions are shared by the process and stay."""
+        left, self._times.left = self._times.left, None
+        if left is not None:
+            recorded = self._commit(left, self._session.deadline(_LAST_COMMIT_MS))
+            self._metrics.done(Positions.from_json(left), recorded)
+
+    @property
+    def _commits(self) -> bool:
+        """Whether the group's offsets are committed at all, with a batch or by and by."""
+        if self._context.settings.checkpointing:
+            return self._scan.commits
+        return bool(self._scan.group_id) and self._scan.options.auto_commit
 
     def _start(self, start: dict[str, Any] | None) -> Positions:
         return self._planner.spec.start if start is None else Positions.from_json(start)
