@@ -104,7 +104,7 @@ def test_a_group_that_may_not_be_written_is_counted(jobs, topics, topic, monkeyp
     from penstock.connectors.kafka import runtime
     from penstock.errors import AuthorizationError
 
-    def refuse(*_):
+    def refuse(*_, **__):
         raise AuthorizationError("GROUP_AUTHORIZATION_FAILED")
 
     monkeypatch.setattr(runtime, "commit_offsets", refuse)

@@ -106,7 +106,7 @@ def test_credentials_are_url_encoded_where_that_is_asked_for(endpoint: Endpoint)
         ({"access_token": "opaque", "expires_in": 600}, 1),
         ({"access_token": "opaque", "expires_in": -1}, 2),
         ({"id_token": "opaque", "expires_in": 600}, 1),
-        ({"access_token": token(time.time() + 600), "expires_in": -1}, 1),  # what is signed counts
+        ({"access_token": token(time.time() + 86_400), "expires_in": -1}, 1),  # what is signed counts
         ({"access_token": token(time.time() - 600), "expires_in": 600}, 2),
     ],
 )
