@@ -32,12 +32,12 @@ LIBRARIES = {
     "adbc-driver-postgresql": "adbc_driver_postgresql",
     "cramjam": "cramjam",
     "cryptography": "cryptography",
-    "prometheus-client": "prometheus_client",
     "google-crc32c": "google_crc32c",
     "kafka-python": "kafka",
     "numba": "numba",
     "numpy": "numpy",
     "pandas": "pandas",
+    "prometheus-client": "prometheus_client",
     "pyarrow": "pyarrow",
     "pyyaml": "yaml",
 }
