@@ -6,6 +6,9 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
+# Tests wait for brokers and Spark more than they compute. A file's tests stay together, in the order of the folders.
+WORKERS ?= 2
+PYTEST := -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 ARGS ?=
 # Of the machine if it has one, else the project's own.
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/uv/bin/uv)
@@ -28,10 +31,10 @@ demo: $(READY) ## Run the demonstration: a real broker, a pipeline, a crash, and
 	@$(BIN)/penstock demo $(ARGS)
 
 test: $(READY) ## Run the tests (ARGS="tests/unit -k name" for some)
-	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	@$(BIN)/python $(PYTEST) -m "not slow" $(ARGS)
 
 test-all: $(READY) ## Run all tests, those that take long among them
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python $(PYTEST) $(ARGS)
 
 faults: $(READY) ## Run the fault matrix and write docs/faults.md (ARGS="--only F5" for some, --fresh for all anew)
 	@$(BIN)/python -m tests.faults $(ARGS)

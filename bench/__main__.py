@@ -127,6 +127,7 @@ class Bench:
             Case("raw loop", self._raw_loop),
             Case("read", lambda: self._bounded("raw", None)),
             Case("read+json", lambda: self._bounded("json", None)),
+            Case("read+json+filter", lambda: self._bounded("json", None, where="WHERE category_id % 2 = 0")),
         ]
         for what, run in (("copy", self._bounded), ("copy every 1 s", self._paced)):
             for keys in (False, True):
@@ -144,9 +145,9 @@ class Bench:
             scan(chunk.records, start_offset=chunk.start, end_offset=chunk.end, aborted=chunk.aborted)
         return time.perf_counter() - begun
 
-    def _bounded(self, form: str, guarantee: str | None, keys: bool = False) -> float:
+    def _bounded(self, form: str, guarantee: str | None, keys: bool = False, where: str = "") -> float:
         """A bounded job, from start to end, in the Spark session that all cases share."""
-        with self._job(form, guarantee, keys, "'scan.bounded.mode' = 'latest-offset'") as job:
+        with self._job(form, guarantee, keys, "'scan.bounded.mode' = 'latest-offset'", where=where) as job:
             begun = time.perf_counter()
             engine.run(job)
             return time.perf_counter() - begun
@@ -165,8 +166,11 @@ class Bench:
                 running.stop()
 
     @contextmanager
-    def _job(self, form: str, guarantee: str | None, keys: bool, option: str, setting: str = "") -> Iterator[Job]:
-        """The job that copies all records into a new topic, or, without a guarantee, into nothing."""
+    def _job(
+        self, form: str, guarantee: str | None, keys: bool, option: str, setting: str = "", where: str = ""
+    ) -> Iterator[Job]:
+        """The job that copies all records into a new topic, or, without a guarantee, into nothing. ``where`` makes
+        them go through Spark SQL."""
         columns = SCHEMA if form == "json" else "v BYTES"
         formats = f"'format' = '{form}'"
         if keys:
@@ -192,7 +196,7 @@ class Bench:
             CREATE TABLE src ({columns}) WITH (
               {kafka}, 'topic' = '{source}', 'scan.startup.mode' = 'earliest-offset', {option});
             CREATE TABLE snk ({columns}) WITH ({sink});
-            INSERT INTO snk SELECT * FROM src;
+            INSERT INTO snk SELECT * FROM src {where};
             """
             (job,) = parse_script(sql, default_name="bench").jobs
             yield job

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from typing import Any
 
+from penstock.connectors.kafka.admission import Admission
+from penstock.connectors.kafka.bounds import resolve_start
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of, resolve_start
+from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
 from penstock.connectors.kafka.runtime import KafkaDataSource, _pickled
 from penstock.kafka.session import session_for
 from penstock.spi import Column, TableDefinition
@@ -27,12 +29,13 @@ print(json.dumps({"start": reader.initialOffset(), "end": end, "tasks": len(task
 """
 
 
-def spec_of(kafka: Any, name: str) -> ReaderSpec:
+def spec_of(kafka: Any, name: str, **extra: str) -> ReaderSpec:
     options = {
         "topic": name,
         "properties.bootstrap.servers": kafka.bootstrap,
         "format": "json",
         "scan.startup.mode": "earliest-offset",
+        **{f"scan.{key.replace('_', '-')}": value for key, value in extra.items()},
     }
     scan = KafkaConnector().scan(TableDefinition("t", (Column("id", BIGINT),), options))
     return ReaderSpec(scan, 0, 2, resolve_start(session_for(client_of(scan)), scan), None)
@@ -95,3 +98,29 @@ def test_rule_29_planning_knows_the_options_and_nothing_else(kafka, topic, tmp_p
     second = plan(first["end"])
     assert second["start"] == first["start"]
     assert second["end"][name]["partitions"] == {"0": {"offset": 5, "epoch": 0}, "1": {"offset": 4, "epoch": 0}}
+
+
+def test_no_batch_is_planned_before_the_minimum_is_there(kafka, topic):
+    name = topic(2)
+    spec = spec_of(kafka, name, min_records_per_trigger="5", max_trigger_delay="1 h")
+    planner = Planner(spec)
+    write(kafka, name, 0, 3)
+    write(kafka, name, 1, 1)
+    assert planner.latest(spec.start, None) == spec.start
+    write(kafka, name, 1, 1)
+    found = planner.latest(spec.start, None)
+    assert [found.at[place].offset for place in found.places()] == [3, 2]
+
+
+def test_a_rate_holds_over_all_partitions_together(kafka, topic):
+    """By a clock that stands: the first planning gives what a second gives, the next one nothing."""
+    name = topic(2)
+    write(kafka, name, 0, 300)
+    write(kafka, name, 1, 300)
+    spec = spec_of(kafka, name, max_records_per_second="40")
+    planner = Planner(spec)
+    planner._admission = Admission(spec.scan.options, lambda: 7.0)
+    first = planner.latest(spec.start, 1000)
+    assert sum(each.offset for each in first.at.values()) == 40
+    assert all(each.offset for each in first.at.values())
+    assert planner.latest(first, 1000) == first

@@ -75,6 +75,17 @@ def test_every_command_that_is_shown_exists(document, capsys):
     assert set(re.findall(r"(?:^|`)make ([a-z]+)", text(document), re.MULTILINE)) <= targets
 
 
+def test_every_table_of_the_guide_to_security_is_understood():
+    tables = blocks("docs/security.md", "sql")
+    assert len(tables) == 4
+    variables = dict.fromkeys(("TRUSTSTORE_PASSWORD", "PASSWORD", "CLIENT_SECRET"), "hush")
+    for table in tables:
+        rest = "CREATE TABLE seen (id BIGINT) WITH ('connector' = 'blackhole'); INSERT INTO seen SELECT id FROM orders;"
+        script = parse_script(table + rest, variables=variables)
+        assert not script.warnings
+        assert "hush" not in "".join(map(explain, script.jobs))
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)\s]+)\)", text(document)):

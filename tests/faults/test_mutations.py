@@ -37,7 +37,6 @@ def test_f1_needs_fencing(proxied: ProxiedCluster, tmp_path: Path) -> None:
     assert found["lost"] > 0
 
 
-@pytest.mark.slow
 def test_f3_needs_fencing(proxied: ProxiedCluster, tmp_path: Path) -> None:
     """The driver that wakes up commits what its successor has committed."""
     assert counts("F3 stopped before its first Produce of a batch", "skip-fencing", proxied, tmp_path)["duplicated"] > 0
@@ -47,8 +46,8 @@ def test_f3_needs_fencing(proxied: ProxiedCluster, tmp_path: Path) -> None:
     "name",
     [
         "F1 after EndTxn, before Spark's commit log",
-        pytest.param("F3 stopped after EndTxn; the second on a copy of the checkpoint", marks=pytest.mark.slow),
-        pytest.param("F4 killed after EndTxn, down for longer than the time-out", marks=pytest.mark.slow),
+        "F3 stopped after EndTxn; the second on a copy of the checkpoint",
+        "F4 killed after EndTxn, down for longer than the time-out",
     ],
 )
 def test_f1_f3_and_f4_need_the_progress_record(name: str, proxied: ProxiedCluster, tmp_path: Path) -> None:

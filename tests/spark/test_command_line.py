@@ -12,6 +12,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -314,7 +315,7 @@ def test_a_broker_that_refuses_the_password_is_told_without_it(cli, kafka, topic
 
 def test_signals_end_a_job_and_leave_nothing_open(cli, kafka, topics, topic):
     """Ctrl-C, which reaches every process of the terminal's group, SIGTERM to the group in the middle of work, SIGTERM
-    to the process at rest."""
+    to the process at rest. Until then it answers Prometheus."""
     source, sink = topic(2), topic(2)
     count = 6_000
     topics.write(source, [{"id": i} for i in range(count)])
@@ -327,9 +328,12 @@ def test_signals_end_a_job_and_leave_nothing_open(cli, kafka, topics, topic):
         return max((int(path.name) for path in commits.glob("[0-9]*")), default=-1)
 
     def stopped(condition, number, send):
-        process = cli.start("run", sql, "--checkpoint-dir", "progress")
+        process = cli.start("run", sql, "--checkpoint-dir", "progress", "--metrics-port", "127.0.0.1:0")
         said, listener = listen(process)
         until(condition, process, said)
+        (address,) = re.findall(r"^metrics: (http://127.0.0.1:\d+/metrics)$", "".join(said), re.MULTILINE)
+        with urlopen(address) as answer:
+            assert 'penstock_operator_numRecordsOut{job="copy",operator="' in answer.read().decode()
         send(process.pid, number)
         status = end(process, listener)
         text = "".join(said)

@@ -87,6 +87,31 @@ def test_keys_metadata_and_headers_go_through(jobs, topics, topic):
         assert message.headers == ()
 
 
+def test_raw_keys_values_and_timestamps_are_copied_as_they_are(jobs, topics, topic):
+    """As seed 003 declares them: STRING and VIRTUAL, on the source and on the sink."""
+
+    source, sink = topic(2), topic(2)
+    values = [b'{"no": json', "né".encode(), b"", b"x"]
+    topics.write(source, values, keys=[b"k1", None, b"", b"k2"])
+    raw = (
+        "k STRING METADATA FROM '__raw_key__' VIRTUAL, v STRING METADATA FROM '__raw_value__' VIRTUAL, "
+        "ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL"
+    )
+    places = "`offset` INT NOT NULL METADATA, part BIGINT NOT NULL METADATA FROM 'partition'"
+    jobs.run(
+        jobs.bounded("s", f"id STRING, {raw}, {places}", source, format="raw")
+        + jobs.table("t", f"{raw}, h MAP<STRING, BYTES> METADATA FROM 'headers'", sink)
+        + "INSERT INTO t (k, v, ts, h) SELECT k, v, ts, MAP['at', CAST(CAST(part AS STRING) || '-' || "
+        "CAST(`offset` AS STRING) AS BYTES)] FROM s;"
+    )
+    before = {
+        f"{message.partition}-{message.offset}".encode(): (message.key, message.value)
+        for message in topics.read(source)
+    }
+    assert {message.headers[0][1]: (message.key, message.value) for message in topics.read(sink)} == before
+    assert len(before) == 4
+
+
 def test_an_empty_topic_ends_at_once(jobs, topics, topic):
     source, sink = topic(2), topic(1)
     result = jobs.run(
@@ -132,6 +157,43 @@ def test_offsets_of_the_group_are_committed(jobs, topics, topic, kafka):
         (committed,) = consumer.committed([TopicPartition(source, 0)], timeout=20)
         consumer.close()
         assert committed.offset == 30
+
+
+def test_without_checkpointing_offsets_are_committed_when_the_automatic_is_on(jobs, topics, topic, kafka):
+    from dataclasses import replace
+
+    from confluent_kafka import Consumer, TopicPartition
+
+    from penstock import engine
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, ROWS[:30])
+
+    def committed(name, checkpointing, **options):
+        """What the group has committed after a job of three batches."""
+        group = f"group-{name}-{source}"
+        job = jobs.parse(
+            jobs.bounded(
+                "s", COLUMNS, source, properties_group_id=group, scan_max__records__per__trigger="10", **options
+            )
+            + jobs.table("t", COLUMNS, sink)
+            + "INSERT INTO t SELECT * FROM s;",
+            name,
+        )
+        result = engine.run(replace(job, settings=replace(job.settings, checkpointing=checkpointing)))
+        assert result.progress.batches == 3
+        consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
+        (found,) = consumer.committed([TopicPartition(source, 0)], timeout=20)
+        consumer.close()
+        return found.offset
+
+    nothing = -1001
+    hourly = {"properties_enable_auto_commit": "true", "properties_auto_commit_interval_ms": "3600000"}
+    assert committed("off", False) == nothing
+    assert committed("asked", False, properties_commit_offsets_on_checkpoint="true") == nothing
+    assert committed("automatic", False, **hourly) == 30
+    assert committed("on", True, **hourly) == 30
+    assert committed("not", True, **hourly, properties_commit_offsets_on_checkpoint="false") == nothing
 
 
 def test_checkpointing_can_be_off_but_not_with_exactly_once(jobs, topics, topic):

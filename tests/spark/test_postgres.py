@@ -509,7 +509,7 @@ class Tasks:
             (told,) = stage_rows(spec, [rows])
         (row,) = told.to_pylist()
         self.after()
-        return Staged(({row["writer"]: row["records"]} if row["records"] else {},), row["bytes"])
+        return Staged(({row["writer"]: row["records"]} if row["records"] else {},), (row["bytes"],))
 
 
 def batch(number):

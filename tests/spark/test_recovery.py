@@ -80,7 +80,8 @@ def test_rule_16_a_copy_that_took_over_while_the_outcome_was_looked_up_is_not_ov
 
 def test_f11_a_topic_created_anew_with_more_partitions_is_noticed(kafka, kafka_admin, jobs, topics, topic):
     """Discovery of the new partitions must not make the new topic's id the expected one."""
-    from penstock.connectors.kafka.planning import Planner, ReaderSpec, resolve_start
+    from penstock.connectors.kafka.bounds import resolve_start
+    from penstock.connectors.kafka.planning import Planner, ReaderSpec
 
     name = topic(1)
     topics.write(name, ids(10))

@@ -31,11 +31,13 @@ __all__ = ["LIBRARIES", "Finding", "add_parser"]
 LIBRARIES = {
     "adbc-driver-postgresql": "adbc_driver_postgresql",
     "cramjam": "cramjam",
+    "cryptography": "cryptography",
     "google-crc32c": "google_crc32c",
     "kafka-python": "kafka",
     "numba": "numba",
     "numpy": "numpy",
     "pandas": "pandas",
+    "prometheus-client": "prometheus_client",
     "pyarrow": "pyarrow",
     "pyyaml": "yaml",
 }

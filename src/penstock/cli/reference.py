@@ -15,6 +15,7 @@ from penstock.ingest import PipelineOptions
 from penstock.ingest.options import KafkaIngestSinkOptions, KafkaIngestSourceOptions
 from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING
 from penstock.options import Option
+from penstock.plan.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosSettings
 from penstock.plan.restart import PREFIX, STRATEGIES, TYPE_KEYS
 from penstock.spi import Connector, Format, connectors, formats
 
@@ -82,6 +83,10 @@ def _kafka(connector: Connector) -> Iterator[str]:
     yield ""
     rows = [(_code(key), _code(kind), "yes" if key in WRITABLE else "no") for key, kind in READABLE.items()]
     yield from _table(("Key", "Type", "Can be written"), rows)
+    yield "A column that is declared VIRTUAL is written when INSERT names it. `__raw_key__` and `__raw_value__` are a"
+    yield "message's key and value as they stand; written, they take the place, NULL included, of what the formats"
+    yield "would make of the physical columns."
+    yield ""
     yield from ("## In YAML only", "", "### Source", "")
     yield from _options(KafkaIngestSourceOptions.declared().values())
     yield from ("### Sink", "")
@@ -138,6 +143,11 @@ def _pipeline() -> Iterator[str]:
     for name, options in STRATEGIES.items():
         yield from (f"### `{name}`", "", _doc(options), "")
         yield from _options(options.declared().values(), prefix=f"{PREFIX}{name}.")
+    yield from ("## Kerberos", "", _doc(KerberosSettings), "")
+    yield "The keys are the same in SQL (`SET`), here, and in a `Configuration` in Python. They do nothing unless"
+    yield f"`{KERBEROS_PREFIX}contexts` names {KAFKA_CONTEXT}. More about logins: [security](../security.md)."
+    yield ""
+    yield from _options(KerberosSettings.declared().values(), prefix=KERBEROS_PREFIX)
 
 
 # --- options -------------------------------------------------------------------------------------------------

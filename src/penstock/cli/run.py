@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
@@ -50,6 +51,32 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                 action="store_true",
                 help="go on although the progress topic does not know this job (after it was lost or renamed)",
             )
+            parser.add_argument(
+                "--metrics-port",
+                type=_address,
+                metavar="[HOST:]PORT",
+                help="answer Prometheus there, at /metrics, while the jobs run (0: any free port)",
+            )
+            parser.add_argument(
+                "--start-time",
+                type=_start_time,
+                metavar="TIME",
+                help="start sources without a checkpoint at the first record from this time on, whatever their options "
+                "say: ISO 8601 (in this machine's zone where it names none) or milliseconds since 1970",
+            )
+
+
+def _start_time(text: str) -> int:
+    """Milliseconds since 1970 of ISO 8601 text, or of a number that is those already."""
+    try:
+        millis = int(text) if text.isdecimal() else round(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        millis = -1
+    if millis < 0:
+        raise argparse.ArgumentTypeError(
+            f"expected a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970, not '{text}'"
+        )
+    return millis
 
 
 # --- check ---------------------------------------------------------------------------------------------------
@@ -72,7 +99,7 @@ def _check(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.file.suffix.lower() == ".py":
         return _run_python(arguments)
-    run_jobs([_as_asked(job, arguments) for job in _jobs(arguments).jobs])
+    run_jobs([_as_asked(job, arguments) for job in _jobs(arguments).jobs], metrics=arguments.metrics_port)
     return 0
 
 
@@ -82,12 +109,22 @@ def _as_asked(job: Job, arguments: argparse.Namespace) -> Job:
         job.settings,
         checkpoint_dir=arguments.checkpoint_dir or job.settings.checkpoint_dir,
         adopt_progress=arguments.adopt_progress or job.settings.adopt_progress,
+        start_time=arguments.start_time,
     )
     return replace(job, settings=settings)
 
 
-def run_jobs(jobs: Sequence[Job]) -> list[JobResult] | None:
+def _address(text: str) -> tuple[str, int]:
+    """``[HOST:]PORT``"""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) >= 1 << 16:
+        raise argparse.ArgumentTypeError(f"expected [HOST:]PORT with a port below 65536, not '{text}'")
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - who asks for metrics is elsewhere
+
+
+def run_jobs(jobs: Sequence[Job], metrics: tuple[str, int] | None = None) -> list[JobResult] | None:
     """Run jobs side by side until all have ended, one has failed, or a signal asks for the end; show how it goes.
+    ``metrics`` are host and port where Prometheus is answered.
 
     Returns what each did, None when it was a signal. Raises the PenstockError of the job that failed; OptionsError,
     before any is started, for jobs that would be in each other's way.
@@ -102,6 +139,11 @@ def run_jobs(jobs: Sequence[Job]) -> list[JobResult] | None:
             with ExitStack() as stops:
                 stops.callback(reporter.close)
                 stops.enter_context(_without_tracebacks_of_py4j())
+                if metrics is not None:
+                    host, port = metrics
+                    server = engine.MetricsServer(lambda: [each.metrics for each in list(running)], port, host)
+                    stops.callback(server.close)
+                    reporter.say(f"metrics: http://{host}:{server.port}/metrics")
                 for job in jobs:
                     reporter.say(f"job '{job.name}': starting")
                     running.append(engine.start(job, reporter.warn))
@@ -161,7 +203,7 @@ def _run_python(arguments: argparse.Namespace) -> int:
     _without_variables(arguments)
 
     def run_job(job: Job) -> JobResult:
-        results = run_jobs([_as_asked(job, arguments)])
+        results = run_jobs([_as_asked(job, arguments)], metrics=arguments.metrics_port)
         if results is None:
             raise SystemExit(0)  # what the program would do next was not asked for
         return results[0]

@@ -22,6 +22,7 @@ from penstock.datastream.data_stream import DataStream, DataStreamSink
 from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError
 from penstock.options import Origin, nearest
 from penstock.plan import Filter, Job, MapRows, Node, Project, Scan
+from penstock.plan.kerberos import kerberos_of, kerberos_remarks
 from penstock.plan.restart import TYPE_KEYS, strategy_of, without_effect
 from penstock.spi import TableDefinition, connectors
 
@@ -49,6 +50,7 @@ class StreamExecutionEnvironment:
         self._name = DEFAULT_JOB_NAME
         self._settings: dict[str, Any] = {}
         self._restart_keys: dict[str, str] = {}
+        self._kerberos_keys: dict[str, str] = {}
         self._restart = RestartStrategies.fall_back_restart()
         self._sinks: list[DataStreamSink] = []
 
@@ -80,13 +82,14 @@ class StreamExecutionEnvironment:
                 problems.append(Problem(f"{error}, not '{text}'", key, "Configuration"))
                 continue
             if key in SET_KEYS:
-                self._set(name, {key: text} if name == "restart" else value)
+                self._set(name, {key: text} if name in {"restart", "kerberos"} else value)
         if problems:
             raise OptionsError(tuple(problems))
-        for remark in without_effect(self._restart_keys).values():
+        for remark in (without_effect(self._restart_keys) | kerberos_remarks(self._kerberos_keys)).values():
             warnings.warn(remark, stacklevel=2)
         if not self._restart_keys.keys().isdisjoint(TYPE_KEYS):
             self._restart = RestartStrategies.of(strategy_of(self._restart_keys, Origin("Configuration")))
+        self._settings["kerberos"] = kerberos_of(self._kerberos_keys, Origin("Configuration"))
 
     def _set(self, name: str, value: Any) -> None:
         match name:
@@ -100,6 +103,8 @@ class StreamExecutionEnvironment:
                 self.set_parallelism(value)
             case "restart":
                 self._restart_keys |= value
+            case "kerberos":
+                self._kerberos_keys |= value
             case _:
                 self._settings[name] = value
 

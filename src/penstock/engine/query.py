@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import threading
 import time
@@ -19,15 +20,29 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.engine.frames import build, direct
+from penstock.engine.reports import Reports, observed
 from penstock.engine.session import close_idle_callbacks, is_alive
 from penstock.errors import CheckpointError, ExecutionError, PenstockError, RecordError, from_wire
 from penstock.plan import Job, Scan
-from penstock.spi import Batch, JobContext, Output, Runtime, Source, Target, cause_of, connectors
+from penstock.spi import (
+    Batch,
+    JobContext,
+    MetricGroup,
+    Output,
+    Runtime,
+    Source,
+    Target,
+    Written,
+    cause_of,
+    connectors,
+)
 
 __all__ = ["JobProgress", "Query", "gone"]
 
 #: What PySpark raises: an error of Spark's, of the JVM's, or of the connection to it.
 _FOREIGN = (PySparkException, Py4JError, ConnectionError)
+#: How often a query that may end, but not at once, is looked at.
+_LOOK_EVERY_SECONDS = 1
 #: Spark's condition for an entry of its logs that is there already when it is to be written.
 _CONCURRENT = "CONCURRENT_STREAM_LOG_UPDATE"
 
@@ -54,7 +69,8 @@ def _named(job: Job) -> list[str]:
 
 
 class Query:
-    """One run of a job. ``stopping`` tells whether the job is to end; ``progress`` is what former runs have done."""
+    """One run of a job. ``stopping`` tells whether the job is to end; ``progress`` is what former runs have done, and
+    ``metrics`` is where they have counted."""
 
     def __init__(
         self,
@@ -64,6 +80,7 @@ class Query:
         warn: Callable[[str], None],
         stopping: Callable[[], bool],
         progress: JobProgress,
+        metrics: MetricGroup,
     ):
         #: A snapshot of the job's counters.
         self.progress = progress
@@ -74,8 +91,11 @@ class Query:
         self._checkpoint = checkpoint
         self._warn = warn
         self._stopping = stopping
+        self._metrics = metrics
+        self._reports = Reports()
         self._sources: list[Source] = []
         self._targets: list[Target] = []
+        self._outputs: list[list[Output]] = []  # of each target
         self._reached: tuple[dict[str, Any], ...] | None = None
         self._failure: PenstockError | None = None
         self._current = 0
@@ -93,6 +113,7 @@ class Query:
     def _start(self) -> None:
         context = self._context()
         frame = self._direct_frame(context) or self._computed_frame(context)
+        self._reached = self._checkpoint.offsets(self._checkpoint.first_batch() - 1)
         for target in self._targets:
             target.open()
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self._job.name)
@@ -116,14 +137,28 @@ class Query:
         if self.spark_query is None:
             raise ExecutionError(f"job '{self._job.name}' was not started")
         try:
-            self.spark_query.awaitTermination()
+            self._await_end(self.spark_query)
         except _FOREIGN as error:
             if self._stopping():
                 return False
             raise self._explain(error) from error
         if not self._stopping() and not is_alive(self._spark):
             raise gone(self._job)
-        return self._bounded and not self._stopping()
+        return (self._bounded or self._ended()) and not self._stopping()
+
+    def _await_end(self, query: StreamingQuery) -> None:
+        """Wait until Spark has ended the query, or end it when all sources are at their ends."""
+        if self._bounded:
+            query.awaitTermination()
+            return
+        while not query.awaitTermination(_LOOK_EVERY_SECONDS):
+            if self._ended():
+                query.processAllAvailable()  # Spark's log has the last batch a moment after its sinks
+                query.stop()
+
+    def _ended(self) -> bool:
+        reached = self._reached or [None] * len(self._sources)
+        return all(source.ended(end) for source, end in zip(self._sources, reached, strict=True))
 
     def close(self) -> None:
         """End the Spark query, abort what it left open and release connections. Safe to call more than once."""
@@ -134,6 +169,7 @@ class Query:
             if is_alive(self._spark):
                 raise self._explain(error) from error
         finally:
+            self.gather()
             with self._at_work:  # when Spark has died under it, a batch may still be aborting its transaction
                 for target in self._targets:
                     target.close()
@@ -148,6 +184,12 @@ class Query:
             return None
         lags = [source.lag(end) for source, end in zip(self._sources, reached, strict=True)]
         return None if None in lags else sum(lag for lag in lags if lag is not None)
+
+    def gather(self) -> None:
+        """Take in what the tasks of the last batches have told. A batch's reports are there soon after it is done."""
+        if self.spark_query is not None:
+            with contextlib.suppress(*_FOREIGN):  # without Spark nothing more is told
+                self._reports.deliver(self.spark_query, self._sources)
 
     # --- a batch ---------------------------------------------------------------------------------------------
 
@@ -172,10 +214,13 @@ class Query:
         finally:
             if shared:
                 frame.unpersist()
-        recorded = {number for each in published for number in each.consumed}
+        recorded = {number: well for each in published for number, well in each.consumed.items()}
         for number, (source, reached) in enumerate(zip(self._sources, batch.end, strict=True)):
-            if number not in recorded:
-                source.commit(reached)
+            source.done(reached, recorded.get(number))
+        for outputs, each in zip(self._outputs, published, strict=True):
+            for output, written in zip(outputs, each.written, strict=False):
+                self._count(output, written)
+        self.gather()  # of the batch before
         read = sum(
             source.records(start, end) for source, start, end in zip(self._sources, batch.start, batch.end, strict=True)
         )
@@ -192,6 +237,15 @@ class Query:
             committed_at=time.time(),
         )
 
+    def _count(self, output: Output, written: Written) -> None:
+        """The metrics of a table that is written (seed 003)."""
+        group = self._metrics.add_group("operator", output.table)
+        for name, count in (("Records", written.records), ("Bytes", written.bytes)):
+            group.counter(f"num{name}Out").inc(count)
+            group.meter(f"num{name}OutPerSecond").mark_event(count)
+        if written.send_millis is not None:
+            group.gauge("currentSendTime", lambda: written.send_millis)
+
     def _describe(self, batch_id: int) -> Batch:
         end = self._checkpoint.offsets(batch_id)
         if end is None or len(end) != len(self._sources):
@@ -205,6 +259,9 @@ class Query:
                 f"'offsets/{batch_id - 1}' is missing from the checkpoint '{self._checkpoint.location}'; restore it"
             )
         start: Sequence[dict[str, Any] | None] = logged if logged is not None else [None] * len(end)
+        for source, a, b in zip(self._sources, start, end, strict=True):
+            for loss in source.losses(a, b):
+                self._warn(loss)
         tasks = [source.tasks(a, b) for source, a, b in zip(self._sources, start, end, strict=True)]
         consumed = [source.consumed(reached) for source, reached in zip(self._sources, end, strict=True)]
         return Batch(batch_id, tuple(start), end, sum(tasks), tuple(consumed))
@@ -241,6 +298,7 @@ class Query:
             planned=planned,
             stopping=self._stopping,
             warn=self._warn,
+            metrics=self._metrics,
         )
 
     def _direct_frame(self, context: JobContext) -> DataFrame | None:
@@ -256,7 +314,7 @@ class Query:
             return None
         self._sources, self._targets = [source], targets
         with _translated():
-            return source.frame(stage)  # type: ignore[no-any-return]
+            return observed(source.frame(stage), 0)
 
     def _computed_frame(self, context: JobContext) -> DataFrame:
         """The frame of a job whose rows go through Spark SQL."""
@@ -265,7 +323,7 @@ class Query:
             # Called once for each reading, in the order in which Spark logs the positions of its sources.
             source = _runtime(scan.connector).source(scan.spec, len(self._sources), context)
             self._sources.append(source)
-            return source.frame()  # type: ignore[no-any-return]
+            return observed(source.frame(), len(self._sources) - 1)
 
         with _translated():
             frame, outputs = build(self._job.sinks, frame_of)
@@ -277,6 +335,7 @@ class Query:
         for output in outputs:
             connector = self._job.sinks[output.index].connector
             grouped.setdefault((connector, _runtime(connector).target_key(output.spec)), []).append(output)
+        self._outputs = list(grouped.values())
         return [_runtime(connector).target(members, context) for (connector, _), members in grouped.items()]
 
     # --- errors ----------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from penstock.engine.restarts import Restarts
 from penstock.engine.session import is_alive, spark_session
 from penstock.errors import ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan import Job, check_guarantees
+from penstock.spi import MetricGroup
 
 __all__ = ["JobResult", "RunningJob", "run", "start"]
 
@@ -97,6 +98,8 @@ class RunningJob:
         self._failure: PenstockError | None = None
         self._finished = False
         self._thread: threading.Thread | None = None
+        self._metrics = MetricGroup((("job", job.name),))
+        self._metrics.gauge("numRestarts", lambda: self.progress.restarts)
         self._run = self._query(JobProgress())
         self._begun = time.monotonic()
 
@@ -142,6 +145,12 @@ class RunningJob:
         query = self._run.spark_query
         return "" if query is None else str(query.runId)
 
+    @property
+    def metrics(self) -> MetricGroup:
+        """The job's metrics, as of the last batch but for a moment: ``metrics["operator.orders.numRecordsIn"]``."""
+        self._run.gather()
+        return self._metrics
+
     def lag(self) -> int | None:
         """Records between what is committed and the end of the sources, or None when that is not known."""
         return self._run.lag()
@@ -149,7 +158,7 @@ class RunningJob:
     # --- restarts --------------------------------------------------------------------------------------------
 
     def _query(self, progress: JobProgress) -> Query:
-        return Query(self.job, self._spark, self.checkpoint, self._warn, self._stopping.is_set, progress)
+        return Query(self.job, self._spark, self.checkpoint, self._warn, self._stopping.is_set, progress, self._metrics)
 
     def _supervise(self) -> None:
         """Runs until the job ends for good."""

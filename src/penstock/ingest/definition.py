@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from penstock.errors import Problem
 from penstock.options import DURATION, INTEGER, TEXT, OptionSet, Origin, choice, opt
-from penstock.plan import RestartStrategy
+from penstock.plan import KerberosSettings, RestartStrategy
 
 __all__ = [
     "PipelineDef",
@@ -106,8 +106,9 @@ class PipelineOptions(OptionSet):
         "schema-operator.rpc-timeout", DURATION, default=None, doc="Accepted; nothing asks over RPC.", example="3 min"
     )
 
-    #: Written by Flink's own keys, see penstock.plan.restart.
+    #: Written by Flink's own keys, see penstock.plan.restart and penstock.plan.kerberos.
     restart: RestartStrategy | None = None
+    kerberos: KerberosSettings | None = None
 
     rules = (_parallelism,)
 

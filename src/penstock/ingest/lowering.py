@@ -66,6 +66,7 @@ class _Lowering:
             parallelism=options.parallelism,
             session_time_zone=options.local_time_zone,
             restart=options.restart,
+            kerberos=options.kerberos,
         )
         return Job(options.name or default_name, sinks, settings)
 

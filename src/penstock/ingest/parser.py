@@ -11,6 +11,7 @@ from penstock.errors import OptionsError, PipelineError
 from penstock.ingest.definition import PipelineDef, PipelineOptions, RouteDef, SinkDef, SourceDef, TransformDef
 from penstock.ingest.tree import TOP, Entry, Tree
 from penstock.options import Origin, nearest
+from penstock.plan.kerberos import kerberos_keys, kerberos_of, kerberos_remarks
 from penstock.plan.restart import restart_keys, strategy_of, without_effect
 
 __all__ = ["parse_pipeline"]
@@ -161,8 +162,8 @@ def _transforms(tree: Tree, top: Entry) -> tuple[TransformDef, ...]:
 
 
 def _pipeline(tree: Tree, top: Entry) -> PipelineOptions:
-    restarts = restart_keys()
-    texts = _checked(tree, top.value, "pipeline", (*PipelineOptions.keys(), *restarts), _PIPELINE_LATER)
+    restarts, logins = restart_keys(), kerberos_keys()
+    texts = _checked(tree, top.value, "pipeline", (*PipelineOptions.keys(), *restarts, *logins), _PIPELINE_LATER)
     given = {key: text for key, (text, _) in texts.items()}
     origin = _origin(tree, top.at, texts)
     found = PipelineOptions()
@@ -174,6 +175,13 @@ def _pipeline(tree: Tree, top: Entry) -> PipelineOptions:
         restart = {key: text for key, text in given.items() if key in restarts}
         found = replace(found, restart=strategy_of(restart, origin))
         for key, remark in without_effect(restart).items():
+            tree.warn(texts[key][1].at, remark)
+    except OptionsError as error:
+        tree.problems += error.problems
+    try:
+        login = {key: text for key, text in given.items() if key in logins}
+        found = replace(found, kerberos=kerberos_of(login, origin))
+        for key, remark in kerberos_remarks(login).items():
             tree.warn(texts[key][1].at, remark)
     except OptionsError as error:
         tree.problems += error.problems

@@ -22,7 +22,7 @@ from penstock.errors import (
     RetriableError,
 )
 
-__all__ = ["Action", "Fault", "KafkaFault", "fault_of", "fault_of_exception"]
+__all__ = ["CLIENT_CODE", "Action", "Fault", "KafkaFault", "fault_of", "fault_of_exception"]
 
 
 class Action(Enum):
@@ -240,6 +240,8 @@ _CLIENT: Mapping[str, tuple[Action, str]] = {
 
 def fault_of_exception(error: BaseException) -> tuple[Fault, str]:
     """The fault of an exception from the client library, and a description of it."""
+    if isinstance(error, KafkaFault):
+        return error.fault, error.detail
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLError):

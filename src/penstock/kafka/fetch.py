@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future
 from concurrent.futures import wait as wait_for
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 from uuid import UUID
@@ -108,7 +108,8 @@ class Fetcher:
     range come in order; those of different ranges in any order. Every range ends, also when its last offsets are
     control batches, were compacted away or belong to aborted transactions.
 
-    Raises PossibleDataLossError when a range is not, or no longer, in the log; RetriableError when a partition has
+    Raises PossibleDataLossError when a range is not, or no longer, in the log, unless ``skip_lost``: then what the log
+    does not hold any more is passed over, and counted in ``lost``. Raises RetriableError when a partition has
     made no progress for ``default.api.timeout.ms``; AuthorizationError when it may not be read.
     """
 
@@ -120,6 +121,7 @@ class Fetcher:
         isolation: str | None = None,
         max_bytes: int | None = None,
         max_partition_bytes: int | None = None,
+        skip_lost: bool = False,
     ):
         """``isolation``, ``max_bytes`` and ``max_partition_bytes`` replace the session's settings."""
         config = session.config
@@ -130,6 +132,9 @@ class Fetcher:
         self._patience = config.default_api_timeout_ms / 1000
         self._readings = [_Reading(index, each, each.start, session.backoff()) for index, each in enumerate(ranges)]
         self._flights: dict[Node, _Flight] = {}
+        self._skips = skip_lost
+        #: Offsets that were passed over because the log has them no more.
+        self.lost = 0
 
     def __iter__(self) -> Iterator[Chunk]:
         while True:
@@ -162,7 +167,11 @@ class Fetcher:
                 continue
             except RetriableError as error:
                 raise RetriableError(f"reading {reading.name} from offset {reading.next}: {error}") from error
-            self._check_identity(reading)
+            except KafkaError as error:
+                self._explain_absence(reading, error)
+                continue
+            if not self._check_identity(reading):
+                continue
             node = info.leader if reading.replica is None else reading.replica
             groups.setdefault(node, {}).setdefault(reading.place, (reading, info))
         for node, group in groups.items():
@@ -202,14 +211,41 @@ class Fetcher:
             min_version=4,
         )
 
-    def _check_identity(self, reading: _Reading) -> None:
-        wanted = reading.range.topic_id
-        found = self._session.topic(reading.range.topic).topic_id
+    def _check_identity(self, reading: _Reading) -> bool:
+        """Whether the topic is the one that is meant. Raises when it is not, or passes the range over."""
+        topic, wanted = reading.range.topic, reading.range.topic_id
+        found = self._session.topic(topic).topic_id
         if wanted is not None and found is not None and wanted != found:
-            raise PossibleDataLossError(
-                f"{reading.name}: topic id {found} instead of {wanted}: the topic was deleted and created again, so "
-                f"offset {reading.next} means another record now; start anew with start positions of your choice"
-            )
+            fresh = self._session.topics([topic]).get(topic)  # what this session knew may be older than the plan
+            found = fresh.topic_id if fresh else found
+        if wanted is None or found is None or wanted == found:
+            return True
+        self._lose(
+            reading,
+            reading.range.end,
+            f"{reading.name}: topic id {found} instead of {wanted}: the topic was deleted and created again, so "
+            f"offset {reading.next} means another record now; start anew with start positions of your choice",
+        )
+        return False
+
+    def _explain_absence(self, reading: _Reading, error: KafkaError) -> None:
+        """A partition that is not there. Raises ``error`` when it never was, as far as is known."""
+        if reading.range.topic_id is None or reading.range.topic in self._session.topics([reading.range.topic]):
+            raise error
+        self._lose(
+            reading,
+            reading.range.end,
+            f"{reading.name}: the topic exists no more, and its records from offset {reading.next} to "
+            f"{reading.range.end} were not read",
+        )
+
+    def _lose(self, reading: _Reading, goes_on: int, reason: str) -> None:
+        """Pass over what is not in the log any more, up to ``goes_on``, or raise PossibleDataLossError."""
+        if not self._skips:
+            raise PossibleDataLossError(reason)
+        goes_on = min(goes_on, reading.range.end)
+        self.lost += goes_on - reading.next
+        reading.next, reading.stalled = goes_on, None
 
     # --- answers ---
 
@@ -242,8 +278,8 @@ class Fetcher:
 
     def _take(self, reading: _Reading, answer: Any) -> Chunk | None:
         fault = fault_of(answer.error_code)
-        if fault.code == _OFFSET_OUT_OF_RANGE:
-            self._explain_out_of_range(reading)
+        if fault.code == _OFFSET_OUT_OF_RANGE and self._explain_out_of_range(reading):
+            return None
         if fault.action is not Action.NONE:
             self._session.forget_topics([reading.range.topic])
             self._stall(reading, fault)
@@ -277,11 +313,8 @@ class Fetcher:
             # A new leader's high watermark may lag for a moment; asked for offsets it waits until it is sure.
             _, end = self._log_bounds(reading)
             if end < reading.range.end:
-                raise PossibleDataLossError(
-                    f"{reading.name}: the log ends at offset {end}, but records up to offset {reading.range.end} were "
-                    "planned to be read (rule 28): the log was cut, or the topic was created again; compare "
-                    "what was published with the log before restarting from other offsets"
-                )
+                self._lose_tail(reading, end)
+                return
         detail = ""
         if self._committed and answer.last_stable_offset < reading.range.end:
             detail = (
@@ -290,14 +323,32 @@ class Fetcher:
             )
         self._stall(reading, Fault(0, "no records", Action.RETRY), detail)
 
-    def _explain_out_of_range(self, reading: _Reading) -> None:
+    def _lose_tail(self, reading: _Reading, end: int) -> None:
+        """The log ends at ``end``, before the range does."""
+        if end > reading.next and self._skips:  # what is there comes with the next answer
+            self.lost += reading.range.end - end
+            reading.range = replace(reading.range, end=end)
+            return
+        self._lose(
+            reading,
+            reading.range.end,
+            f"{reading.name}: the log ends at offset {end}, but records up to offset {reading.range.end} were planned "
+            "to be read (rule 28): the log was cut, or the topic was created again; compare what was published with "
+            "the log before restarting from other offsets",
+        )
+
+    def _explain_out_of_range(self, reading: _Reading) -> bool:
+        """Whether the range goes on elsewhere; False when its offset is in the log: the leader was behind."""
         start, end = self._log_bounds(reading)
         if start <= reading.next <= end:
-            return  # a leader that was behind
-        raise PossibleDataLossError(
+            return False
+        self._lose(
+            reading,
+            start if reading.next < start else reading.range.end,
             f"{reading.name}: offset {reading.next} was wanted, but the log holds offsets {start} to {end}; "
-            "raise the topic's retention, or restart from other offsets if the missing records may be skipped"
+            "raise the topic's retention, or restart from other offsets if the missing records may be skipped",
         )
+        return True
 
     def _log_bounds(self, reading: _Reading) -> tuple[int, int]:
         found = [

@@ -128,6 +128,7 @@ class _Flight:
     batches: dict[Partition, _Batch]
     names: dict[UUID | None, str]
     answer: Future[Any]
+    sent: float
 
 
 class Producer:
@@ -165,6 +166,8 @@ class Producer:
         self._sequences: dict[Partition, int] = self._lease.sequences if self._lease else {}
         self._bytes = self._ordinal = 0
         self._failure: PenstockError | None = None
+        #: How long the last answer took to come, in seconds.
+        self.latency: float | None = None
 
     # --- what callers do ---
 
@@ -284,7 +287,7 @@ class Producer:
                 ids = {topic: self._session.topic(topic).topic_id for topic, _ in batches}
                 names: dict[UUID | None, str] = {each: topic for topic, each in ids.items() if each is not None}
                 answer = self._session.send(self._request(batches, ids), node)
-                flight = _Flight(node, batches, names, answer)
+                flight = _Flight(node, batches, names, answer, time.monotonic())
                 self._flights[node] = self._flights.get(node, 0) + 1
                 flight.answer.add_done_callback(lambda _, flight=flight: self._landed.put(flight))  # type: ignore[misc]
 
@@ -398,6 +401,7 @@ class Producer:
         except Empty:
             return False
         self._flights[flight.node] -= 1
+        self.latency = time.monotonic() - flight.sent
         error = flight.answer.exception()
         if error is not None:
             fault, detail = fault_of_exception(error)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import ssl
-import tempfile
 import time
 from collections import deque
 from concurrent.futures import Future, InvalidStateError
+from functools import partial
 from typing import Any
 
 import kafka.errors
@@ -23,8 +22,9 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
-from penstock.errors import OptionsError, Problem
+from penstock.kafka.authentication import Authentication
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.tls import tls_context
 
 __all__ = ["Node", "Wire"]
 
@@ -43,8 +43,11 @@ class Wire:
     def __init__(self, config: ClientConfig):
         self._request_seconds = config.request_timeout_ms / 1000
         _quiet_library()
+        # First what may fail: certificates and logins that cannot be read.
+        settings, authentication = _library_config(config), Authentication(config.login) if config.login else None
         self._net = NetworkSelector(client_id=config.client_id, slow_task_threshold_secs=0)
-        self._manager = _Manager(self._net, **_library_config(config))
+        self._manager = _Manager(self._net, **settings)
+        self._manager.authentication = authentication
         self._waiting: dict[Node, deque[_Letter]] = {}
         self._delivering: set[Node] = set()
         self._net.start()
@@ -164,7 +167,16 @@ class _Letter:
 
 
 class _Manager(KafkaConnectionManager):  # type: ignore[misc]
-    """kafka-python's manager with transports of ours: larger reads, a bound for the TLS handshake, TLS errors kept."""
+    """kafka-python's manager with transports and logins of ours: larger reads, a bound for the TLS handshake, TLS
+    errors kept, and logins that do not hold up the other connections."""
+
+    authentication: Authentication | None = None
+
+    def get_connection(self, node_id: Any, **options: Any) -> Any:
+        connection = super().get_connection(node_id, **options)
+        if self.authentication is not None:  # a connection comes up later, from the event loop
+            connection._sasl_authenticate = partial(self.authentication, connection)
+        return connection
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         sock = await create_connection(
@@ -187,6 +199,7 @@ class _Transfer:
 
     _sock: Any
     _write_buffer: deque[Any]
+    _heard = False
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
         received, error = [], None
@@ -197,6 +210,9 @@ class _Transfer:
                 break
             except OSError as raised:
                 error = kafka.errors.KafkaConnectionError(raised)
+                if isinstance(raised, ssl.SSLError) and not self._heard:
+                    # With TLS 1.3 a broker refuses a client's certificate after the client's part of the handshake.
+                    error.__cause__ = raised
                 break
             if not data:
                 error = kafka.errors.KafkaConnectionError("closed by the broker")
@@ -205,6 +221,7 @@ class _Transfer:
         if received:
             # What came before the end counts: a refused login is answered and then closed. The end is met again.
             error = None
+            self._heard = True
         return (received[0] if len(received) == 1 else b"".join(received)), error
 
     def _sock_send(self) -> tuple[int, Exception | None]:
@@ -260,47 +277,8 @@ def _library_config(config: ClientConfig) -> dict[str, Any]:
         "socket_connection_setup_timeout_max_ms": config.socket_connection_setup_timeout_max_ms,
         "connections_max_idle_ms": config.connections_max_idle_ms,
         "security_protocol": config.security_protocol,
-        "ssl_context": _tls_context(config) if secure else None,
-        "sasl_mechanism": config.sasl_mechanism,
-        "sasl_plain_username": config.sasl_username,
-        "sasl_plain_password": config.sasl_password,
+        "ssl_context": tls_context(config.tls) if secure else None,
     }
-
-
-def _tls_context(config: ClientConfig) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = config.ssl_endpoint_identification_algorithm == "https"
-    versions = sorted(config.ssl_enabled_protocols)
-    known = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-    context.minimum_version, context.maximum_version = known[versions[0]], known[versions[-1]]
-    with _blame("ssl.truststore.location", "a PEM file with certificates"):
-        if config.ssl_truststore_certificates:
-            context.load_verify_locations(cadata=config.ssl_truststore_certificates)
-        elif config.ssl_truststore_location:
-            context.load_verify_locations(config.ssl_truststore_location)
-        else:
-            context.load_default_certs()
-    with _blame("ssl.keystore.location", "a PEM file with a private key and its certificates"):
-        password = config.ssl_key_password or ""  # never ask on the terminal
-        if config.ssl_keystore_key and config.ssl_keystore_certificate_chain:
-            # OpenSSL reads keys from files only: one that nobody else may read, for a moment.
-            with tempfile.TemporaryDirectory() as folder:
-                path = os.path.join(folder, "key.pem")
-                with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
-                    file.write(config.ssl_keystore_key + "\n" + config.ssl_keystore_certificate_chain + "\n")
-                context.load_cert_chain(path, password=password)
-        elif config.ssl_keystore_location:
-            context.load_cert_chain(config.ssl_keystore_location, password=password)
-    return context
-
-
-@contextlib.contextmanager
-def _blame(key: str, expected: str) -> Any:
-    try:
-        yield
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or type(error).__name__
-        raise OptionsError((Problem(f"cannot be used: {reason}", key, hint=f"expected {expected}"),)) from None
 
 
 # --- the library's log -----------------------------------------------------------------------------------------
@@ -308,8 +286,8 @@ def _blame(key: str, expected: str) -> Any:
 _OUR_THREADS: set[int | None] = set()
 _LOGGERS = (
     "kafka.cluster", "kafka.future", "kafka.net.connection", "kafka.net.inet", "kafka.net.manager",
-    "kafka.net.sasl.plain", "kafka.net.sasl.scram", "kafka.net.selector", "kafka.net.transport", "kafka.protocol",
-    "kafka.protocol.parser",
+    "kafka.net.sasl.oauth", "kafka.net.sasl.plain", "kafka.net.sasl.scram", "kafka.net.selector",
+    "kafka.net.transport", "kafka.protocol", "kafka.protocol.parser",
 )  # fmt: skip
 
 

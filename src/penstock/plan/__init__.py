@@ -1,6 +1,7 @@
 """The plan that every front end lowers to."""
 
 from penstock.plan.guarantees import Guarantee, check_guarantees
+from penstock.plan.kerberos import KerberosSettings
 from penstock.plan.nodes import (
     Filter,
     Item,
@@ -24,6 +25,7 @@ __all__ = [
     "Guarantee",
     "Item",
     "Job",
+    "KerberosSettings",
     "MapRows",
     "Node",
     "Project",

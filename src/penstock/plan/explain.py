@@ -39,6 +39,7 @@ def _settings(settings: Settings) -> list[str]:
         "time zone": settings.session_time_zone,
         "progress topic": settings.progress_topic if settings.progress_topic != default.progress_topic else None,
         "adopts progress": "yes" if settings.adopt_progress else None,
+        "Kerberos login": settings.kerberos.describe() if settings.kerberos else None,
         "restarts": settings.restart.describe() if settings.restart else None,
     }
     return [f"{title}: {value}" for title, value in shown.items() if value is not None]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from penstock.plan.kerberos import KerberosSettings
 from penstock.plan.restart import RestartStrategy
 from penstock.types import RowType
 
@@ -82,7 +83,9 @@ class Settings:
 
     ``checkpoint_interval``: how often a batch is planned (and, exactly-once, committed); None: as soon as the last
     one is done. ``checkpoint_dir``: a directory or URI. ``parallelism``: tasks at a time. ``restart``: when a job that
-    failed is started again; None: never.
+    failed is started again; None: never. ``kerberos``: the login of tables that ask for Kerberos and name none.
+    ``start_time``: where sources without a checkpoint start, by the timestamps of their records in ms since 1970;
+    None: as each source says.
     """
 
     checkpoint_interval: timedelta | None = None
@@ -93,6 +96,8 @@ class Settings:
     progress_topic: str = "__penstock_progress"
     adopt_progress: bool = False
     restart: RestartStrategy | None = None
+    kerberos: KerberosSettings | None = None
+    start_time: int | None = None
 
 
 @dataclass(frozen=True)

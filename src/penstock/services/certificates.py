@@ -1,10 +1,11 @@
-"""A certificate authority of one cluster, and its server certificate, made with Java's keytool."""
+"""A certificate authority of one cluster, its server's certificate and those of clients, made with Java's keytool."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,8 @@ __all__ = ["Certificates", "make_certificates"]
 
 @dataclass(frozen=True)
 class Certificates:
-    """The broker's PKCS #12 key store, the file with its password, and the authority in PEM that clients trust."""
+    """The broker's PKCS #12 key store, the file with the password of all stores, and the authority in PEM that both
+    sides trust."""
 
     keystore: Path
     password_file: Path
@@ -26,9 +28,14 @@ class Certificates:
     def password(self) -> str:
         return self.password_file.read_text()
 
+    def client(self, name: str) -> Path:
+        """The PKCS #12 key store of a client."""
+        return self.keystore.with_name(f"client-{name}.p12")
 
-def make_certificates(java: Java, folder: Path) -> Certificates:
-    """Makes a certificate for ``localhost`` and ``127.0.0.1``, signed by an authority made for it alone.
+
+def make_certificates(java: Java, folder: Path, clients: Sequence[str] = ()) -> Certificates:
+    """Makes a certificate for ``localhost`` and ``127.0.0.1``, and one for each client, with its name as CN; all signed
+    by an authority made for them alone.
 
     Files already in ``folder`` are kept, so that clients that trust the authority survive a restart.
 
@@ -36,30 +43,54 @@ def make_certificates(java: Java, folder: Path) -> Certificates:
         ServiceError: this Java has no keytool, or it failed; what it said is quoted.
     """
     made = Certificates(folder / "server.p12", folder / "password", folder / "authority.pem")
-    if made.authority.exists():
-        return made
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(made.password_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(secrets.token_urlsafe(24))
     authority_store = folder / "authority.p12"
-    request, certificate, authority = folder / "server.csr", folder / "server.pem", folder / "authority.new.pem"
-    key = ["-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", "-validity", "3650"]
-    names = "san=dns:localhost,ip:127.0.0.1"
-    steps: list[tuple[Path, list[str]]] = [
-        (authority_store, [*key, "-alias", "authority", "-dname", "CN=penstock development", "-ext", "bc:c"]),
-        (authority_store, ["-exportcert", "-alias", "authority", "-rfc", "-file", str(authority)]),
-        (made.keystore, [*key, "-alias", "server", "-dname", "CN=localhost", "-ext", names]),
-        (made.keystore, ["-certreq", "-alias", "server", "-file", str(request)]),
-        (authority_store, ["-gencert", "-alias", "authority", "-validity", "3650", "-ext", names, "-rfc",
-                           "-infile", str(request), "-outfile", str(certificate)]),
-        (made.keystore, ["-importcert", "-noprompt", "-alias", "authority", "-file", str(authority)]),
-        (made.keystore, ["-importcert", "-noprompt", "-alias", "server", "-file", str(certificate)]),
-    ]  # fmt: skip
-    for store, arguments in steps:
-        _keytool(java, store, made.password_file, arguments)
-    authority.rename(made.authority)
+    if not made.authority.exists():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(made.password_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_urlsafe(24))
+        authority = folder / "authority.new.pem"
+        own = [*_KEY, "-alias", "authority", "-dname", "CN=penstock development", "-ext", "bc:c"]
+        _keytool(java, authority_store, made.password_file, own)
+        exported = ["-exportcert", "-alias", "authority", "-rfc", "-file", str(authority)]
+        _keytool(java, authority_store, made.password_file, exported)
+        names = ["-ext", "san=dns:localhost,ip:127.0.0.1"]
+        _issue(java, authority_store, authority, made.password_file, made.keystore, "server", "localhost", names)
+        authority.rename(made.authority)
+    for name in clients:
+        store = made.client(name)
+        if not store.exists():
+            fresh = store.with_suffix(".new")
+            _issue(java, authority_store, made.authority, made.password_file, fresh, "client", name, [])
+            fresh.rename(store)
     return made
+
+
+_KEY = ("-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", "-validity", "3650")
+
+
+def _issue(
+    java: Java,
+    authority_store: Path,
+    authority: Path,
+    password_file: Path,
+    store: Path,
+    alias: str,
+    name: str,
+    extensions: list[str],
+) -> None:
+    """A key store with a new key and its certificate for ``name``, signed by the authority."""
+    request, certificate = store.with_suffix(".csr"), store.with_suffix(".pem")
+    steps: list[tuple[Path, list[str]]] = [
+        (store, [*_KEY, "-alias", alias, "-dname", f"CN={name}", *extensions]),
+        (store, ["-certreq", "-alias", alias, "-file", str(request)]),
+        (authority_store, ["-gencert", "-alias", "authority", "-validity", "3650", *extensions, "-rfc",
+                           "-infile", str(request), "-outfile", str(certificate)]),
+        (store, ["-importcert", "-noprompt", "-alias", "authority", "-file", str(authority)]),
+        (store, ["-importcert", "-noprompt", "-alias", alias, "-file", str(certificate)]),
+    ]  # fmt: skip
+    for of, arguments in steps:
+        _keytool(java, of, password_file, arguments)
 
 
 def _keytool(java: Java, store: Path, password_file: Path, arguments: list[str]) -> None:
@@ -69,6 +100,4 @@ def _keytool(java: Java, store: Path, password_file: Path, arguments: list[str])
     ]  # fmt: skip
     told = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if told.returncode:
-        raise ServiceError(
-            f"the broker's certificate could not be made, keytool said: {told.stdout}{told.stderr}".strip()
-        )
+        raise ServiceError(f"a certificate could not be made, keytool said: {told.stdout}{told.stderr}".strip())

@@ -292,7 +292,7 @@ class KafkaCluster:
             )
         self._ports = choose_ports(self._size, self._port, separate=bool(self.security or self._advertised))
         if self.security and self.security.tls:
-            self._certificates = make_certificates(java, self.data / "tls")
+            self._certificates = make_certificates(java, self.data / "tls", self.security.certificates)
         logging = self._folder / "log4j2.properties"
         logging.write_text(settings.LOGGING)
         # Without the archive's warnings: where it does not fit, the JVM does without.

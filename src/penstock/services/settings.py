@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,21 +53,24 @@ _FEATURES = frozenset(
     }
 )
 _PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_CERTIFICATE_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True)
 class Security:
     """How clients reach the brokers when not in plain text.
 
-    ``protocol`` is SSL, SASL_PLAINTEXT or SASL_SSL, ``mechanism`` PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, and
-    ``users`` maps names to passwords (never shown). The brokers and the controller talk in plain text among
-    themselves, on the same machine.
+    ``protocol`` is SSL, SASL_PLAINTEXT or SASL_SSL, ``mechanism`` PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER,
+    and ``users`` maps names to passwords (never shown). With OAUTHBEARER everybody comes in who presents a token in his
+    name, signed or not, and passwords are not looked at. ``certificates`` are names of clients that get one; with any,
+    nobody comes in without. The brokers and the controller talk in plain text among themselves, on the same machine.
     """
 
     protocol: str = "SASL_SSL"
     mechanism: str = "SCRAM-SHA-512"
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    certificates: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.protocol not in _PROTOCOLS:
@@ -79,6 +83,11 @@ class Security:
             )
         if self.sasl and not self.users:
             raise ServiceError(f"{self.protocol} without users lets nobody in; give at least one name and password")
+        if self.certificates and not self.tls:
+            raise ServiceError(f"{self.protocol} has no certificates; use SSL or SASL_SSL")
+        for name in self.certificates:
+            if not _CERTIFICATE_NAME.fullmatch(name):
+                raise ServiceError(f"'{name}' cannot be a client's name; use letters, digits, '_' and '-'")
 
     @property
     def sasl(self) -> bool:
@@ -168,8 +177,15 @@ def _client_listener(security: Security, certificates: Certificates | None) -> d
             "ssl.keystore.location": str(certificates.keystore),
             "ssl.keystore.password": certificates.password,
         }
+    listener = "listener.name.client"
+    if certificates and security.certificates:
+        settings |= {
+            # A listener that also asks for a login would not ask for a certificate by the general setting.
+            f"{listener}.ssl.client.auth": "required",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(certificates.authority),
+        }
     if security.sasl:
-        listener = "listener.name.client"
         mechanism = security.mechanism.lower()
         settings["sasl.enabled.mechanisms"] = security.mechanism
         settings[f"{listener}.{mechanism}.sasl.jaas.config"] = _jaas(security)
@@ -177,6 +193,8 @@ def _client_listener(security: Security, certificates: Certificates | None) -> d
 
 
 def _jaas(security: Security) -> str:
+    if security.mechanism == "OAUTHBEARER":  # and with it, by default, Kafka's validator of unsigned tokens
+        return "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
     if security.mechanism != "PLAIN":
         return "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     users = " ".join(f"user_{name}={_quoted(password)}" for name, password in security.users.items())
@@ -208,23 +226,38 @@ def scram_credentials(security: Security) -> list[str]:
 def client_settings(
     bootstrap: str, security: Security | None, certificates: Certificates | None, user: str | None
 ) -> dict[str, str]:
-    """What a client has to set, by the names of Kafka's Java client, to come in as ``user`` (by default the first)."""
+    """What a client has to set, by the names of Kafka's Java client, to come in as ``user`` (by default the first).
+
+    Where a certificate is wanted too, it is that of the same name, or else the first.
+    """
     settings = {"bootstrap.servers": bootstrap}
     if security:
         settings["security.protocol"] = security.protocol
     if certificates:
         settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(certificates.authority)}
+    if certificates and security and security.certificates:
+        named = user if user and user in security.certificates else security.certificates[0]
+        settings |= {
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": str(certificates.client(named)),
+            "ssl.keystore.password": certificates.password,
+        }
     if security and security.sasl:
         name = next(iter(security.users)) if user is None else user
         if name not in security.users:
             raise ServiceError(f"the cluster has no user '{name}'; it has {', '.join(security.users)}")
-        module = "plain.Plain" if security.mechanism == "PLAIN" else "scram.Scram"
-        settings |= {
-            "sasl.mechanism": security.mechanism,
-            "sasl.jaas.config": f"org.apache.kafka.common.security.{module}LoginModule required "
-            f"username={_quoted(name)} password={_quoted(security.users[name])};",
-        }
+        settings |= {"sasl.mechanism": security.mechanism, "sasl.jaas.config": _client_jaas(security, name)}
     return settings
+
+
+def _client_jaas(security: Security, name: str) -> str:
+    package = "org.apache.kafka.common.security"
+    if security.mechanism == "OAUTHBEARER":
+        claim = f"unsecuredLoginStringClaim_sub={_quoted(name)}"
+        return f"{package}.oauthbearer.OAuthBearerLoginModule required {claim};"
+    module = "plain.Plain" if security.mechanism == "PLAIN" else "scram.Scram"
+    login = f"username={_quoted(name)} password={_quoted(security.users[name])}"
+    return f"{package}.{module}LoginModule required {login};"
 
 
 def _quoted(text: str) -> str:

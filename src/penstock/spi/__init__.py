@@ -1,9 +1,11 @@
 """All that a plug-in imports: the protocols of connectors and formats, and the registries that find them."""
 
 from penstock.spi.formats import BadRecord, Decoded, Decoder, Encoder, Format, FormatSpec
+from penstock.spi.metrics import Counter, Gauge, Meter, Metric, MetricGroup
 from penstock.spi.registry import Registry, connectors, formats
 from penstock.spi.runtime import (
     HIDDEN,
+    REPORT,
     Batch,
     Checkpoint,
     JobContext,
@@ -14,6 +16,7 @@ from penstock.spi.runtime import (
     Stage,
     Target,
     Task,
+    Written,
     cause_of,
     guarded,
 )
@@ -21,18 +24,24 @@ from penstock.spi.tables import Column, ColumnKind, Connector, Surface, TableDef
 
 __all__ = [
     "HIDDEN",
+    "REPORT",
     "BadRecord",
     "Batch",
     "Checkpoint",
     "Column",
     "ColumnKind",
     "Connector",
+    "Counter",
     "Decoded",
     "Decoder",
     "Encoder",
     "Format",
     "FormatSpec",
+    "Gauge",
     "JobContext",
+    "Meter",
+    "Metric",
+    "MetricGroup",
     "Output",
     "Published",
     "Registry",
@@ -43,6 +52,7 @@ __all__ = [
     "TableDefinition",
     "Target",
     "Task",
+    "Written",
     "cause_of",
     "connectors",
     "formats",

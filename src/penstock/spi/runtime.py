@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 import pyarrow as pa
 
 from penstock.errors import PenstockError, to_wire
 from penstock.plan import Settings
+from penstock.spi.metrics import MetricGroup
 from penstock.types import BIGINT, INT, Field, RowType
 
 __all__ = [
     "HIDDEN",
+    "REPORT",
     "Batch",
     "Checkpoint",
     "JobContext",
@@ -28,6 +30,7 @@ __all__ = [
     "Stage",
     "Target",
     "Task",
+    "Written",
     "cause_of",
     "guarded",
 ]
@@ -36,6 +39,10 @@ __all__ = [
 #: Columns that follow a scan's own: the number of the place (topic and partition) that a row came from, and its offset.
 #: Errors name them.
 HIDDEN = RowType((Field("__place", INT), Field("__offset", BIGINT)))
+
+#: The last column (BINARY) of a source's frame. A row that has a value in it is none of the table's, but what a reading
+#: task has to tell its source's :meth:`Source.reported`; the engine takes it out.
+REPORT = "__report"
 
 
 class Checkpoint(Protocol):
@@ -68,6 +75,12 @@ class JobContext:
     #: Whether the job is being stopped, so that what fails is not worth another attempt.
     stopping: Callable[[], bool]
     warn: Callable[[str], None]
+    #: The job's metrics. Those of a table are in the group that :meth:`operator` gives.
+    metrics: MetricGroup = field(default_factory=MetricGroup)
+
+    def operator(self, table: str) -> MetricGroup:
+        """The group of a table's metrics."""
+        return self.metrics.add_group("operator", table)
 
 
 @dataclass(frozen=True)
@@ -111,34 +124,56 @@ class Task:
 class Stage:
     """A target's work on rows that needs no Spark: done by the tasks that read, on the batches they have just made.
 
-    ``run`` takes the task and its batches of rows; picklable. ``ddl`` describes what comes out.
+    ``run`` takes the task and its batches of rows; picklable. ``schema`` is that of the batches that come out.
     """
 
     run: Callable[[Task, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-    ddl: str
+    schema: pa.Schema
+
+
+@dataclass(frozen=True)
+class Written:
+    """What one batch wrote to one output. ``send_millis``: how long the last request took that carried records."""
+
+    records: int = 0
+    bytes: int = 0
+    send_millis: float | None = None
 
 
 @dataclass(frozen=True)
 class Published:
-    """What one batch wrote to one target. ``consumed`` numbers the sources whose consumption was recorded with it."""
+    """What one batch wrote to one target: ``written`` to each of its outputs, in their order.
 
-    records: int = 0
-    bytes: int = 0
+    ``consumed`` are the numbers of the sources whose consumption was recorded with it, or (False) was to be recorded
+    and may not be.
+    """
+
+    written: tuple[Written, ...] = ()
     skipped: bool = False
-    consumed: tuple[int, ...] = ()
+    consumed: Mapping[int, bool] = field(default_factory=dict)
+
+    @property
+    def records(self) -> int:
+        """Records written to all outputs."""
+        return sum(each.records for each in self.written)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes written to all outputs."""
+        return sum(each.bytes for each in self.written)
 
 
 class Source(Protocol):
     """One scan of a running job."""
 
-    #: Whether the source ends by itself.
+    #: Whether all that the source is to give is there when the query starts, so that it is read at once to its end.
     bounded: bool
     #: Whether reading tasks make the scan's columns in their declared types, so that a stage may follow at once.
     stageable: bool
 
     def frame(self, stage: Stage | None = None) -> Any:
-        """The streaming DataFrame: the scan's columns and those of :data:`HIDDEN`; with
-        ``stage`` what that makes of them."""
+        """The streaming DataFrame: the scan's columns and those of :data:`HIDDEN`, with ``stage`` what that makes of
+        them; and the column :data:`REPORT`."""
         ...
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
@@ -153,6 +188,14 @@ class Source(Protocol):
         """How many offsets lie between the two positions."""
         ...
 
+    def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
+        """What the source has lost between the two positions before it was read, for people."""
+        ...
+
+    def ended(self, reached: dict[str, Any] | None) -> bool:
+        """Whether the source has an end and ``reached`` (None: its start) is at it."""
+        ...
+
     def lag(self, reached: dict[str, Any]) -> int | None:
         """Records between ``reached`` and the end of the source, or None when that is not known."""
         ...
@@ -161,8 +204,13 @@ class Source(Protocol):
         """What a target of the same system can record together with its output; None when there is nothing."""
         ...
 
-    def commit(self, end: dict[str, Any]) -> None:
-        """Tell the system that everything before ``end`` is done. For observers only, so it never fails."""
+    def done(self, end: dict[str, Any], recorded: bool | None) -> None:
+        """Everything before ``end`` is done. ``recorded``: a target has recorded that (False: was not allowed to);
+        None: nobody has, so tell the system. That is for observers only, so it never fails."""
+        ...
+
+    def reported(self, reports: Sequence[bytes]) -> None:
+        """What the tasks of a batch told, in no order. For metrics only: a batch may be told of again."""
         ...
 
     def close(self) -> None:

@@ -46,7 +46,8 @@ class Column:
 class TableDefinition:
     """A table as the user wrote it, before any connector has looked at it.
 
-    ``options`` is the WITH clause (the flat YAML map; what a builder was told), values as text.
+    ``options`` is the WITH clause (the flat YAML map; what a builder was told), values as text. ``objects`` are what a
+    builder was given that no text can say, by the keys of the options in whose place they stand.
     """
 
     name: str
@@ -55,6 +56,7 @@ class TableDefinition:
     origin: Origin = field(default_factory=Origin)
     surface: Surface = Surface.SQL
     primary_key: tuple[str, ...] = ()
+    objects: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def physical(self) -> RowType:

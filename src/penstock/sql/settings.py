@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from penstock.errors import OptionsError, Problem
 from penstock.options import BOOLEAN, DURATION, INTEGER, TEXT, Origin, nearest
 from penstock.plan import Settings
+from penstock.plan.kerberos import kerberos_keys, kerberos_of, kerberos_remarks
 from penstock.plan.restart import restart_keys, strategy_of, without_effect
 from penstock.sql.source import Source
 from penstock.sql.statements import Reset, SetOption
@@ -56,7 +57,7 @@ def _one_of(*values: str) -> Callable[[str], str]:
 
 
 #: Key to the field of Settings that it sets ("" for the job's name) and how its text is read. The keys for ``restart``
-#: make one value together.
+#: and those for ``kerberos`` make one value together.
 SET_KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "pipeline.name": ("", _filled),
     "execution.checkpointing.interval": ("checkpoint_interval", _interval),
@@ -67,6 +68,7 @@ SET_KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "penstock.progress-topic": ("progress_topic", _filled),
     "penstock.adopt-progress": ("adopt_progress", BOOLEAN.parse),
     **{key: ("restart", parse) for key, parse in restart_keys().items()},
+    **{key: ("kerberos", parse) for key, parse in kerberos_keys().items()},
 }
 
 #: Keys of Flink's that are understood and checked but change nothing here, so that files need no edit.
@@ -136,8 +138,8 @@ class Session:
     source: Source
     warnings: list[str] = field(default_factory=list)
     _values: dict[str, Any] = field(default_factory=dict)
-    #: The texts of the keys that make the restart strategy, and where each stands.
-    _restart: dict[str, str] = field(default_factory=dict)
+    #: The texts of the keys that make one value together, by the name of that, and where each stands.
+    _texts: dict[str, dict[str, str]] = field(default_factory=lambda: {"restart": {}, "kerberos": {}})
     _places: dict[str, str] = field(default_factory=dict)
 
     def set(self, statement: SetOption) -> None:
@@ -155,8 +157,8 @@ class Session:
         if statement.key in WITHOUT_EFFECT:
             if (statement.key, value) not in _AS_EVER:
                 self.warnings.append(f"{self.source.place(statement.at)}: '{statement.key}' has no effect here")
-        elif SET_KEYS[statement.key][0] == "restart":
-            self._restart[statement.key] = statement.value
+        elif (texts := self._texts.get(SET_KEYS[statement.key][0])) is not None:
+            texts[statement.key] = statement.value
             self._places[statement.key] = self.source.place(statement.value_at)
         else:
             self._values[statement.key] = value
@@ -165,10 +167,12 @@ class Session:
         """Forget one value, or all. Raises OptionsError for an unknown key."""
         if not statement.key:
             self._values.clear()
-            self._restart.clear()
+            for texts in self._texts.values():
+                texts.clear()
         elif statement.key in SET_KEYS or statement.key in WITHOUT_EFFECT:
             self._values.pop(statement.key, None)
-            self._restart.pop(statement.key, None)
+            for texts in self._texts.values():
+                texts.pop(statement.key, None)
         else:
             raise self._unknown(statement.key, statement.key_at)
 
@@ -179,14 +183,17 @@ class Session:
 
     def settings(self) -> Settings:
         """The settings of a job that starts now. Warns of keys that belong to another restart strategy than the chosen
-        one. Raises OptionsError for keys of it that contradict one another."""
-        for key, remark in without_effect(self._restart).items():
+        one, or to a Kerberos login that is not Kafka's. Raises OptionsError for keys that contradict one another."""
+        restart, kerberos = self._texts["restart"], self._texts["kerberos"]
+        for key, remark in (without_effect(restart) | kerberos_remarks(kerberos)).items():
             warning = f"{self._places[key]}: {remark}"
             if warning not in self.warnings:
                 self.warnings.append(warning)
-        restart = strategy_of(self._restart, Origin(places=self._places))
+        origin = Origin(places=self._places)
         given = {SET_KEYS[key][0]: value for key, value in self._values.items() if SET_KEYS[key][0]}
-        return replace(Settings(), **given, restart=restart)
+        return replace(
+            Settings(), **given, restart=strategy_of(restart, origin), kerberos=kerberos_of(kerberos, origin)
+        )
 
     def _unknown(self, key: str, at: int) -> OptionsError:
         hint = nearest(key, (*SET_KEYS, *WITHOUT_EFFECT))

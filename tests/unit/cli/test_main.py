@@ -59,3 +59,44 @@ def test_what_was_added_to_an_error_is_told(monkeypatch, capsys):
     monkeypatch.setattr(run, "_run", fail)
     assert main(["run", "job.sql"]) == 1
     assert capsys.readouterr().err == "error: it broke\nnote: after 3 restarts\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "millis"),
+    [
+        ("1655395200000", 1655395200000),
+        ("0", 0),
+        ("2022-06-16T16:00:00Z", 1655395200000),
+        ("2022-06-16T18:00:00.250+02:00", 1655395200250),
+        ("2022-06-16 16:00+00:00", 1655395200000),
+    ],
+)
+def test_a_start_time_is_iso_8601_or_milliseconds(text, millis):
+    assert run._start_time(text) == millis
+
+
+@pytest.mark.parametrize("text", ["yesterday", "-1", "1655395200000 ms", "1969-12-31T00:00:00Z", ""])
+def test_what_is_no_start_time_is_refused(text, capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "job.sql", f"--start-time={text}"])
+    assert f"expected a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970, not '{text}'" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_start_time_is_for_every_job_of_the_file(monkeypatch, tmp_path):
+    file, given = tmp_path / "job.sql", []
+    file.write_text(
+        "CREATE TABLE s (id INT) WITH ('connector' = 'kafka', 'topic' = 'a', 'format' = 'json', "
+        "'properties.bootstrap.servers' = 'localhost:1');"
+        "CREATE TABLE t (id INT) WITH ('connector' = 'blackhole');"
+        "SET 'pipeline.name' = 'one'; INSERT INTO t SELECT * FROM s;"
+        "SET 'pipeline.name' = 'two'; INSERT INTO t SELECT * FROM s;"
+    )
+    monkeypatch.setattr(run, "run_jobs", lambda jobs, metrics: given.append(jobs))
+    assert main(["run", str(file), "--start-time", "2022-06-16T16:00:00Z"]) == 0
+    assert main(["run", str(file)]) == 0
+    assert [[(job.name, job.settings.start_time) for job in jobs] for jobs in given] == [
+        [("one", 1655395200000), ("two", 1655395200000)],
+        [("one", None), ("two", None)],
+    ]

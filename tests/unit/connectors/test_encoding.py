@@ -239,6 +239,33 @@ def test_headers_are_the_row_s(kind):
     ]
 
 
+def test_raw_keys_and_values_are_the_row_s_whatever_the_formats_would_make():
+    columns = Column("id", INT), *metadata("__raw_key__", "__raw_value__")
+    encoding = Encoding(*columns, key_format="json", key_fields="id")
+    rows = [
+        {"id": 1, "m___raw_key__": b"\x00k", "m___raw_value__": b"v"},
+        {"id": 2, "m___raw_key__": None, "m___raw_value__": None},
+        {"id": 3, "m___raw_key__": b"", "m___raw_value__": b""},
+    ]
+    found = encoding.records(rows)["orders", 0]
+    assert [(key, value) for key, value, *_ in found] == [(b"\x00k", b"v"), (None, None), (b"", b"")]
+
+
+def test_a_raw_value_alone_leaves_the_key_to_its_format():
+    column = Column("v", STRING, ColumnKind.METADATA, "__raw_value__")
+    encoding = Encoding(Column("id", INT), column, key_format="json", key_fields="id")
+    ((key, value, *_),) = encoding.records([{"id": 7, "v": "né"}])["orders", 0]
+    assert (key, value) == (b'{"id":7}', "né".encode())
+
+
+def test_raw_keys_go_where_java_s_client_puts_them():
+    column = Column("k", STRING, ColumnKind.METADATA, "__raw_key__")
+    encoding = Encoding(Column("id", INT), column, topics={"orders": 5})
+    rows = [{"id": number, "k": key.decode()} for number, key in enumerate(JAVA_HASHES)]
+    found = {record[0]: partition for (_, partition), records in encoding.records(rows).items() for record in records}
+    assert found == {key: (code & 0x7FFFFFFF) % 5 for key, code in JAVA_HASHES.items()}
+
+
 # --- properties of the producer --------------------------------------------------------------------------------
 
 TEXTS = [{"text": f"{n:05} the same words again and again, {'and once more ' * (n % 7)}"} for n in range(2000)]

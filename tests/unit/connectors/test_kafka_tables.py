@@ -223,9 +223,18 @@ def test_metadata_that_cannot_be_written_has_to_be_virtual(key):
         sink(table(*COLUMNS, column))
 
 
-def test_raw_metadata_cannot_be_written_yet():
-    with pytest.raises(UnsupportedError, match="__raw_value__"):
-        sink(table(*COLUMNS, metadata("m", "BYTES", "__raw_value__")))
+@pytest.mark.parametrize("type", ["STRING NOT NULL", "BYTES"])
+def test_raw_keys_and_values_are_written_in_place_of_the_columns(type):
+    raw = metadata("k", type, "__raw_key__"), metadata("v", type, "__raw_value__")
+    found = sink(table(*COLUMNS, *raw))
+
+    assert [(each.name, each.key) for each in found.metadata] == [("k", "__raw_key__"), ("v", "__raw_value__")]
+    assert "the value of a message is '__raw_value__': user, item do not go into it" in found.notes
+    assert not any("do not go into it" in each for each in sink(table(*raw)).notes)
+    # The format 'raw' takes one column, but here it has nothing to do.
+    assert sink(with_options({"format": "raw"}, *raw)).value_columns == ()
+    with pytest.raises(OptionsError, match="INT cannot be cast to metadata '__raw_value__', which is BYTES"):
+        sink(table(metadata("v", "INT", "__raw_value__")))
 
 
 def test_the_topic_of_a_row_is_written_with_several_topics_only():
@@ -301,6 +310,17 @@ def test_secrets_are_not_in_errors_either():
         ({"topic-pattern": "o.*"}, scan, "'topic-pattern': cannot be combined with 'topic'"),
         ({"topic-pattern": "("}, scan, "expected a regular expression"),
         ({"scan.startup.mode": "timestamp"}, scan, "needs 'scan.startup.timestamp-millis'"),
+        ({"scan.startup.timestamp-millis": "-1"}, scan, "millis': expected milliseconds since 1970, not -1"),
+        ({"scan.bounded.timestamp-millis": "-2"}, scan, "millis': expected milliseconds since 1970, not -2"),
+        ({"scan.partitions": "0"}, scan, "'scan.partitions': expected 'partition:<number>', joined by ';'"),
+        ({"scan.partitions": "topic:x,partition:0"}, scan, "'scan.partitions': names topics that are not read: x"),
+        ({"scan.partitions": "partition:0", "topic": "a;b"}, scan, "without a topic need exactly one 'topic'"),
+        ({"scan.partitions": "topic:a,partition:0", "topic": "a;b"}, scan, "names no partition of the topics b"),
+        (
+            {"scan.partitions": "partition:0", "topic": None, "topic-pattern": "a.*"},
+            scan,
+            "'scan.partitions': cannot be combined with 'topic-pattern'",
+        ),
         ({"scan.startup.mode": "specific-offsets"}, scan, "needs 'scan.startup.specific-offsets'"),
         ({"scan.bounded.mode": "timestamp"}, scan, "needs 'scan.bounded.timestamp-millis'"),
         ({"scan.bounded.mode": "specific-offsets"}, scan, "needs 'scan.bounded.specific-offsets'"),
@@ -338,6 +358,7 @@ KEYED = {"key.format": "json", "key.fields": "user"}
     [
         ({"key.fields": "usr"}, "'usr' is not a physical column of the table (did you mean 'user'?)"),
         ({"key.fields": "ts"}, "'ts' is not a physical column"),
+        ({"key.fields": "user;item;user"}, "'key.fields': names 'user' more than once"),
         (
             {"key.fields-prefix": "k_", "value.fields-include": "EXCEPT_KEY"},
             "'key.fields': 'user' does not begin with 'k_'",
@@ -407,6 +428,14 @@ def test_rule_12_exactly_once_contradicts_a_producer_that_is_not_idempotent():
 def test_partitioners_of_ones_own_are_not_there_yet():
     with pytest.raises(UnsupportedError, match="MyPartitioner"):
         sink(with_options({"sink.partitioner": "org.mycompany.MyPartitioner"}))
+
+
+def test_two_columns_cannot_write_the_same_metadata():
+    columns = (*COLUMNS, metadata("a", "TIMESTAMP_LTZ(3)", "timestamp"), metadata("b", "TIMESTAMP(3)", "timestamp"))
+
+    with pytest.raises(OptionsError, match="column 'b': metadata 'timestamp' is written by another column too"):
+        sink(table(*columns))
+    assert len(scan(table(*columns)).metadata) == 2
 
 
 def test_headers_are_written_once():

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.connectors.kafka.admission import Admission
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.planning import Planner, ReaderSpec, _shares
 from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Position, Positions
@@ -98,3 +101,23 @@ def test_a_partition_that_is_new_is_read_from_where_it_came_in():
 
     ((only,),) = planning.tasks(planning.spec.start, end)
     assert (only.partition, only.start, only.end) == (0, 0, 10)
+
+
+def test_a_bounded_scan_waits_for_no_minimum():
+    planning = planner({("a", 0): 10}, **{"scan.min-records-per-trigger": "8", "scan.max-records-per-trigger": "8"})
+    first = planning.latest(planning.spec.start, 8)
+    assert first.at["a", 0].offset == 8
+    assert planning.latest(first, 8).at["a", 0].offset == 10
+
+
+def test_a_bounded_scan_with_a_rate_never_looks_as_if_it_were_at_its_end():
+    """No batch while there is something to read would end the query."""
+    planning = planner({("a", 0): 60}, **{"scan.max-records-per-second": "50"})
+    ticks = itertools.count(0, 0.005)  # every look at the clock is five milliseconds later
+    planning._admission = Admission(planning.spec.scan.options, lambda: next(ticks))
+    at, steps = planning.spec.start, []
+    while (reached := planning.latest(at, 1000)) != at:
+        steps.append(reached.at["a", 0].offset - at.at["a", 0].offset)
+        at = reached
+    assert at.at["a", 0].offset == 60
+    assert steps == [50, *[1] * 10]

@@ -53,6 +53,15 @@ def test_there_are_as_many_tasks_as_pay_and_they_are_even(lengths, parallelism):
     assert all(last <= one for one, last in pairwise(sizes))
 
 
+@settings(deadline=None)
+@given(lengths, parallelisms, st.integers(1, 5))
+def test_a_scan_that_was_told_its_most_has_no_task_more(lengths, parallelism, most):
+    tasks = cut(ranges_of(lengths), parallelism, most)
+
+    assert len(tasks) <= most
+    assert sum(len(piece) for task in tasks for piece in task) == sum(lengths)
+
+
 places = st.tuples(st.text(min_size=1, max_size=5), st.integers(0, 99))
 positions = st.builds(Position, st.integers(0, 2**62), st.integers(-1, 9))
 

@@ -114,8 +114,11 @@ def test_a_stopping_offset_bounds_the_source_either_way():
     bounded = spec(source().set_bounded(KafkaOffsetsInitializer.latest()))
     unbounded = spec(source().set_unbounded(KafkaOffsetsInitializer.timestamp(5)))
 
-    assert (bounded.bounded, bounded.discovery) == (True, None)
+    assert (bounded.bounded, bounded.discovery, bounded.options.bounded_streaming) == (True, None, False)
     assert (unbounded.bounded, unbounded.options.bounded_timestamp) == (True, 5)
+    assert unbounded.options.bounded_streaming
+    again = spec(source().set_unbounded(KafkaOffsetsInitializer.timestamp(5)).set_bounded(OffsetsInitializer.latest()))
+    assert (again.options.bounded_streaming, again.options.bounded_timestamp) == (False, None)
     with pytest.raises(UnsupportedError, match="reads nothing"):
         source().set_bounded(KafkaOffsetsInitializer.earliest())
 
@@ -126,9 +129,47 @@ def test_the_discovery_property_of_flink_is_understood():
     assert found.discovery == timedelta(seconds=10)
 
 
+class Tomorrow:
+    """An initializer of one's own, as Flink's Java interface has it."""
+
+    def __init__(self, strategy=KafkaOffsetResetStrategy.NONE):
+        self.strategy = strategy
+
+    def get_partition_offsets(self, partitions, partition_offsets_retriever):
+        return partition_offsets_retriever.end_offsets(partitions)
+
+    def get_auto_offset_reset_strategy(self):
+        return self.strategy
+
+
+def test_an_initializer_of_ones_own_goes_to_the_driver_and_not_to_tasks():
+    found = spec(source().set_starting_offsets(Tomorrow(KafkaOffsetResetStrategy.LATEST)).set_unbounded(Tomorrow()))
+
+    assert found.reset.value == "latest"
+    assert (found.bounded, found.discovery) == (True, None)
+    assert "start: by Tomorrow\n  end: by Tomorrow" in found.describe()
+    told = found.for_tasks()
+    assert (told.start_by, told.stop_by) == (None, None)
+    assert pickle.loads(pickle.dumps(told)) == told
+    assert spec(source().set_starting_offsets(Tomorrow())).reset.value == "none"
+
+
+def test_a_set_of_partitions_names_its_topics():
+    given = KafkaSource.builder().set_bootstrap_servers("localhost:9092")
+    given.set_value_only_deserializer(SimpleStringSchema()).set_property("partition.discovery.interval.ms", "10")
+    found = spec(given.set_partitions({KafkaTopicPartition("b", 5), KafkaTopicPartition("a", 0)}))
+
+    assert found.options.topic == ("a", "b")
+    assert found.partitions == {("a", 0), ("b", 5)}
+    assert found.discovery is None
+    assert "partitions: topic:a,partition:0;topic:b,partition:5" in found.describe()
+    for also in (given.set_topics, given.set_topic_pattern):
+        also("a")
+        with pytest.raises(OptionsError, match="'set_partitions': cannot be combined with set_topics"):
+            given.build()
+
+
 def test_what_comes_later_says_so():
-    with pytest.raises(UnsupportedError, match="set_topics"):
-        source().set_partitions({KafkaTopicPartition("orders", 0)})
     with pytest.raises(UnsupportedError, match="KafkaOffsetsInitializer"):
         source().set_starting_offsets(object())
     with pytest.raises(UnsupportedError, match="METADATA FROM 'topic'"):

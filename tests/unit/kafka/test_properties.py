@@ -6,7 +6,9 @@ import pickle
 import pytest
 
 from penstock.errors import OptionsError
+from penstock.kafka.login import LOGIN_PROPERTIES, PasswordLogin
 from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING, ClientConfig, check
+from penstock.kafka.tls import Tls
 
 SERVERS = {"bootstrap.servers": "broker-1:9092,[::1]:9093"}
 SASL = {**SERVERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256"}
@@ -33,10 +35,10 @@ def test_every_property_is_in_one_list() -> None:
 
 def test_every_property_that_acts_has_a_field_and_a_text() -> None:
     fields = {field.name for field in dataclasses.fields(ClientConfig)}
-    elsewhere = {"ssl.truststore.type", "ssl.keystore.type", "sasl.jaas.config"}
+    fields |= {f"ssl_{field.name}" for field in dataclasses.fields(Tls)}
     for name, each in ACTS.items():
         assert each.doc.endswith("."), name
-        assert name in elsewhere or name.replace(".", "_") in fields, name
+        assert name in LOGIN_PROPERTIES or name.replace(".", "_") in fields, name
 
 
 @pytest.mark.parametrize(
@@ -47,8 +49,10 @@ def test_every_property_that_acts_has_a_field_and_a_text() -> None:
         ("fetch.max.bytes", " 1024 ", "fetch_max_bytes", 1024),
         ("isolation.level", "READ_COMMITTED", "isolation_level", "read_committed"),
         ("enable.idempotence", "False", "enable_idempotence", False),
-        ("ssl.endpoint.identification.algorithm", "", "ssl_endpoint_identification_algorithm", ""),
-        ("ssl.enabled.protocols", "TLSv1.3", "ssl_enabled_protocols", ("TLSv1.3",)),
+        ("ssl.endpoint.identification.algorithm", "", "tls", Tls(endpoint_identification_algorithm="")),
+        ("ssl.enabled.protocols", "TLSv1.3", "tls", Tls(enabled_protocols=("TLSv1.3",))),
+        ("ssl.truststore.location", "/trust.jks", "tls", Tls(truststore_location="/trust.jks")),
+        ("ssl.keystore.type", "pkcs12", "tls", Tls(keystore_type="PKCS12")),
         ("auto.offset.reset", "Earliest", "auto_offset_reset", "earliest"),
         ("compression.type", "zstd", "compression_type", "zstd"),
         ("compression.gzip.level", "-1", "compression_gzip_level", None),
@@ -70,7 +74,7 @@ def test_values_are_read(name: str, value: str, field: str, expected: object) ->
         ("request.timeout.ms", "soon", "expected a whole number, not 'soon'"),
         ("check.crcs", "yes", "expected true or false"),
         ("isolation.level", "serializable", "'read_uncommitted', 'read_committed'"),
-        ("ssl.truststore.type", "JKS", "convert the store to PEM"),
+        ("ssl.truststore.type", "BCFKS", "expected one of 'JKS', 'PKCS12', 'PEM', not 'BCFKS'"),
         ("key.deserializer", "x", "cannot be set"),
         ("transactional.id", "x", "transactional id prefix"),
         ("compression.gzip.level", "0", "expected a level from 1 to 9"),
@@ -79,7 +83,9 @@ def test_values_are_read(name: str, value: str, field: str, expected: object) ->
         ("interceptor.classes", "a.b.C", "Java classes are not loaded"),
         ("config.providers", "file", "Java classes are not loaded"),
         ("fetch.max.byte", "1", "did you mean 'fetch.max.bytes'?"),
-        ("ssl.truststore.location", "/trust.jks", "set ssl.truststore.type=PEM"),
+        ("ssl.truststore.location", "oss://bucket/trust.jks", "not an address ('oss:'): nothing is fetched"),
+        ("ssl.truststore.location", "https://ca.example/trust.pem", "put a copy of the file at one path"),
+        ("ssl.keystore.location", "hdfs://namenode/key.p12", "not an address ('hdfs:')"),
         ("ssl.keystore.key", "-----", "needs 'ssl.keystore.certificate.chain'"),
     ],
 )
@@ -110,13 +116,13 @@ def test_what_has_no_meaning_is_accepted() -> None:
 )
 def test_a_jaas_login_module_is_read(jaas: str) -> None:
     config = ClientConfig.from_properties({**SASL, "sasl.jaas.config": jaas})
-    assert (config.sasl_username, config.sasl_password) == ("anna", 's3 "cr;et')
+    assert config.login == PasswordLogin("SCRAM-SHA-256", "anna", 's3 "cr;et')
 
 
 def test_a_jaas_text_with_escaped_quotes_is_read() -> None:
     jaas = rf"{SCRAM} required username=\"anna\" password=\"pw\";"
     config = ClientConfig.from_properties({**SASL, "sasl.jaas.config": jaas})
-    assert (config.sasl_username, config.sasl_password) == ("anna", "pw")
+    assert config.login == PasswordLogin("SCRAM-SHA-256", "anna", "pw")
 
 
 @pytest.mark.parametrize(
@@ -134,9 +140,15 @@ def test_a_bad_jaas_text_is_refused_without_being_shown(jaas: str, expected: str
 
 
 def test_sasl_needs_a_mechanism_that_is_supported() -> None:
-    assert "GSSAPI" in reasons({**SERVERS, "security.protocol": "SASL_SSL"})["sasl.mechanism"]
-    assert "OAUTHBEARER" in reasons({**SASL, "sasl.mechanism": "OAUTHBEARER"})["sasl.mechanism"]
+    assert "expected one of 'PLAIN'" in reasons({**SASL, "sasl.mechanism": "AWS_MSK_IAM"})["sasl.mechanism"]
     assert "is required" in reasons(SASL)["sasl.jaas.config"]
+    assert ClientConfig.from_properties({**SERVERS, "sasl.mechanism": "PLAIN"}).login is None
+    forgotten = {
+        **SERVERS,
+        "security.protocol": "SASL_SSL",
+        "sasl.jaas.config": f"{SCRAM} required username=a password=b;",
+    }
+    assert "set sasl.mechanism, whose default is GSSAPI" in reasons(forgotten)["sasl.jaas.config"]
 
 
 def test_other_acks_and_no_retries_turn_idempotence_off_unless_it_is_asked_for() -> None:

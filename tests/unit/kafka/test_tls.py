@@ -110,8 +110,9 @@ def test_its_key_may_have_a_password(server: Server, tmp_path: Path, as_text: bo
     else:
         (tmp_path / "both.pem").write_text(LOCKED.read_text() + CERTIFICATE.read_text())
         keystore = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "both.pem")}
-    with pytest.raises(OptionsError, match=r"ssl\.keystore"):
-        server.session("localhost", {**TRUST, **keystore, "ssl.key.password": "close-sesame"})
+    for wrong in ({"ssl.key.password": "close-sesame"}, {}):
+        with pytest.raises(OptionsError, match=r"ssl\.key\.password"):
+            server.session("localhost", {**TRUST, **keystore, **wrong})
     assert server.meet({**TRUST, **keystore, "ssl.key.password": "open-sesame"})[1] == "a test of penstock"
 
 

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,11 +93,31 @@ def test_client_settings_quote_for_jaas() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("PLAINTEXT", "PLAIN", {"a": "b"}), ("SASL_SSL", "MD5", {"a": "b"}), ("SASL_SSL", "PLAIN", {})]
+    "arguments",
+    [
+        ("PLAINTEXT", "PLAIN", {"a": "b"}),
+        ("SASL_SSL", "MD5", {"a": "b"}),
+        ("SASL_SSL", "PLAIN", {}),
+        ("SASL_PLAINTEXT", "PLAIN", {"a": "b"}, ("anna",)),
+        ("SSL", "PLAIN", {}, ("../anna",)),
+    ],
 )
-def test_security_that_cannot_be_is_refused(arguments: tuple[str, str, dict[str, str]]) -> None:
+def test_security_that_cannot_be_is_refused(arguments: tuple[Any, ...]) -> None:
     with pytest.raises(ServiceError):
         Security(*arguments)
+
+
+def test_clients_with_certificates_and_tokens(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path / "server.p12", tmp_path / "password", tmp_path / "authority.pem")
+    certificates.password_file.write_text("store-pass")
+    security = Security("SASL_SSL", "OAUTHBEARER", {"anna": "", "bob": ""}, ("anna", "carl"))
+    for user, store in (("anna", "client-anna.p12"), ("bob", "client-anna.p12")):
+        found = client_settings("h:1", security, certificates, user)
+        assert found["ssl.keystore.location"] == str(tmp_path / store)
+        assert f'unsecuredLoginStringClaim_sub="{user}"' in found["sasl.jaas.config"]
+    assert client_settings("h:1", Security("SSL", certificates=("carl",)), certificates, None)[
+        "ssl.keystore.location"
+    ] == str(tmp_path / "client-carl.p12")
 
 
 def test_passwords_are_not_shown() -> None:

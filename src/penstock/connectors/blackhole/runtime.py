@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
 
 from penstock.connectors.blackhole.sink import BlackholeSink
 from penstock.errors import UnsupportedError
-from penstock.spi import Batch, JobContext, Output, Published, Source, Target
+from penstock.plan import column_text
+from penstock.spi import Batch, JobContext, Output, Published, Source, Stage, Target, Task, Written
 
 __all__ = ["BlackholeRuntime", "BlackholeTarget"]
+
+_COUNTED = pa.schema([pa.field("records", pa.int64())])
 
 
 class BlackholeRuntime:
@@ -27,22 +32,41 @@ class BlackholeRuntime:
 
     def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
         """The target that drops the rows of ``outputs``."""
-        return BlackholeTarget()
+        return BlackholeTarget(outputs)
 
 
 class BlackholeTarget:
-    """Computes every row and keeps none."""
+    """Computes every row, counts it and keeps none."""
 
-    def stage(self) -> None:
-        """Rows are taken as they come."""
+    def __init__(self, outputs: Sequence[Output]):
+        self._outputs = outputs
+        self._staged = False
+
+    def stage(self) -> Stage:
+        """Drop rows in the tasks that read them."""
+        self._staged = True
+        return Stage(_drop, _COUNTED)
 
     def open(self) -> None:
         """Nothing to own."""
 
     def publish(self, batch: Batch, frame: DataFrame) -> Published:
         """Compute the batch."""
-        frame.write.format("noop").mode("overwrite").save()
-        return Published()
+        if self._staged:
+            records = sum(row.records for row in frame.collect())
+            return Published(tuple(Written(records) for _ in self._outputs))
+        # A struct column is null in rows that are another output's.
+        counts = [
+            F.count(F.lit(1) if each.column is None else F.col(column_text(each.column))).alias(str(number))
+            for number, each in enumerate(self._outputs)
+        ]
+        counted = Observation()
+        frame.observe(counted, *counts).write.format("noop").mode("overwrite").save()
+        return Published(tuple(Written(counted.get[str(number)]) for number in range(len(self._outputs))))
 
     def close(self) -> None:
         """Nothing to release."""
+
+
+def _drop(_: Task, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_arrays([pa.array([sum(batch.num_rows for batch in rows)], pa.int64())], schema=_COUNTED)

@@ -8,12 +8,15 @@ from collections.abc import Mapping
 from penstock.errors import Problem
 from penstock.kafka.properties import ACTS, check
 from penstock.options import Origin, Properties
+from penstock.plan import KerberosSettings
 
-__all__ = ["CONNECTOR_PROPERTIES", "checked", "completed", "masked"]
+__all__ = ["CONNECTOR_PROPERTIES", "checked", "completed", "masked", "with_login"]
 
-#: Properties that are said to Flink's connector and not to Kafka's client.
+#: Properties that are for the connector and not for the client that it makes.
 CONNECTOR_PROPERTIES = (
+    "auto.commit.interval.ms",
     "commit.offsets.on.checkpoint",
+    "enable.auto.commit",
     "flink.partition-discovery.interval-millis",
     "partition.discovery.interval.ms",
     "register.consumer.metrics",
@@ -40,6 +43,23 @@ def completed(properties: Properties, group_id: str) -> Properties:
     if "client.id.prefix" in given:
         given.setdefault("client.id", given["client.id.prefix"])
     return tuple(sorted(given.items()))
+
+
+def with_login(properties: Properties, kerberos: KerberosSettings | None) -> Properties:
+    """The properties with the job's Kerberos login, where they ask for Kerberos and name none themselves."""
+    given = dict(properties)
+    asks = given.get("security.protocol", "").strip().upper().startswith("SASL_")
+    asks = asks and given.get("sasl.mechanism", "GSSAPI").strip().upper() == "GSSAPI"
+    if kerberos is None or kerberos.keytab is None or not asks or "sasl.jaas.config" in given:
+        return properties
+    keytab, principal = (_quoted(each or "") for each in (kerberos.keytab, kerberos.principal))
+    module = "com.sun.security.auth.module.Krb5LoginModule"
+    given["sasl.jaas.config"] = f"{module} required useKeyTab=true keyTab={keytab} principal={principal};"
+    return tuple(sorted(given.items()))
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def checked(properties: Mapping[str, str], origin: Origin) -> tuple[Problem, ...]:

@@ -19,8 +19,8 @@ from penstock.kafka.batches import EncodedBatch, RecordTooLargeError, encode
 from penstock.kafka.compression import Codec
 from penstock.kafka.partitioner import by_key, fixed, round_robin
 from penstock.kafka.properties import ClientConfig
-from penstock.spi import Task, formats
-from penstock.types import arrow_type
+from penstock.spi import Encoder, FormatSpec, Task, formats
+from penstock.types import RowType, arrow_type
 
 __all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "RowEncoder"]
 
@@ -49,9 +49,9 @@ class RowEncoder:
         self._count = partitions
         self._limits = limits
         self._task = task
-        self._value = formats.get(sink.value.identifier).encoder(sink.value_schema, sink.value.options)
-        self._key = formats.get(sink.key.identifier).encoder(sink.key_schema, sink.key.options) if sink.key else None
         self._metadata = {column.key: sink.schema.names.index(column.name) for column in sink.metadata}
+        self._value = _encoder(sink.value, sink.value_schema) if "__raw_value__" not in self._metadata else None
+        self._key = _encoder(sink.key, sink.key_schema) if sink.key and "__raw_key__" not in self._metadata else None
         self._pattern = re.compile(sink.topic_pattern) if sink.topic_pattern else None
         self._codec = Codec.named(client.compression_type)
         self._level = {
@@ -73,8 +73,8 @@ class RowEncoder:
             part = rows if chosen is None else rows.take(chosen)
             where = (places, offsets) if chosen is None else (places.take(chosen), offsets.take(chosen))
             try:
-                keys = self._key.encode(part.select(list(self._sink.key_columns))) if self._key else None
-                values = self._value.encode(part.select(list(self._sink.value_columns)))
+                keys = self._part(part, self._key, self._sink.key_columns, "__raw_key__")
+                values = self._part(part, self._value, self._sink.value_columns, "__raw_value__")
                 batches = encode(
                     keys=keys,
                     values=values,
@@ -96,6 +96,16 @@ class RowEncoder:
                 raise self._located(error, error.reason, error.offset, *where) from error
             for batch in batches:
                 yield topic, batch
+
+    def _part(
+        self, rows: pa.RecordBatch, encoder: Encoder | None, columns: tuple[str, ...], raw: str
+    ) -> pa.BinaryArray | None:
+        """The keys or values of messages: made by ``encoder``, or as the metadata column ``raw`` has them."""
+        if encoder is not None:
+            return encoder.encode(rows.select(list(columns)))
+        if raw in self._metadata:
+            return rows.column(self._metadata[raw]).cast(arrow_type(WRITABLE[raw]))
+        return None
 
     def _located(self, error: RecordError, reason: str, row: int, places: pa.Array, offsets: pa.Array) -> RecordError:
         return RecordError(reason, "", places[row].as_py(), offsets[row].as_py(), error.format, error.field, error.hint)
@@ -170,3 +180,7 @@ class RowEncoder:
             if key in self._metadata:
                 return rows.column(self._metadata[key]).cast(arrow_type(WRITABLE[key]))
         return None
+
+
+def _encoder(spec: FormatSpec, schema: RowType) -> Encoder:
+    return formats.get(spec.identifier).encoder(schema, spec.options)

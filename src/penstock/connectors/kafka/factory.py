@@ -52,6 +52,8 @@ class KafkaConnector:
             produced=table.produced,
             group_id=group,
             client=completed(options.properties, group),
+            start_by=table.objects.get("scan.startup.mode"),
+            stop_by=table.objects.get("scan.bounded.mode"),
             notes=found.notes,
         )
 
@@ -100,6 +102,7 @@ def _needs_group(options: KafkaSourceOptions, group: str, resolution: Resolution
         "scan.startup.mode": options.startup_mode is StartupMode.GROUP_OFFSETS,
         "scan.bounded.mode": options.bounded_mode is BoundedMode.GROUP_OFFSETS,
         "properties.commit.offsets.on.checkpoint": options.commit_offsets is True,
+        "properties.enable.auto.commit": options.auto_commit,
     }
     for key, wanted in wants.items():
         if wanted:

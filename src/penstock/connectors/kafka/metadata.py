@@ -41,8 +41,11 @@ READABLE: Mapping[str, DataType] = {
     "__raw_value__": BYTES,
 }
 
-#: Metadata key to the type that is written.
-WRITABLE: Mapping[str, DataType] = {key: READABLE[key] for key in ("topic", "headers", "header-list", "timestamp")}
+#: Metadata key to the type that is written. ``__raw_key__`` and ``__raw_value__`` are a message's key and value as they
+#: stand, NULL included, in place of what the formats would make of the physical columns.
+WRITABLE: Mapping[str, DataType] = {
+    key: READABLE[key] for key in ("topic", "headers", "header-list", "timestamp", "__raw_key__", "__raw_value__")
+}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import ClassVar
 
 from penstock.connectors.kafka.headers import HEADER_FILTER, HeaderTerm
-from penstock.connectors.kafka.offsets import OFFSETS, PartitionOffset
+from penstock.connectors.kafka.offsets import OFFSETS, PARTITIONS, PartitionOffset
 from penstock.errors import Problem
 from penstock.options import BOOLEAN, DURATION, INTEGER, LIST, TEXT, Codec, OptionSet, Properties, Rule, choice, opt
 from penstock.plan import Guarantee
@@ -92,6 +92,8 @@ def _key_and_its_fields(options: KafkaTableOptions) -> Iterator[Problem]:
         yield Problem("needs 'key.format'", "key.fields", hint="for example 'key.format' = 'json'")
     if options.key_format is not None and not options.key_fields:
         yield Problem("needs 'key.fields'", "key.format", hint="name the columns, joined by ';'")
+    for name in sorted({each for each in options.key_fields if options.key_fields.count(each) > 1}):
+        yield Problem(f"names '{name}' more than once", "key.fields")
 
 
 def _prefixes(options: KafkaTableOptions) -> Iterator[Problem]:
@@ -180,6 +182,7 @@ def _startup(options: KafkaSourceOptions) -> Iterator[Problem]:
     mode, key = options.startup_mode, "scan.startup.mode"
     if mode is StartupMode.TIMESTAMP and options.startup_timestamp is None:
         yield Problem("'timestamp' needs 'scan.startup.timestamp-millis'", key)
+    yield from _time("scan.startup.timestamp-millis", options.startup_timestamp)
     if mode is StartupMode.SPECIFIC_OFFSETS:
         yield from _specific(key, "scan.startup.specific-offsets", options.startup_offsets, options)
 
@@ -188,8 +191,14 @@ def _bounded(options: KafkaSourceOptions) -> Iterator[Problem]:
     mode, key = options.bounded_mode, "scan.bounded.mode"
     if mode is BoundedMode.TIMESTAMP and options.bounded_timestamp is None:
         yield Problem("'timestamp' needs 'scan.bounded.timestamp-millis'", key)
+    yield from _time("scan.bounded.timestamp-millis", options.bounded_timestamp)
     if mode is BoundedMode.SPECIFIC_OFFSETS:
         yield from _specific(key, "scan.bounded.specific-offsets", options.bounded_offsets, options)
+
+
+def _time(key: str, given: int | None) -> Iterator[Problem]:
+    if given is not None and given < 0:  # to Kafka, negative times are other questions: -1 asks for the end
+        yield Problem(f"expected milliseconds since 1970, not {given}", key)
 
 
 def _specific(
@@ -204,6 +213,19 @@ def _specific(
         yield Problem(f"names topics that are not read: {strangers}", key)
 
 
+def _chosen(options: KafkaSourceOptions) -> Iterator[Problem]:
+    named, key = {topic for topic, _ in options.partitions}, "scan.partitions"
+    if named and options.topic_pattern:
+        yield Problem("cannot be combined with 'topic-pattern'", key, hint="name the topics with 'topic'")
+    elif "" in named and len(options.topic) != 1:
+        yield Problem("partitions without a topic need exactly one 'topic'", key)
+    elif named - {"", *options.topic}:
+        yield Problem(f"names topics that are not read: {', '.join(sorted(named - {'', *options.topic}))}", key)
+    elif named and "" not in named and set(options.topic) - named:
+        left = ", ".join(sorted(set(options.topic) - named))
+        yield Problem(f"names no partition of the topics {left}", key, hint="leave them out of 'topic'")
+
+
 def _reset(options: KafkaSourceOptions) -> Iterator[Problem]:
     given = options.property("auto.offset.reset")
     if given is not None and given.strip().lower() not in {each.value for each in ResetStrategy}:
@@ -213,6 +235,17 @@ def _reset(options: KafkaSourceOptions) -> Iterator[Problem]:
 def _amounts(options: KafkaSourceOptions) -> Iterator[Problem]:
     yield from _parallelism("scan.parallelism", options.parallelism)
     yield from _parallelism("scan.max-records-per-trigger", options.max_records_per_trigger)
+    yield from _parallelism("scan.max-records-per-second", options.max_records_per_second)
+    yield from _parallelism("scan.min-records-per-trigger", options.min_records_per_trigger)
+    if (options.min_records_per_trigger or 0) > options.max_records_per_trigger:
+        yield Problem(
+            f"is more than 'scan.max-records-per-trigger', which is {options.max_records_per_trigger}",
+            "scan.min-records-per-trigger",
+        )
+    if options.auto_commit_interval < timedelta(0):
+        yield Problem("expected 0 or more", "properties.auto.commit.interval.ms")
+    if options.max_trigger_delay <= timedelta(0):
+        yield Problem(f"expected more than nothing, not '{options.max_trigger_delay}'", "scan.max-trigger-delay")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,6 +303,23 @@ class KafkaSourceOptions(KafkaTableOptions):
         doc="With 'timestamp': milliseconds since 1970 of the first record that is not read.",
         example="1655481600000",
     )
+    bounded_streaming: bool = opt(
+        "scan.bounded.streaming",
+        BOOLEAN,
+        default=False,
+        doc=(
+            "With an end: read up to it in batches that keep the job's interval, as without an end, "
+            "and not in one batch right after the other."
+        ),
+        example="true",
+    )
+    partitions: tuple[tuple[str, int], ...] = opt(
+        "scan.partitions",
+        PARTITIONS,
+        default=(),
+        doc="Only these partitions are read, and new ones are not looked for.",
+        example="partition:0;partition:3",
+    )
     discovery_interval: timedelta = opt(
         "scan.topic-partition-discovery.interval",
         DURATION,
@@ -296,6 +346,16 @@ class KafkaSourceOptions(KafkaTableOptions):
         doc="Refuse to start when the consumer group already has members.",
         example="true",
     )
+    fail_on_data_loss: bool = opt(
+        "scan.fail-on-data-loss",
+        BOOLEAN,
+        default=True,
+        doc=(
+            "Whether records that are lost before they were read end the job: by retention, by a log that was cut, "
+            "with a topic that was deleted. If not, reading goes on at what is left, and what was lost is counted."
+        ),
+        example="false",
+    )
     parallelism: int | None = opt(
         "scan.parallelism", INTEGER, default=None, doc="Most tasks that read at a time.", example="4"
     )
@@ -306,20 +366,68 @@ class KafkaSourceOptions(KafkaTableOptions):
         doc="Most records that one micro-batch reads, over all partitions.",
         example="50000",
     )
+    max_records_per_second: int | None = opt(
+        "scan.max-records-per-second",
+        INTEGER,
+        default=None,
+        doc=(
+            "Most records that are read per second, over all partitions: a batch has at most what the time since the "
+            "last planning gives, and what is not used is not kept."
+        ),
+        example="20000",
+    )
+    min_records_per_trigger: int | None = opt(
+        "scan.min-records-per-trigger",
+        INTEGER,
+        default=None,
+        doc=(
+            "A micro-batch begins when so many records are waiting, or after 'scan.max-trigger-delay'. "
+            "The last batch of a scan with an end waits for nothing."
+        ),
+        example="10000",
+    )
+    max_trigger_delay: timedelta = opt(
+        "scan.max-trigger-delay",
+        DURATION,
+        default=timedelta(minutes=15),
+        doc="Longest wait for 'scan.min-records-per-trigger', from the beginning of the last batch.",
+        example="1 min",
+    )
     commit_offsets: bool | None = opt(
         "properties.commit.offsets.on.checkpoint",
         BOOLEAN,
         default=None,
         default_text="true with a group id",
-        doc="Whether the group's offsets are committed with every batch.",
+        doc="With checkpointing: whether the group's offsets are committed with every batch.",
         example="false",
+    )
+    consumer_metrics: bool = opt(
+        "properties.register.consumer.metrics",
+        BOOLEAN,
+        default=True,
+        doc="Whether the source's metrics are also there under the names of Kafka's own consumer.",
+        example="false",
+    )
+    auto_commit: bool = opt(
+        "properties.enable.auto.commit",
+        BOOLEAN,
+        default=False,
+        doc="Without checkpointing: whether the group's offsets are committed now and then, and when the job ends.",
+        example="true",
+    )
+    auto_commit_interval: timedelta = opt(
+        "properties.auto.commit.interval.ms",
+        DURATION,
+        default=timedelta(seconds=5),
+        doc="Shortest time between two commits with 'properties.enable.auto.commit', in milliseconds as in Kafka.",
+        example="10 s",
     )
 
     builder_defaults = {  # noqa: RUF012 - a ClassVar of the base
         "scan.startup.mode": "earliest-offset",
         "scan.topic-partition-discovery.interval": "0 ms",
     }
-    rules = (*KafkaTableOptions.rules, _startup, _bounded, _reset, _amounts)
+    rules = (*KafkaTableOptions.rules, _startup, _bounded, _chosen, _reset, _amounts)
 
 
 def _partitioner(options: KafkaSinkOptions) -> Iterator[Problem]:
@@ -393,6 +501,13 @@ class KafkaSinkOptions(KafkaTableOptions):
     )
     parallelism: int | None = opt(
         "sink.parallelism", INTEGER, default=None, doc="Most tasks that write at a time.", example="4"
+    )
+    producer_metrics: bool = opt(
+        "properties.register.producer.metrics",
+        BOOLEAN,
+        default=True,
+        doc="Whether the sink's metrics are also there under the names of Kafka's own producer.",
+        example="false",
     )
 
     builder_defaults = {"sink.delivery-guarantee": "none"}  # noqa: RUF012 - a ClassVar of the base

@@ -23,10 +23,19 @@ _MOST_RECORDS_IN_A_TASK = 500_000
 
 @dataclass(frozen=True)
 class Position:
-    """The next offset to read, and the leader epoch of the record before it (-1: not known)."""
+    """The next offset to read, and the leader epoch of the record before it (-1: not known).
+
+    ``lost`` counts the offsets before it that were passed over because the log had them no more.
+    """
 
     offset: int
     epoch: int = -1
+    lost: int = 0
+
+    def to_json(self) -> dict[str, int]:
+        """As :meth:`Positions.to_json` holds it."""
+        lost = {"lost": self.lost} if self.lost else {}
+        return {"offset": self.offset, "epoch": self.epoch, **lost}
 
 
 @dataclass(frozen=True)
@@ -41,7 +50,7 @@ class Positions:
         topics: dict[str, Any] = {}
         for (topic, partition), position in sorted(self.at.items()):
             entry = topics.setdefault(topic, {"id": self.topic_ids.get(topic, ""), "partitions": {}})
-            entry["partitions"][str(partition)] = {"offset": position.offset, "epoch": position.epoch}
+            entry["partitions"][str(partition)] = position.to_json()
         return topics
 
     @classmethod
@@ -49,7 +58,7 @@ class Positions:
         """Read what :meth:`to_json` wrote. Raises CheckpointError when it is something else."""
         try:
             at = {
-                (topic, int(partition)): Position(int(each["offset"]), int(each["epoch"]))
+                (topic, int(partition)): Position(int(each["offset"]), int(each["epoch"]), int(each.get("lost", 0)))
                 for topic, entry in document.items()
                 for partition, each in entry["partitions"].items()
             }
@@ -84,8 +93,8 @@ class Range:
         return self.end - self.start
 
 
-def cut(ranges: Iterable[Range], parallelism: int) -> list[tuple[Range, ...]]:
-    """The ranges as tasks of about equal volume: one for little, as many as run at a time for more.
+def cut(ranges: Iterable[Range], parallelism: int, most: int | None = None) -> list[tuple[Range, ...]]:
+    """The ranges as tasks of about equal volume: one for little, as many as run at a time for more, ``most`` at most.
 
     Tasks are contiguous in the order of places and offsets, so that of two tasks that read one partition the one
     with the lower number reads the lower offsets.
@@ -98,6 +107,7 @@ def cut(ranges: Iterable[Range], parallelism: int) -> list[tuple[Range, ...]]:
     if total > tasks * _MOST_RECORDS_IN_A_TASK:
         rounds = -(-total // (tasks * _MOST_RECORDS_IN_A_TASK))
         tasks *= rounds
+    tasks = min(tasks, most or tasks)
     size = -(-total // tasks)
     cuts: list[tuple[Range, ...]] = []
     current: list[Range] = []

@@ -66,9 +66,16 @@ class Resolution:
         if options and not self.problems:
             key_schema = without_prefix(physical.select(keys), options.key_fields_prefix)
             value_schema = without_prefix(physical.select(values), options.value_fields_prefix)
+        metadata = self._metadata(options)
+        written_raw = {column.key for column in metadata} if self.side is Side.WRITE else set()
+        if "__raw_value__" in written_raw:
+            self._remark_unwritten("__raw_value__", "value", values)
+            value_schema = None
+        if "__raw_key__" in written_raw:
+            self._remark_unwritten("__raw_key__", "key", keys)
+            key_schema = None
         value = self._format("value.format" if "value.format" in self.given else "format", value_schema)
         key = self._format("key.format", key_schema)
-        metadata = self._metadata(options)
         if self.table.primary_key:
             self.notes.append("PRIMARY KEY is not enforced and does not make updates of inserts; see 'upsert-kafka'")
         if options is None or value is None or self.problems or self.unsupported:
@@ -216,6 +223,10 @@ class Resolution:
         else:
             found = [self._writable(column, options) for column in columns if not column.virtual]
             keys = [column.key for column in found if column]
+            for number, column in enumerate(filter(None, found)):
+                if column.key in keys[:number]:
+                    reason = f"metadata '{column.key}' is written by another column too"
+                    self._column_problem(column.name, reason, "drop one of the two")
             if "headers" in keys and "header-list" in keys:
                 self._column_problem("headers", "cannot be written together with 'header-list'", "drop one of the two")
             if options and (len(options.topic) > 1 or options.topic_pattern) and "topic" not in keys:
@@ -242,11 +253,6 @@ class Resolution:
 
     def _writable(self, column: Column, options: KafkaTableOptions | None) -> MetadataColumn | None:
         key = column.key or column.name
-        if key in ("__raw_key__", "__raw_value__"):
-            place = f"{self.origin.of('')}, column '{column.name}'"
-            hint = "declare the column VIRTUAL, or use the format 'raw'"
-            self.unsupported.append(Problem(f"metadata '{key}' cannot be written yet", where=place, hint=hint))
-            return None
         fixed_topic = key == "topic" and options is not None and len(options.topic) == 1
         if key not in WRITABLE or fixed_topic:
             reason = "is written only with several topics" if fixed_topic else "cannot be written"
@@ -259,6 +265,10 @@ class Resolution:
                 f"declare it {WRITABLE[key].text()}",
             )
         return MetadataColumn(column.name, key, column.type)
+
+    def _remark_unwritten(self, key: str, part: str, columns: tuple[str, ...]) -> None:
+        if columns:
+            self.notes.append(f"the {part} of a message is '{key}': {', '.join(columns)} do not go into it")
 
     def _column_problem(self, column: str, reason: str, hint: str) -> None:
         self.problems.append(Problem(reason, where=f"{self.origin.of('')}, column '{column}'", hint=hint))

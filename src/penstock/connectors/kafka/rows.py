@@ -41,6 +41,8 @@ class RowReader:
         )
         #: Messages that could not be decoded and were left out, as the user asked.
         self.ignored = 0
+        #: Records that the header filter left out.
+        self.filtered = 0
 
     def rows(self, records: Records, topic: str, partition: int, place: int) -> pa.RecordBatch:
         """The rows of ``records``. Raises RecordError naming the position of the first message that cannot be
@@ -48,6 +50,7 @@ class RowReader:
         chosen = _Chosen.all_of(records)
         if self._scan.options.header_filter:
             chosen = chosen.where(matching(self._scan.options.header_filter, records.headers))
+            self.filtered += len(records) - len(chosen)
         value = self._value.decode(chosen.values)
         self._judge(value, self._scan.value, self._value.ignores_errors, chosen, topic, partition)
         key: Decoded | None = None

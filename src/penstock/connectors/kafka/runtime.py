@@ -16,15 +16,23 @@ import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkFiles, TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from penstock.connectors.kafka.bounds import behind_the_end, resolve_start, resolve_stop
+from penstock.connectors.kafka.client import with_login
+from penstock.connectors.kafka.commits import CommitTimes
+from penstock.connectors.kafka.losses import told
 from penstock.connectors.kafka.metadata import READABLE
-from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of, resolve_start, resolve_stop
+from penstock.connectors.kafka.metrics import SourceMetrics
+from penstock.connectors.kafka.offsets import partitions_text
+from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
 from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Positions, Range
+from penstock.connectors.kafka.reports import ReadReport
 from penstock.connectors.kafka.scan import KafkaScan
 from penstock.connectors.kafka.sink import KafkaSink
 from penstock.errors import (
@@ -38,11 +46,12 @@ from penstock.errors import (
     from_wire,
     to_wire,
 )
+from penstock.kafka.deadline import Deadline
 from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_members
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import cluster_id
 from penstock.plan import Guarantee, column_text
-from penstock.spi import HIDDEN, JobContext, Output, Stage, Target, Task, cause_of, guarded
+from penstock.spi import HIDDEN, REPORT, JobContext, Output, Stage, Target, Task, Written, cause_of, guarded
 from penstock.types import spark_ddl, spark_type
 
 if TYPE_CHECKING:
@@ -54,6 +63,8 @@ __all__ = ["KafkaRuntime"]
 _FORMAT = "penstock_kafka"
 #: The property of a Spark job that holds what its tasks are told.
 _TOLD = "penstock.told"
+#: What the commit of a job that ends may take, in ms.
+_LAST_COMMIT_MS = 5000
 #: A Spark whose tasks all run on this machine.
 _LOCAL = re.compile(r"local(\[[^]]*\])?")
 #: Properties that say which cluster is meant, and as whom.
@@ -65,6 +76,7 @@ class KafkaRuntime:
 
     def source(self, spec: KafkaScan, ordinal: int, context: JobContext) -> KafkaSource:
         """Resolve start and stop once, keep them in the checkpoint, and read from there."""
+        spec = replace(spec, client=with_login(spec.client, context.settings.kerberos))
         return KafkaSource(spec, ordinal, context)
 
     def target_key(self, spec: KafkaSink) -> Hashable:
@@ -77,6 +89,10 @@ class KafkaRuntime:
         """The target for ``outputs``, which share a client and a guarantee."""
         from penstock.connectors.kafka.targets import ExactlyOnceTarget, PlainTarget
 
+        login = context.settings.kerberos
+        outputs = [
+            replace(each, spec=replace(each.spec, client=with_login(each.spec.client, login))) for each in outputs
+        ]
         exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
         if exactly_once:
             _check_attempts(context.spark)
@@ -105,15 +121,20 @@ class KafkaSource:
     """One scan of a running job, as the driver sees it."""
 
     def __init__(self, scan: KafkaScan, ordinal: int, context: JobContext):
-        self.bounded = scan.bounded
         self.stageable = all(spark_type(column.type) == spark_type(READABLE[column.key]) for column in scan.metadata)
         self._scan = scan
         self._context = context
         self._session = session_for(client_of(scan))
         self._check_group()
         start, stop = self._resolve(ordinal)
-        self._planner = Planner(ReaderSpec(scan, ordinal, context.parallelism, start, stop))
-        self._commits_failed = 0
+        waits = stop is not None and behind_the_end(self._session, stop)
+        self.bounded = stop is not None and not waits and not scan.options.bounded_streaming
+        self._planner = Planner(ReaderSpec(scan.for_tasks(), ordinal, context.parallelism, start, stop, waits))
+        self._times = CommitTimes(scan.options, checkpointing=context.settings.checkpointing)
+        self._reached = start.to_json()
+        self._metrics = SourceMetrics(
+            context.operator(scan.table), lambda: self.lag(self._reached), consumer=scan.options.consumer_metrics
+        )
 
     def _check_group(self) -> None:
         """With 'scan.check.duplicated.group.id', refuse a group that somebody else reads with."""
@@ -133,6 +154,7 @@ class KafkaSource:
             "cluster_id": cluster,
             "topic": list(self._scan.options.topic),
             "topic_pattern": self._scan.options.topic_pattern or "",
+            "partitions": partitions_text(self._scan.partitions),
             "bounded": self._scan.bounded,
         }
         known = checkpoint.read(name)
@@ -142,7 +164,7 @@ class KafkaSource:
                     f"the checkpoint '{checkpoint.location}' has batches but no 'penstock/{name}.json'; it was "
                     "damaged, or written by another program: restore it, or start with another directory"
                 )
-            start = resolve_start(self._session, self._scan)
+            start = resolve_start(self._session, self._scan, self._context.settings.start_time)
             stop = resolve_stop(self._session, self._scan, start)
             known = {"source": asked, "start": start.to_json(), "stop": stop.to_json() if stop else None}
             checkpoint.write(name, known)
@@ -151,6 +173,11 @@ class KafkaSource:
             raise CheckpointError(
                 f"the checkpoint '{checkpoint.location}' belongs to another source than table '{self._scan.table}': "
                 f"{', '.join(differing)} differ(s); name another checkpoint directory or another job name"
+            )
+        elif self._context.settings.start_time is not None:
+            self._context.warn(
+                f"table '{self._scan.table}' goes on where the checkpoint '{checkpoint.location}' says; --start-time "
+                "is for sources without one"
             )
         stop_document = known.get("stop")
         start = Positions.from_json(known["start"])
@@ -161,7 +188,7 @@ class KafkaSource:
         spark: SparkSession = self._context.spark
         spark.dataSource.register(KafkaDataSource)
         rows = ", ".join(filter(None, (spark_ddl(self._scan.native), spark_ddl(HIDDEN))))
-        ddl = rows if stage is None else stage.ddl
+        ddl = f"{rows if stage is None else _ddl(stage.schema)}, {REPORT} BINARY"
         reader = spark.readStream.format(_FORMAT).schema(ddl).option("secret.spec", _pickled(self._planner.spec))
         if stage is not None:
             return reader.option("secret.stage", _pickled(stage)).load()
@@ -185,9 +212,19 @@ class KafkaSource:
         return places[index] if ordinal == self._planner.spec.ordinal and index < len(places) else None
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
-        """Offsets between the two positions."""
-        before, after = self._start(start), Positions.from_json(end)
-        return sum(at.offset - before.offset(place, at.offset) for place, at in after.at.items())
+        """Offsets that are read between the two positions."""
+        return sum(len(each) for each in self._planner.ranges(self._start(start), Positions.from_json(end)))
+
+    def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
+        """What topics have lost between the two positions, a sentence for each partition."""
+        return [f"table '{self._scan.table}': {each}" for each in told(self._start(start), Positions.from_json(end))]
+
+    def ended(self, reached: dict[str, Any] | None) -> bool:
+        """Whether the source has a stop, and ``reached`` (None: its start) is at it."""
+        stop = self._planner.spec.stop
+        return stop is not None and all(
+            at.offset >= stop.offset(place, at.offset) for place, at in self._start(reached).at.items()
+        )
 
     def lag(self, reached: dict[str, Any]) -> int | None:
         """Offsets between ``reached`` and the end, or the stop, of the source."""
@@ -202,26 +239,49 @@ class KafkaSource:
         """The group's offsets at ``end``."""
         from penstock.connectors.kafka.targets import Consumed
 
-        if not self._scan.commits:
+        if not self._commits:
             return None
         at = Positions.from_json(end).at
         offsets = {place: CommittedOffset(position.offset, position.epoch) for place, position in at.items()}
         return Consumed(self._session.cluster_id or "", self._scan.group_id, offsets)
 
-    def commit(self, end: dict[str, Any]) -> None:
-        """Commit the group's offsets outside any transaction; failures are counted and told once."""
+    def done(self, end: dict[str, Any], recorded: bool | None) -> None:
+        """Note how far reading has come, and commit the group's offsets where no transaction has and it is time to."""
+        if recorded is None and self._times.due(end):
+            recorded = self._commit(end, self._session.deadline())
+        self._reached = end
+        self._metrics.done(Positions.from_json(end), recorded)
+
+    def _commit(self, end: dict[str, Any], deadline: Deadline) -> bool | None:
+        """Whether the group was given its offsets, None when there are none for it. Failures are told once."""
         consumed = self.consumed(end)
         if consumed is None:
-            return
+            return None
         try:
-            commit_offsets(self._session, consumed.group, consumed.offsets)
+            commit_offsets(self._session, consumed.group, consumed.offsets, deadline=deadline)
         except PenstockError as error:
-            self._commits_failed += 1
-            if self._commits_failed == 1:
+            if not self._metrics.commits_failed.get_count():
                 self._context.warn(f"offsets of group '{consumed.group}' are not committed: {error}")
+            return False
+        return True
+
+    def reported(self, reports: Sequence[bytes]) -> None:
+        """Count what the tasks of a batch have read."""
+        self._metrics.read(ReadReport.merged(reports))
 
     def close(self) -> None:
-        """Sessions are shared by the process and stay."""
+        """Commit what was to be committed by and by. Sessions are shared by the process and stay."""
+        left, self._times.left = self._times.left, None
+        if left is not None:
+            recorded = self._commit(left, self._session.deadline(_LAST_COMMIT_MS))
+            self._metrics.done(Positions.from_json(left), recorded)
+
+    @property
+    def _commits(self) -> bool:
+        """Whether the group's offsets are committed at all, with a batch or by and by."""
+        if self._context.settings.checkpointing:
+            return self._scan.commits
+        return bool(self._scan.group_id) and self._scan.options.auto_commit
 
     def _start(self, start: dict[str, Any] | None) -> Positions:
         return self._planner.spec.start if start is None else Positions.from_json(start)
@@ -277,17 +337,18 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, or what the stage makes of them."""
-        from penstock.connectors.kafka.reading import read_ranges
+        from penstock.connectors.kafka.reading import RangeReader, with_report
 
         work: tuple[Sequence[Range], Task] = partition.value
         ranges, task = work
-        rows = guarded(read_ranges)(self._spec, ranges)
-        if self._stage is None:
-            return rows
-        stage: Stage = _unpickled(self._stage)
-        context = TaskContext.get()
-        told = (context.getLocalProperty(_TOLD) if context is not None else None) or ""
-        return guarded(stage.run)(replace(task, told=told), rows)
+        reader = RangeReader(self._spec, ranges)
+        batches, schema = guarded(reader.rows)(), reader.schema
+        if self._stage is not None:
+            stage: Stage = _unpickled(self._stage)
+            context = TaskContext.get()
+            told = (context.getLocalProperty(_TOLD) if context is not None else None) or ""
+            batches, schema = guarded(stage.run)(replace(task, told=told), batches), stage.schema
+        return with_report(batches, schema, lambda: reader.report)
 
 
 def _pickled(value: Any) -> str:
@@ -328,7 +389,7 @@ class SparkJobs:
         """Encode the rows, unless ``staged``, and publish them: by their partitions' ``owners``, or where they are."""
         from penstock.connectors.kafka.writing import (
             PUBLISHING_ORDER,
-            WRITTEN_DDL,
+            WRITTEN,
             Told,
             encode_rows,
             encode_rows_and_publish,
@@ -344,15 +405,15 @@ class SparkJobs:
         if owners is None:
             if staged:
                 return self._collect(frame, Told(transaction))
-            return self._collect(frame.mapInArrow(guarded(encode_and_publish), WRITTEN_DDL))
+            return self._collect(frame.mapInArrow(guarded(encode_and_publish), _ddl(WRITTEN)))
         with self._folder() as folder:
 
             def encode(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 yield from encode_rows(spec, folder, _task(tasks), rows)
 
-            encoded = frame if staged else frame.mapInArrow(guarded(encode), WRITTEN_DDL)
+            encoded = frame if staged else frame.mapInArrow(guarded(encode), _ddl(WRITTEN))
             owned = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*PUBLISHING_ORDER)
-            return self._collect(owned.mapInArrow(guarded(publish_encoded), WRITTEN_DDL), Told(folder=folder))
+            return self._collect(owned.mapInArrow(guarded(publish_encoded), _ddl(WRITTEN)), Told(folder=folder))
 
     @contextmanager
     def _folder(self) -> Iterator[str]:
@@ -367,12 +428,12 @@ class SparkJobs:
 
     def write_plainly(self, frame: DataFrame, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
         """Every task encodes and publishes its rows; with ``staged`` it does so as it reads them."""
-        from penstock.connectors.kafka.writing import WRITTEN_DDL, encode_rows_and_publish
+        from penstock.connectors.kafka.writing import WRITTEN, encode_rows_and_publish
 
         def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from encode_rows_and_publish(spec, None, _task(tasks), rows)
 
-        return self._collect(frame if staged else frame.mapInArrow(guarded(encode_and_publish), WRITTEN_DDL))
+        return self._collect(frame if staged else frame.mapInArrow(guarded(encode_and_publish), _ddl(WRITTEN)))
 
     def _collect(self, job: DataFrame, told: Told | None = None) -> Acknowledged:
         from penstock.connectors.kafka.targets import Acknowledged
@@ -392,10 +453,13 @@ class SparkJobs:
             context.removeJobTag(tag)
             context.setLocalProperty(_TOLD, None)  # type: ignore[arg-type]  # None takes it away
         acks = [row for row in rows if row.topic]
+        encoded: dict[int, Written] = {}
+        for row in rows:
+            if not row.topic:
+                encoded[row.partition] = _added(encoded.get(row.partition, Written()), row)
         return Acknowledged(
             records=sum(row["count"] for row in acks),
-            bytes=sum(row.bytes or 0 for row in rows),
-            encoded=sum(row["count"] for row in rows if not row.topic),
+            encoded=encoded,
             attempts_clean=self._clean(tag),
             one_writer=len(acks) == len({(row.topic, row.partition) for row in acks}),
             whole=all((row.first_sequence, row.last_sequence) == (0, row["count"] - 1) for row in acks),
@@ -420,6 +484,17 @@ class SparkJobs:
                 if state.isDefined() and (state.get().currentAttemptId() or state.get().numFailedTasks()):
                     return False
         return True
+
+
+def _added(before: Written, row: Row) -> Written:
+    """What was written to an output, with what a row of another task counts."""
+    times = [each for each in (before.send_millis, row.send_millis) if each is not None]
+    return Written(before.records + row["count"], before.bytes + row.bytes, max(times, default=None))
+
+
+def _ddl(schema: pa.Schema) -> str:
+    """An Arrow schema in Spark's words."""
+    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in from_arrow_schema(schema).fields)
 
 
 def _task(of: int) -> Task:

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from penstock.connectors.kafka.client import masked
+from penstock.connectors.kafka.initializer import CustomOffsets
 from penstock.connectors.kafka.metadata import READABLE, MetadataColumn
-from penstock.connectors.kafka.offsets import PartitionOffset
+from penstock.connectors.kafka.offsets import PARTITIONS, PartitionOffset
 from penstock.connectors.kafka.options import BoundedMode, KafkaSourceOptions, ResetStrategy, StartupMode
+from penstock.connectors.kafka.positions import Place
 from penstock.options import Properties
 from penstock.spi import FormatSpec
 from penstock.types import Field, RowType
@@ -27,7 +29,8 @@ class KafkaScan:
 
     ``key_fields`` and ``value_columns`` are names of columns, prefixes included; :attr:`key_schema` and
     :attr:`value_schema` are what the formats see. ``group_id`` is empty when no group is used. ``client`` holds
-    Kafka's own properties as text, by their Java names. ``notes`` are remarks for ``penstock check``.
+    Kafka's own properties as text, by their Java names. ``start_by`` and ``stop_by`` are objects of the user's that
+    choose the offsets instead of the options; they stay on the driver. ``notes`` are remarks for ``penstock check``.
     """
 
     table: str
@@ -43,6 +46,8 @@ class KafkaScan:
     produced: RowType
     group_id: str
     client: Properties = field(repr=False)
+    start_by: CustomOffsets | None = field(default=None, hash=False)
+    stop_by: CustomOffsets | None = field(default=None, hash=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -74,13 +79,23 @@ class KafkaScan:
     @property
     def bounded(self) -> bool:
         """Whether reading ends by itself."""
-        return self.options.bounded_mode is not BoundedMode.UNBOUNDED
+        return self.options.bounded_mode is not BoundedMode.UNBOUNDED or self.stop_by is not None
+
+    def for_tasks(self) -> KafkaScan:
+        """The scan as planning and reading need it: without what is used once and may not be picklable."""
+        return replace(self, start_by=None, stop_by=None)
+
+    @property
+    def partitions(self) -> frozenset[Place]:
+        """The only partitions that are read; empty when all are."""
+        return frozenset((topic or self.options.topic[0], partition) for topic, partition in self.options.partitions)
 
     @property
     def discovery(self) -> timedelta | None:
-        """How often new partitions are looked for; None: never. A bounded scan never looks, as in Flink."""
+        """How often new partitions are looked for; None: never. A scan with an end never looks, as in Flink, nor one
+        that was told its partitions."""
         interval = self.options.discovery_interval
-        return interval if interval > timedelta(0) and not self.bounded else None
+        return interval if interval > timedelta(0) and not self.bounded and not self.partitions else None
 
     @property
     def commits(self) -> bool:
@@ -105,16 +120,19 @@ class KafkaScan:
         start = self.options.startup_mode.value
         if self.options.startup_mode is StartupMode.GROUP_OFFSETS:
             start += f" of '{self.group_id}', else {self.reset.value}"
+        start = f"by {self.start_by}" if self.start_by is not None else start
+        end = f"by {self.stop_by}" if self.stop_by is not None else self.options.bounded_mode.value
         lines = [
             f"kafka scan '{self.table}'",
             f"  topic: {'; '.join(self.options.topic) or '/' + (self.options.topic_pattern or '') + '/'}",
+            f"  partitions: {PARTITIONS.show(self.options.partitions)}" if self.options.partitions else "",
             f"  value: {self.value.identifier} {self.value_schema}",
             f"  key: {self.key.identifier} {self.key_schema}" if self.key else "",
             f"  metadata: {', '.join(f'{each.name} FROM {each.key}' for each in self.metadata)}"
             if self.metadata
             else "",
             f"  start: {start}",
-            f"  end: {self.options.bounded_mode.value}",
+            f"  end: {end}",
             f"  discovery: {self.discovery or 'off'}",
             f"  client: {', '.join(f'{key}={value}' for key, value in masked(self.client))}",
             *(f"  note: {note}" for note in self.notes),

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
 
 from penstock.connectors.kafka.client import completed
 from penstock.connectors.kafka.encoding import DEFAULT_MAX_MESSAGE_BYTES
+from penstock.connectors.kafka.metrics import count_produced
 from penstock.connectors.kafka.positions import Place
 from penstock.connectors.kafka.sink import KafkaSink
 from penstock.connectors.kafka.writing import (
-    WRITTEN_DDL,
+    WRITTEN,
     Branch,
     Transaction,
     WriteSpec,
@@ -51,7 +52,7 @@ from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, UnknownOutcomeError, transaction_timeout_ms
 from penstock.plan import Guarantee
-from penstock.spi import Batch, JobContext, Output, Published, Stage
+from penstock.spi import Batch, JobContext, Output, Published, Stage, Written
 
 __all__ = ["Acknowledged", "Consumed", "ExactlyOnceTarget", "Jobs", "PlainTarget"]
 
@@ -69,13 +70,12 @@ class Consumed:
 
 @dataclass(frozen=True)
 class Acknowledged:
-    """What a publishing job was told by the brokers. ``attempts_clean``: no task or stage of it ran twice;
-    ``one_writer``: no two tasks wrote to one partition; ``whole``: in each partition the sequences run from 0 to the
-    last record's."""
+    """What a publishing job was told by the brokers. ``encoded`` is what its tasks have encoded, by the number of the
+    output. ``attempts_clean``: no task or stage of it ran twice; ``one_writer``: no two tasks wrote to one partition;
+    ``whole``: in each partition the sequences run from 0 to the last record's."""
 
     records: int = 0
-    bytes: int = 0
-    encoded: int = 0
+    encoded: Mapping[int, Written] = field(default_factory=dict)
     attempts_clean: bool = True
     one_writer: bool = True
     whole: bool = True
@@ -137,6 +137,14 @@ class _Writing:
         fewest = min((len(self.session.topic(name).partitions) for name in self._limits), default=0)
         return tasks == 1 or (keyless and tasks <= fewest)
 
+    def written(self, done: Acknowledged) -> tuple[Written, ...]:
+        """What was written to each output, and is counted."""
+        found = tuple(done.encoded.get(number, Written()) for number in range(len(self.branches)))
+        for branch, each in zip(self.branches, found, strict=True):
+            if branch.sink.options.producer_metrics:
+                count_produced(self.context.operator(branch.sink.table), each)
+        return found
+
     def owners(self) -> int:
         """How many tasks share the partitions among them."""
         asked = [branch.sink.options.parallelism for branch in self.branches if branch.sink.options.parallelism]
@@ -162,7 +170,7 @@ class PlainTarget:
     def stage(self) -> Stage:
         """Encode and publish in the tasks that read."""
         self._writing.staged = True
-        return Stage(partial(encode_rows_and_publish, self._writing.spec(), None), WRITTEN_DDL)
+        return Stage(partial(encode_rows_and_publish, self._writing.spec(), None), WRITTEN)
 
     def open(self) -> None:
         """Make sure that the topics are there."""
@@ -177,7 +185,7 @@ class PlainTarget:
         done = writing.jobs.write_plainly(frame, spec, batch.tasks, staged=writing.staged)
         if spec.awaited:
             _check_counts(done, batch)
-        return Published(done.encoded, done.bytes)
+        return Published(writing.written(done))
 
     def close(self) -> None:
         """Nothing is open between batches."""
@@ -212,7 +220,7 @@ class ExactlyOnceTarget:
     def stage(self) -> Stage:
         """Encode in the tasks that read, and publish there too where each is the only writer of its partitions."""
         self._writing.staged = True
-        return Stage(partial(stage_rows, self._writing.spec()), WRITTEN_DDL)
+        return Stage(partial(stage_rows, self._writing.spec()), WRITTEN)
 
     # --- ownership -------------------------------------------------------------------------------------------
 
@@ -290,7 +298,7 @@ class ExactlyOnceTarget:
         may be redone."""
         client, topic = self._opened()
         done = Acknowledged()
-        recorded: tuple[int, ...] = ()
+        recorded: dict[int, bool] = {}
         try:
             identity = client.begin()
         except UnknownOutcomeError:
@@ -307,7 +315,7 @@ class ExactlyOnceTarget:
         except BaseException as error:
             self._abort(batch, error)
             raise
-        return Published(done.records, done.bytes, consumed=recorded)
+        return Published(self._writing.written(done), consumed=recorded)
 
     def _abort(self, batch: Batch, reason: BaseException) -> None:
         """Leave nothing of the batch open. Raises FencedError when the transaction was not ours any more, and
@@ -354,20 +362,21 @@ class ExactlyOnceTarget:
             raise AbortableError(f"batch {batch.id}: the acknowledged sequences are not those of the records sent")
         return done
 
-    def _add_offsets(self, batch: Batch) -> tuple[int, ...]:
+    def _add_offsets(self, batch: Batch) -> dict[int, bool]:
         client, _ = self._opened()
-        recorded: list[int] = []
+        recorded: dict[int, bool] = {}
         for number, consumed in enumerate(batch.consumed):
             if not isinstance(consumed, Consumed) or consumed.cluster_id != self._writing.session.cluster_id:
                 continue
+            recorded[number] = True
             try:
                 client.add_offsets(consumed.group, consumed.offsets)
             except AuthorizationError as error:
+                recorded[number] = False
                 self._refused[consumed.group] += 1
                 if self._refused[consumed.group] == 1:
                     self._context.warn(f"offsets of group '{consumed.group}' are not committed: {error}")
-            recorded.append(number)
-        return tuple(recorded)
+        return recorded
 
     def close(self) -> None:
         """Nothing is open between batches; ``publish`` aborts what it began."""
@@ -395,8 +404,9 @@ def _document(positions: Sequence[Any]) -> dict[str, Any]:
 
 def _check_counts(done: Acknowledged, batch: Batch) -> None:
     """What was encoded must have been acknowledged, record by record."""
-    if done.records != done.encoded:
+    encoded = sum(each.records for each in done.encoded.values())
+    if done.records != encoded:
         raise AbortableError(
-            f"batch {batch.id}: {done.encoded} records were encoded but {done.records} acknowledged; "
+            f"batch {batch.id}: {encoded} records were encoded but {done.records} acknowledged; "
             "look for failed tasks in Spark's log"
         )

@@ -18,7 +18,7 @@ import pyarrow as pa
 from penstock.connectors.kafka.encoding import RowEncoder
 from penstock.connectors.kafka.sink import KafkaSink
 from penstock.kafka.batches import EncodedBatch
-from penstock.kafka.produce import Ack, Producer, ProducerIdentity
+from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 from penstock.spi import Task
@@ -26,7 +26,6 @@ from penstock.spi import Task
 __all__ = [
     "PUBLISHING_ORDER",
     "WRITTEN",
-    "WRITTEN_DDL",
     "Branch",
     "Told",
     "Transaction",
@@ -39,8 +38,8 @@ __all__ = [
 
 #: What writing tasks give. An encoded record batch on its way to the task that owns its partition has ``data``, or
 #: the ``file`` and ``position`` where its ``bytes`` are. An acknowledgement, one per task and partition, has sequences
-#: instead. One row per task has an empty topic and counts what that task has encoded, so that nothing can get lost on
-#: the way unnoticed.
+#: instead. Rows with an empty topic count the records and bytes that a task has encoded, one row for each branch, whose
+#: number is in ``partition``, so that nothing can get lost on the way unnoticed.
 WRITTEN = pa.schema(
     [
         pa.field("owner", pa.int32()),
@@ -55,13 +54,8 @@ WRITTEN = pa.schema(
         pa.field("bytes", pa.int64()),
         pa.field("first_sequence", pa.int64()),
         pa.field("last_sequence", pa.int64()),
+        pa.field("send_millis", pa.float64()),
     ]
-)
-
-#: :data:`WRITTEN` in Spark's words.
-WRITTEN_DDL = (
-    "owner INT, topic STRING, partition INT, task INT, ordinal INT, count BIGINT, data BINARY, file STRING, "
-    "position BIGINT, bytes BIGINT, first_sequence BIGINT, last_sequence BIGINT"
 )
 
 #: The order in which an owner publishes: that of the reading tasks, and within a task that of its rows.
@@ -126,11 +120,12 @@ class Told:
 
 
 def encode_rows(spec: WriteSpec, folder: str, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows to encoded batches, the task's count last. With ``folder`` their bytes are left in a file there."""
+    """Rows to encoded batches, the task's counts last. With ``folder`` their bytes are left in a file there."""
     pending: list[dict[str, Any]] = []
-    size = records = 0
+    counts = _Counts()
+    size = 0
     with _Spool(folder) if folder else nullcontext() as spool:
-        for ordinal, (topic, batch) in enumerate(_encoded(spec, task, rows)):
+        for ordinal, (branch, topic, batch) in enumerate(_encoded(spec, task, rows)):
             row = {
                 "owner": _owner(topic, batch.partition),
                 "topic": topic,
@@ -140,12 +135,32 @@ def encode_rows(spec: WriteSpec, folder: str, task: Task, rows: Iterable[pa.Reco
                 "count": batch.count,
             }
             pending.append(row | (spool.add(batch.data) if spool else {"data": batch.data}))
-            records += batch.count
+            counts.add(branch, batch.count, len(batch.data))
             size += len(batch.data)
             if size >= _ROWS_BYTES:
                 yield _written(pending)
                 pending, size = [], 0
-    yield _written([*pending, _count(task.number, records)])
+    yield _written([*pending, *counts.rows(task.number)])
+
+
+class _Counts:
+    """Records and bytes that a task has encoded, or that were encoded for it, by branch."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, tuple[int, int]] = {}
+
+    def add(self, branch: int, records: int, size: int) -> None:
+        """Count so many records of so many bytes."""
+        before = self._of.get(branch, (0, 0))
+        self._of[branch] = (before[0] + records, before[1] + size)
+
+    def rows(self, task: int, send_millis: float | None = None) -> list[dict[str, Any]]:
+        """Their rows; any owner may have them."""
+        return [
+            {"owner": 0, "topic": "", "partition": branch, "task": task, "ordinal": -1, "count": records, "bytes": size}
+            | {"send_millis": send_millis}
+            for branch, (records, size) in self._of.items()
+        ]
 
 
 class _Spool:
@@ -173,7 +188,7 @@ def publish(
     spec: WriteSpec, transaction: Transaction | None, encoded: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Encoded batches, sorted by :data:`PUBLISHING_ORDER`, to the brokers; gives what they acknowledged."""
-    counted = 0
+    counts = _Counts()
     files: dict[str, memoryview] = {}
     with _producer(spec, transaction) as producer:
         for table in encoded:
@@ -181,7 +196,7 @@ def publish(
             sizes = table.column("bytes").to_pylist()
             for row, (topic, partition, count, file, position) in enumerate(zip(*columns, strict=True)):
                 if not topic:
-                    counted += count
+                    counts.add(partition, count, sizes[row])
                 elif file:
                     if file not in files:
                         files[file] = _mapped(file)
@@ -189,7 +204,7 @@ def publish(
                 else:
                     producer.submit(topic, partition, bytearray(table.column("data")[row].as_buffer()), count)
         producer.flush()
-        yield _acknowledged(producer.acks(), -1, counted)
+        yield _acknowledged(producer, -1, counts)
 
 
 def _mapped(file: str) -> memoryview:
@@ -203,21 +218,19 @@ def encode_rows_and_publish(
 ) -> Iterator[pa.RecordBatch]:
     """Rows straight to the brokers, for a task that is the only writer of its partitions, or needs not be.
 
-    Where acknowledgements are not awaited, the count row has the bytes, and an error is raised by whichever task of
-    this process comes next.
+    Where acknowledgements are not awaited, an error is raised by whichever task of this process comes next.
     """
-    counted = size = 0
+    counts = _Counts()
     with _producer(spec, transaction) as producer:
-        for topic, batch in _encoded(spec, task, rows):
-            counted += batch.count
-            size += len(batch.data)
+        for branch, topic, batch in _encoded(spec, task, rows):
+            counts.add(branch, batch.count, len(batch.data))
             producer.submit(topic, batch.partition, batch.data, batch.count)
         if spec.awaited:
             producer.flush()
-            yield _acknowledged(producer.acks(), task.number, counted)
+            yield _acknowledged(producer, task.number, counts)
         else:
             producer.hand_over()
-            yield _written([_count(task.number, counted) | {"bytes": size}])
+            yield _written(counts.rows(task.number))
 
 
 def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -257,7 +270,8 @@ def _owner(topic: str, partition: int) -> int:
     return zlib.crc32(topic.encode()) % 1_000_000 + partition
 
 
-def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, EncodedBatch]]:
+def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, str, EncodedBatch]]:
+    """Record batches, each with the number of its branch and its topic."""
     session = session_for(spec.client)
 
     def partitions(topic: str) -> int:
@@ -266,7 +280,7 @@ def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Ite
     encoders = [RowEncoder(branch.sink, branch.client, partitions, spec.limits, task) for branch in spec.branches]
     for batch in rows:
         places, offsets = batch.column("__place"), batch.column("__offset")
-        for branch, encoder in zip(spec.branches, encoders, strict=True):
+        for number, (branch, encoder) in enumerate(zip(spec.branches, encoders, strict=True)):
             names = list(branch.sink.schema.names)
             if branch.column is None:
                 columns, where = [batch.column(name) for name in branch.columns], (places, offsets)
@@ -275,10 +289,11 @@ def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Ite
                 chosen = struct.is_valid()
                 columns = struct.filter(chosen).flatten()
                 where = (places.filter(chosen), offsets.filter(chosen))
-            yield from encoder.encode(pa.RecordBatch.from_arrays(columns, names=names), *where)
+            for topic, encoded in encoder.encode(pa.RecordBatch.from_arrays(columns, names=names), *where):
+                yield number, topic, encoded
 
 
-def _acknowledged(acks: tuple[Ack, ...], task: int, encoded: int) -> pa.RecordBatch:
+def _acknowledged(producer: Producer, task: int, counts: _Counts) -> pa.RecordBatch:
     rows = [
         {
             "topic": ack.topic,
@@ -289,14 +304,10 @@ def _acknowledged(acks: tuple[Ack, ...], task: int, encoded: int) -> pa.RecordBa
             "first_sequence": ack.first_sequence,
             "last_sequence": ack.last_sequence,
         }
-        for ack in acks
+        for ack in producer.acks()
     ]
-    return _written([*rows, _count(task, encoded)])
-
-
-def _count(task: int, records: int) -> dict[str, Any]:
-    """The row that counts what a task has encoded; any owner may have it."""
-    return {"owner": 0, "topic": "", "task": task, "ordinal": -1, "count": records}
+    millis = None if producer.latency is None else producer.latency * 1000
+    return _written([*rows, *counts.rows(task, millis)])
 
 
 def _written(rows: list[dict[str, Any]]) -> pa.RecordBatch:

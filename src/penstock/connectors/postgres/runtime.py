@@ -61,7 +61,9 @@ class SparkJobs:
             # Without an error of ours a worker or an executor was lost, or the user's own code failed.
             raise found or AbortableError(cause_of(str(error))) from error
         records: tuple[dict[int, int], ...] = tuple({} for _ in spec.branches)
+        sizes = [0 for _ in spec.branches]
         for row in told:
+            sizes[row.output] += row.bytes
             if row.records:
                 records[row.output][row.writer] = row.records
-        return Staged(records, sum(row.bytes for row in told))
+        return Staged(records, tuple(sizes))

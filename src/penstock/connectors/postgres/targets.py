@@ -23,7 +23,7 @@ from penstock.errors import (
     PossibleDataLossError,
 )
 from penstock.kafka.progress import Claim, Progress, Skip, TakeOver, decide
-from penstock.spi import Batch, JobContext, Output, Published
+from penstock.spi import Batch, JobContext, Output, Published, Written
 
 __all__ = ["AtLeastOnceTarget", "ExactlyOnceTarget", "Jobs", "Staged"]
 
@@ -37,12 +37,14 @@ class Staged:
     """What the task attempts that count have copied: for each output the writers with their numbers of rows."""
 
     records: tuple[dict[int, int], ...]
-    bytes: int = 0
+    bytes: tuple[int, ...] = ()
 
     @property
-    def total(self) -> int:
-        """Rows of all outputs."""
-        return sum(count for writers in self.records for count in writers.values())
+    def written(self) -> tuple[Written, ...]:
+        """Rows and bytes of each output."""
+        return tuple(
+            Written(sum(writers.values()), size) for writers, size in zip(self.records, self.bytes, strict=True)
+        )
 
 
 class Jobs(Protocol):
@@ -83,7 +85,7 @@ class AtLeastOnceTarget:
         if not batch.tasks:
             return Published()
         done = self._jobs.stage(frame, StageSpec(self._database.address, "", self._branches))
-        return Published(done.total, done.bytes)
+        return Published(done.written)
 
     def close(self) -> None:
         """Nothing is open between batches."""
@@ -206,7 +208,11 @@ class ExactlyOnceTarget:
     def _attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:
         """Copy the rows and commit them. After an error that is retriable it may be called again."""
         spec = StageSpec(self._database.address, self._row.namespace, tuple(each.branch for each in self._written))
-        staged = self._jobs.stage(frame, spec) if batch.tasks else Staged(tuple({} for _ in self._written))
+        staged = (
+            self._jobs.stage(frame, spec)
+            if batch.tasks
+            else Staged(tuple({} for _ in self._written), tuple(0 for _ in self._written))
+        )
         try:
             with self._transaction() as transaction:
                 self._commit(transaction, staged, progress)
@@ -215,9 +221,9 @@ class ExactlyOnceTarget:
             with self._transaction() as transaction:
                 if not _same(self._owned(transaction).progress, progress):
                     raise error.__cause__ or error from None
-        if staged.total:
+        if any(staged.records):
             self._clear()
-        return Published(staged.total, staged.bytes)
+        return Published(staged.written)
 
     def _commit(self, transaction: Transaction, staged: Staged, progress: Progress) -> None:
         """What is committed as one. An attempt before this one, whose outcome could not be learned, may have done it:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Row
 from penstock.connectors.print.sink import PrintSink
 from penstock.errors import UnsupportedError
 from penstock.plan import column_text
-from penstock.spi import Batch, JobContext, Output, Published, Source, Target
+from penstock.spi import Batch, JobContext, Output, Published, Source, Target, Written
 from penstock.types import RowKind
 
 __all__ = ["PrintRuntime", "PrintTarget"]
@@ -61,7 +61,7 @@ class PrintTarget:
             stream.write(f"{prefix}{RowKind.INSERT.short}[{', '.join(_text(value) for value in row)}]\n")
             printed += 1
         stream.flush()
-        return Published(printed)
+        return Published((Written(printed),))
 
     def close(self) -> None:
         """Nothing to release."""

@@ -6,15 +6,24 @@ CREATE TABLE that say the same give the same plan and the same errors.
 
 from __future__ import annotations
 
-import enum
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.common import DeserializationSchema, SerializationSchema, TypeInformation
-from penstock.connectors.kafka.offsets import offsets_text
+from penstock.connectors.kafka.offsets import partitions_text
 from penstock.datastream.connectors.base import DeliveryGuarantee
+from penstock.datastream.connectors.offsets import (
+    ChosenOffsets,
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaTopicPartition,
+    OffsetAndTimestamp,
+    OffsetsInitializer,
+    OwnOffsetsInitializer,
+    PartitionOffsetsRetriever,
+)
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.options import Origin
 from penstock.spi import Column, Surface, TableDefinition
@@ -29,77 +38,10 @@ __all__ = [
     "KafkaSource",
     "KafkaSourceBuilder",
     "KafkaTopicPartition",
+    "OffsetAndTimestamp",
     "OffsetsInitializer",
+    "PartitionOffsetsRetriever",
 ]
-
-
-class KafkaOffsetResetStrategy(enum.Enum):
-    """What to do for a partition without a valid start offset."""
-
-    LATEST = 0
-    EARLIEST = 1
-    NONE = 2
-
-
-@dataclass(frozen=True)
-class KafkaTopicPartition:
-    """One partition of one topic."""
-
-    topic: str
-    partition: int
-
-
-@dataclass(frozen=True)
-class KafkaOffsetsInitializer:
-    """Where to start, or where to stop. Made by its static methods only."""
-
-    mode: str
-    value: str = ""
-    reset: KafkaOffsetResetStrategy | None = None
-
-    @staticmethod
-    def committed_offsets(
-        offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
-    ) -> KafkaOffsetsInitializer:
-        """The offsets that the consumer group committed, else what the strategy says."""
-        return KafkaOffsetsInitializer("group-offsets", reset=offset_reset_strategy)
-
-    @staticmethod
-    def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
-        """The first record at or after ``timestamp``, in milliseconds since 1970."""
-        return KafkaOffsetsInitializer("timestamp", str(timestamp))
-
-    @staticmethod
-    def earliest() -> KafkaOffsetsInitializer:
-        """The first record there is."""
-        return KafkaOffsetsInitializer("earliest-offset")
-
-    @staticmethod
-    def latest() -> KafkaOffsetsInitializer:
-        """Behind the last record there is when the job first starts."""
-        return KafkaOffsetsInitializer("latest-offset")
-
-    @staticmethod
-    def offsets(
-        offsets: Mapping[KafkaTopicPartition, int],
-        offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
-    ) -> KafkaOffsetsInitializer:
-        """These offsets; partitions left out start at the group's offset, else where the strategy says."""
-        text = offsets_text({(each.topic, each.partition): offset for each, offset in offsets.items()})
-        return KafkaOffsetsInitializer("specific-offsets", text, offset_reset_strategy)
-
-    def options(self, scope: str) -> dict[str, str]:
-        """The table options that say the same under ``scope``: ``scan.startup`` or ``scan.bounded``."""
-        found = {f"{scope}.mode": self.mode}
-        if self.mode == "timestamp":
-            found[f"{scope}.timestamp-millis"] = self.value
-        if self.mode == "specific-offsets":
-            found[f"{scope}.specific-offsets"] = self.value
-        return found
-
-
-#: Flink's own name of the same.
-OffsetsInitializer = KafkaOffsetsInitializer
 
 
 @dataclass(frozen=True)
@@ -108,6 +50,7 @@ class KafkaSource:
 
     options: Mapping[str, str] = field(repr=False)  # may hold passwords
     schema: DeserializationSchema
+    objects: Mapping[str, ChosenOffsets] = field(default_factory=dict)
 
     @staticmethod
     def builder() -> KafkaSourceBuilder:
@@ -123,16 +66,23 @@ class KafkaSource:
         """The table that is read."""
         columns = tuple(Column(each.name, each.type) for each in self.type_info.row.fields)
         options = {**self.options, **_format(self.schema, "format", "")}
-        return TableDefinition(name, columns, options, Origin(f"source '{name}'"), Surface.BUILDER)
+        origin = Origin(f"source '{name}'")
+        return TableDefinition(name, columns, options, origin, Surface.BUILDER, objects=self.objects)
 
 
 class KafkaSourceBuilder:
-    """Builds a :class:`KafkaSource`. Required: bootstrap servers, topics or a pattern, and a deserializer."""
+    """Builds a :class:`KafkaSource`. Required: bootstrap servers, topics, a pattern or partitions, and a deserializer.
+
+    Where it starts and stops is said by :class:`KafkaOffsetsInitializer`, or by an object of one's own: see
+    ``penstock.datastream.connectors.offsets``.
+    """
 
     def __init__(self) -> None:
         self._options: dict[str, str] = {"connector": "kafka"}
         self._properties: dict[str, str] = {}
-        self._start: KafkaOffsetsInitializer | None = None
+        self._partitions: frozenset[KafkaTopicPartition] = frozenset()
+        self._start: KafkaOffsetsInitializer | ChosenOffsets | None = None
+        self._stop: KafkaOffsetsInitializer | ChosenOffsets | None = None
         self._schema: DeserializationSchema | None = None
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
@@ -154,31 +104,38 @@ class KafkaSourceBuilder:
         return self
 
     def set_partitions(self, partitions: set[KafkaTopicPartition]) -> KafkaSourceBuilder:
-        """Raises UnsupportedError: sets of partitions cannot be read yet."""
-        hint = "read whole topics with set_topics(...)"
-        raise UnsupportedError((Problem("a set of partitions cannot be read yet", "set_partitions", hint=hint),))
+        """The partitions to read, instead of whole topics; new ones are not looked for."""
+        self._partitions = frozenset(partitions)
+        return self
 
-    def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+    def set_starting_offsets(
+        self, starting_offsets_initializer: KafkaOffsetsInitializer | OwnOffsetsInitializer
+    ) -> KafkaSourceBuilder:
         """Where to start; without it, at the earliest offsets."""
         self._start = _initializer(starting_offsets_initializer, "set_starting_offsets")
         return self
 
-    def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+    def set_bounded(
+        self, stopping_offsets_initializer: KafkaOffsetsInitializer | OwnOffsetsInitializer
+    ) -> KafkaSourceBuilder:
         """Where to stop, fixed when the job first starts. The stream ends there."""
         stop = _initializer(stopping_offsets_initializer, "set_bounded")
-        if stop.mode == "earliest-offset":
+        if isinstance(stop, KafkaOffsetsInitializer) and stop.mode == "earliest-offset":
             hint = "latest(), committed_offsets(), timestamp(...) or offsets(...)"
             raise UnsupportedError(
                 (Problem("a source that stops where it starts reads nothing", "earliest", hint=hint),)
             )
-        for key in ("timestamp-millis", "specific-offsets"):
-            self._options.pop(f"scan.bounded.{key}", None)
-        self._options |= stop.options("scan.bounded")
+        self._stop = stop
+        self._options.pop("scan.bounded.streaming", None)
         return self
 
-    def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
-        """Where to stop, as :meth:`set_bounded`: on Spark both read in micro-batches."""
-        return self.set_bounded(stopping_offsets_initializer)
+    def set_unbounded(
+        self, stopping_offsets_initializer: KafkaOffsetsInitializer | OwnOffsetsInitializer
+    ) -> KafkaSourceBuilder:
+        """Where to stop, as :meth:`set_bounded`, in batches that keep the job's interval until then."""
+        self.set_bounded(stopping_offsets_initializer)
+        self._options["scan.bounded.streaming"] = "true"
+        return self
 
     def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema) -> KafkaSourceBuilder:
         """How a message's value is read."""
@@ -205,14 +162,30 @@ class KafkaSourceBuilder:
             hint = "for example set_value_only_deserializer(SimpleStringSchema())"
             raise OptionsError((Problem("a Kafka source needs a deserializer", "KafkaSource", hint=hint),))
         properties = dict(self._properties)
-        options = dict(self._options)
-        if self._start is not None:
-            options |= self._start.options("scan.startup")
-            if self._start.reset is not None:  # the initializer overrides the property, as in Flink
-                properties.pop("auto.offset.reset", None)
-                if self._start.reset is not KafkaOffsetResetStrategy.NONE:
-                    properties["auto.offset.reset"] = self._start.reset.name.lower()
-        return KafkaSource(options | _prefixed(properties), self._schema)
+        options = {**self._options, **self._read_only()}
+        objects: dict[str, ChosenOffsets] = {}
+        for scope, given in (("scan.startup", self._start), ("scan.bounded", self._stop)):
+            if isinstance(given, KafkaOffsetsInitializer):
+                options |= given.options(scope)
+            elif given is not None:
+                objects[f"{scope}.mode"] = given
+        reset = self._start.reset if self._start is not None else None
+        if reset is not None:  # the initializer overrides the property, as in Flink
+            properties.pop("auto.offset.reset", None)
+            if reset is not KafkaOffsetResetStrategy.NONE:
+                properties["auto.offset.reset"] = reset.name.lower()
+        return KafkaSource(options | _prefixed(properties), self._schema, objects)
+
+    def _read_only(self) -> dict[str, str]:
+        """The options that stand for a set of partitions. Raises OptionsError when topics were named too."""
+        if not self._partitions:
+            return {}
+        if not self._options.keys().isdisjoint(("topic", "topic-pattern")):
+            hint = "set_partitions names the topics by itself"
+            reason = "cannot be combined with set_topics or set_topic_pattern"
+            raise OptionsError((Problem(reason, "set_partitions", "KafkaSource", hint),))
+        places = {(each.topic, each.partition) for each in self._partitions}
+        return {"topic": ";".join(sorted({topic for topic, _ in places})), "scan.partitions": partitions_text(places)}
 
 
 @dataclass(frozen=True)
@@ -352,11 +325,16 @@ class KafkaSinkBuilder:
         return KafkaSink(self._options | _prefixed(self._properties), self._serializer)
 
 
-def _initializer(given: object, where: str) -> KafkaOffsetsInitializer:
-    if not isinstance(given, KafkaOffsetsInitializer):
-        hint = "use the static methods of KafkaOffsetsInitializer"
-        raise UnsupportedError((Problem("offsets initializers of one's own are not supported", where, hint=hint),))
-    return given
+def _initializer(given: object, where: str) -> KafkaOffsetsInitializer | ChosenOffsets:
+    if isinstance(given, KafkaOffsetsInitializer):
+        return given
+    if isinstance(given, OwnOffsetsInitializer):
+        return ChosenOffsets(given)
+    hint = (
+        "use the static methods of KafkaOffsetsInitializer, or an object with get_partition_offsets and "
+        "get_auto_offset_reset_strategy"
+    )
+    raise UnsupportedError((Problem(f"{given!r} says no offsets", where, hint=hint),))
 
 
 def _prefixed(properties: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,241 @@
+"""Where a scan starts and where it stops: resolved once, on the driver, when its job first starts (rule 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from penstock.connectors.kafka.initializer import CustomOffsets, Found
+from penstock.connectors.kafka.options import BoundedMode, ResetStrategy, StartupMode
+from penstock.connectors.kafka.positions import Place, Position, Positions
+from penstock.connectors.kafka.scan import KafkaScan
+from penstock.errors import ExecutionError, KafkaError, PenstockError, PossibleDataLossError
+from penstock.kafka.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
+from penstock.kafka.session import Session, TopicInfo
+from penstock.kafka.topics import matching_topics
+
+__all__ = [
+    "behind_the_end",
+    "listed",
+    "places_of",
+    "resolve_start",
+    "resolve_stop",
+    "topic_ids",
+    "topics_there",
+]
+
+
+def resolve_start(session: Session, scan: KafkaScan, start_time: int | None = None) -> Positions:
+    """Where reading starts: one position for each partition that exists now.
+
+    The order is that of seed 003: ``start_time`` (``penstock run --start-time``, ms since 1970), then the start
+    option, then the group's offsets, then ``auto.offset.reset``; a partition that none of them places is an error.
+    """
+    topics = _topics_of(session, scan)
+    places = places_of(topics, scan)
+    mode, options = scan.options.startup_mode, scan.options
+    found: dict[Place, Position] = {}
+    if start_time is not None:
+        found = _at_time(session, places, start_time)
+    elif scan.start_by is not None:
+        given = _chosen(session, scan, places, scan.start_by)
+        found = given | _reset(session, scan, [place for place in places if place not in given])
+    elif mode is StartupMode.EARLIEST:
+        found = listed(session, places, EARLIEST)
+    elif mode is StartupMode.LATEST:
+        found = listed(session, places, LATEST)
+    elif mode is StartupMode.TIMESTAMP and options.startup_timestamp is not None:
+        found = _at_time(session, places, options.startup_timestamp)
+    elif mode is StartupMode.SPECIFIC_OFFSETS:
+        given = {(each.topic, each.partition): Position(each.offset) for each in scan.start_offsets}
+        _check_known(given, places, "scan.startup.specific-offsets", scan)
+        found = given | _of_group(session, scan, [place for place in places if place not in given])
+    elif mode is StartupMode.GROUP_OFFSETS:
+        found = _of_group(session, scan, places)
+    return Positions(_within_log(session, scan, found), topic_ids(topics))
+
+
+def resolve_stop(session: Session, scan: KafkaScan, start: Positions) -> Positions | None:
+    """Where a bounded scan stops (the offset itself is not read), or None when it does not.
+
+    A partition without a stop in 'specific-offsets', and one that the group has not committed, is not read at all.
+    A stop may lie behind the present end of the log: it is waited for.
+    """
+    mode, options = scan.options.bounded_mode, scan.options
+    if not scan.bounded:
+        return None
+    places = start.places()
+    if scan.stop_by is not None:
+        found = _chosen(session, scan, places, scan.stop_by)
+        for topic, partition in set(places) - found.keys():
+            raise ExecutionError(
+                f"table '{scan.table}': the offsets initializer of the stop gives none for topic '{topic}', partition "
+                f"{partition}; a source that is to end needs one for every partition"
+            )
+    elif mode is BoundedMode.TIMESTAMP and options.bounded_timestamp is not None:
+        found = _at_time(session, places, options.bounded_timestamp)
+    elif mode is BoundedMode.SPECIFIC_OFFSETS:
+        found = {(each.topic, each.partition): Position(each.offset) for each in scan.end_offsets}
+        _check_known(found, places, "scan.bounded.specific-offsets", scan)
+    elif mode is BoundedMode.GROUP_OFFSETS:
+        found = _committed(session, scan, places)
+    else:
+        found = listed(session, places, LATEST)
+    # Never before the start: an empty range ends at once.
+    stops = {
+        place: Position(max(start.at[place].offset, found[place].offset) if place in found else start.at[place].offset)
+        for place in places
+    }
+    return Positions(stops, start.topic_ids)
+
+
+def behind_the_end(session: Session, stop: Positions) -> bool:
+    """Whether a stop lies behind what its log holds at present, so that it has to be waited for. Topics that exist no
+    more are not waited for: what was read of them was read, and the rest is missed by the tasks."""
+    there = session.topics({topic for topic, _ in stop.at})
+    ends = listed(session, [place for place in stop.at if place[0] in there], LATEST)
+    return any(at.offset > ends[place].offset for place, at in stop.at.items() if place in ends)
+
+
+def _topics_of(session: Session, scan: KafkaScan) -> dict[str, TopicInfo]:
+    """The topics that are read. Raises KafkaError for one that was named and does not exist."""
+    if scan.options.topic_pattern:
+        return matching_topics(session, scan.options.topic_pattern)
+    return {name: session.topic(name) for name in scan.options.topic}
+
+
+def topics_there(session: Session, scan: KafkaScan) -> dict[str, TopicInfo]:
+    """The topics that are to be read and exist, as the brokers know them now."""
+    return _topics_of(session, scan) if scan.options.topic_pattern else session.topics(scan.options.topic)
+
+
+def places_of(topics: Mapping[str, TopicInfo], scan: KafkaScan) -> list[Place]:
+    """The partitions of ``topics`` that are read. Raises KafkaError when 'scan.partitions' names one that is not."""
+    places = [(name, each.partition) for name, info in sorted(topics.items()) for each in info.partitions]
+    if not scan.partitions:
+        return places
+    _check_known(scan.partitions, places, "scan.partitions", scan)
+    return [place for place in places if place in scan.partitions]
+
+
+def topic_ids(topics: Mapping[str, TopicInfo]) -> dict[str, str]:
+    """The ids of ``topics`` as text, empty where the broker gives none."""
+    return {name: str(info.topic_id or "") for name, info in topics.items()}
+
+
+def listed(session: Session, places: Iterable[Place], at: int) -> dict[Place, Position]:
+    """Where the logs begin (EARLIEST) or end (LATEST), or the first record from a time on; none where there is none."""
+    found = list_offsets(session, places, at)
+    return {place: Position(offset.offset, offset.leader_epoch) for place, offset in found.items() if offset}
+
+
+def _at_time(session: Session, places: Iterable[Place], millis: int) -> dict[Place, Position]:
+    """The first record that is not older than ``millis``; the log's end where there is none."""
+    places = list(places)
+    found = list_offsets(session, places, millis)
+    late = [place for place in places if found.get(place) is None]
+    at = {place: Position(offset.offset, offset.leader_epoch) for place, offset in found.items() if offset}
+    return at | listed(session, late, LATEST)
+
+
+def _committed(session: Session, scan: KafkaScan, places: Iterable[Place]) -> dict[Place, Position]:
+    if not scan.group_id:
+        raise KafkaError(f"table '{scan.table}': 'group-offsets' needs 'properties.group.id'; name the consumer group")
+    found = committed_offsets(session, scan.group_id, places)
+    return {place: Position(each.offset, each.leader_epoch) for place, each in found.items()}
+
+
+def _of_group(session: Session, scan: KafkaScan, places: Iterable[Place]) -> dict[Place, Position]:
+    places = list(places)
+    # Without a group there is nothing committed: only 'group-offsets' itself needs one.
+    named = scan.group_id or scan.options.startup_mode is StartupMode.GROUP_OFFSETS
+    found = _committed(session, scan, places) if places and named else {}
+    return found | _reset(session, scan, [place for place in places if place not in found])
+
+
+def _reset(session: Session, scan: KafkaScan, missing: list[Place]) -> dict[Place, Position]:
+    """Positions of partitions that nothing places, as ``auto.offset.reset`` says."""
+    if not missing:
+        return {}
+    if scan.reset is ResetStrategy.NONE:
+        topic, partition = missing[0]
+        who = f"group '{scan.group_id}' has no committed offset" if scan.start_by is None else "no offset was chosen"
+        raise KafkaError(
+            f"table '{scan.table}': {who} for topic '{topic}', partition {partition}, and "
+            "'properties.auto.offset.reset' is not set; set it to earliest or latest, or choose another "
+            "'scan.startup.mode'"
+        )
+    return listed(session, missing, EARLIEST if scan.reset is ResetStrategy.EARLIEST else LATEST)
+
+
+def _within_log(session: Session, scan: KafkaScan, found: Mapping[Place, Position]) -> dict[Place, Position]:
+    """``found`` with positions that the log does not have (any more) reset as ``auto.offset.reset`` says."""
+    first, last = listed(session, found, EARLIEST), list_offsets(session, found, LATEST, isolation="read_uncommitted")
+    result = dict(found)
+    for (topic, partition), position in found.items():
+        low, high = first[topic, partition], last[topic, partition]
+        end = high.offset if high else low.offset
+        if low.offset <= position.offset <= end:
+            continue
+        if scan.reset is ResetStrategy.NONE:
+            raise PossibleDataLossError(
+                f"table '{scan.table}': topic '{topic}', partition {partition} is to be read from offset "
+                f"{position.offset}, but its log has {low.offset} to {end}; choose another start, or set "
+                "'properties.auto.offset.reset' to earliest or latest"
+            )
+        earliest = scan.reset is ResetStrategy.EARLIEST
+        result[topic, partition] = low if earliest else Position(end)
+    return result
+
+
+def _check_known(given: Collection[Place], places: Iterable[Place], option: str, scan: KafkaScan) -> None:
+    for topic, partition in sorted(set(given) - set(places)):
+        raise KafkaError(
+            f"table '{scan.table}': '{option}' names partition {partition} of topic '{topic}', which does not exist"
+        )
+
+
+# --- offsets of the user's own ---------------------------------------------------------------------------------
+
+
+def _chosen(session: Session, scan: KafkaScan, places: Iterable[Place], by: CustomOffsets) -> dict[Place, Position]:
+    places = tuple(places)
+    try:
+        chosen = dict(by.offsets(places, _Retriever(session, scan)))
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise ExecutionError(f"table '{scan.table}': the offsets initializer {by} failed: {error!r}") from error
+    for (topic, partition), offset in chosen.items():
+        if (topic, partition) not in places or not isinstance(offset, int) or offset < 0:
+            raise ExecutionError(
+                f"table '{scan.table}': the offsets initializer {by} chose {offset!r} for topic '{topic}', partition "
+                f"{partition}; expected whole numbers from 0 for the partitions that it was given"
+            )
+    return {place: Position(offset) for place, offset in chosen.items()}
+
+
+class _Retriever:
+    """Answers from the cluster, for the scan's own group."""
+
+    def __init__(self, session: Session, scan: KafkaScan):
+        self._session = session
+        self._scan = scan
+
+    def committed_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
+        return {place: each.offset for place, each in _committed(self._session, self._scan, places).items()}
+
+    def end_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
+        return {place: each.offset for place, each in listed(self._session, places, LATEST).items()}
+
+    def beginning_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
+        return {place: each.offset for place, each in listed(self._session, places, EARLIEST).items()}
+
+    def offsets_for_times(self, times: Mapping[Place, int]) -> dict[Place, Found | None]:
+        found: dict[Place, Found | None] = {}
+        for millis in sorted(set(times.values())):
+            if millis < 0:  # to the protocol these are other questions
+                raise ValueError(f"expected milliseconds since 1970, not {millis}")
+            wanted = [place for place, each in times.items() if each == millis]
+            for place, at in list_offsets(self._session, wanted, millis).items():
+                found[place] = Found(at.offset, at.timestamp, at.leader_epoch) if at else None
+        return found

@@ -1,0 +1,116 @@
+"""Logging in on a connection: one exchange for every mechanism, with whatever may take time done beside the loop."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from kafka.future import Future
+from kafka.net.sasl.oauth import AbstractTokenProvider, SaslMechanismOAuth
+from kafka.net.sasl.plain import SaslMechanismPlain
+from kafka.net.sasl.scram import SaslMechanismScram
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+from penstock.kafka.faults import KafkaFault, fault_of
+from penstock.kafka.kerberos import Tickets
+from penstock.kafka.login import KerberosLogin, Login, PasswordLogin, TokenLogin
+from penstock.kafka.tokens import Tokens
+
+__all__ = ["Authentication"]
+
+_FAILED = fault_of(58)
+
+
+class Authentication:
+    """How the connections of one client log in.
+
+    Raises OptionsError when what a login needs on this machine is missing.
+    """
+
+    def __init__(self, login: Login):
+        self._login = login
+        self._prepare, self._hint = _prepared(login)
+
+    async def __call__(self, connection: Any, timeout_at: float | None = None) -> None:
+        """Log in on a fresh connection, or anew on one whose session ends (KIP-368).
+
+        Raises :class:`KafkaFault` or an error of the client library.
+        """
+        timeout_at = connection._timeout_at() if timeout_at is None else timeout_at
+        request = SaslHandshakeRequest(mechanism=self._login.mechanism, max_version=1)
+        answer = await connection._send_request(request, timeout_at=timeout_at)
+        if answer.error_code:
+            offered = ", ".join(answer.mechanisms) or "none"
+            raise KafkaFault(fault_of(answer.error_code), f"{self._login.mechanism}; the listener offers {offered}")
+        host = connection.transport.host
+        waits = not isinstance(self._login, PasswordLogin)
+        mechanism = await _beside(connection.net, lambda: self._prepare(host)) if waits else self._prepare(host)
+        lifetime = 0
+        while not mechanism.is_done():
+            answer = await connection._send_request(
+                SaslAuthenticateRequest(mechanism.auth_bytes()), timeout_at=timeout_at
+            )
+            if answer.error_code:
+                raise KafkaFault(replace(fault_of(answer.error_code), hint=self._hint), answer.error_message or "")
+            mechanism.receive(answer.auth_bytes)
+            lifetime = answer.session_lifetime_ms
+        if not mechanism.is_authenticated():
+            raise KafkaFault(_FAILED, "the broker ended the exchange before its time")
+        connection._reauth.session_updated(lifetime)
+
+
+async def _beside(net: Any, work: Callable[[], Any]) -> Any:
+    """The result of ``work``, done by a thread of its own: the connections to other brokers go on meanwhile."""
+    result = Future()
+
+    def run() -> None:
+        try:
+            done = work()
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is handed to who waits
+            finish, outcome = result.failure, error
+        else:
+            finish, outcome = result.success, done
+
+        def settle() -> None:
+            finish(outcome)
+
+        with contextlib.suppress(RuntimeError, OSError):  # the client was closed meanwhile
+            net.call_soon_threadsafe(settle)
+
+    threading.Thread(target=run, name="penstock-login", daemon=True).start()
+    return await result
+
+
+class _Bearer(AbstractTokenProvider):  # type: ignore[misc]
+    """One token, as kafka-python takes it."""
+
+    def __init__(self, token: str, extensions: dict[str, str]):
+        self._token, self._extensions = token, extensions
+
+    def token(self) -> str:
+        return self._token
+
+    def extensions(self) -> dict[str, str]:
+        return self._extensions
+
+
+def _prepared(login: Login) -> tuple[Callable[[str], Any], str]:
+    """What makes the mechanism of a login for a host, and what to check when a broker refuses it."""
+    if isinstance(login, KerberosLogin):
+        return Tickets(login).mechanism, "check sasl.kerberos.service.name, and the brokers' rules for principals"
+    if isinstance(login, TokenLogin):
+        tokens = Tokens(login)
+        hint = "the brokers do not accept the token; compare its issuer, audience and scope with what they expect"
+        return lambda host: SaslMechanismOAuth(
+            sasl_oauth_token_provider=_Bearer(tokens.token(), tokens.extensions)
+        ), hint
+    settings = {
+        "sasl_mechanism": login.mechanism,
+        "sasl_plain_username": login.username,
+        "sasl_plain_password": login.password,
+    }
+    kind = SaslMechanismPlain if login.mechanism == "PLAIN" else SaslMechanismScram
+    return lambda host: kind(**settings), _FAILED.hint

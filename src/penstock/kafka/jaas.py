@@ -1,0 +1,45 @@
+"""``sasl.jaas.config``: one login module of Java's, and its options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.kafka.values import Malformed
+
+__all__ = ["LoginModule", "login_module"]
+
+_MODULE = re.compile(
+    r"\s*(?P<module>[\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(?P<options>.*?);?\s*", re.S
+)
+_OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.S)
+
+
+@dataclass(frozen=True)
+class LoginModule:
+    """A login module: its class as it was written, and its options."""
+
+    written: str
+    options: Mapping[str, str] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The class without its package, which is another one in a shaded client."""
+        return self.written.rpartition(".")[2]
+
+
+def login_module(value: str, expected: str) -> LoginModule:
+    """The one login module of a JAAS text.
+
+    Raises Malformed, saying what was ``expected``. The text is never quoted: it holds the password.
+    """
+    if '=\\"' in value:  # an editor that wants quotes escaped leaves the backslashes in
+        value = value.replace('\\"', '"')
+    found = _MODULE.fullmatch(value)
+    if found is None:
+        raise Malformed(f"expected {expected}")
+    options = {}
+    for name, double, single, bare in _OPTION.findall(found["options"]):
+        options[name] = re.sub(r"\\(.)", r"\1", double or single) if double or single else bare
+    return LoginModule(found["module"], options)

@@ -1,0 +1,192 @@
+"""The properties ``ssl.*``, and what they make of a TLS connection."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import ssl
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.errors import OptionsError, Problem
+from penstock.kafka.stores import TYPES, Identity, StoreError, identity, pem_identity, trusted
+from penstock.kafka.values import Malformed, Property, items, one_of, text
+
+__all__ = ["TLS_PROPERTIES", "Tls", "read_tls", "tls_context"]
+
+_EVERYWHERE = "the file has to be at this path on every machine, that of the driver and those of the tasks"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tls:
+    """Whom to trust and who one is. Field names are those of the properties without ``ssl.``, with ``_`` for ``.``."""
+
+    truststore_type: str = "JKS"
+    truststore_location: str | None = None
+    truststore_password: str | None = field(default=None, repr=False)
+    truststore_certificates: str | None = field(default=None, repr=False)
+    keystore_type: str = "JKS"
+    keystore_location: str | None = None
+    keystore_password: str | None = field(default=None, repr=False)
+    keystore_certificate_chain: str | None = field(default=None, repr=False)
+    keystore_key: str | None = field(default=None, repr=False)
+    key_password: str | None = field(default=None, repr=False)
+    endpoint_identification_algorithm: str = "https"
+    enabled_protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+
+
+# --- properties ------------------------------------------------------------------------------------------------
+
+
+def _location(value: str) -> str | None:
+    address = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", value.strip())
+    if address:
+        raise Malformed(
+            f"expected the path of a local file, not an address ('{address[1]}:'): nothing is fetched from object "
+            "storage or the web; put a copy of the file at one path on every machine"
+        )
+    return value or None
+
+
+def _protocols(value: str) -> tuple[str, ...]:
+    protocols = items(value)
+    if not set(protocols) <= {"TLSv1.2", "TLSv1.3"}:
+        raise Malformed(f"expected TLSv1.2, TLSv1.3 or both, not '{value}'")
+    return protocols
+
+
+def _check_algorithm(value: str) -> str:
+    if value.strip().lower() not in {"", "https"}:
+        raise Malformed(f"expected 'https', or nothing for no host name check, not '{value}'")
+    return value.strip().lower()
+
+
+_TYPE = one_of(*TYPES, fold=str.upper)
+
+#: Those of ``ssl.*`` that act.
+TLS_PROPERTIES: Mapping[str, Property] = {
+    "ssl.truststore.type": Property(
+        _TYPE, "Format of the truststore: JKS (the default), PKCS12 or PEM. JKS and PKCS12 are told apart by the file."
+    ),
+    "ssl.truststore.location": Property(
+        _location, "File with the certificates to trust, on every machine; without it, those of the system are trusted."
+    ),
+    "ssl.truststore.password": Property(text, "Password of a JKS or PKCS12 truststore.", secret=True),
+    "ssl.truststore.certificates": Property(text, "Certificates to trust, as PEM text.", secret=True),
+    "ssl.keystore.type": Property(
+        _TYPE, "Format of the keystore: JKS (the default), PKCS12 or PEM. JKS and PKCS12 are told apart by the file."
+    ),
+    "ssl.keystore.location": Property(
+        _location, "File with this client's private key and certificate chain, on every machine. The first key counts."
+    ),
+    "ssl.keystore.password": Property(text, "Password of a JKS or PKCS12 keystore.", secret=True),
+    "ssl.keystore.certificate.chain": Property(text, "This client's certificate chain, as PEM text.", secret=True),
+    "ssl.keystore.key": Property(text, "This client's private key, as PEM text.", secret=True),
+    "ssl.key.password": Property(
+        text, "Password of the private key; in a JKS keystore the store's own where this is not given.", secret=True
+    ),
+    "ssl.endpoint.identification.algorithm": Property(
+        _check_algorithm, "`https` compares the broker's host name with its certificate; empty does not."
+    ),
+    "ssl.enabled.protocols": Property(_protocols, "TLS versions that may be used."),
+}
+
+
+def read_tls(properties: Mapping[str, str]) -> tuple[Tls, list[Problem]]:
+    """What the properties ``ssl.*`` among these say, and every problem of them."""
+    values: dict[str, Any] = {}
+    problems = []
+    for name, each in TLS_PROPERTIES.items():
+        if name in properties:
+            try:
+                values[name.removeprefix("ssl.").replace(".", "_")] = each.read(properties[name])
+            except Malformed as malformed:
+                problems.append(Problem(str(malformed), name))
+    chain, key = "ssl.keystore.certificate.chain", "ssl.keystore.key"
+    if (chain in properties) != (key in properties):
+        given, missing = (chain, key) if chain in properties else (key, chain)
+        problems.append(Problem(f"needs '{missing}'", given))
+    return Tls(**values), problems
+
+
+# --- connections -----------------------------------------------------------------------------------------------
+
+
+def tls_context(tls: Tls, where: str = "") -> ssl.SSLContext:
+    """What these properties make of a client's connections.
+
+    Raises:
+        OptionsError: a store is missing or is not what the properties say, or a password does not fit. ``where`` is
+            the place of the properties.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = tls.endpoint_identification_algorithm == "https"
+    versions = sorted(tls.enabled_protocols)
+    known = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+    context.minimum_version, context.maximum_version = known[versions[0]], known[versions[-1]]
+    _trust(context, tls, where)
+    own = _identity(tls, where)
+    if own is not None:
+        with _blamed("ssl.keystore.location", where):
+            _present(context, own)
+    return context
+
+
+def _trust(context: ssl.SSLContext, tls: Tls, where: str) -> None:
+    if tls.truststore_certificates:
+        with _blamed("ssl.truststore.certificates", where):
+            context.load_verify_locations(cadata=tls.truststore_certificates)
+    elif tls.truststore_location:
+        with _blamed("ssl.truststore.location", where, store="truststore"):
+            data = _content(tls.truststore_location)
+            context.load_verify_locations(cadata=trusted(data, tls.truststore_type, tls.truststore_password))
+    else:
+        context.load_default_certs()
+
+
+def _identity(tls: Tls, where: str) -> Identity | None:
+    if tls.keystore_key and tls.keystore_certificate_chain:
+        with _blamed("ssl.keystore.key", where, store="keystore"):
+            return pem_identity(tls.keystore_key.encode(), tls.keystore_certificate_chain.encode(), tls.key_password)
+    if tls.keystore_location:
+        with _blamed("ssl.keystore.location", where, store="keystore"):
+            data = _content(tls.keystore_location)
+            return identity(data, tls.keystore_type, tls.keystore_password, tls.key_password)
+    return None
+
+
+def _present(context: ssl.SSLContext, own: Identity) -> None:
+    # OpenSSL reads keys from files only: one that nobody else may read, for a moment, and of no use to who finds it.
+    password = secrets.token_bytes(24).hex().encode()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "identity.pem")
+        with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(own.pem(password))
+        context.load_cert_chain(path, password=password)
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise StoreError("location", f"'{path}' cannot be read: {reason}", _EVERYWHERE) from None
+
+
+@contextlib.contextmanager
+def _blamed(key: str, where: str, store: str = "") -> Iterator[None]:
+    """Errors of stores and of OpenSSL, as problems of the property that is to blame."""
+    try:
+        yield
+    except StoreError as error:
+        named = {"location": key, "password": f"ssl.{store}.password", "key": "ssl.key.password"}
+        raise OptionsError((Problem(error.reason, named[error.about], where, error.hint),)) from None
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
+        hint = "check what the store holds"
+        raise OptionsError((Problem(f"cannot be used: {reason}", key, where, hint),)) from None

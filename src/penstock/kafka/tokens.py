@@ -1,0 +1,162 @@
+"""Bearer tokens: made, read or asked for when a connection needs one, and kept while they are good."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import threading
+import time
+from typing import Any
+from urllib.parse import quote_plus, urlencode, urlsplit
+
+from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault
+from penstock.kafka.login import TokenEndpoint, TokenFile, TokenLogin, UnsecuredToken
+from penstock.kafka.tls import tls_context
+
+__all__ = ["Tokens"]
+
+_LARGEST_ANSWER = 1 << 20
+_SECONDS = 30.0
+_URL = "sasl.oauthbearer.token.endpoint.url"
+
+
+class Tokens:
+    """The token of one login. Thread-safe.
+
+    Raises OptionsError when the certificates for its endpoint cannot be read.
+    """
+
+    def __init__(self, login: TokenLogin):
+        self._login = login
+        self._tls: ssl.SSLContext | None = None
+        source = login.source
+        if isinstance(source, TokenEndpoint) and source.url.startswith("https:"):
+            self._tls = tls_context(source.tls, "sasl.jaas.config")
+        self._lock = threading.Lock()
+        self._token, self._good_until = "", 0.0
+        #: What is said beside the token (KIP-342).
+        self.extensions = dict(login.extensions)
+
+    def token(self) -> str:
+        """A token that is still good; a new one where the last one is beyond ``sasl.login.refresh.window.factor``.
+
+        May wait for the token endpoint. Raises :class:`KafkaFault`.
+        """
+        source = self._login.source
+        with self._lock:
+            if time.time() < self._good_until:
+                return self._token
+            now = time.time()
+            if isinstance(source, UnsecuredToken):
+                token, expires = _unsecured(source, now), now + source.lifetime
+            elif isinstance(source, TokenFile):
+                token, expires = _read(source), now
+            else:
+                token, expires = self._ask(source, now)
+            self._token, self._good_until = token, now + (expires - now) * self._login.window
+            return token
+
+    def _ask(self, source: TokenEndpoint, now: float) -> tuple[str, float]:
+        status, body = _post(source, self._tls)
+        try:
+            answer = json.loads(body)
+        except ValueError:
+            answer = None
+        answer = answer if isinstance(answer, dict) else {}
+        if status != http.HTTPStatus.OK:
+            raise _no_token(source, status, answer)
+        token = answer.get("access_token") or answer.get("id_token")
+        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
+            raise _refused(f"{source.url} answered without access_token", f"check {_URL}")
+        expires = _expiry(token)
+        if expires is None and isinstance(answer.get("expires_in"), int | float):
+            expires = now + answer["expires_in"]
+        return token, now if expires is None else expires
+
+
+def _post(source: TokenEndpoint, tls: ssl.SSLContext | None) -> tuple[int, bytes]:
+    """Ask the endpoint. Redirections are not followed: the client's secret is for this address alone."""
+    parts = urlsplit(source.url)
+    connect, read = ((each or _SECONDS * 1000) / 1000 for each in (source.connect_ms, source.read_ms))
+    host, port = parts.hostname or "", parts.port
+    connection = (
+        http.client.HTTPSConnection(host, port, timeout=connect, context=tls)
+        if tls
+        else http.client.HTTPConnection(host, port, timeout=connect)
+    )
+    named, secret = source.client_id, source.client_secret
+    if source.urlencode:
+        named, secret = quote_plus(named), quote_plus(secret)
+    scope = {"scope": source.scope} if source.scope else {}
+    headers = {
+        "Authorization": "Basic " + base64.b64encode(f"{named}:{secret}".encode()).decode(),
+        "Content-Type": "application/x-www-form-urlencoded",
+        "Accept": "application/json",
+    }
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    try:
+        connection.connect()
+        connection.sock.settimeout(read)
+        connection.request("POST", target, urlencode({"grant_type": "client_credentials"} | scope), headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read(_LARGEST_ANSWER)
+    except ssl.SSLCertVerificationError as error:
+        raise _refused(
+            f"the certificate of {source.url} is not trusted: {error.verify_message}",
+            'give ssl.truststore.location="..." and its type and password as options in sasl.jaas.config',
+        ) from None
+    except (OSError, http.client.HTTPException) as error:
+        detail = f"{source.url}: {getattr(error, 'strerror', None) or error or type(error).__name__}"
+        hint = f"check {_URL}, and that it can be reached from every machine"
+        raise KafkaFault(Fault(CLIENT_CODE, "token endpoint not reached", Action.RETRY, hint), detail) from None
+    finally:
+        connection.close()
+
+
+def _no_token(source: TokenEndpoint, status: int, answer: dict[str, Any]) -> KafkaFault:
+    """The fault of an answer that is an error (RFC 6749, section 5.2), which may quote what was sent."""
+    told = ": ".join(str(answer[key]) for key in ("error", "error_description") if answer.get(key))
+    told = told.replace(source.client_secret, "******")[:500]
+    detail = f"{source.url} answered with status {status}" + (f", {told}" if told else "")
+    if status in {408, 429} or status >= 500:
+        return KafkaFault(Fault(CLIENT_CODE, "token endpoint failed", Action.RETRY, "ask who runs it"), detail)
+    return _refused(detail, f"check {_URL}, the client's id and secret, and the scope")
+
+
+def _refused(detail: str, hint: str) -> KafkaFault:
+    return KafkaFault(Fault(CLIENT_CODE, "no token", Action.REFUSED, hint), detail)
+
+
+def _read(source: TokenFile) -> str:
+    try:
+        with open(source.path, encoding="ascii") as file:
+            token = file.read().strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text in ASCII"
+        hint = f"check {_URL}; the file has to be at this path on every machine"
+        raise _refused(f"'{source.path}' cannot be read: {reason}", hint) from None
+    if not token or not token.isprintable():
+        raise _refused(f"'{source.path}' holds no token", f"check {_URL}")
+    return token
+
+
+def _unsecured(source: UnsecuredToken, now: float) -> str:
+    """A JSON Web Token without signature (RFC 7519, section 6)."""
+    claims = {**dict(source.claims), "iat": now, "exp": now + source.lifetime}
+    return f"{_encoded({'alg': 'none'})}.{_encoded(claims)}."
+
+
+def _encoded(content: dict[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+
+
+def _expiry(token: str) -> float | None:
+    """When a JSON Web Token ends, in seconds since 1970; None when it does not say so, or is none."""
+    parts = token.split(".")
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        return float(claims["exp"])
+    except (IndexError, KeyError, TypeError, ValueError):
+        return None

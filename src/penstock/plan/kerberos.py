@@ -1,0 +1,98 @@
+"""Whose tickets a job uses: Flink's ``security.kerberos.login.*``, with its defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import Problem
+from penstock.options import BOOLEAN, TEXT, Codec, OptionSet, Origin, opt
+
+__all__ = ["KAFKA_CONTEXT", "KERBEROS_PREFIX", "KerberosSettings", "kerberos_keys", "kerberos_of", "kerberos_remarks"]
+
+KERBEROS_PREFIX = "security.kerberos.login."
+#: The context that Kafka's clients log in with.
+KAFKA_CONTEXT = "KafkaClient"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+_NAMES = Codec("List<String>", _names, ",".join)
+
+
+def _pair(settings: KerberosSettings) -> Iterator[Problem]:
+    if settings.keytab and not settings.principal:
+        yield Problem("needs 'security.kerberos.login.principal'", "keytab", hint="name the principal of the keytab")
+    if settings.principal and not settings.keytab:
+        yield Problem("needs 'security.kerberos.login.keytab'", "principal", hint="name the file with its key")
+    if settings.for_kafka and not settings.keytab and not settings.use_ticket_cache:
+        hint = "set keytab and principal, or leave it out"
+        yield Problem("leaves no tickets to log in with", "use-ticket-cache", hint=hint)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KerberosSettings(OptionSet):
+    """For tables with `sasl.mechanism` GSSAPI and no `sasl.jaas.config` of their own."""
+
+    use_ticket_cache: bool = opt(
+        "use-ticket-cache",
+        BOOLEAN,
+        default=True,
+        doc="Use the tickets that kinit got for the user, where there is no keytab.",
+        example="false",
+    )
+    keytab: str | None = opt(
+        "keytab",
+        TEXT,
+        default=None,
+        doc="File with the key of the principal, on every machine.",
+        example="/etc/security/orders.keytab",
+    )
+    principal: str | None = opt(
+        "principal", TEXT, default=None, doc="Principal of the keytab.", example="orders@EXAMPLE.COM"
+    )
+    contexts: tuple[str, ...] = opt(
+        "contexts",
+        _NAMES,
+        default=(),
+        doc=f"What the login is for, joined by commas; {KAFKA_CONTEXT} is Kafka.",
+        example=f"Client,{KAFKA_CONTEXT}",
+    )
+
+    rules = (_pair,)
+
+    @property
+    def for_kafka(self) -> bool:
+        """Whether Kafka's clients use this login."""
+        return KAFKA_CONTEXT in self.contexts
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f"{self.principal} by {self.keytab}" if self.keytab else "the user's tickets"
+
+
+def kerberos_keys() -> dict[str, Callable[[str], Any]]:
+    """Every key, and what checks its text: the value, or ValueError with what was expected."""
+    return {f"{KERBEROS_PREFIX}{each.key}": each.codec.parse for each in KerberosSettings.declared().values()}
+
+
+def kerberos_of(given: Mapping[str, str], origin: Origin | None = None) -> KerberosSettings | None:
+    """The login that texts by key ask for Kafka's clients; None when there is nothing about them.
+
+    Raises OptionsError with every text that cannot be read, or for texts that contradict one another.
+    """
+    if not given:
+        return None
+    found = KerberosSettings.from_text(given, origin or Origin(), KERBEROS_PREFIX)
+    return found if found.for_kafka else None
+
+
+def kerberos_remarks(given: Mapping[str, str]) -> dict[str, str]:
+    """The keys that do nothing because Kafka is not among the contexts, each with a remark about it."""
+    contexts = f"{KERBEROS_PREFIX}contexts"
+    if KAFKA_CONTEXT in _names(given.get(contexts, "")):
+        return {}
+    return {key: f"'{key}' has no effect: '{contexts}' does not name {KAFKA_CONTEXT}" for key in given}

@@ -1,0 +1,350 @@
+"""Where a scan starts and stops, on a real broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.common import SimpleStringSchema
+from penstock.connectors.kafka.bounds import behind_the_end, resolve_start, resolve_stop
+from penstock.connectors.kafka.factory import KafkaConnector
+from penstock.connectors.kafka.planning import client_of
+from penstock.connectors.kafka.positions import Position, Positions
+from penstock.connectors.kafka.scan import KafkaScan
+from penstock.datastream.connectors.kafka import (
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaSource,
+    KafkaTopicPartition,
+    OffsetAndTimestamp,
+)
+from penstock.errors import ExecutionError, KafkaError, PossibleDataLossError
+from penstock.kafka.offsets import CommittedOffset, commit_offsets
+from penstock.kafka.session import Session, session_for
+from penstock.spi import Column, TableDefinition
+from penstock.types import BIGINT
+
+#: The record at offset n of every partition was written at this time plus n seconds.
+BEGAN = 1_600_000_000_000
+
+
+def write(kafka: Any, name: str, partition: int, count: int) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(count):
+        producer.produce(name, str(number).encode(), partition=partition, timestamp=BEGAN + 1000 * number)
+    assert producer.flush(30) == 0
+
+
+def scan_of(kafka: Any, name: str, **options: str) -> KafkaScan:
+    """A table over ``name``; option names are written with ``_`` for ``.`` and ``__`` for ``-``."""
+    given = {"topic": name, "properties.bootstrap.servers": kafka.bootstrap, "format": "json"}
+    given |= {key.replace("__", "-").replace("_", "."): value for key, value in options.items()}
+    return KafkaConnector().scan(TableDefinition("t", (Column("id", BIGINT),), given))
+
+
+def built(kafka: Any, name: str, *, start: Any = None, stop: Any = None, group: str = "") -> KafkaScan:
+    """The same from the Python builder."""
+    builder = KafkaSource.builder().set_bootstrap_servers(kafka.bootstrap).set_topics(name)
+    builder.set_value_only_deserializer(SimpleStringSchema())
+    if group:
+        builder.set_group_id(group)
+    if start is not None:
+        builder.set_starting_offsets(start)
+    if stop is not None:
+        builder.set_bounded(stop)
+    return KafkaConnector().scan(builder.build().table("s"))
+
+
+def session_of(scan: KafkaScan) -> Session:
+    return session_for(client_of(scan))
+
+
+def starts(scan: KafkaScan, start_time: int | None = None) -> list[int]:
+    """Start offsets in the order of partitions."""
+    found = resolve_start(session_of(scan), scan, start_time)
+    return [found.at[place].offset for place in found.places()]
+
+
+def stops(scan: KafkaScan) -> list[int]:
+    start = resolve_start(session_of(scan), scan)
+    found = resolve_stop(session_of(scan), scan, start)
+    assert found is not None
+    return [found.at[place].offset for place in found.places()]
+
+
+def commit(kafka: Any, name: str, group: str, *offsets: int) -> None:
+    committed = {(name, partition): CommittedOffset(at) for partition, at in enumerate(offsets)}
+    commit_offsets(session_of(scan_of(kafka, name)), group, committed)
+
+
+@pytest.fixture
+def filled(kafka, topic):
+    """A topic of three partitions with 10, 4 and no records."""
+    name = topic(3)
+    write(kafka, name, 0, 10)
+    write(kafka, name, 1, 4)
+    return name
+
+
+# --- starts ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"scan_startup_mode": "earliest-offset"}, [0, 0, 0]),
+        ({"scan_startup_mode": "latest-offset"}, [10, 4, 0]),
+        ({"scan_startup_mode": "timestamp", "scan_startup_timestamp__millis": str(BEGAN + 2001)}, [3, 3, 0]),
+        ({"scan_startup_mode": "timestamp", "scan_startup_timestamp__millis": str(BEGAN + 9000)}, [9, 4, 0]),
+        ({"scan_startup_mode": "timestamp", "scan_startup_timestamp__millis": "0"}, [0, 0, 0]),
+        (
+            {
+                "scan_startup_mode": "specific-offsets",
+                "scan_startup_specific__offsets": "partition:0,offset:7;partition:1,offset:4;partition:2,offset:0",
+            },
+            [7, 4, 0],
+        ),
+    ],
+    ids=["earliest", "latest", "between two records", "the last record", "before all", "specific"],
+)
+def test_every_start_mode_places_every_partition(kafka, filled, options, expected):
+    assert starts(scan_of(kafka, filled, **options)) == expected
+
+
+def test_group_offsets_are_the_default_and_missing_ones_follow_the_reset_property(kafka, filled):
+    group = f"group-{filled}"
+    commit(kafka, filled, group, 6, 2)
+
+    assert starts(scan_of(kafka, filled, properties_group_id=group, properties_auto_offset_reset="earliest")) == [
+        6,
+        2,
+        0,
+    ]
+    write(kafka, filled, 2, 3)
+    assert starts(scan_of(kafka, filled, properties_group_id=group, properties_auto_offset_reset="latest")) == [6, 2, 3]
+    with pytest.raises(KafkaError, match=rf"group '{group}' has no committed offset for topic '{filled}', partition 2"):
+        starts(scan_of(kafka, filled, properties_group_id=group))
+
+
+def test_specific_offsets_leave_the_rest_to_the_group_and_then_to_the_reset_property(kafka, filled):
+    group = f"group-{filled}"
+    commit(kafka, filled, group, 1, 2)
+    options = {
+        "scan_startup_mode": "specific-offsets",
+        "scan_startup_specific__offsets": "partition:0,offset:8",
+        "properties_group_id": group,
+        "properties_auto_offset_reset": "latest",
+    }
+    assert starts(scan_of(kafka, filled, **options)) == [8, 2, 0]
+
+
+def test_specific_offsets_need_no_group(kafka, filled):
+    offsets = {KafkaTopicPartition(filled, 0): 8}
+    earliest = KafkaOffsetsInitializer.offsets(offsets)
+    latest = KafkaOffsetsInitializer.offsets(offsets, KafkaOffsetResetStrategy.LATEST)
+    strict = KafkaOffsetsInitializer.offsets(offsets, KafkaOffsetResetStrategy.NONE)
+
+    assert starts(built(kafka, filled, start=earliest)) == [8, 0, 0]
+    assert starts(built(kafka, filled, start=latest)) == [8, 4, 0]
+    with pytest.raises(KafkaError, match=r"partition 1, and 'properties.auto.offset.reset' is not set"):
+        starts(built(kafka, filled, start=strict))
+
+
+def test_a_start_that_the_log_does_not_have_follows_the_reset_property_or_fails(kafka, kafka_admin, filled):
+    from kafka.structs import TopicPartition
+
+    kafka_admin.delete_records({TopicPartition(filled, 0): 5})
+    options = {
+        "scan_startup_mode": "specific-offsets",
+        "scan_startup_specific__offsets": "partition:0,offset:2;partition:1,offset:99;partition:2,offset:0",
+    }
+    assert starts(scan_of(kafka, filled, **options, properties_auto_offset_reset="earliest")) == [5, 0, 0]
+    assert starts(scan_of(kafka, filled, **options, properties_auto_offset_reset="latest")) == [10, 4, 0]
+    with pytest.raises(PossibleDataLossError, match=r"partition 0 is to be read from offset 2, but its log has 5 to"):
+        starts(scan_of(kafka, filled, **options))
+
+
+def test_a_partition_that_does_not_exist_is_named(kafka, filled):
+    options = {"scan_startup_mode": "specific-offsets", "scan_startup_specific__offsets": "partition:7,offset:2"}
+    with pytest.raises(KafkaError, match=f"names partition 7 of topic '{filled}', which does not exist"):
+        starts(scan_of(kafka, filled, **options))
+
+
+def test_the_start_time_wins_over_the_start_option_and_the_group(kafka, filled):
+    group = f"group-{filled}"
+    commit(kafka, filled, group, 1, 1, 0)
+    for mode in ("group-offsets", "earliest-offset", "latest-offset"):
+        scan = scan_of(kafka, filled, properties_group_id=group, scan_startup_mode=mode)
+        assert starts(scan, BEGAN + 4000) == [4, 4, 0]
+
+
+@pytest.mark.parametrize(
+    ("initializer", "expected"),
+    [
+        (KafkaOffsetsInitializer.earliest(), [0, 0, 0]),
+        (KafkaOffsetsInitializer.latest(), [10, 4, 0]),
+        (KafkaOffsetsInitializer.timestamp(BEGAN + 2000), [2, 2, 0]),
+        (KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.EARLIEST), [6, 0, 0]),
+        (KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.LATEST), [6, 4, 0]),
+        (None, [0, 0, 0]),
+    ],
+    ids=["earliest", "latest", "timestamp", "committed or earliest", "committed or latest", "none given"],
+)
+def test_every_initializer_of_the_builder_starts_where_it_says(kafka, filled, initializer, expected):
+    group = f"group-{filled}"
+    commit(kafka, filled, group, 6)
+    assert starts(built(kafka, filled, start=initializer, group=group)) == expected
+
+
+def test_committed_offsets_without_a_strategy_fail_where_there_are_none(kafka, filled):
+    scan = built(kafka, filled, start=KafkaOffsetsInitializer.committed_offsets(), group=f"group-{filled}")
+    with pytest.raises(KafkaError, match="no committed offset"):
+        starts(scan)
+
+
+# --- an initializer of one's own ------------------------------------------------------------------------------
+
+
+class Own:
+    """Gives what its function gives, and keeps what it was asked."""
+
+    def __init__(self, choose, strategy=KafkaOffsetResetStrategy.NONE):
+        self.choose = choose
+        self.strategy = strategy
+        self.asked = []
+
+    def get_partition_offsets(self, partitions, partition_offsets_retriever):
+        self.asked.append(tuple(partitions))
+        return self.choose(partitions, partition_offsets_retriever)
+
+    def get_auto_offset_reset_strategy(self):
+        return self.strategy
+
+
+def test_an_initializer_of_ones_own_is_asked_once_for_all_partitions(kafka, filled):
+    own = Own(
+        lambda partitions, _: {each: 1 for each in partitions if each.partition < 2}, KafkaOffsetResetStrategy.LATEST
+    )
+    assert starts(built(kafka, filled, start=own)) == [1, 1, 0]
+    assert own.asked == [tuple(KafkaTopicPartition(filled, partition) for partition in range(3))]
+
+
+def test_an_initializer_of_ones_own_may_ask_the_cluster(kafka, filled):
+    group, answers = f"group-{filled}", {}
+    commit(kafka, filled, group, 6)
+
+    def choose(partitions, retriever):
+        answers["committed"] = retriever.committed_offsets(partitions)
+        answers["begin"] = retriever.beginning_offsets(partitions)
+        answers["end"] = retriever.end_offsets(partitions)
+        times = {each: BEGAN + 1000 * (2 + each.partition) for each in partitions}
+        answers["times"] = retriever.offsets_for_times(times)
+        return answers["end"]
+
+    assert starts(built(kafka, filled, start=Own(choose), group=group)) == [10, 4, 0]
+    first, second, third = (KafkaTopicPartition(filled, partition) for partition in range(3))
+    assert answers == {
+        "committed": {first: 6},
+        "begin": {first: 0, second: 0, third: 0},
+        "end": {first: 10, second: 4, third: 0},
+        "times": {
+            first: OffsetAndTimestamp(2, BEGAN + 2000, 0),
+            second: OffsetAndTimestamp(3, BEGAN + 3000, 0),
+            third: None,
+        },
+    }
+
+
+def test_an_initializer_of_ones_own_follows_its_strategy_where_it_gives_nothing_that_is_there(kafka, filled):
+    def far(partitions, _):
+        return {partitions[0]: 99}
+
+    assert starts(built(kafka, filled, start=Own(far, KafkaOffsetResetStrategy.EARLIEST))) == [0, 0, 0]
+    with pytest.raises(KafkaError, match=f"no offset was chosen for topic '{filled}', partition 1"):
+        starts(built(kafka, filled, start=Own(far)))
+
+
+@pytest.mark.parametrize("offset", [-2, "5", None])
+def test_an_initializer_of_ones_own_that_chooses_no_offset_is_told_so(kafka, filled, offset):
+    own = Own(lambda partitions, _: dict.fromkeys(partitions, offset))
+    with pytest.raises(ExecutionError, match=rf"initializer Own chose {offset!r} for topic '{filled}', partition 0"):
+        starts(built(kafka, filled, start=own))
+
+
+def test_an_initializer_of_ones_own_that_fails_is_named(kafka, filled):
+    with pytest.raises(ExecutionError, match=r"table 's': the offsets initializer Own failed: ZeroDivisionError"):
+        starts(built(kafka, filled, start=Own(lambda *_: 1 / 0)))
+
+
+def test_a_time_before_1970_is_no_question_for_the_end_of_the_log(kafka, filled):
+    own = Own(lambda partitions, retriever: retriever.offsets_for_times(dict.fromkeys(partitions, -1)))
+    with pytest.raises(ExecutionError, match="expected milliseconds since 1970, not -1"):
+        starts(built(kafka, filled, start=own))
+
+
+def test_an_initializer_of_ones_own_may_choose_the_stop(kafka, filled):
+    def half(partitions, retriever):
+        return {each: at // 2 for each, at in retriever.end_offsets(partitions).items()}
+
+    assert stops(built(kafka, filled, stop=Own(half))) == [5, 2, 0]
+    with pytest.raises(ExecutionError, match="gives none for topic"):
+        stops(built(kafka, filled, stop=Own(lambda *_: {})))
+
+
+# --- stops ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"scan_bounded_mode": "latest-offset"}, [10, 4, 0]),
+        ({"scan_bounded_mode": "group-offsets"}, [6, 2, 0]),
+        ({"scan_bounded_mode": "timestamp", "scan_bounded_timestamp__millis": str(BEGAN + 5000)}, [5, 4, 0]),
+        ({"scan_bounded_mode": "timestamp", "scan_bounded_timestamp__millis": "0"}, [2, 2, 0]),
+        (
+            {
+                "scan_bounded_mode": "specific-offsets",
+                "scan_bounded_specific__offsets": "partition:0,offset:7;partition:1,offset:1",
+            },
+            [7, 2, 0],
+        ),
+    ],
+    ids=["latest", "group", "timestamp", "before the start", "specific"],
+)
+def test_every_bounded_mode_stops_every_partition_and_never_before_its_start(kafka, filled, options, expected):
+    group = f"group-{filled}"
+    commit(kafka, filled, group, 6, 1)
+    options |= {
+        "scan_startup_mode": "specific-offsets",
+        "scan_startup_specific__offsets": "partition:0,offset:2;partition:1,offset:2;partition:2,offset:0",
+        "properties_group_id": group,
+    }
+    assert stops(scan_of(kafka, filled, **options)) == expected
+
+
+def test_a_stop_behind_the_end_of_the_log_is_known_as_one_to_wait_for(kafka, filled):
+    scan = scan_of(kafka, filled)
+    session = session_of(scan)
+    inside = Positions({(filled, 0): Position(10), (filled, 2): Position(0)})
+    outside = Positions({(filled, 0): Position(10), (filled, 2): Position(1)})
+
+    assert not behind_the_end(session, inside)
+    assert behind_the_end(session, outside)
+    assert not behind_the_end(session, Positions({(f"not-{filled}", 0): Position(10)}))
+
+
+# --- partitions -----------------------------------------------------------------------------------------------
+
+
+def test_only_the_partitions_that_were_named_are_read(kafka, filled):
+    scan = scan_of(kafka, filled, scan_startup_mode="latest-offset", scan_partitions="partition:1;partition:2")
+    assert resolve_start(session_of(scan), scan).places() == ((filled, 1), (filled, 2))
+
+
+def test_a_partition_to_read_that_does_not_exist_is_named(kafka, filled):
+    scan = scan_of(kafka, filled, scan_startup_mode="latest-offset", scan_partitions="partition:1;partition:3")
+    with pytest.raises(KafkaError, match=f"'scan.partitions' names partition 3 of topic '{filled}', which does not"):
+        starts(scan)

@@ -1,0 +1,287 @@
+"""What planning and reading do about records that are gone, on a real broker."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.connectors.kafka.bounds import resolve_start
+from penstock.connectors.kafka.factory import KafkaConnector
+from penstock.connectors.kafka.losses import told
+from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
+from penstock.connectors.kafka.positions import Position, Positions
+from penstock.errors import PossibleDataLossError
+from penstock.kafka.fetch import Fetcher, Range
+from penstock.kafka.session import session_for
+from penstock.spi import Column, TableDefinition
+from penstock.types import BIGINT
+
+
+def write(kafka: Any, name: str, count: int, partition: int = 0) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(count):
+        producer.produce(name, str(number).encode(), partition=partition)
+    assert producer.flush(30) == 0
+
+
+def planner_of(kafka: Any, name: str, **options: str) -> Planner:
+    given = {
+        "topic": name,
+        "properties.bootstrap.servers": kafka.bootstrap,
+        "format": "json",
+        "scan.startup.mode": "earliest-offset",
+        **{key.replace("__", "-").replace("_", "."): value for key, value in options.items()},
+    }
+    scan = KafkaConnector().scan(TableDefinition("t", (Column("id", BIGINT),), given))
+    return Planner(ReaderSpec(scan, 0, 2, resolve_start(session_for(client_of(scan)), scan), None))
+
+
+def lenient(kafka: Any, name: str, **options: str) -> Planner:
+    return planner_of(kafka, name, scan_fail__on__data__loss="false", **options)
+
+
+def remove(kafka_admin: Any, planner: Planner, name: str) -> None:
+    kafka_admin.delete_topics([name])
+    until = time.monotonic() + 30
+    while name in planner.session.all_topics():
+        assert time.monotonic() < until, f"{name} is still there"
+        time.sleep(0.1)
+
+
+def delete_below(kafka_admin: Any, name: str, offset: int) -> None:
+    from kafka.structs import TopicPartition
+
+    kafka_admin.delete_records({TopicPartition(name, 0): offset})
+
+
+def offsets(positions: Positions) -> dict[int, int]:
+    return {partition: at.offset for (_, partition), at in positions.at.items()}
+
+
+def volumes(planner: Planner, start: Positions, end: Positions) -> list[tuple[int, int]]:
+    return [(each.start, each.end) for task in planner.tasks(start, end) for each in task]
+
+
+# --- topics that are gone -------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_was_read_to_its_end_may_go_and_is_told_of(kafka, kafka_admin, topic):
+    one, two = topic(2), topic(1)
+    write(kafka, one, 3)
+    write(kafka, two, 4)
+    planner = planner_of(kafka, f"{one};{two}")
+    read = planner.latest(planner.spec.start, None)
+    remove(kafka_admin, planner, one)
+
+    left = planner.latest(read, None)
+    assert left.places() == ((two, 0),)
+    assert list(left.topic_ids) == [two]
+    assert planner.tasks(read, left) == []
+    assert sorted(told(read, left)) == [
+        f"topic '{one}', partition 0 exists no more; it was read up to offset 3",
+        f"topic '{one}', partition 1 exists no more; it was read up to offset 0",
+    ]
+    # It is told once: there is nothing more to say, and no batch either, until the other topic goes on.
+    assert planner.latest(left, None) == left
+    write(kafka, two, 1)
+    assert offsets(planner.latest(left, None)) == {0: 5}
+    remove(kafka_admin, planner, two)
+
+
+def test_a_topic_that_goes_before_its_end_is_a_loss_that_names_both_offsets(kafka, kafka_admin, topic):
+    name = topic(1)
+    write(kafka, name, 5)
+    strict, tolerant = planner_of(kafka, name), lenient(kafka, name)
+    start = strict.spec.start
+    read = strict.latest(start, 2)
+    assert tolerant.latest(start, 2) == read
+    remove(kafka_admin, strict, name)
+
+    with pytest.raises(PossibleDataLossError, match=r"partition 0 was read up to offset 2 only: its log ended at 5"):
+        strict.latest(read, None)
+    with pytest.raises(PossibleDataLossError, match=r"up to offset 2 only: where it ended is not known; 'scan\.fail"):
+        Planner(strict.spec).latest(read, None)  # a process that has not seen it alive
+    assert tolerant.latest(read, None) == Positions({}, {})
+
+
+def test_a_topic_of_a_list_may_go_while_new_partitions_are_looked_for(kafka, kafka_admin, topic):
+    one, two = topic(1), topic(1)
+    planner = planner_of(kafka, f"{one};{two}", scan_topic__partition__discovery_interval="1 ms")
+    read = planner.latest(planner.spec.start, None)
+    remove(kafka_admin, planner, one)
+    left = planner.latest(read, None)
+    kafka_admin.create_partitions({two: 2})
+
+    until = time.monotonic() + 30
+    while offsets(found := planner.latest(left, None)) != {0: 0, 1: 0}:
+        assert time.monotonic() < until, f"partition 1 was not found: {found}"
+    # The same name again is a new topic, read from its beginning.
+    kafka_admin.create_topics({one: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    write(kafka, one, 2)
+    until = time.monotonic() + 30
+    while (one, 0) not in (again := planner.latest(found, None)).at:
+        assert time.monotonic() < until, f"the new topic was not found: {again}"
+    assert again.at[one, 0].offset == 0
+    assert planner.latest(again, None).at[one, 0].offset == 2
+
+
+def test_a_topic_that_was_created_anew_is_refused_or_read_from_its_beginning(kafka, kafka_admin, topic):
+    name = topic(2)
+    write(kafka, name, 5)
+    strict, tolerant = planner_of(kafka, name), lenient(kafka, name)
+    read = strict.latest(strict.spec.start, None)
+    remove(kafka_admin, strict, name)
+    kafka_admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    write(kafka, name, 8)  # more than were read of the former one
+    strict.session.forget_topics([name])
+
+    with pytest.raises(PossibleDataLossError, match=r"deleted and created anew \(its id was .*, now it is "):
+        strict.latest(read, None)
+    begun = tolerant.latest(read, None)
+    assert (offsets(begun), begun.topic_ids != read.topic_ids) == ({0: 0}, True)
+    assert tolerant.tasks(read, begun) == []
+    assert sum(len(each) for each in tolerant.ranges(read, begun)) == 0
+    assert sorted(told(read, begun)) == [
+        f"topic '{name}', partition 0 was deleted and created anew; the former one was read up to offset 5, the new "
+        "one is read from 0 on",
+        f"topic '{name}', partition 1 exists no more; it was read up to offset 0",
+    ]
+    assert volumes(tolerant, begun, tolerant.latest(begun, None)) == [(0, 8)]
+
+
+# --- logs that are shorter than they were ---------------------------------------------------------------------
+
+
+def test_offsets_that_retention_has_removed_are_passed_over_in_the_same_batch(kafka, kafka_admin, topic):
+    name = topic(2)
+    write(kafka, name, 20)
+    write(kafka, name, 6, partition=1)
+    planner = lenient(kafka, name)
+    delete_below(kafka_admin, name, 15)
+
+    end = planner.latest(planner.spec.start, 8)
+    assert volumes(planner, planner.spec.start, end) == [
+        (15, 15 + end.at[name, 0].offset - 15),
+        (0, end.at[name, 1].offset),
+    ]
+    assert (end.at[name, 0].lost, end.at[name, 1].lost) == (15, 0)
+    assert sum(len(each) for each in planner.ranges(planner.spec.start, end)) == 8
+    assert list(told(planner.spec.start, end)) == [
+        f"topic '{name}', partition 0: offsets 0 to 15 are not in the log any more; 15 were passed over"
+    ]
+    # What was counted goes through Spark's offset log, and is not counted again.
+    logged = Positions.from_json(end.to_json())
+    assert logged == end
+    rest = planner.latest(logged, None)
+    assert (offsets(rest), rest.at[name, 0].lost) == ({0: 20, 1: 6}, 15)
+    assert list(told(end, rest)) == []
+
+
+def test_a_log_that_was_cut_is_refused_or_read_on_from_the_cut(kafka, topic):
+    """The position stands for one that was reached before an unclean leader election cut the log."""
+    name = topic(1)
+    write(kafka, name, 5)
+    strict, tolerant = planner_of(kafka, name), lenient(kafka, name)
+    beyond = replace(strict.spec.start, at={(name, 0): Position(9, 0)})
+
+    with pytest.raises(PossibleDataLossError, match=r"was read up to offset 9, but its log ends at 5; .*fail-on-data"):
+        strict.latest(beyond, None)
+    cut = tolerant.latest(beyond, None)
+    assert (offsets(cut), tolerant.tasks(beyond, cut)) == ({0: 5}, [])
+    assert list(told(beyond, cut)) == [
+        f"topic '{name}', partition 0 was read up to offset 9, but its log was cut at 5; what is written from there "
+        "on is read"
+    ]
+    write(kafka, name, 2)
+    assert volumes(tolerant, cut, tolerant.latest(cut, None)) == [(5, 7)]
+
+
+# --- while reading --------------------------------------------------------------------------------------------
+
+
+def records_of(fetcher: Fetcher) -> list[int]:
+    from penstock.kafka.batches import scan
+
+    found = []
+    for chunk in fetcher:
+        records = scan(
+            chunk.records,
+            start_offset=chunk.start,
+            end_offset=chunk.end,
+            check_crcs=True,
+            aborted=chunk.aborted,
+            headers=False,
+            where="",
+        )
+        found += records.offsets.tolist()
+    return found
+
+
+def test_a_task_passes_over_what_retention_removed_and_counts_it(kafka, kafka_admin, topic):
+    name = topic(1)
+    write(kafka, name, 20)
+    session = planner_of(kafka, name).session
+    delete_below(kafka_admin, name, 15)
+
+    within = Fetcher(session, [Range(name, 0, 3, 18)], skip_lost=True)
+    assert (records_of(within), within.lost) == ([15, 16, 17], 12)
+    before = Fetcher(session, [Range(name, 0, 3, 9)], skip_lost=True)
+    assert (records_of(before), before.lost) == ([], 6)
+    with pytest.raises(PossibleDataLossError, match="offset 3 was wanted, but the log holds offsets 15 to 20"):
+        records_of(Fetcher(session, [Range(name, 0, 3, 9)]))
+
+
+def test_a_gap_of_compaction_is_no_loss(kafka, kafka_admin, topic):
+    settings = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
+    name = topic(1, configs=settings)
+    session = planner_of(kafka, name).session
+
+    def keyed() -> list[int]:
+        from confluent_kafka import Producer
+
+        producer = Producer({"bootstrap.servers": kafka.bootstrap})
+        for number in range(10):
+            producer.produce(name, str(number).encode(), key=b"k")
+        assert producer.flush(30) == 0
+        (end,) = (each.offset for each in planner_of(kafka, name).latest(planner.spec.start, None).at.values())
+        fetcher = Fetcher(session, [Range(name, 0, 0, end)], skip_lost=True)
+        found = records_of(fetcher)
+        assert fetcher.lost == 0
+        return found
+
+    planner, until = planner_of(kafka, name), time.monotonic() + 60
+    while keyed()[0] == 0:
+        assert time.monotonic() < until, "nothing was compacted"
+        time.sleep(0.2)
+    assert records_of(Fetcher(session, [Range(name, 0, 0, 5)])) == []
+
+
+def test_a_task_ends_where_its_log_was_cut_or_its_topic_is_another(kafka, topic):
+    import uuid
+
+    name = topic(1)
+    write(kafka, name, 10)
+    session = planner_of(kafka, name).session
+
+    tail = Fetcher(session, [Range(name, 0, 7, 12)], skip_lost=True)
+    assert (records_of(tail), tail.lost) == ([7, 8, 9], 2)
+    other = Fetcher(session, [Range(name, 0, 7, 9, uuid.uuid4()), Range(name, 0, 0, 1)], skip_lost=True)
+    assert (records_of(other), other.lost) == ([0], 2)
+
+
+def test_a_task_whose_topic_is_gone_says_so(kafka, kafka_admin, topic):
+    name = topic(1)
+    write(kafka, name, 10)
+    planner = planner_of(kafka, name)
+    known = planner.session.topic(name).topic_id
+    remove(kafka_admin, planner, name)
+
+    with pytest.raises(PossibleDataLossError, match="no more, and its records from offset 7 to 9 were not read"):
+        records_of(Fetcher(planner.session, [Range(name, 0, 7, 9, known)]))
+    gone = Fetcher(planner.session, [Range(name, 0, 7, 9, known)], skip_lost=True)
+    assert (records_of(gone), gone.lost) == ([], 2)
