@@ -240,9 +240,8 @@ class Query:
     def _count(self, output: Output, written: Written) -> None:
         """The metrics of a table that is written (seed 003)."""
         group = self._metrics.add_group("operator", output.table)
-        for name, count in (("Records", written.records), ("Bytes", written.bytes)):
-            group.counter(f"num{name}Out").inc(count)
-            group.meter(f"num{name}OutPerSecond").mark_event(count)
+        group.count("numRecordsOut", "numRecordsOutPerSecond", written.records)
+        group.count("numBytesOut", "numBytesOutPerSecond", written.bytes)
         if written.send_millis is not None:
             group.gauge("currentSendTime", lambda: written.send_millis)
 

@@ -130,6 +130,11 @@ class MetricGroup(Mapping[str, float]):
         """The meter of that name. ``span`` is in seconds."""
         return self._known(name, Meter, lambda: Meter(span))
 
+    def count(self, total: str, rate: str, n: int) -> None:
+        """Count ``n`` in the counter ``total`` and in the meter ``rate``."""
+        self.counter(total).inc(n)
+        self.meter(rate).mark_event(n)
+
     def gauge(self, name: str, value: Callable[[], float | None]) -> Gauge:
         """Let the gauge of that name ask ``value``, None for none, from now on."""
         made = Gauge(value)

@@ -172,8 +172,8 @@ class TestKerberos:
         assert login({**SASL, "sasl.mechanism": "GSSAPI", "sasl.jaas.config": jaas}) == expected
 
     def test_a_cache_of_tickets(self) -> None:
-        jaas = f'{KRB5} required useTicketCache=true ticketCache="/tmp/krb5cc_7" serviceName="broker";'
-        assert login({**SASL, "sasl.jaas.config": jaas}) == KerberosLogin("broker", ticket_cache="/tmp/krb5cc_7")
+        jaas = f'{KRB5} required useTicketCache=true ticketCache="krb5cc_7" serviceName="broker";'
+        assert login({**SASL, "sasl.jaas.config": jaas}) == KerberosLogin("broker", ticket_cache="krb5cc_7")
 
     @pytest.mark.parametrize(
         ("jaas", "expected"),

@@ -36,17 +36,16 @@ class SourceMetrics:
 
     def read(self, report: ReadReport) -> None:
         """Count what a batch has read."""
-        counted = {"Records": report.records, "Bytes": report.fetched_bytes}
-        for name, count in counted.items():
-            _count(self._operator, f"num{name}In", f"num{name}InPerSecond", count)
+        self._operator.count("numRecordsIn", "numRecordsInPerSecond", report.records)
+        self._operator.count("numBytesIn", "numBytesInPerSecond", report.fetched_bytes)
         self._operator.counter("numRecordsInErrors").inc(report.ignored)
         self._operator.counter("numRecordsFiltered").inc(report.filtered)
         self._operator.counter("numRecordsLost").inc(report.lost)
         if self._consumer:
             group = self._reader.add_group("KafkaConsumer")
-            _count(group, "records-consumed-total", "records-consumed-rate", report.records)
-            _count(group, "bytes-consumed-total", "bytes-consumed-rate", report.fetched_bytes)
-            _count(group, "fetch-total", "fetch-rate", report.fetches)
+            group.count("records-consumed-total", "records-consumed-rate", report.records)
+            group.count("bytes-consumed-total", "bytes-consumed-rate", report.fetched_bytes)
+            group.count("fetch-total", "fetch-rate", report.fetches)
         if report.records:
             self._last_records = time.monotonic()
             self._last = report
@@ -79,10 +78,5 @@ class SourceMetrics:
 def count_produced(operator: MetricGroup, written: Written) -> None:
     """Count what a batch has written, under the names of Kafka's own producer."""
     group = operator.add_group("KafkaProducer")
-    _count(group, "record-send-total", "record-send-rate", written.records)
-    _count(group, "outgoing-byte-total", "outgoing-byte-rate", written.bytes)
-
-
-def _count(group: MetricGroup, total: str, rate: str, count: int) -> None:
-    group.counter(total).inc(count)
-    group.meter(rate).mark_event(count)
+    group.count("record-send-total", "record-send-rate", written.records)
+    group.count("outgoing-byte-total", "outgoing-byte-rate", written.bytes)

@@ -108,7 +108,7 @@ def _prefixes(options: KafkaTableOptions) -> Iterator[Problem]:
         yield Problem("neither prefix may begin with the other", "value.fields-prefix")
 
 
-def _parallelism(key: str, given: int | None) -> Iterator[Problem]:
+def _one_or_more(key: str, given: int | None) -> Iterator[Problem]:
     if given is not None and given < 1:
         yield Problem(f"expected 1 or more, not {given}", key)
 
@@ -233,10 +233,10 @@ def _reset(options: KafkaSourceOptions) -> Iterator[Problem]:
 
 
 def _amounts(options: KafkaSourceOptions) -> Iterator[Problem]:
-    yield from _parallelism("scan.parallelism", options.parallelism)
-    yield from _parallelism("scan.max-records-per-trigger", options.max_records_per_trigger)
-    yield from _parallelism("scan.max-records-per-second", options.max_records_per_second)
-    yield from _parallelism("scan.min-records-per-trigger", options.min_records_per_trigger)
+    yield from _one_or_more("scan.parallelism", options.parallelism)
+    yield from _one_or_more("scan.max-records-per-trigger", options.max_records_per_trigger)
+    yield from _one_or_more("scan.max-records-per-second", options.max_records_per_second)
+    yield from _one_or_more("scan.min-records-per-trigger", options.min_records_per_trigger)
     if (options.min_records_per_trigger or 0) > options.max_records_per_trigger:
         yield Problem(
             f"is more than 'scan.max-records-per-trigger', which is {options.max_records_per_trigger}",
@@ -459,7 +459,7 @@ def _exactly_once(options: KafkaSinkOptions) -> Iterator[Problem]:
 
 
 def _sink_parallelism(options: KafkaSinkOptions) -> Iterator[Problem]:
-    yield from _parallelism("sink.parallelism", options.parallelism)
+    yield from _one_or_more("sink.parallelism", options.parallelism)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructType
 
 from penstock.connectors.kafka.bounds import behind_the_end, resolve_start, resolve_stop
 from penstock.connectors.kafka.client import with_login
@@ -187,9 +187,9 @@ class KafkaSource:
         """The streaming DataFrame, metadata columns cast to their declared types; or what ``stage`` makes of rows."""
         spark: SparkSession = self._context.spark
         spark.dataSource.register(KafkaDataSource)
-        rows = ", ".join(filter(None, (spark_ddl(self._scan.native), spark_ddl(HIDDEN))))
-        ddl = f"{rows if stage is None else _ddl(stage.schema)}, {REPORT} BINARY"
-        reader = spark.readStream.format(_FORMAT).schema(ddl).option("secret.spec", _pickled(self._planner.spec))
+        rows = ", ".join(filter(None, (spark_ddl(self._scan.native), spark_ddl(HIDDEN), f"{REPORT} BINARY")))
+        schema = rows if stage is None else from_arrow_schema(stage.schema).add(REPORT, BinaryType())
+        reader = spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", _pickled(self._planner.spec))
         if stage is not None:
             return reader.option("secret.stage", _pickled(stage)).load()
         frame = reader.load()
@@ -405,15 +405,17 @@ class SparkJobs:
         if owners is None:
             if staged:
                 return self._collect(frame, Told(transaction))
-            return self._collect(frame.mapInArrow(guarded(encode_and_publish), _ddl(WRITTEN)))
+            return self._collect(frame.mapInArrow(guarded(encode_and_publish), from_arrow_schema(WRITTEN)))
         with self._folder() as folder:
 
             def encode(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 yield from encode_rows(spec, folder, _task(tasks), rows)
 
-            encoded = frame if staged else frame.mapInArrow(guarded(encode), _ddl(WRITTEN))
+            encoded = frame if staged else frame.mapInArrow(guarded(encode), from_arrow_schema(WRITTEN))
             owned = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*PUBLISHING_ORDER)
-            return self._collect(owned.mapInArrow(guarded(publish_encoded), _ddl(WRITTEN)), Told(folder=folder))
+            return self._collect(
+                owned.mapInArrow(guarded(publish_encoded), from_arrow_schema(WRITTEN)), Told(folder=folder)
+            )
 
     @contextmanager
     def _folder(self) -> Iterator[str]:
@@ -433,7 +435,9 @@ class SparkJobs:
         def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from encode_rows_and_publish(spec, None, _task(tasks), rows)
 
-        return self._collect(frame if staged else frame.mapInArrow(guarded(encode_and_publish), _ddl(WRITTEN)))
+        return self._collect(
+            frame if staged else frame.mapInArrow(guarded(encode_and_publish), from_arrow_schema(WRITTEN))
+        )
 
     def _collect(self, job: DataFrame, told: Told | None = None) -> Acknowledged:
         from penstock.connectors.kafka.targets import Acknowledged
@@ -490,11 +494,6 @@ def _added(before: Written, row: Row) -> Written:
     """What was written to an output, with what a row of another task counts."""
     times = [each for each in (before.send_millis, row.send_millis) if each is not None]
     return Written(before.records + row["count"], before.bytes + row.bytes, max(times, default=None))
-
-
-def _ddl(schema: pa.Schema) -> str:
-    """An Arrow schema in Spark's words."""
-    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in from_arrow_schema(schema).fields)
 
 
 def _task(of: int) -> Task:

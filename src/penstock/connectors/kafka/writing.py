@@ -157,8 +157,16 @@ class _Counts:
     def rows(self, task: int, send_millis: float | None = None) -> list[dict[str, Any]]:
         """Their rows; any owner may have them."""
         return [
-            {"owner": 0, "topic": "", "partition": branch, "task": task, "ordinal": -1, "count": records, "bytes": size}
-            | {"send_millis": send_millis}
+            {
+                "owner": 0,
+                "topic": "",
+                "partition": branch,
+                "task": task,
+                "ordinal": -1,
+                "count": records,
+                "bytes": size,
+                "send_millis": send_millis,
+            }
             for branch, (records, size) in self._of.items()
         ]
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.connectors.postgres.sink import PostgresSink
 from penstock.errors import AbortableError, UnsupportedError, from_wire
@@ -48,14 +49,14 @@ class SparkJobs:
 
     def stage(self, frame: DataFrame, spec: StageSpec) -> Staged:
         """Copy the rows. Raises what a task raised, and AbortableError when a worker or an executor was lost."""
-        from penstock.connectors.postgres.staging import STAGED_DDL, stage_rows
+        from penstock.connectors.postgres.staging import STAGED, stage_rows
         from penstock.connectors.postgres.targets import Staged
 
         def stage(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from stage_rows(spec, rows)
 
         try:
-            told = frame.mapInArrow(guarded(stage), STAGED_DDL).collect()
+            told = frame.mapInArrow(guarded(stage), from_arrow_schema(STAGED)).collect()
         except (PySparkException, Py4JJavaError) as error:
             found = from_wire(str(error))
             # Without an error of ours a worker or an executor was lost, or the user's own code failed.

@@ -22,7 +22,7 @@ from penstock.connectors.postgres.database import CommitOutcomeError, Transactio
 from penstock.errors import DatabaseUnavailableError, RecordError
 from penstock.types import RowType
 
-__all__ = ["PATIENCE_SECONDS", "STAGED", "STAGED_DDL", "Branch", "StageSpec", "stage_rows", "staging_columns"]
+__all__ = ["PATIENCE_SECONDS", "STAGED", "Branch", "StageSpec", "stage_rows", "staging_columns"]
 
 #: How long a database that cannot be reached is waited for, once the job is running.
 PATIENCE_SECONDS = 30.0
@@ -34,9 +34,6 @@ STAGED = pa.schema([
     pa.field("records", pa.int64()),
     pa.field("bytes", pa.int64()),
 ])  # fmt: skip
-
-#: :data:`STAGED` in Spark's words.
-STAGED_DDL = "output INT, writer BIGINT, records BIGINT, bytes BIGINT"
 
 
 @dataclass(frozen=True)
