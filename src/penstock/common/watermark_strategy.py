@@ -1,8 +1,5 @@
-"""Watermark strategies, as PyFlink writes them.
-
-They matter to event time: windows and timers. A stream without state has neither, so a strategy is kept with its
-source and changes nothing there.
-"""
+"""Watermark strategies, as PyFlink writes them: how far event time has come in a source, and which of its partitions
+are waited for."""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.data_stream import DataStream, DataStreamSink
 from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError
 from penstock.options import Origin, nearest
-from penstock.plan import Filter, Job, MapRows, Node, Project, Scan
+from penstock.plan import AssignWatermarks, Filter, Job, MapRows, Node, Project, Scan
 from penstock.plan.kerberos import kerberos_of, kerberos_remarks
 from penstock.plan.restart import TYPE_KEYS, strategy_of, without_effect
-from penstock.spi import TableDefinition, connectors
+from penstock.spi import TableDefinition, Watermark, connectors
 
 __all__ = ["StreamExecutionEnvironment"]
 
@@ -117,12 +117,12 @@ class StreamExecutionEnvironment:
     ) -> DataStream:
         """The stream that ``source`` gives. Raises DefinitionError with every problem of the source.
 
-        ``watermark_strategy`` has no effect on streams without windows and timers.
+        ``watermark_strategy``: how far event time has come, which is the timestamp that each record has in Kafka.
         """
         if type_info is not None and type_info.row != source.type_info.row:
             reason = f"the source gives {source.type_info}, not {type_info}"
             raise SchemaError((Problem(reason, where=f"source '{source_name}'", hint="leave type_info out"),))
-        table = source.table(source_name)
+        table = replace(source.table(source_name), watermark=_watermark(watermark_strategy))
         connector = table.options["connector"]
         spec = connectors.get(connector).scan(table)
         return DataStream(self, Scan(table.produced, table.name, connector, spec), source.type_info)
@@ -214,6 +214,13 @@ class StreamExecutionEnvironment:
         return sink
 
 
+def _watermark(strategy: WatermarkStrategy) -> Watermark | None:
+    """A strategy as a table's watermark. It is a millisecond behind: another record of the same time may follow."""
+    if strategy.lateness is None:
+        return None
+    return Watermark(lag=strategy.lateness // timedelta(milliseconds=1) + 1, idle_timeout=strategy.idleness)
+
+
 def _entry(number: int, kind: str, contents: str, below: int | None) -> dict[str, Any]:
     predecessors = [] if below is None else [{"id": below}]
     return {"id": number, "type": kind, "contents": contents, "predecessors": predecessors}
@@ -240,6 +247,6 @@ def _describe(node: Node, nodes: list[dict[str, Any]], ids: dict[int, int]) -> i
 
 def _input(node: Node) -> Node:
     match node:
-        case Filter(input=below) | Project(input=below) | MapRows(input=below):
+        case AssignWatermarks(input=below) | Filter(input=below) | Project(input=below) | MapRows(input=below):
             return below
     raise TypeError(f"unknown plan node {type(node).__name__}")

@@ -3,36 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.errors import Problem, SchemaError
-from penstock.plan import Filter, MapRows, Node, Project, Scan, Sink, column_text
-from penstock.spi import HIDDEN, Output, guarded
+from penstock.plan import AssignWatermarks, Filter, MapRows, Node, Project, Scan, Sink, column_text
+from penstock.spi import HIDDEN, WATERMARK, Output, guarded
 from penstock.types import RowType, arrow_schema, spark_ddl, spark_type
 
-__all__ = ["build", "direct"]
+__all__ = ["Reading", "build", "direct"]
+
+#: What Spark's stateful operators look for in the metadata of a column to know that it is the event time.
+_EVENT_TIME = {"spark.watermarkDelayMs": 0}
 
 
-def build(sinks: Sequence[Sink], frame_of: Callable[[Scan], DataFrame]) -> tuple[DataFrame, tuple[Output, ...]]:
+class Reading(Protocol):
+    """Where the frames of scans come from."""
+
+    def frame(self, scan: Scan) -> DataFrame:
+        """The rows of a scan. Called once for each time that it is read: once, unless branches part below Python
+        functions."""
+        ...
+
+    def watched(self, node: AssignWatermarks, frame: DataFrame) -> DataFrame:
+        """``frame`` of the node's rows, with its watermarks observed if its scan is to be told of them."""
+        ...
+
+
+def build(sinks: Sequence[Sink], reading: Reading) -> tuple[DataFrame, tuple[Output, ...]]:
     """The frame that holds the rows of all ``sinks``, and where in it each sink's rows are.
 
     With one sink the frame's columns are the sink's. With several, sink ``i`` has the struct column ``sink_i``,
-    null in rows that are not for it, so that rows meant for several sinks are read and computed once. ``frame_of``
-    is called once for each time that a scan is read: once, unless branches part below Python functions.
+    null in rows that are not for it, so that rows meant for several sinks are read and computed once.
     """
     if len(sinks) == 1:
         sink = sinks[0]
-        frame = _cast(_rows(sink.input, frame_of), sink)
+        frame = _cast(_rows(sink.input, reading), sink)
         return frame, (Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names),)
     outputs = tuple(Output(i, sink.table, sink.spec, sink.schema, f"sink_{i}") for i, sink in enumerate(sinks))
     groups: dict[Node, list[int]] = {}
     for i, sink in enumerate(sinks):
         groups.setdefault(_base(sink.input), []).append(i)
-    frames = [_group(base, [(outputs[i], sinks[i]) for i in members], frame_of) for base, members in groups.items()]
+    frames = [_group(base, [(outputs[i], sinks[i]) for i in members], reading) for base, members in groups.items()]
     frame = frames[0]
     for other in frames[1:]:
         frame = frame.unionByName(other, allowMissingColumns=True)
@@ -62,6 +77,8 @@ def _picked(node: Node) -> tuple[str, ...] | None:
     """The scan's columns that ``node`` passes on, None when it does anything else to its rows."""
     if isinstance(node, Scan):
         return node.schema.names
+    if isinstance(node, AssignWatermarks):
+        return _picked(node.input)
     below = _picked(node.input) if isinstance(node, Project) else None
     if below is None or not isinstance(node, Project):
         return None
@@ -72,24 +89,34 @@ def _picked(node: Node) -> tuple[str, ...] | None:
 
 def _base(node: Node) -> Node:
     """The nearest node below that is no expression: what branches of one group share."""
-    while isinstance(node, Filter | Project):
+    while isinstance(node, AssignWatermarks | Filter | Project):
         node = node.input
     return node
 
 
-def _rows(node: Node, frame_of: Callable[[Scan], DataFrame]) -> DataFrame:
+def _rows(node: Node, reading: Reading) -> DataFrame:
     match node:
         case Scan():
-            return frame_of(node)
+            return reading.frame(node)
+        case AssignWatermarks(input=below):
+            return _event_time(node, _rows(below, reading), reading)
         case Filter(input=below, condition=condition):
-            return _rows(below, frame_of).where(condition)
+            return _rows(below, reading).where(condition)
         case Project(input=below, items=items):
             columns = [F.expr(item.expression).alias(item.name) for item in items]
-            return _rows(below, frame_of).select(*columns, *HIDDEN.names)
+            return _rows(below, reading).select(*columns, *HIDDEN.names)
         case MapRows(input=below, rows=rows, schema=schema):
             ddl = f"{spark_ddl(schema)}, {spark_ddl(HIDDEN)}"
-            return _rows(below, frame_of).mapInArrow(_row_mapper(rows, below.schema, schema), ddl)
+            return _rows(below, reading).mapInArrow(_row_mapper(rows, below.schema, schema), ddl)
     raise SchemaError((Problem(f"the engine does not run {type(node).__name__} nodes"),))
+
+
+def _event_time(node: AssignWatermarks, frame: DataFrame, reading: Reading) -> DataFrame:
+    """``frame`` with its event time known to Spark, whose watermark the source itself moves (decision 0019)."""
+    marked = _column(node.column).alias(node.column, metadata=_EVENT_TIME)
+    return reading.watched(node, frame).select(
+        *(marked if name == node.column else _column(name) for name in frame.columns)
+    )
 
 
 def _cast(frame: DataFrame, sink: Sink) -> DataFrame:
@@ -107,20 +134,24 @@ def _sink_columns(sink: Sink) -> list[Column]:
     ]
 
 
-def _group(base: Node, members: list[tuple[Output, Sink]], frame_of: Callable[[Scan], DataFrame]) -> DataFrame:
+def _group(base: Node, members: list[tuple[Output, Sink]], reading: Reading) -> DataFrame:
     """The branches of ``members`` side by side over one reading of ``base``.
 
     A branch's filters become conditions, so that what a row does not reach is not computed for it, as if the branch
     ran alone.
     """
-    kept = {f"__base_{i}": name for i, name in enumerate(base.schema.names)}
-    frame = _rows(base, frame_of).select(*(_column(name).alias(alias) for alias, name in kept.items()), *HIDDEN.names)
+    rows = _rows(base, reading)
+    available = [*base.schema.names, *(name for name in (WATERMARK,) if name in rows.columns)]
+    kept = {f"__base_{i}": name for i, name in enumerate(available)}
+    frame = rows.select(*(_column(name).alias(alias) for alias, name in kept.items()), *HIDDEN.names)
     done: list[str] = []
     for output, sink in members:
         carried = [*kept, *HIDDEN.names, *done]
         current = frame.select(*carried, F.lit(True).alias("__kept"), *_originals(kept))
         for node in _steps(sink.input):
-            if isinstance(node, Filter):
+            if isinstance(node, AssignWatermarks):
+                current = _event_time(node, current, reading)
+            elif isinstance(node, Filter):
                 names = node.schema.names
                 kept_now = (F.col("__kept") & F.coalesce(F.expr(node.condition), F.lit(False))).alias("__kept")
                 current = current.select(*carried, kept_now, *(_column(name) for name in names))
@@ -142,7 +173,7 @@ def _originals(kept: Mapping[str, str]) -> list[Column]:
 
 def _steps(node: Node) -> list[Node]:
     steps: list[Node] = []
-    while isinstance(node, Filter | Project):
+    while isinstance(node, AssignWatermarks | Filter | Project):
         steps.append(node)
         node = node.input
     return steps[::-1]

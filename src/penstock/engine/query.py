@@ -20,10 +20,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.engine.frames import build, direct
-from penstock.engine.reports import Reports, observed
+from penstock.engine.reports import Reports, observed, watched
 from penstock.engine.session import close_idle_callbacks, is_alive
 from penstock.errors import CheckpointError, ExecutionError, PenstockError, RecordError, from_wire
-from penstock.plan import Job, Scan
+from penstock.plan import AssignWatermarks, Filter, Job, Node, Project, Scan
 from penstock.spi import (
     Batch,
     JobContext,
@@ -152,6 +152,7 @@ class Query:
             query.awaitTermination()
             return
         while not query.awaitTermination(_LOOK_EVERY_SECONDS):
+            self.gather()
             if self._ended():
                 query.processAllAvailable()  # Spark's log has the last batch a moment after its sinks
                 query.stop()
@@ -189,7 +190,7 @@ class Query:
         """Take in what the tasks of the last batches have told. A batch's reports are there soon after it is done."""
         if self.spark_query is not None:
             with contextlib.suppress(*_FOREIGN):  # without Spark nothing more is told
-                self._reports.deliver(self.spark_query, self._sources)
+                self._reports.deliver(self.spark_query, self._sources, self._checkpoint)
 
     # --- a batch ---------------------------------------------------------------------------------------------
 
@@ -313,19 +314,13 @@ class Query:
             return None
         self._sources, self._targets = [source], targets
         with _translated():
-            return observed(source.frame(stage), 0)
+            return observed(source.frame(stage), 0, timed=False)
 
     def _computed_frame(self, context: JobContext) -> DataFrame:
         """The frame of a job whose rows go through Spark SQL."""
 
-        def frame_of(scan: Scan) -> DataFrame:
-            # Called once for each reading, in the order in which Spark logs the positions of its sources.
-            source = _runtime(scan.connector).source(scan.spec, len(self._sources), context)
-            self._sources.append(source)
-            return observed(source.frame(), len(self._sources) - 1)
-
         with _translated():
-            frame, outputs = build(self._job.sinks, frame_of)
+            frame, outputs = build(self._job.sinks, Readings(self._sources, context))
         self._targets = self._build_targets(outputs, context)
         return frame
 
@@ -367,6 +362,34 @@ class Query:
                 args[1:3] = place
                 return RecordError(*args)
         return error
+
+
+class Readings:
+    """Makes the sources of a job and their frames; ``sources`` grows in the order in which Spark logs positions."""
+
+    def __init__(self, sources: list[Source], context: JobContext):
+        self._sources = sources
+        self._context = context
+        self._of: dict[Scan, int] = {}
+        self._watched: set[int] = set()
+
+    def frame(self, scan: Scan) -> DataFrame:
+        """The rows of a scan that is read once more."""
+        self._of[scan] = len(self._sources)
+        source = _runtime(scan.connector).source(scan.spec, len(self._sources), self._context)
+        self._sources.append(source)
+        return observed(source.frame(), self._of[scan], timed=source.timed)
+
+    def watched(self, node: AssignWatermarks, frame: DataFrame) -> DataFrame:
+        """``frame`` with its watermarks observed, if its source needs to be told and nobody does so yet."""
+        below: Node = node
+        while isinstance(below, AssignWatermarks | Filter | Project):
+            below = below.input
+        ordinal = self._of.get(below) if isinstance(below, Scan) else None
+        if ordinal is None or self._sources[ordinal].measures or ordinal in self._watched:
+            return frame
+        self._watched.add(ordinal)
+        return watched(frame, ordinal, node.watermark)
 
 
 def gone(job: Job) -> ExecutionError:

@@ -3,6 +3,7 @@
 from penstock.plan.guarantees import Guarantee, check_guarantees
 from penstock.plan.kerberos import KerberosSettings
 from penstock.plan.nodes import (
+    AssignWatermarks,
     Filter,
     Item,
     Job,
@@ -18,6 +19,7 @@ from penstock.plan.nodes import (
 from penstock.plan.restart import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
 
 __all__ = [
+    "AssignWatermarks",
     "ExponentialDelay",
     "FailureRate",
     "Filter",

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from penstock.options import DURATION
-from penstock.plan.nodes import Filter, Item, Job, MapRows, Node, Project, Scan, Settings, Sink, column_text
+from penstock.plan.nodes import (
+    AssignWatermarks,
+    Filter,
+    Item,
+    Job,
+    MapRows,
+    Node,
+    Project,
+    Scan,
+    Settings,
+    Sink,
+    column_text,
+)
 from penstock.types import RowType
 
 __all__ = ["explain"]
@@ -40,6 +52,7 @@ def _settings(settings: Settings) -> list[str]:
         "progress topic": settings.progress_topic if settings.progress_topic != default.progress_topic else None,
         "adopts progress": "yes" if settings.adopt_progress else None,
         "Kerberos login": settings.kerberos.describe() if settings.kerberos else None,
+        "partitions are idle after": DURATION.show(settings.idle_timeout) if settings.idle_timeout else None,
         "restarts": settings.restart.describe() if settings.restart else None,
     }
     return [f"{title}: {value}" for title, value in shown.items() if value is not None]
@@ -57,6 +70,8 @@ def _node(node: Node) -> list[str]:
             return [f"where {condition}", *_indented(_node(below))]
         case Project(input=below, items=items):
             return ["select", *(f"  {_item(item)}" for item in items), *_indented(_node(below))]
+        case AssignWatermarks(input=below, column=column, watermark=watermark):
+            return [f"event time {column_text(column)}, watermark {watermark}", *_indented(_node(below))]
         case MapRows(input=below, rows=rows):
             return [f"map rows with {getattr(rows, '__qualname__', type(rows).__name__)}", *_indented(_node(below))]
     return [type(node).__name__]

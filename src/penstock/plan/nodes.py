@@ -15,7 +15,20 @@ from penstock.plan.kerberos import KerberosSettings
 from penstock.plan.restart import RestartStrategy
 from penstock.types import RowType
 
-__all__ = ["Filter", "Item", "Job", "MapRows", "Node", "Project", "Scan", "Settings", "Sink", "column_text", "project"]
+__all__ = [
+    "AssignWatermarks",
+    "Filter",
+    "Item",
+    "Job",
+    "MapRows",
+    "Node",
+    "Project",
+    "Scan",
+    "Settings",
+    "Sink",
+    "column_text",
+    "project",
+]
 
 
 @dataclass(frozen=True)
@@ -59,6 +72,16 @@ class Project(Node):
 
 
 @dataclass(frozen=True)
+class AssignWatermarks(Node):
+    """Says which ``column`` is the event time of the rows, and the watermark (BIGINT, ms since 1970) that follows from
+    a row, for sources that do not find that out by themselves. The schema is the input's."""
+
+    input: Node
+    column: str
+    watermark: str
+
+
+@dataclass(frozen=True)
 class MapRows(Node):
     """Applies a Python function of the user's to each row: ``rows`` takes an iterator of tuples and gives one."""
 
@@ -85,7 +108,8 @@ class Settings:
     one is done. ``checkpoint_dir``: a directory or URI. ``parallelism``: tasks at a time. ``restart``: when a job that
     failed is started again; None: never. ``kerberos``: the login of tables that ask for Kerberos and name none.
     ``start_time``: where sources without a checkpoint start, by the timestamps of their records in ms since 1970;
-    None: as each source says.
+    None: as each source says. ``idle_timeout``: how long tables with event time wait for a partition that gives no
+    rows; None: for ever.
     """
 
     checkpoint_interval: timedelta | None = None
@@ -98,6 +122,7 @@ class Settings:
     restart: RestartStrategy | None = None
     kerberos: KerberosSettings | None = None
     start_time: int | None = None
+    idle_timeout: timedelta | None = None
 
 
 @dataclass(frozen=True)

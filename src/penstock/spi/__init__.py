@@ -6,6 +6,7 @@ from penstock.spi.registry import Registry, connectors, formats
 from penstock.spi.runtime import (
     HIDDEN,
     REPORT,
+    WATERMARK,
     Batch,
     Checkpoint,
     JobContext,
@@ -20,11 +21,12 @@ from penstock.spi.runtime import (
     cause_of,
     guarded,
 )
-from penstock.spi.tables import Column, ColumnKind, Connector, Surface, TableDefinition
+from penstock.spi.tables import Column, ColumnKind, Connector, Surface, TableDefinition, Watermark
 
 __all__ = [
     "HIDDEN",
     "REPORT",
+    "WATERMARK",
     "BadRecord",
     "Batch",
     "Checkpoint",
@@ -52,6 +54,7 @@ __all__ = [
     "TableDefinition",
     "Target",
     "Task",
+    "Watermark",
     "Written",
     "cause_of",
     "connectors",

@@ -20,6 +20,7 @@ from penstock.types import BIGINT, INT, Field, RowType
 __all__ = [
     "HIDDEN",
     "REPORT",
+    "WATERMARK",
     "Batch",
     "Checkpoint",
     "JobContext",
@@ -43,6 +44,11 @@ HIDDEN = RowType((Field("__place", INT), Field("__offset", BIGINT)))
 #: The last column (BINARY) of a source's frame. A row that has a value in it is none of the table's, but what a reading
 #: task has to tell its source's :meth:`Source.reported`; the engine takes it out.
 REPORT = "__report"
+
+#: A column (BIGINT) of a source with event time: the watermark when the batch was planned, in ms since 1970, the same
+#: in every row of a batch; null as long as there is none. It stands before :data:`REPORT`, and rows with a report have
+#: it too.
+WATERMARK = "__watermark"
 
 
 class Checkpoint(Protocol):
@@ -170,10 +176,14 @@ class Source(Protocol):
     bounded: bool
     #: Whether reading tasks make the scan's columns in their declared types, so that a stage may follow at once.
     stageable: bool
+    #: Whether the source has event time: its frame has the column :data:`WATERMARK`.
+    timed: bool
+    #: Whether it finds out by itself how far event time has come; otherwise the engine tells it (:meth:`progressed`).
+    measures: bool
 
     def frame(self, stage: Stage | None = None) -> Any:
         """The streaming DataFrame: the scan's columns and those of :data:`HIDDEN`, with ``stage`` what that makes of
-        them; and the column :data:`REPORT`."""
+        them; without it :data:`WATERMARK` if the source is ``timed``; and the column :data:`REPORT`."""
         ...
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
@@ -211,6 +221,11 @@ class Source(Protocol):
 
     def reported(self, reports: Sequence[bytes]) -> None:
         """What the tasks of a batch told, in no order. For metrics only: a batch may be told of again."""
+        ...
+
+    def progressed(self, watermarks: Mapping[int, int], end: dict[str, Any]) -> None:
+        """The largest watermark of the rows of each ``__place``, in ms since 1970, in the batch that ended at
+        ``end``."""
         ...
 
     def close(self) -> None:

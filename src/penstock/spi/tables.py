@@ -5,12 +5,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Protocol, runtime_checkable
 
 from penstock.options import OptionSet, Origin
 from penstock.types import DataType, Field, RowType
 
-__all__ = ["Column", "ColumnKind", "Connector", "Surface", "TableDefinition"]
+__all__ = ["Column", "ColumnKind", "Connector", "Surface", "TableDefinition", "Watermark"]
 
 
 class Surface(enum.Enum):
@@ -43,6 +44,22 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Watermark:
+    """How far event time has come in a table that is read.
+
+    ``column`` has the event time of a row; empty: it is the timestamp that the system keeps with a record. The
+    watermark after a row is its event time less ``lag``, in ms; None: it is some other function of the row, which the
+    engine computes. ``unit``: of a column of integers, how many ms one stands for. ``idle_timeout``: how long a
+    partition is waited for that gives no rows; None: as the job says.
+    """
+
+    column: str = ""
+    lag: int | None = 0
+    unit: int | None = None
+    idle_timeout: timedelta | None = None
+
+
+@dataclass(frozen=True)
 class TableDefinition:
     """A table as the user wrote it, before any connector has looked at it.
 
@@ -57,6 +74,7 @@ class TableDefinition:
     surface: Surface = Surface.SQL
     primary_key: tuple[str, ...] = ()
     objects: Mapping[str, Any] = field(default_factory=dict)
+    watermark: Watermark | None = None
 
     @property
     def physical(self) -> RowType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import datetime
 from decimal import Decimal
@@ -24,7 +25,7 @@ from penstock.types import (
     TimeType,
 )
 
-__all__ = ["interval", "literal"]
+__all__ = ["interval", "literal", "millis"]
 
 _INTERVALS = {
     "YEAR": r"-?\d+",
@@ -41,6 +42,7 @@ _INTERVALS = {
     "HOUR TO SECOND": r"-?\d+:\d{1,2}:\d{1,2}(\.\d{1,9})?",
     "MINUTE TO SECOND": r"-?\d+:\d{1,2}(\.\d{1,9})?",
 }
+_MILLIS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
 _MOMENTS = {
     "DATE": (r"\d{4}-\d\d-\d\d", "2026-01-31"),
     "TIME": (r"\d\d:\d\d:\d\d(\.\d+)?", "23:59:59"),
@@ -105,6 +107,18 @@ def _moment(tree: Literal, source: Source) -> Expression:
     }[tree.kind]
     word = "TIMESTAMP_NTZ" if tree.kind == "TIMESTAMP" else tree.kind
     return Expression(f"{word} {quoted(text)}", data_type.with_nullability(False))
+
+
+def millis(tree: Interval) -> int | None:
+    """The length of an interval in ms, rounded up; None for months, which differ in length."""
+    first, _, last = tree.unit.partition(" TO ")
+    if first not in _MILLIS:
+        return None
+    units = list(_MILLIS)[list(_MILLIS).index(first) : list(_MILLIS).index(last or first) + 1]
+    text = tree.text.strip()
+    parts = re.split(r"[ :]+", text.lstrip("+-"))
+    length = sum(Decimal(part) * _MILLIS[unit] for unit, part in zip(units, parts, strict=False))
+    return math.ceil(-length if text.startswith("-") else length)
 
 
 def interval(tree: Interval, source: Source) -> Expression:

@@ -20,7 +20,19 @@ from penstock.types import (
     spark_type,
 )
 
-__all__ = ["Binding", "Expression", "cast", "coerce", "column", "infix", "member", "number", "quoted"]
+__all__ = [
+    "Binding",
+    "Expression",
+    "cast",
+    "coerce",
+    "column",
+    "infix",
+    "member",
+    "millis_of",
+    "moment_of",
+    "number",
+    "quoted",
+]
 
 
 class Binding(enum.IntEnum):
@@ -53,6 +65,21 @@ def quoted(text: str) -> str:
     """A Spark string literal. Spark reads backslashes as escapes and ``${`` as a reference to its configuration."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
     return f"'{escaped}'"
+
+
+_EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
+
+
+def millis_of(moment: Expression) -> str:
+    """A TIMESTAMP or TIMESTAMP_LTZ as ms since 1970, the former as if it were in UTC."""
+    if isinstance(moment.type, TimestampType) and moment.type.local_zone:
+        return f"unix_millis({moment.text})"
+    return f"timestampdiff(MILLISECOND, {_EPOCH}, {moment.text})"
+
+
+def moment_of(millis: str, zoned: bool) -> str:
+    """What :func:`millis_of` was made of: a TIMESTAMP_LTZ if ``zoned``, else a TIMESTAMP."""
+    return f"timestamp_millis({millis})" if zoned else f"{_EPOCH} + {millis} * INTERVAL '0.001' SECOND"
 
 
 def column(name: str, data_type: DataType) -> Expression:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from penstock.errors import DefinitionError, Problem, SchemaError, SqlError, UnsupportedError
 from penstock.options import nearest
+from penstock.plan import column_text
+from penstock.spi import WATERMARK
 from penstock.sql.arithmetic import arithmetic, sign
 from penstock.sql.coercion import (
     NULL,
@@ -23,7 +25,7 @@ from penstock.sql.coercion import (
 )
 from penstock.sql.functions import FUNCTIONS, families
 from penstock.sql.literals import interval, literal
-from penstock.sql.rendering import Binding, Expression, cast, coerce, column, infix, member, quoted
+from penstock.sql.rendering import Binding, Expression, cast, coerce, column, infix, member, moment_of, quoted
 from penstock.sql.source import Source
 from penstock.sql.syntax import (
     Call,
@@ -76,6 +78,8 @@ class Scope:
     schema: RowType
     source: Source
     qualifier: str = ""
+    #: The column with the event time, if there is one.
+    event_time: str = ""
 
     def resolve(self, tree: Tree) -> Expression:
         """The expression that a tree means here."""
@@ -438,6 +442,17 @@ class Scope:
         result = TimestampType(3, local_zone=True, nullable=values[0].type.nullable)
         return Expression(f"{functions[values[1].text]}({values[0].text})", result)
 
+    def _current_watermark(self, tree: Call) -> Expression:
+        self._count(tree, 1, 1)
+        (argument,) = tree.args
+        found = self.resolve(argument)
+        if not self.event_time or found.text != column_text(self.event_time):
+            hint = "declare WATERMARK FOR it" if not self.event_time else f"write {tree.name}({self.event_time})"
+            raise self._error(argument, f"{tree.name} takes the column that has the watermark", hint)
+        zoned = isinstance(found.type, TimestampType) and found.type.local_zone
+        text = moment_of(column_text(WATERMARK), zoned)
+        return Expression(text, TimestampType(3, local_zone=zoned), Binding.ATOM if zoned else Binding.SUM)
+
     def _array(self, tree: Call) -> Expression:
         if not tree.args:
             raise self._error(tree, "an empty ARRAY has no type", "CAST(NULL AS ARRAY<..>)")
@@ -492,6 +507,7 @@ _FORMS: dict[str, Callable[[Scope, Call], Expression]] = {
     "ROUND": Scope._round,
     "JSON_VALUE": Scope._json_value,
     "TO_TIMESTAMP_LTZ": Scope._to_timestamp_ltz,
+    "CURRENT_WATERMARK": Scope._current_watermark,
     **dict.fromkeys(("TIMESTAMPADD", "TIMESTAMPDIFF"), Scope._timestamp_arithmetic),
     "ARRAY[]": Scope._array,
     "MAP[]": Scope._map,

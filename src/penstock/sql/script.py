@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from penstock.errors import DefinitionError, Problem, SchemaError
 from penstock.options import nearest
-from penstock.plan import Filter, Item, Job, Node, Sink, project
-from penstock.spi import Connector, Registry
+from penstock.plan import Filter, Item, Job, Node, Sink, column_text, project
+from penstock.spi import WATERMARK, Connector, Registry
 from penstock.spi import connectors as known_connectors
 from penstock.sql.coercion import NullType, assignable
 from penstock.sql.cursor import Cursor
@@ -235,13 +235,16 @@ class _Reader:
 
     def _lower(self, statement: Insert, target: Table | None, origin: Table, errors: list[DefinitionError]) -> None:
         query = statement.query
-        scope = Scope(origin.schema, self.source, query.alias.text if query.alias else query.table.name)
-        node = _attempt(lambda: origin.scan(self.connectors), errors)
+        alias = query.alias.text if query.alias else query.table.name
+        scope = Scope(origin.schema, self.source, alias, origin.event_time)
         selected = select(query.items, scope, errors)
         condition = None
         if query.condition is not None:
             tree = query.condition
             condition = _attempt(lambda: scope.condition(tree, "the condition of WHERE"), errors)
+        texts = [each.value.text for each in selected if each] + ([condition.text] if condition else [])
+        used = any(column_text(WATERMARK) in text for text in texts)
+        node = _attempt(lambda: origin.scan(self.connectors, with_watermark=used), errors)
         if target is None:
             return
         named = tuple(name.text for name in statement.columns)

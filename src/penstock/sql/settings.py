@@ -26,6 +26,10 @@ def _interval(text: str) -> timedelta:
     return found
 
 
+def _timeout(text: str) -> timedelta | None:
+    return DURATION.parse(text) or None
+
+
 def _parallelism(text: str) -> int:
     found: int = INTEGER.parse(text)
     if found < 1:
@@ -65,6 +69,7 @@ SET_KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "state.checkpoints.dir": ("checkpoint_dir", _filled),
     "parallelism.default": ("parallelism", _parallelism),
     "table.local-time-zone": ("session_time_zone", _zone),
+    "table.exec.source.idle-timeout": ("idle_timeout", _timeout),
     "penstock.progress-topic": ("progress_topic", _filled),
     "penstock.adopt-progress": ("adopt_progress", BOOLEAN.parse),
     **{key: ("restart", parse) for key, parse in restart_keys().items()},
@@ -112,7 +117,6 @@ WITHOUT_EFFECT: dict[str, Callable[[str], Any]] = {
             "table.exec.mini-batch.size",
             "table.exec.resource.default-parallelism",
             "table.exec.sink.upsert-materialize",
-            "table.exec.source.idle-timeout",
             "table.exec.state.ttl",
             "table.optimizer.reuse-source-enabled",
             "table.sql-dialect",

@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError
 from penstock.options import Origin, nearest
-from penstock.plan import Item, Node, Scan, column_text, project
-from penstock.spi import Column, ColumnKind, Connector, Registry, TableDefinition
-from penstock.sql.coercion import NullType, is_point
+from penstock.plan import AssignWatermarks, Item, Node, Scan, column_text, project
+from penstock.spi import WATERMARK, Column, ColumnKind, Connector, Registry, TableDefinition, Watermark
+from penstock.sql.coercion import NullType
+from penstock.sql.literals import millis
+from penstock.sql.rendering import millis_of
 from penstock.sql.resolution import Scope
 from penstock.sql.source import Source, combined
 from penstock.sql.statements import ColumnDeclaration, CreateTable
-from penstock.sql.syntax import Name
-from penstock.types import Field, RowType, TimestampType
+from penstock.sql.syntax import Call, Interval, Literal, Name, Reference, Tree
+from penstock.types import BIGINT, Field, RowType, TimestampType
 
 __all__ = ["Table", "declare"]
 
@@ -28,18 +30,27 @@ class Table:
     source: Source
     at: int
     shown: Mapping[str, tuple[str, str]]
+    #: The column that is the event time, and the watermark that follows from a row; empty without WATERMARK FOR.
+    event_time: str = ""
+    watermark: str = ""
 
     @property
     def schema(self) -> RowType:
         """What SELECT sees: every column, computed ones included, in the order of declaration."""
         return RowType(tuple(Field(each.name, each.type) for each in self.definition.columns), nullable=False)
 
-    def scan(self, connectors: Registry[Connector]) -> Node:
-        """Reading the table, computed columns included. Raises DefinitionError with every problem found."""
+    def scan(self, connectors: Registry[Connector], *, with_watermark: bool = False) -> Node:
+        """Reading the table, computed columns included, and with the present watermark as a column of that name if
+        asked for. Raises DefinitionError with every problem found."""
         spec = self._spec(connectors, "scan", self.definition)
         node = Scan(self.definition.produced, self.definition.name, self.connector, spec)
         items = tuple(Item(each.name, each.expression or column_text(each.name)) for each in self.definition.columns)
-        return project(node, items, self.schema)
+        schema = self.schema
+        if with_watermark:
+            items = (*items, Item(WATERMARK, column_text(WATERMARK)))
+            schema = replace(schema, fields=(*schema.fields, Field(WATERMARK, BIGINT)))
+        rows = project(node, items, schema)
+        return AssignWatermarks(schema, rows, self.event_time, self.watermark) if self.event_time else rows
 
     def sink(self, connectors: Registry[Connector], named: tuple[str, ...]) -> tuple[TableDefinition, object]:
         """Writing the table: the definition and the connector's spec. Raises DefinitionError.
@@ -75,7 +86,8 @@ def declare(statement: CreateTable, source: Source, connectors: Registry[Connect
     columns = tuple(
         replace(each, type=each.type.with_nullability(False)) if each.name in primary_key else each for each in columns
     )
-    warnings = _extras(statement, columns, source, errors)
+    warnings = _partitioned(statement, columns, source, errors)
+    watermark, watermark_text = _watermark(statement, columns, source, errors)
     options, origin = _options(statement, source, errors)
     connector = options.get("connector", "").strip().lower()
     if not connector:
@@ -88,10 +100,16 @@ def declare(statement: CreateTable, source: Source, connectors: Registry[Connect
     if errors:
         raise combined(errors)
     definition = TableDefinition(
-        statement.table.name, columns, options, replace(origin, places=dict(origin.places)), primary_key=primary_key
+        statement.table.name,
+        columns,
+        options,
+        replace(origin, places=dict(origin.places)),
+        primary_key=primary_key,
+        watermark=watermark,
     )
     shown = {key.text: (value.text, value.shown) for key, value in statement.options if "${" in value.shown}
-    return Table(definition, connector, source, statement.table.at, shown), warnings
+    event_time = statement.watermark[0].text if statement.watermark is not None else ""
+    return Table(definition, connector, source, statement.table.at, shown, event_time, watermark_text), warnings
 
 
 def _columns(statement: CreateTable, source: Source, errors: list[DefinitionError]) -> tuple[Column, ...]:
@@ -158,32 +176,61 @@ def _missing(
     return True
 
 
-def _extras(
+def _partitioned(
     statement: CreateTable, columns: tuple[Column, ...], source: Source, errors: list[DefinitionError]
 ) -> list[str]:
-    """Check what is allowed but changes nothing here: partitions, and watermarks while nothing is stateful."""
+    """Check what is allowed but changes nothing here: partitions."""
     known, warnings = {each.name: each for each in columns}, []
     for name in statement.partitioned_by:
         _missing(name, known, statement, source, errors)
     if statement.partitioned_by:
         place = source.place(statement.partitioned_by[0].at)
         warnings.append(f"{place}: PARTITIONED BY has no effect here; a record's partition follows from 'key.fields'")
-    if statement.watermark is not None:
-        name, expression = statement.watermark
-        if not _missing(name, known, statement, source, errors) and not isinstance(
-            known[name.text].type, TimestampType
-        ):
-            reason = f"a watermark needs a TIMESTAMP column, and '{name.text}' is {known[name.text].type.text()}"
-            errors.append(SchemaError((source.problem(name.at, reason),)))
-        try:
-            row = RowType(tuple(Field(each.name, each.type) for each in columns), nullable=False)
-            value = Scope(row, source, statement.table.name).value(expression)
-            if not is_point(value.type):
-                raise source.error(expression.at, f"a watermark is a TIMESTAMP, not {value.type.text()}")
-        except DefinitionError as error:
-            if len(columns) == len(statement.columns):
-                errors.append(error)
     return warnings
+
+
+def _watermark(
+    statement: CreateTable, columns: tuple[Column, ...], source: Source, errors: list[DefinitionError]
+) -> tuple[Watermark | None, str]:
+    """What WATERMARK FOR says to a connector, and the watermark after a row (BIGINT, ms) in Spark SQL."""
+    if statement.watermark is None:
+        return None, ""
+    name, expression = statement.watermark
+    known = {each.name: each for each in columns}
+    if not _missing(name, known, statement, source, errors) and not isinstance(known[name.text].type, TimestampType):
+        reason = f"a watermark needs a TIMESTAMP column, and '{name.text}' is {known[name.text].type.text()}"
+        errors.append(SchemaError((source.problem(name.at, reason),)))
+    try:
+        row = RowType(tuple(Field(each.name, each.type) for each in columns), nullable=False)
+        value = Scope(row, source, statement.table.name).value(expression)
+        if not isinstance(value.type, TimestampType):
+            raise source.error(expression.at, f"a watermark is a TIMESTAMP, not {value.type.text()}")
+    except DefinitionError as error:
+        if len(columns) == len(statement.columns):
+            errors.append(error)
+        return None, ""
+    return _plain(statement, name.text, expression), millis_of(value)
+
+
+def _plain(statement: CreateTable, event_time: str, expression: Tree) -> Watermark:
+    """The watermark as a column less a time, for those who can measure that on their own; else without a lag."""
+    lag: int | None = 0
+    match expression:
+        case Call(name="-", args=(column, Interval() as interval)):
+            lag, expression = millis(interval), column
+    declared = {each.name.text: each for each in statement.columns}.get(event_time)
+    if lag is None or declared is None or not _is_column(expression, event_time):
+        return Watermark(lag=None)
+    match declared.expression:
+        case None:
+            return Watermark(event_time, lag)
+        case Call(name="TO_TIMESTAMP_LTZ", args=(Reference(parts=(number,)), Literal(text=digits))):
+            return Watermark(number.text, lag, unit=1 if digits == "3" else 1000)
+    return Watermark(lag=None)
+
+
+def _is_column(tree: Tree, name: str) -> bool:
+    return isinstance(tree, Reference) and tuple(each.text for each in tree.parts) == (name,)
 
 
 def _options(statement: CreateTable, source: Source, errors: list[DefinitionError]) -> tuple[dict[str, str], Origin]:

@@ -33,9 +33,10 @@ def test_an_expression_has_one_text_and_one_type(case: dict[str, Any]):
 
 @pytest.mark.spark
 def test_spark_computes_the_value_and_type_that_flink_would():
-    from pyspark.sql import SparkSession
+    from penstock.engine.session import spark_session
+    from penstock.plan import Settings
 
-    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate().newSession()
+    spark = spark_session(Settings(), "expressions").newSession()  # one that tests of jobs can go on with
     spark.conf.set("spark.sql.caseSensitive", "true")
     spark.conf.set("spark.sql.session.timeZone", SPEC["zone"])
     spark.conf.set("spark.sql.timeType.enabled", "true")

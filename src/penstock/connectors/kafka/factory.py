@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from penstock.connectors.kafka.client import completed
+from penstock.connectors.kafka.metadata import READABLE, MetadataColumn
 from penstock.connectors.kafka.options import (
     BoundedMode,
     KafkaSinkOptions,
@@ -17,7 +19,8 @@ from penstock.connectors.kafka.sink import KafkaSink
 from penstock.errors import OptionsError, Problem
 from penstock.options import OptionSet
 from penstock.plan import Guarantee
-from penstock.spi import Surface, TableDefinition
+from penstock.spi import Surface, TableDefinition, Watermark
+from penstock.types import spark_type
 
 __all__ = ["KafkaConnector"]
 
@@ -54,6 +57,7 @@ class KafkaConnector:
             client=completed(options.properties, group),
             start_by=table.objects.get("scan.startup.mode"),
             stop_by=table.objects.get("scan.bounded.mode"),
+            watermark=_measured(table.watermark, found.metadata),
             notes=found.notes,
         )
 
@@ -92,6 +96,14 @@ class KafkaConnector:
             client=completed(options.properties, ""),
             notes=found.notes,
         )
+
+
+def _measured(watermark: Watermark | None, metadata: tuple[MetadataColumn, ...]) -> Watermark | None:
+    """What reading tasks can measure by themselves: not a metadata column that Spark casts to another type."""
+    if watermark is None or watermark.lag is None:
+        return watermark
+    cast = {each.name for each in metadata if spark_type(each.type) != spark_type(READABLE[each.key])}
+    return replace(watermark, column="", lag=None) if watermark.column in cast else watermark
 
 
 def _needs_group(options: KafkaSourceOptions, group: str, resolution: Resolution) -> None:

@@ -24,6 +24,7 @@ class SourceMetrics:
         self._last_records = time.monotonic()
         self._current: dict[Place, int] = {}
         self._committed: dict[Place, int] = {}
+        self._watermark: int | None = None
         self.commits_succeeded = self._reader.counter("commitsSucceeded")
         self.commits_failed = self._reader.counter("commitsFailed")
         operator.gauge("currentFetchEventTimeLag", lambda: self._last.fetch_lag)
@@ -31,6 +32,8 @@ class SourceMetrics:
         operator.gauge("sourceIdleTime", lambda: (time.monotonic() - self._last_records) * 1000)
         operator.gauge("pendingRecords", pending)
         operator.gauge("numBytesInPerScond", operator.meter("numBytesInPerSecond").get_rate)  # as seed 003 spells it
+        operator.gauge("currentOutputWatermark", lambda: self._watermark)
+        operator.gauge("watermarkLag", self._watermark_lag)
         if self._consumer:
             self._reader.add_group("KafkaConsumer").gauge("records-lag-max", lambda: self._last.behind)
 
@@ -55,12 +58,16 @@ class SourceMetrics:
         this."""
         if committed is not None:
             (self.commits_succeeded if committed else self.commits_failed).inc()
+        self._watermark = end.watermark
         for place, position in end.at.items():
             if place not in self._current:
                 self._register(place)
             self._current[place] = position.offset - 1
             if committed:
                 self._committed[place] = position.offset
+
+    def _watermark_lag(self) -> float | None:
+        return None if self._watermark is None else time.time() * 1000 - self._watermark
 
     def _register(self, place: Place) -> None:
         """Gauges of a partition: those of the source, and under their former names those of the former consumer."""

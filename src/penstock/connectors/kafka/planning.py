@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from penstock.connectors.kafka.admission import Admission
 from penstock.connectors.kafka.bounds import listed, places_of, topic_ids, topics_there
 from penstock.connectors.kafka.client import completed
+from penstock.connectors.kafka.eventtime import Notes, Watermarks
 from penstock.connectors.kafka.losses import SKIPPING, created_anew, jumped, passed_over, without
 from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Place, Position, Positions, Range, cut
 from penstock.connectors.kafka.scan import KafkaScan
@@ -25,7 +26,8 @@ class ReaderSpec:
     """All that planning and reading need to know; goes to other processes by pickling.
 
     ``start`` was resolved once, before the query first started; ``stop`` likewise, None for an unbounded scan.
-    ``waits``: a stop lay behind the end of its log when the query was started.
+    ``waits``: a stop lay behind the end of its log when the query was started. ``notes``: the file of
+    :class:`~penstock.connectors.kafka.eventtime.Notes`.
     """
 
     scan: KafkaScan
@@ -34,6 +36,7 @@ class ReaderSpec:
     start: Positions
     stop: Positions | None
     waits: bool = False
+    notes: str = ""
 
 
 def client_of(scan: KafkaScan) -> ClientConfig:
@@ -52,10 +55,14 @@ class Planner:
     _session: Session | None = None
     _discovered: float = field(default_factory=time.monotonic)
     _seen: dict[Place, int] = field(default_factory=dict)
+    _waiting: frozenset[Place] = frozenset()
     _admission: Admission = field(init=False)
+    _watermarks: Watermarks | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self._admission = Admission(self.spec.scan.options)
+        if self.spec.scan.watermark is not None:
+            self._watermarks = Watermarks(self.spec.scan.watermark.idle_timeout, Notes(self.spec.notes))
 
     @property
     def session(self) -> Session:
@@ -71,7 +78,15 @@ class Planner:
         the offset log before anything of them is read. Raises PossibleDataLossError when records were lost: a log ends
         before ``start``, a topic was deleted and created anew, or is gone before it was read to its end. With
         'scan.fail-on-data-loss' = 'false' positions move on instead (:mod:`penstock.connectors.kafka.losses`).
+
+        In a scan with event time the watermark moves on too, which makes a batch even when there is nothing to read.
         """
+        reached = self._latest(start, most)
+        if self._watermarks is None:
+            return reached
+        return self._watermarks.advanced(start, reached, self._waiting, self.spec.stop)
+
+    def _latest(self, start: Positions, most: int | None) -> Positions:
         begin = start if self._fixed else self._settled(start)
         if _jumps(start, begin):
             return begin
@@ -83,6 +98,7 @@ class Planner:
                 raise
             return without(start, gone, self._seen, self._skips)
         wanted = {place: end.offset - begin.at[place].offset for place, end in available.at.items()}
+        self._waiting = frozenset(place for place, count in wanted.items() if count)
         shares = self._admitted(wanted, most, available)
         at = {}
         for place, end in available.at.items():
@@ -206,9 +222,10 @@ class Planner:
         return found
 
     def tasks(self, start: Positions, end: Positions) -> list[tuple[Range, ...]]:
-        """The batch from ``start`` to ``end`` as tasks."""
+        """The batch from ``start`` to ``end`` as tasks; one without ranges tells of a watermark that moves alone."""
         most = self.spec.scan.options.parallelism
-        return cut(self.ranges(start, end), most or self.spec.parallelism, most)
+        tasks = cut(self.ranges(start, end), most or self.spec.parallelism, most)
+        return tasks or ([()] if end.watermark != start.watermark else [])
 
     @property
     def most(self) -> int:

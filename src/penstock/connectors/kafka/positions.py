@@ -25,17 +25,37 @@ _MOST_RECORDS_IN_A_TASK = 500_000
 class Position:
     """The next offset to read, and the leader epoch of the record before it (-1: not known).
 
-    ``lost`` counts the offsets before it that were passed over because the log had them no more.
+    ``lost`` counts the offsets before it that were passed over because the log had them no more. In a scan with event
+    time ``watermark`` (ms since 1970, None: none yet) is how far that has come in the partition, and ``idle`` says that
+    the partition has been silent for too long to be waited for.
     """
 
     offset: int
     epoch: int = -1
     lost: int = 0
+    watermark: int | None = None
+    idle: bool = False
 
     def to_json(self) -> dict[str, int]:
         """As :meth:`Positions.to_json` holds it."""
-        lost = {"lost": self.lost} if self.lost else {}
-        return {"offset": self.offset, "epoch": self.epoch, **lost}
+        extras = {"lost": self.lost or None, "watermark": self.watermark, "idle": int(self.idle) or None}
+        return {
+            "offset": self.offset,
+            "epoch": self.epoch,
+            **{name: value for name, value in extras.items() if value is not None},
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Position:
+        """Read what :meth:`to_json` wrote. Raises KeyError, TypeError or ValueError when it is something else."""
+        watermark = document.get("watermark")
+        return cls(
+            int(document["offset"]),
+            int(document["epoch"]),
+            int(document.get("lost", 0)),
+            None if watermark is None else int(watermark),
+            bool(document.get("idle", 0)),
+        )
 
 
 @dataclass(frozen=True)
@@ -58,7 +78,7 @@ class Positions:
         """Read what :meth:`to_json` wrote. Raises CheckpointError when it is something else."""
         try:
             at = {
-                (topic, int(partition)): Position(int(each["offset"]), int(each["epoch"]), int(each.get("lost", 0)))
+                (topic, int(partition)): Position.from_json(each)
                 for topic, entry in document.items()
                 for partition, each in entry["partitions"].items()
             }
@@ -67,6 +87,14 @@ class Positions:
             raise CheckpointError(
                 f"the checkpoint holds positions that are not penstock's ({error!r}); was it written by another job?"
             ) from error
+
+    @property
+    def watermark(self) -> int | None:
+        """The event time, in ms since 1970, up to which all has come: the smallest of the partitions that are not idle,
+        None as long as one of them has none. When all are idle it is the smallest that is known."""
+        awaited = [at.watermark for at in self.at.values() if not at.idle]
+        known = [each for each in awaited or (at.watermark for at in self.at.values()) if each is not None]
+        return min(known) if known and len(known) >= len(awaited) else None
 
     def offset(self, place: Place, default: int) -> int:
         """The offset at ``place``, or ``default`` when it has no position."""

@@ -15,9 +15,9 @@ from penstock.connectors.kafka.rows import RowReader
 from penstock.kafka import fetch
 from penstock.kafka.batches import scan
 from penstock.kafka.session import session_for
-from penstock.spi import REPORT
+from penstock.spi import REPORT, WATERMARK
 
-__all__ = ["RangeReader", "with_report"]
+__all__ = ["RangeReader", "with_report", "with_watermark"]
 
 
 class RangeReader:
@@ -37,6 +37,8 @@ class RangeReader:
         Raises RecordError for a message that cannot be decoded, PossibleDataLossError for offsets that are gone unless
         those are to be passed over.
         """
+        if not self._ranges:
+            return
         client = client_of(self._spec.scan)
         wanted = [
             fetch.Range(
@@ -78,6 +80,8 @@ class RangeReader:
         """What was read so far."""
         report = self._report
         report.filtered, report.ignored = self._reader.filtered, self._reader.ignored
+        if self._reader.measure is not None:
+            report.watermarks = [(*place, at) for place, at in self._reader.measure.reached.items()]
         if self._lags:
             report.fetch_lag, report.emit_lag = (max(lags) for lags in zip(*self._lags.values(), strict=True))
         return report
@@ -100,3 +104,10 @@ def with_report(
     nulls = [pa.nulls(1, kind) for kind in schema.types]
     told = pa.array([report().to_bytes()], pa.binary())
     yield pa.RecordBatch.from_arrays([*nulls, told], schema=schema.append(field))
+
+
+def with_watermark(reported: Iterable[pa.RecordBatch], watermark: int | None) -> Iterator[pa.RecordBatch]:
+    """Batches that :func:`with_report` gave, with the engine's watermark column before the report."""
+    field, value = pa.field(WATERMARK, pa.int64()), pa.scalar(watermark, pa.int64())
+    for batch in reported:
+        yield batch.add_column(batch.num_columns - 1, field, pa.repeat(value, batch.num_rows))

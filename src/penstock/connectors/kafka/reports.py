@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 __all__ = ["ReadReport"]
 
@@ -18,7 +18,8 @@ class ReadReport:
     the log any more, passed over as the user asked. ``fetches`` counts answers with records. Lags are in milliseconds,
     of the last record of the partition where it was largest: ``fetch_lag`` from the record's timestamp until it was
     there, ``emit_lag`` until its row was made. ``behind`` is the most records that a partition had beyond what was
-    fetched of it.
+    fetched of it. ``watermarks`` lists topic, partition and the watermark of its rows, in ms since 1970, for scans with
+    event time.
     """
 
     records: int = 0
@@ -30,6 +31,7 @@ class ReadReport:
     fetch_lag: float | None = None
     emit_lag: float | None = None
     behind: int | None = None
+    watermarks: list[tuple[str, int, int]] = field(default_factory=list)
 
     def to_bytes(self) -> bytes:
         """As JSON."""
@@ -44,4 +46,5 @@ class ReadReport:
             setattr(whole, name, sum(each[name] for each in documents))
         for name in ("fetch_lag", "emit_lag", "behind"):
             setattr(whole, name, max((each[name] for each in documents if each[name] is not None), default=None))
+        whole.watermarks = [tuple(each) for document in documents for each in document["watermarks"]]
         return whole

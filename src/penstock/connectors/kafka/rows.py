@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from penstock.connectors.kafka.eventtime import Measure
 from penstock.connectors.kafka.headers import matching
 from penstock.connectors.kafka.metadata import READABLE
 from penstock.connectors.kafka.scan import KafkaScan
@@ -39,6 +40,8 @@ class RowReader:
         self.wants_headers = bool(scan.options.header_filter) or any(
             column.key in _HEADER_KEYS for column in scan.metadata
         )
+        #: How far event time has come, None in a scan without.
+        self.measure = Measure(scan.watermark) if scan.watermark is not None else None
         #: Messages that could not be decoded and were left out, as the user asked.
         self.ignored = 0
         #: Records that the header filter left out.
@@ -68,7 +71,11 @@ class RowReader:
         offsets = pa.array(chosen.offsets if record_at is None else chosen.offsets[record_at])
         hidden = [pa.repeat(pa.scalar(place, pa.int32()), len(offsets)), offsets]
         arrays = [columns[field.name] for field in self._native.fields]
-        return pa.RecordBatch.from_arrays([*arrays, *hidden], schema=self.schema)
+        rows = pa.RecordBatch.from_arrays([*arrays, *hidden], schema=self.schema)
+        if self.measure is not None:
+            timestamps = chosen.timestamps if record_at is None else chosen.timestamps[record_at]
+            self.measure.note((topic, partition), timestamps, rows)
+        return rows
 
     def _judge(
         self, decoded: Decoded, spec: FormatSpec, ignores: bool, chosen: _Chosen, topic: str, partition: int

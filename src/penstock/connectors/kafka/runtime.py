@@ -7,9 +7,10 @@ import pickle
 import re
 import tempfile
 import uuid
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from pyspark.sql.types import BinaryType, StructType
 from penstock.connectors.kafka.bounds import behind_the_end, resolve_start, resolve_stop
 from penstock.connectors.kafka.client import with_login
 from penstock.connectors.kafka.commits import CommitTimes
+from penstock.connectors.kafka.eventtime import END, Notes
 from penstock.connectors.kafka.losses import told
 from penstock.connectors.kafka.metadata import READABLE
 from penstock.connectors.kafka.metrics import SourceMetrics
@@ -51,7 +53,7 @@ from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_member
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import cluster_id
 from penstock.plan import Guarantee, column_text
-from penstock.spi import HIDDEN, REPORT, JobContext, Output, Stage, Target, Task, Written, cause_of, guarded
+from penstock.spi import HIDDEN, REPORT, WATERMARK, JobContext, Output, Stage, Target, Task, Written, cause_of, guarded
 from penstock.types import spark_ddl, spark_type
 
 if TYPE_CHECKING:
@@ -77,6 +79,8 @@ class KafkaRuntime:
     def source(self, spec: KafkaScan, ordinal: int, context: JobContext) -> KafkaSource:
         """Resolve start and stop once, keep them in the checkpoint, and read from there."""
         spec = replace(spec, client=with_login(spec.client, context.settings.kerberos))
+        if spec.watermark is not None and spec.watermark.idle_timeout is None:
+            spec = replace(spec, watermark=replace(spec.watermark, idle_timeout=context.settings.idle_timeout))
         return KafkaSource(spec, ordinal, context)
 
     def target_key(self, spec: KafkaSink) -> Hashable:
@@ -127,9 +131,13 @@ class KafkaSource:
         self._session = session_for(client_of(scan))
         self._check_group()
         start, stop = self._resolve(ordinal)
+        self.timed = scan.watermark is not None
+        self.measures = scan.watermark is not None and scan.watermark.lag is not None
+        notes = str(Path(SparkFiles.getRootDirectory()) / f"penstock-{context.run_id}-{ordinal}.json")
+        self._notes = Notes(notes)
         waits = stop is not None and behind_the_end(self._session, stop)
         self.bounded = stop is not None and not waits and not scan.options.bounded_streaming
-        self._planner = Planner(ReaderSpec(scan.for_tasks(), ordinal, context.parallelism, start, stop, waits))
+        self._planner = Planner(ReaderSpec(scan.for_tasks(), ordinal, context.parallelism, start, stop, waits, notes))
         self._times = CommitTimes(scan.options, checkpointing=context.settings.checkpointing)
         self._reached = start.to_json()
         self._metrics = SourceMetrics(
@@ -187,7 +195,8 @@ class KafkaSource:
         """The streaming DataFrame, metadata columns cast to their declared types; or what ``stage`` makes of rows."""
         spark: SparkSession = self._context.spark
         spark.dataSource.register(KafkaDataSource)
-        rows = ", ".join(filter(None, (spark_ddl(self._scan.native), spark_ddl(HIDDEN), f"{REPORT} BINARY")))
+        watermark = f"{WATERMARK} BIGINT" if self.timed else ""
+        rows = ", ".join(filter(None, (spark_ddl(self._scan.native), spark_ddl(HIDDEN), watermark, f"{REPORT} BINARY")))
         schema = rows if stage is None else from_arrow_schema(stage.schema).add(REPORT, BinaryType())
         reader = spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", _pickled(self._planner.spec))
         if stage is not None:
@@ -220,10 +229,12 @@ class KafkaSource:
         return [f"table '{self._scan.table}': {each}" for each in told(self._start(start), Positions.from_json(end))]
 
     def ended(self, reached: dict[str, Any] | None) -> bool:
-        """Whether the source has a stop, and ``reached`` (None: its start) is at it."""
-        stop = self._planner.spec.stop
-        return stop is not None and all(
-            at.offset >= stop.offset(place, at.offset) for place, at in self._start(reached).at.items()
+        """Whether the source has a stop, and ``reached`` (None: its start) is at it, and with it the watermark."""
+        stop, at = self._planner.spec.stop, self._start(reached)
+        return (
+            stop is not None
+            and all(each.offset >= stop.offset(place, each.offset) for place, each in at.at.items())
+            and (not self.timed or not at.at or at.watermark == END)
         )
 
     def lag(self, reached: dict[str, Any]) -> int | None:
@@ -267,10 +278,18 @@ class KafkaSource:
 
     def reported(self, reports: Sequence[bytes]) -> None:
         """Count what the tasks of a batch have read."""
-        self._metrics.read(ReadReport.merged(reports))
+        report = ReadReport.merged(reports)
+        self._metrics.read(report)
+        self._notes.add(((topic, partition), at) for topic, partition, at in report.watermarks)
+
+    def progressed(self, watermarks: Mapping[int, int], end: dict[str, Any]) -> None:
+        """Note how far event time has come where the engine computes that."""
+        places = {number: self.place(number, end) for number in watermarks}
+        self._notes.add((place, watermarks[number]) for number, place in places.items() if place is not None)
 
     def close(self) -> None:
         """Commit what was to be committed by and by. Sessions are shared by the process and stay."""
+        self._notes.close()
         left, self._times.left = self._times.left, None
         if left is not None:
             recorded = self._commit(left, self._session.deadline(_LAST_COMMIT_MS))
@@ -333,14 +352,15 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The batch as tasks."""
         tasks = _speaking(lambda: self._planner.tasks(Positions.from_json(start), Positions.from_json(end)))
-        return [InputPartition((ranges, Task(number, len(tasks)))) for number, ranges in enumerate(tasks)]
+        watermark = Positions.from_json(end).watermark
+        return [InputPartition((ranges, Task(number, len(tasks)), watermark)) for number, ranges in enumerate(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, or what the stage makes of them."""
-        from penstock.connectors.kafka.reading import RangeReader, with_report
+        from penstock.connectors.kafka.reading import RangeReader, with_report, with_watermark
 
-        work: tuple[Sequence[Range], Task] = partition.value
-        ranges, task = work
+        work: tuple[Sequence[Range], Task, int | None] = partition.value
+        ranges, task, watermark = work
         reader = RangeReader(self._spec, ranges)
         batches, schema = guarded(reader.rows)(), reader.schema
         if self._stage is not None:
@@ -348,7 +368,10 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             context = TaskContext.get()
             told = (context.getLocalProperty(_TOLD) if context is not None else None) or ""
             batches, schema = guarded(stage.run)(replace(task, told=told), batches), stage.schema
-        return with_report(batches, schema, lambda: reader.report)
+        reported = with_report(batches, schema, lambda: reader.report)
+        if self._stage is None and self._spec.scan.watermark is not None:
+            return with_watermark(reported, watermark)
+        return reported
 
 
 def _pickled(value: Any) -> str:

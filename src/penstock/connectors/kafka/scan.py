@@ -11,8 +11,8 @@ from penstock.connectors.kafka.metadata import READABLE, MetadataColumn
 from penstock.connectors.kafka.offsets import PARTITIONS, PartitionOffset
 from penstock.connectors.kafka.options import BoundedMode, KafkaSourceOptions, ResetStrategy, StartupMode
 from penstock.connectors.kafka.positions import Place
-from penstock.options import Properties
-from penstock.spi import FormatSpec
+from penstock.options import DURATION, Properties
+from penstock.spi import FormatSpec, Watermark
 from penstock.types import Field, RowType
 
 __all__ = ["KafkaScan", "without_prefix"]
@@ -48,6 +48,7 @@ class KafkaScan:
     client: Properties = field(repr=False)
     start_by: CustomOffsets | None = field(default=None, hash=False)
     stop_by: CustomOffsets | None = field(default=None, hash=False)
+    watermark: Watermark | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -134,7 +135,15 @@ class KafkaScan:
             f"  start: {start}",
             f"  end: {end}",
             f"  discovery: {self.discovery or 'off'}",
+            f"  event time: {self._event_time(self.watermark)}" if self.watermark else "",
             f"  client: {', '.join(f'{key}={value}' for key, value in masked(self.client))}",
             *(f"  note: {note}" for note in self.notes),
         ]
         return "\n".join(line for line in lines if line)
+
+    @staticmethod
+    def _event_time(watermark: Watermark) -> str:
+        idle = f", idle after {DURATION.show(watermark.idle_timeout)}" if watermark.idle_timeout else ""
+        by = watermark.column or "the records' timestamps"
+        how = f"{by} less {watermark.lag} ms" if watermark.lag is not None else "as the engine computes it"
+        return f"watermark of a partition: {how}{idle}; of the table: the smallest"

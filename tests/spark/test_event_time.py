@@ -1,0 +1,294 @@
+"""Event time: watermarks of partitions, the smallest of which is a table's, and partitions that are idle."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+COLUMNS = "id INT, ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND"
+SET_UTC = "SET 'table.local-time-zone' = 'UTC';\n"
+SEE = "INSERT INTO t SELECT id, CURRENT_WATERMARK(ts) FROM s;"
+
+
+def at(second):
+    """A moment of the test's day, as a JSON message has it."""
+    return f"2026-11-22 10:{second // 60:02}:{second % 60:02}Z"
+
+
+def events(*seconds, first=0):
+    return [{"id": first + i, "ts": at(second)} for i, second in enumerate(seconds)]
+
+
+def seconds(watermark_millis):
+    """Seconds into the test's day, None when there is no watermark."""
+    return None if watermark_millis is None else watermark_millis / 1000 - 1795341600
+
+
+def until(running, condition, what):
+    """What the job shows as soon as it fulfils the condition. A job that fails raises what ended it."""
+    deadline, found = time.monotonic() + 60, None
+    while time.monotonic() < deadline:
+        found = what(running)
+        if condition(found):
+            return found
+        running.wait(0.05)
+    raise AssertionError(f"waited for long enough, at last {found}")
+
+
+def watermark(running):
+    return seconds(running.metrics.get("operator.s.currentOutputWatermark"))
+
+
+@pytest.fixture
+def see(jobs, topics, topic):
+    """Starts a job that copies rows with the watermark that they met."""
+
+    def start(source, columns=COLUMNS, extra="", insert=SEE, **options):
+        sink = topic(1)
+        table = jobs.table("s", columns, source, scan_startup_mode="earliest-offset", **options)
+        target = jobs.table("t", "id INT, seen TIMESTAMP_LTZ(3)", sink)
+        return jobs.start(SET_UTC + extra + table + target + insert), sink
+
+    return start
+
+
+def test_the_watermark_of_a_table_is_the_smallest_of_its_partitions(see, topics, topic):
+    source = topic(2)
+    topics.write(source, events(10, 70, 40), partition=0)
+    running, sink = see(source)
+    until(running, lambda lag: lag == 0, lambda job: job.lag())
+    topics.write(source, events(30, first=3), partition=1)
+    until(running, lambda found: found == 28, watermark)  # not 68
+    topics.write(source, events(90, first=4), partition=1)
+    until(running, lambda found: found == 68, watermark)  # that of partition 0 now
+    topics.write(source, events(65, first=5), partition=1)
+    until(running, lambda found: found == 6, lambda job: len(topics.read(sink)))
+    seen = {message.json["id"]: message.json["seen"] for message in topics.read(sink)}
+    # What is known when a batch is planned: nothing as long as a partition has not told.
+    assert [seen[i] for i in range(4)] == [None] * 4
+    assert seen[4] == at(28)
+    assert seen[5] == at(68)
+
+
+def test_a_partition_that_gives_nothing_holds_the_watermark_back_until_it_is_idle(see, topics, topic):
+    source = topic(2)
+    topics.write(source, events(10), partition=0)
+    running, _ = see(source, extra="SET 'table.exec.source.idle-timeout' = '2 s';\n")
+    assert until(running, lambda found: found is not None, watermark) == 8
+    topics.write(source, events(20, first=1), partition=0)
+    until(running, lambda found: found == 18, watermark)
+    # A partition that comes back with older rows takes nothing away, and is waited for again.
+    topics.write(source, events(12, first=2), partition=1)
+    until(running, lambda lag: lag == 0, lambda job: job.lag())
+    topics.write(source, events(30, 40, first=3), partition=0)
+    assert until(running, lambda found: found != 18, watermark) == 38  # once partition 1 is idle again
+
+
+def test_without_an_idle_timeout_a_silent_partition_is_waited_for(see, topics, topic):
+    source = topic(2)
+    topics.write(source, events(10), partition=0)
+    running, _ = see(source)
+    until(running, lambda lag: lag == 0, lambda job: job.lag())
+    for i in range(3):  # several batches
+        topics.write(source, events(20 + i, first=1 + i), partition=0)
+        until(running, lambda lag: lag == 0, lambda job: job.lag())
+    assert watermark(running) is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "made"),
+    [
+        pytest.param(
+            "id INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' MINUTE",
+            lambda moment: {"ts": moment.rstrip("Z")},
+            id="timestamp without zone",
+        ),
+        pytest.param(
+            "id INT, ms BIGINT, ts AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR ts AS ts - INTERVAL '60' SECOND",
+            lambda moment: {"ms": 1795341600000 + _second(moment) * 1000},
+            id="milliseconds",
+        ),
+        pytest.param(
+            "id INT, s BIGINT, ts AS TO_TIMESTAMP_LTZ(s, 0), WATERMARK FOR ts AS ts - INTERVAL '1' MINUTE",
+            lambda moment: {"s": 1795341600 + _second(moment)},
+            id="seconds",
+        ),
+        pytest.param(
+            "id INT, text STRING, ts AS TO_TIMESTAMP(text), "
+            "WATERMARK FOR ts AS ts - INTERVAL '00:01:00' HOUR TO SECOND",
+            lambda moment: {"text": moment.rstrip("Z")},
+            id="a computed column",
+        ),
+        pytest.param(
+            "id INT, ts TIMESTAMP_LTZ(3), last BOOLEAN, "
+            "WATERMARK FOR ts AS CASE WHEN last THEN ts - INTERVAL '1' MINUTE END",
+            lambda moment: {"ts": moment, "last": True},
+            id="an expression of one's own",
+        ),
+    ],
+)
+def test_every_form_of_watermark_for(see, topics, topic, columns, made):
+    source = topic(1)
+    topics.write(source, [{"id": i, **made(at(each))} for i, each in enumerate((100, 130, 110))])
+    insert = "INSERT INTO t SELECT id, CAST(CURRENT_WATERMARK(ts) AS TIMESTAMP_LTZ(3)) FROM s;"
+    running, sink = see(source, columns, insert=insert)
+    assert until(running, lambda found: found is not None, watermark) == 70
+    topics.write(source, [{"id": 3, **made(at(120))}])
+    until(running, lambda found: found == 4, lambda job: len(topics.read(sink)))
+    assert [message.json["seen"] for message in topics.read(sink)] == [None] * 3 + [at(70)]
+
+
+def _second(moment):
+    return int(moment[14:16]) * 60 + int(moment[17:19])
+
+
+def test_a_metadata_column_is_the_event_time(jobs, topics, topic, see):
+    source = topic(1)
+    columns = "id INT, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', WATERMARK FOR ts AS ts"
+    before = time.time()
+    topics.write(source, [{"id": 0}])
+    insert = "INSERT INTO t SELECT id, CAST(CURRENT_WATERMARK(ts) AS TIMESTAMP_LTZ(3)) FROM s;"
+    running, _ = see(source, columns, insert=insert)
+    found = until(running, lambda found: found is not None, watermark)
+    assert before - 1 <= found + 1795341600 <= time.time()
+    assert 0 <= running.metrics["operator.s.watermarkLag"] <= (time.time() - before + 1) * 1000
+
+
+def test_a_datastream_takes_the_timestamps_of_kafka(kafka, topics, topic, tmp_path):
+    from penstock.common import Configuration, Duration, SimpleStringSchema, WatermarkStrategy
+    from penstock.datastream import StreamExecutionEnvironment
+    from penstock.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
+
+    source = topic(1)
+    before = time.time()
+    topics.write(source, [b"one", b"two"])
+    configuration = Configuration()
+    configuration.set_string("execution.checkpointing.dir", str(tmp_path))
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    built = (
+        KafkaSource.builder()
+        .set_bootstrap_servers(kafka.bootstrap)
+        .set_topics(source)
+        .set_starting_offsets(KafkaOffsetsInitializer.earliest())
+        .set_value_only_deserializer(SimpleStringSchema())
+        .build()
+    )
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(20)).with_idleness(
+        Duration.of_seconds(5)
+    )
+    env.from_source(built, strategy, "s").print()
+    job = env.to_job("stamps")
+    from penstock import engine
+
+    running = engine.start(job)
+    try:
+        found = until(running, lambda found: found is not None, watermark)
+    finally:
+        running.stop()
+    last = found + 1795341600 + 20.001
+    assert before - 0.002 <= last <= time.time()
+
+
+def windows(jobs, topic, columns=COLUMNS):
+    """What Spark's own windows of ten seconds make of a bounded table with event time: start to count, by batch, and
+    how many rows came too late."""
+    from pyspark.sql import functions as F
+
+    from penstock.engine.checkpoint import open_checkpoint
+    from penstock.engine.frames import _rows
+    from penstock.engine.query import Readings
+    from penstock.engine.session import spark_session
+    from penstock.engine.supervisor import RunningJob
+
+    table = jobs.bounded("s", columns, topic, scan_max__records__per__trigger="4")
+    job = jobs.parse(
+        SET_UTC
+        + table
+        + "CREATE TABLE t (id INT) WITH ('connector' = 'blackhole');\n"
+        + "INSERT INTO t SELECT id FROM s;"
+    )
+    spark = spark_session(job.settings, job.name)
+    checkpoint = open_checkpoint(spark, job.settings.checkpoint_dir, job.name)
+    query = RunningJob(job, spark, checkpoint, jobs.warnings.append)._run
+    frame = _rows(job.sinks[0].input.input, Readings(query._sources, query._context()))
+    found, queries = [], []
+    counted = frame.groupBy(F.window("ts", "10 seconds")).count()
+
+    def keep(rows, batch):
+        for running in queries:
+            query._reports.deliver(running, query._sources, checkpoint)
+        for row in rows.collect():
+            start = row["window"]["start"]
+            found.append((batch, start.minute * 60 + start.second, row["count"]))
+
+    writer = counted.writeStream.foreachBatch(keep).option("checkpointLocation", checkpoint.uri)
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "1")  # of the state too, so many tasks for little
+    try:
+        queries.append(writer.trigger(availableNow=True).outputMode("append").start())
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+    queries[0].awaitTermination()
+    operators = [each for progress in queries[0].recentProgress for each in progress["stateOperators"]]
+    return found, sum(each["numRowsDroppedByWatermark"] for each in operators)
+
+
+def test_windows_wait_for_the_slowest_partition_and_end_with_their_input(jobs, topics, topic):
+    source = topic(2)
+    topics.write(source, events(*range(0, 100, 2)), partition=0)
+    topics.write(source, events(*range(0, 100, 4), first=100), partition=1)
+    found, late = windows(jobs, source)
+    assert late == 0
+    counted = {start: count for _, start, count in found}
+    assert len(counted) == len(found) == 10
+    assert counted == {
+        start: 5 + sum(1 for each in range(0, 100, 4) if start <= each < start + 10) for start in counted
+    }
+    assert len({batch for batch, *_ in found}) > 2  # not all at the end
+
+
+def test_windows_count_what_comes_too_late(jobs, topics, topic):
+    source = topic(1)
+    topics.write(source, events(0, *range(50, 69), 1, 12))
+    found, late = windows(jobs, source)
+    assert late == 2
+    assert {start: count for _, start, count in found} == {0: 1, 50: 10, 60: 9}
+
+
+def test_the_watermark_goes_on_from_the_checkpoint(see, jobs, topics, topic):
+    from penstock import engine
+
+    source = topic(1)
+    topics.write(source, events(50))
+    running, sink = see(source)
+    until(running, lambda found: found == 48, watermark)
+    running.stop()
+    topics.write(source, events(20, first=1))
+    jobs.started.append(engine.start(running.job))
+    until(jobs.started[-1], lambda found: found == 2, lambda _: len(topics.read(sink)))
+    assert [message.json["seen"] for message in topics.read(sink)] == [None, at(48)]
+    assert watermark(jobs.started[-1]) == 48
+
+
+def test_two_tables_written_from_one_see_the_same_watermark(jobs, topics, topic):
+    source, first, second = topic(1), topic(1), topic(1)
+    topics.write(source, events(10))
+    running = jobs.start(
+        SET_UTC
+        + jobs.table(
+            "s",
+            COLUMNS.replace("AS ts - INTERVAL '2' SECOND", "AS CASE WHEN id >= 0 THEN ts END"),
+            source,
+            scan_startup_mode="earliest-offset",
+        )
+        + jobs.table("t", "id INT, seen TIMESTAMP_LTZ(3)", first)
+        + jobs.table("u", "id INT, late BOOLEAN", second)
+        + "EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT id, CURRENT_WATERMARK(ts) FROM s WHERE id > 0; "
+        "INSERT INTO u SELECT id, ts < CURRENT_WATERMARK(ts) FROM s; END;"
+    )
+    until(running, lambda found: found == 10, watermark)
+    topics.write(source, events(5, 15, first=1))
+    until(running, lambda found: found == 3, lambda _: len(topics.read(second)))
+    assert [message.json["seen"] for message in topics.read(first)] == [at(10)] * 2
+    assert [message.json["late"] for message in topics.read(second)] == [None, True, False]
