@@ -13,6 +13,7 @@ from penstock.connectors.kafka.planning import client_of
 from penstock.connectors.kafka.positions import Position, Positions
 from penstock.connectors.kafka.scan import KafkaScan
 from penstock.datastream.connectors.kafka import (
+    FlinkKafkaConsumer,
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
     KafkaSource,
@@ -197,6 +198,46 @@ def test_every_initializer_of_the_builder_starts_where_it_says(kafka, filled, in
     group = f"group-{filled}"
     commit(kafka, filled, group, 6)
     assert starts(built(kafka, filled, start=initializer, group=group)) == expected
+
+
+def former(kafka: Any, name: str, **properties: str) -> FlinkKafkaConsumer:
+    """The consumer of the former API, of group g."""
+    given = {"bootstrap.servers": kafka.bootstrap, "group.id": f"g-{name}"}
+    given |= {key.replace("_", "."): value for key, value in properties.items()}
+    return FlinkKafkaConsumer(name, SimpleStringSchema(), given)
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (lambda consumer, name: consumer, [6, 4, 0]),
+        (lambda consumer, name: consumer.set_start_from_earliest().set_start_from_group_offsets(), [6, 4, 0]),
+        (lambda consumer, name: consumer.set_start_from_earliest(), [0, 0, 0]),
+        (lambda consumer, name: consumer.set_start_from_latest(), [10, 4, 0]),
+        (lambda consumer, name: consumer.set_start_from_timestamp(BEGAN + 2001), [3, 3, 0]),
+        (
+            lambda consumer, name: consumer.set_start_from_specific_offsets({KafkaTopicPartition(name, 1): 2}),
+            [6, 2, 0],
+        ),
+    ],
+    ids=["unsaid", "group offsets", "earliest", "latest", "timestamp", "specific offsets"],
+)
+def test_the_former_consumer_starts_where_it_says_and_else_at_the_groups_offsets(kafka, filled, start, expected):
+    commit(kafka, filled, f"g-{filled}", 6)
+    consumer = start(former(kafka, filled), filled)
+    # Without a committed offset: where auto.offset.reset says, which is the latest unless it is set.
+    assert starts(KafkaConnector().scan(consumer.table("s"))) == expected
+
+
+def test_the_former_consumer_follows_the_reset_property_for_what_has_no_committed_offset(kafka, filled):
+    commit(kafka, filled, f"g-{filled}", 6)
+    for reset, expected in (("earliest", [6, 0, 0]), ("latest", [6, 4, 0])):
+        consumer = former(kafka, filled, auto_offset_reset=reset)
+        assert starts(KafkaConnector().scan(consumer.table("s"))) == expected
+        consumer.set_start_from_specific_offsets({KafkaTopicPartition(filled, 2): 0})
+        assert starts(KafkaConnector().scan(consumer.table("s"))) == expected
+    with pytest.raises(KafkaError, match=r"auto\.offset\.reset"):
+        starts(KafkaConnector().scan(former(kafka, filled, auto_offset_reset="none").table("s")))
 
 
 def test_committed_offsets_without_a_strategy_fail_where_there_are_none(kafka, filled):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from penstock.common.time import Duration
+from penstock.spi import Watermark
 
 __all__ = ["WatermarkStrategy"]
 
@@ -37,3 +38,10 @@ class WatermarkStrategy:
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
         """The same strategy, with partitions left out that were silent this long."""
         return replace(self, idleness=idle_timeout.value)
+
+    @property
+    def watermark(self) -> Watermark | None:
+        """The same for a table. It is a millisecond behind: another record of the same time may follow."""
+        if self.lateness is None:
+            return None
+        return Watermark(lag=self.lateness // timedelta(milliseconds=1) + 1, idle_timeout=self.idleness)

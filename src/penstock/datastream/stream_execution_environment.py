@@ -24,7 +24,7 @@ from penstock.options import Origin, nearest
 from penstock.plan import AssignWatermarks, Filter, Job, MapRows, Node, Project, Scan
 from penstock.plan.kerberos import kerberos_of, kerberos_remarks
 from penstock.plan.restart import TYPE_KEYS, strategy_of, without_effect
-from penstock.spi import TableDefinition, Watermark, connectors
+from penstock.spi import TableDefinition, connectors
 
 __all__ = ["StreamExecutionEnvironment"]
 
@@ -119,13 +119,24 @@ class StreamExecutionEnvironment:
 
         ``watermark_strategy``: how far event time has come, which is the timestamp that each record has in Kafka.
         """
-        if type_info is not None and type_info.row != source.type_info.row:
-            reason = f"the source gives {source.type_info}, not {type_info}"
-            raise SchemaError((Problem(reason, where=f"source '{source_name}'", hint="leave type_info out"),))
-        table = replace(source.table(source_name), watermark=_watermark(watermark_strategy))
+        _check_type(source, type_info, source_name)
+        table = replace(source.table(source_name), watermark=watermark_strategy.watermark)
+        return self._read(table, source.type_info)
+
+    def add_source(
+        self,
+        source_func: SourceDefinition,
+        source_name: str = "Custom Source",
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """The stream that a source of the former API gives: a ``FlinkKafkaConsumer``. Raises DefinitionError."""
+        _check_type(source_func, type_info, source_name)
+        return self._read(source_func.table(source_name), source_func.type_info)
+
+    def _read(self, table: TableDefinition, type_info: TypeInformation) -> DataStream:
         connector = table.options["connector"]
         spec = connectors.get(connector).scan(table)
-        return DataStream(self, Scan(table.produced, table.name, connector, spec), source.type_info)
+        return DataStream(self, Scan(table.produced, table.name, connector, spec), type_info)
 
     def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> StreamExecutionEnvironment:
         """Begin a batch, and with exactly-once commit it, every ``interval`` milliseconds."""
@@ -214,11 +225,10 @@ class StreamExecutionEnvironment:
         return sink
 
 
-def _watermark(strategy: WatermarkStrategy) -> Watermark | None:
-    """A strategy as a table's watermark. It is a millisecond behind: another record of the same time may follow."""
-    if strategy.lateness is None:
-        return None
-    return Watermark(lag=strategy.lateness // timedelta(milliseconds=1) + 1, idle_timeout=strategy.idleness)
+def _check_type(source: SourceDefinition, type_info: TypeInformation | None, name: str) -> None:
+    if type_info is not None and type_info.row != source.type_info.row:
+        reason = f"the source gives {source.type_info}, not {type_info}"
+        raise SchemaError((Problem(reason, where=f"source '{name}'", hint="leave type_info out"),))
 
 
 def _entry(number: int, kind: str, contents: str, below: int | None) -> dict[str, Any]:

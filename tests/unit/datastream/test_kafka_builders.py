@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import re
 from datetime import timedelta
 
 import pytest
 
 from penstock.common import (
     Configuration,
+    Duration,
     RestartStrategies,
     Row,
     SimpleStringSchema,
@@ -19,6 +21,7 @@ from penstock.common import (
 from penstock.datastream import CheckpointingMode, StreamExecutionEnvironment, execution
 from penstock.datastream.connectors import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import (
+    FlinkKafkaConsumer,
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
     KafkaRecordSerializationSchema,
@@ -31,7 +34,7 @@ from penstock.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowS
 from penstock.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from penstock.errors import DefinitionError, OptionsError, SchemaError, UnsupportedError
 from penstock.plan import FailureRate, Filter, FixedDelay, Job, MapRows, Project, Scan
-from penstock.spi import connectors
+from penstock.spi import Watermark, connectors
 
 ORDER = Types.ROW_NAMED(["id", "item"], [Types.LONG(), Types.STRING()])
 
@@ -199,6 +202,38 @@ def test_passwords_are_not_in_a_builders_repr():
     built = source().set_property("ssl.keystore.password", "hunter2").build()
 
     assert "hunter2" not in repr(built)
+
+
+def test_the_former_consumer_says_what_a_source_says(env):
+    properties = {"bootstrap.servers": "localhost:9092", "group.id": "billing", "auto.offset.reset": "earliest"}
+    consumer = FlinkKafkaConsumer(["orders", "returns"], SimpleStringSchema(), properties)
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(20))
+    consumer.set_start_from_timestamp(1000).set_commit_offsets_on_checkpoints(False)
+    consumer.assign_timestamps_and_watermarks(strategy)
+    built = source().set_group_id("billing").set_property("auto.offset.reset", "earliest")
+    built.set_starting_offsets(KafkaOffsetsInitializer.timestamp(1000))
+    built.set_property("commit.offsets.on.checkpoint", "false")
+
+    found = env.add_source(consumer, "orders")
+
+    assert found._node == env.from_source(built.build(), strategy, "orders")._node
+    assert found._node.spec.watermark == Watermark(lag=20_001)
+    assert (found._node.spec.discovery, found._node.spec.commits) == (None, False)
+    assert consumer.get_produced_type() == found.get_type() == Types.STRING()
+
+
+def test_the_former_consumer_takes_a_pattern_and_its_own_word_for_discovery(env):
+    properties = {"bootstrap.servers": "localhost:9092", "flink.partition-discovery.interval-millis": "500"}
+    consumer = FlinkKafkaConsumer(re.compile("orders-[0-9]"), SimpleStringSchema(), {**properties, "group.id": "g"})
+
+    found = env.add_source(consumer)._node.spec
+
+    assert (found.options.topic_pattern, found.options.topic) == ("orders-[0-9]", ())
+    assert found.discovery == timedelta(milliseconds=500)
+    with pytest.raises(OptionsError, match="consumer group"):
+        env.add_source(FlinkKafkaConsumer("orders", SimpleStringSchema(), properties))
+    with pytest.raises(SchemaError, match="leave type_info out"):
+        env.add_source(consumer, type_info=Types.LONG())
 
 
 def test_a_job_has_the_environments_settings(env):

@@ -1,0 +1,38 @@
+"""Kafka sources and sinks, built as in PyFlink.
+
+A builder records what it is told as the options of a table, and the ``kafka`` connector judges them: a builder and a
+CREATE TABLE that say the same give the same plan and the same errors.
+"""
+
+from penstock.datastream.connectors.kafka.consumer import FlinkKafkaConsumer
+from penstock.datastream.connectors.kafka.offsets import (
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaTopicPartition,
+    OffsetAndTimestamp,
+    OffsetsInitializer,
+    PartitionOffsetsRetriever,
+)
+from penstock.datastream.connectors.kafka.sink import (
+    KafkaRecordSerializationSchema,
+    KafkaRecordSerializationSchemaBuilder,
+    KafkaSink,
+    KafkaSinkBuilder,
+)
+from penstock.datastream.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
+
+__all__ = [
+    "FlinkKafkaConsumer",
+    "KafkaOffsetResetStrategy",
+    "KafkaOffsetsInitializer",
+    "KafkaRecordSerializationSchema",
+    "KafkaRecordSerializationSchemaBuilder",
+    "KafkaSink",
+    "KafkaSinkBuilder",
+    "KafkaSource",
+    "KafkaSourceBuilder",
+    "KafkaTopicPartition",
+    "OffsetAndTimestamp",
+    "OffsetsInitializer",
+    "PartitionOffsetsRetriever",
+]

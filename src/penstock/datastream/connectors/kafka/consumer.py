@@ -1,0 +1,100 @@
+"""``FlinkKafkaConsumer``, the Kafka source of PyFlink's former API, as another way of saying what a KafkaSource is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from penstock.common import DeserializationSchema, TypeInformation, WatermarkStrategy
+from penstock.datastream.connectors.kafka.offsets import (
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaTopicPartition,
+)
+from penstock.datastream.connectors.kafka.source import KafkaSource
+from penstock.spi import TableDefinition
+
+__all__ = ["FlinkKafkaConsumer"]
+
+
+class FlinkKafkaConsumer:
+    """Reads ``topics`` (a name, several, or a compiled pattern of whole names) for ``env.add_source``.
+
+    ``properties`` are Kafka's and need ``bootstrap.servers`` and ``group.id``. It starts at the group's offsets unless
+    told otherwise, and a partition without one where ``auto.offset.reset`` says: at the latest, as Kafka's own consumer
+    does (seed 004). New partitions are looked for with ``flink.partition-discovery.interval-millis`` only.
+    """
+
+    def __init__(
+        self,
+        topics: str | Sequence[str] | re.Pattern[str],
+        deserialization_schema: DeserializationSchema,
+        properties: Mapping[str, str],
+    ):
+        self._topics = topics
+        self._schema = deserialization_schema
+        self._properties = dict(properties)
+        self._start = KafkaOffsetsInitializer.committed_offsets()
+        self._strategy = WatermarkStrategy.no_watermarks()
+
+    def set_start_from_group_offsets(self) -> FlinkKafkaConsumer:
+        """Start at what the consumer group has committed: the default."""
+        return self._starting(KafkaOffsetsInitializer.committed_offsets())
+
+    def set_start_from_earliest(self) -> FlinkKafkaConsumer:
+        """Start at the first record there is."""
+        return self._starting(KafkaOffsetsInitializer.earliest())
+
+    def set_start_from_latest(self) -> FlinkKafkaConsumer:
+        """Start behind the last record there is."""
+        return self._starting(KafkaOffsetsInitializer.latest())
+
+    def set_start_from_timestamp(self, startup_offsets_timestamp: int) -> FlinkKafkaConsumer:
+        """Start at the first record at or after a time in milliseconds since 1970."""
+        return self._starting(KafkaOffsetsInitializer.timestamp(startup_offsets_timestamp))
+
+    def set_start_from_specific_offsets(
+        self, specific_startup_offsets: Mapping[KafkaTopicPartition, int]
+    ) -> FlinkKafkaConsumer:
+        """Start at these offsets; partitions that are left out start at the group's."""
+        return self._starting(KafkaOffsetsInitializer.offsets(specific_startup_offsets))
+
+    def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> FlinkKafkaConsumer:
+        """Whether the group is given the offsets of every batch, as it is by default."""
+        self._properties["commit.offsets.on.checkpoint"] = str(commit_on_checkpoints).lower()
+        return self
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> FlinkKafkaConsumer:
+        """How far event time, the timestamps of the records in Kafka, has come: by partition."""
+        self._strategy = watermark_strategy
+        return self
+
+    def get_produced_type(self) -> TypeInformation:
+        """The type of the values."""
+        return self._schema.type_info
+
+    def table(self, name: str) -> TableDefinition:
+        """The table that is read. Raises OptionsError when properties are missing."""
+        builder = KafkaSource.builder().set_value_only_deserializer(self._schema)
+        if isinstance(self._topics, re.Pattern):
+            builder.set_topic_pattern(self._topics.pattern)
+        else:
+            builder.set_topics(*([self._topics] if isinstance(self._topics, str) else self._topics))
+        start = replace(self._start, reset=self._reset) if self._start.reset is not None else self._start
+        source = builder.set_properties(self._properties).set_starting_offsets(start).build()
+        return replace(source.table(name), watermark=self._strategy.watermark)
+
+    @property
+    def type_info(self) -> TypeInformation:
+        """The type of the values."""
+        return self._schema.type_info
+
+    @property
+    def _reset(self) -> KafkaOffsetResetStrategy | None:
+        """Kafka's default where the properties have none: for the initializer, None leaves them as they are."""
+        return None if "auto.offset.reset" in self._properties else KafkaOffsetResetStrategy.LATEST
+
+    def _starting(self, start: KafkaOffsetsInitializer) -> FlinkKafkaConsumer:
+        self._start = start
+        return self

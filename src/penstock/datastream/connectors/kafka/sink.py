@@ -1,0 +1,179 @@
+"""``KafkaSink``, ``KafkaRecordSerializationSchema`` and their builders."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.common import SerializationSchema, TypeInformation
+from penstock.datastream.connectors.base import DeliveryGuarantee
+from penstock.datastream.connectors.kafka.options import format_options, prefixed
+from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
+from penstock.options import Origin
+from penstock.spi import Column, Surface, TableDefinition
+
+__all__ = [
+    "KafkaRecordSerializationSchema",
+    "KafkaRecordSerializationSchemaBuilder",
+    "KafkaSink",
+    "KafkaSinkBuilder",
+]
+
+
+@dataclass(frozen=True)
+class KafkaRecordSerializationSchema:
+    """How a value becomes a record: the topic, the value's schema, and the key's schema if there is a key."""
+
+    topic: str
+    value: SerializationSchema
+    key: SerializationSchema | None = None
+
+    @staticmethod
+    def builder() -> KafkaRecordSerializationSchemaBuilder:
+        """Begin a schema."""
+        return KafkaRecordSerializationSchemaBuilder()
+
+
+class KafkaRecordSerializationSchemaBuilder:
+    """Builds a :class:`KafkaRecordSerializationSchema`. Required: a topic and the value's schema."""
+
+    def __init__(self) -> None:
+        self._topic: str | None = None
+        self._value: SerializationSchema | None = None
+        self._key: SerializationSchema | None = None
+
+    def set_topic(self, topic: str) -> KafkaRecordSerializationSchemaBuilder:
+        """The topic to write."""
+        self._topic = topic
+        return self
+
+    def set_topic_selector(self, topic_selector: Any) -> KafkaRecordSerializationSchemaBuilder:
+        """Raises UnsupportedError: choosing a topic per record cannot be done by a Python function yet."""
+        hint = "write to one topic per sink, or use SQL with a column STRING METADATA FROM 'topic'"
+        raise UnsupportedError((Problem("topics cannot be chosen per record yet", "set_topic_selector", hint=hint),))
+
+    def set_key_serialization_schema(
+        self, key_serialization_schema: SerializationSchema
+    ) -> KafkaRecordSerializationSchemaBuilder:
+        """How the key is made of a value: of the columns that the schema names."""
+        self._key = key_serialization_schema
+        return self
+
+    def set_value_serialization_schema(
+        self, value_serialization_schema: SerializationSchema
+    ) -> KafkaRecordSerializationSchemaBuilder:
+        """How the message's value is made of a value."""
+        self._value = value_serialization_schema
+        return self
+
+    def build(self) -> KafkaRecordSerializationSchema:
+        """The schema. Raises OptionsError with all that is missing."""
+        problems = []
+        if not self._topic:
+            problems.append(Problem("is required", "set_topic", "KafkaRecordSerializationSchema"))
+        if self._value is None:
+            problems.append(Problem("is required", "set_value_serialization_schema", "KafkaRecordSerializationSchema"))
+        if problems or self._value is None:
+            raise OptionsError(tuple(problems))
+        return KafkaRecordSerializationSchema(self._topic or "", self._value, self._key)
+
+
+@dataclass(frozen=True)
+class KafkaSink:
+    """A sink of records."""
+
+    options: Mapping[str, str] = field(repr=False)  # may hold passwords
+    serializer: KafkaRecordSerializationSchema
+
+    @staticmethod
+    def builder() -> KafkaSinkBuilder:
+        """Begin a sink."""
+        return KafkaSinkBuilder()
+
+    def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:
+        """The table that ``stream`` is written to. Without a transactional id prefix, exactly-once derives
+        ``<job name>-<sink name>`` and warns, because two jobs of one name would then stop each other.
+        """
+        value, key = self.serializer.value, self.serializer.key
+        row = _fitting(value, stream, name).row
+        options = {**self.options, "topic": self.serializer.topic, **format_options(value, "format", "")}
+        if key is not None:
+            options |= {"key.fields": ";".join(_key_names(key, row.names, stream, name))}
+            options |= format_options(key, "key.format", "key.")
+        exactly_once = options.get("sink.delivery-guarantee") == DeliveryGuarantee.EXACTLY_ONCE.text
+        if exactly_once and "sink.transactional-id-prefix" not in options:
+            options["sink.transactional-id-prefix"] = derived = f"{job_name}-{name}"
+            warnings.warn(
+                f"sink '{name}' writes exactly-once without set_transactional_id_prefix: using '{derived}'; "
+                "no other job may have the same job and sink name",
+                stacklevel=2,
+            )
+        columns = tuple(Column(each.name, each.type) for each in row.fields)
+        return TableDefinition(name, columns, options, Origin(f"sink '{name}'"), Surface.BUILDER)
+
+
+class KafkaSinkBuilder:
+    """Builds a :class:`KafkaSink`. Required: bootstrap servers and a record serializer."""
+
+    def __init__(self) -> None:
+        self._options: dict[str, str] = {"connector": "kafka"}
+        self._properties: dict[str, str] = {}
+        self._serializer: KafkaRecordSerializationSchema | None = None
+
+    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
+        """Brokers to ask first, as host:port, joined by commas."""
+        return self.set_property("bootstrap.servers", bootstrap_servers)
+
+    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
+        """What a failure may do to the records written; without it, NONE."""
+        self._options["sink.delivery-guarantee"] = delivery_guarantee.text
+        return self
+
+    def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:
+        """The transactional id, for EXACTLY_ONCE; no other job may use it."""
+        self._options["sink.transactional-id-prefix"] = transactional_id_prefix
+        return self
+
+    def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> KafkaSinkBuilder:
+        """How a value becomes a record."""
+        self._serializer = record_serializer
+        return self
+
+    def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
+        """A property of Kafka's producer, by its Java name."""
+        self._properties[key] = value
+        return self
+
+    def set_kafka_producer_config(self, props: Mapping[str, str]) -> KafkaSinkBuilder:
+        """Several properties."""
+        self._properties |= props
+        return self
+
+    def build(self) -> KafkaSink:
+        """The sink. Raises OptionsError without a serializer; all else is checked when it is used."""
+        if self._serializer is None:
+            hint = "set_record_serializer(KafkaRecordSerializationSchema.builder()...build())"
+            raise OptionsError((Problem("a Kafka sink needs a record serializer", "KafkaSink", hint=hint),))
+        return KafkaSink(self._options | prefixed(self._properties), self._serializer)
+
+
+def _fitting(schema: SerializationSchema, stream: TypeInformation, sink: str) -> TypeInformation:
+    """The type that is written: the schema's own, which the stream's must fit column by column."""
+    wanted = schema.type_info
+    same = wanted.single == stream.single and len(wanted.row.fields) == len(stream.row.fields)
+    if not same or (wanted.single and wanted.logical != stream.logical):
+        hint = f"map the stream to {wanted} first"
+        reason = f"the serialization schema takes {wanted}, and the stream has {stream}"
+        raise SchemaError((Problem(reason, where=f"sink '{sink}'", hint=hint),))
+    return wanted
+
+
+def _key_names(key: SerializationSchema, names: tuple[str, ...], stream: TypeInformation, sink: str) -> tuple[str, ...]:
+    wanted = key.type_info.row.names
+    if key.type_info.single != stream.single or not set(wanted) <= set(names):
+        hint = f"use columns of {', '.join(names)}"
+        reason = f"the key's serialization schema takes {key.type_info}, and the stream has {stream}"
+        raise SchemaError((Problem(reason, where=f"sink '{sink}'", hint=hint),))
+    return wanted

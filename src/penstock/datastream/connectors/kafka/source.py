@@ -1,0 +1,178 @@
+"""``KafkaSource`` and its builder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.common import DeserializationSchema, TypeInformation
+from penstock.connectors.kafka.offsets import partitions_text
+from penstock.datastream.connectors.kafka.offsets import (
+    ChosenOffsets,
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaTopicPartition,
+    OwnOffsetsInitializer,
+)
+from penstock.datastream.connectors.kafka.options import format_options, prefixed
+from penstock.errors import OptionsError, Problem, UnsupportedError
+from penstock.options import Origin
+from penstock.spi import Column, Surface, TableDefinition
+
+__all__ = ["KafkaSource", "KafkaSourceBuilder"]
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """A source of messages. ``type_info``: what a message's value becomes."""
+
+    options: Mapping[str, str] = field(repr=False)  # may hold passwords
+    schema: DeserializationSchema
+    objects: Mapping[str, ChosenOffsets] = field(default_factory=dict)
+
+    @staticmethod
+    def builder() -> KafkaSourceBuilder:
+        """Begin a source."""
+        return KafkaSourceBuilder()
+
+    @property
+    def type_info(self) -> TypeInformation:
+        """The type of the values."""
+        return self.schema.type_info
+
+    def table(self, name: str) -> TableDefinition:
+        """The table that is read."""
+        columns = tuple(Column(each.name, each.type) for each in self.type_info.row.fields)
+        options = {**self.options, **format_options(self.schema, "format", "")}
+        origin = Origin(f"source '{name}'")
+        return TableDefinition(name, columns, options, origin, Surface.BUILDER, objects=self.objects)
+
+
+class KafkaSourceBuilder:
+    """Builds a :class:`KafkaSource`. Required: bootstrap servers, topics, a pattern or partitions, and a deserializer.
+
+    Where it starts and stops is said by :class:`KafkaOffsetsInitializer`, or by an object of one's own: see
+    ``penstock.datastream.connectors.kafka.offsets``.
+    """
+
+    def __init__(self) -> None:
+        self._options: dict[str, str] = {"connector": "kafka"}
+        self._properties: dict[str, str] = {}
+        self._partitions: frozenset[KafkaTopicPartition] = frozenset()
+        self._start: KafkaOffsetsInitializer | ChosenOffsets | None = None
+        self._stop: KafkaOffsetsInitializer | ChosenOffsets | None = None
+        self._schema: DeserializationSchema | None = None
+
+    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
+        """Brokers to ask first, as host:port, joined by commas."""
+        return self.set_property("bootstrap.servers", bootstrap_servers)
+
+    def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
+        """The consumer group whose offsets are read and committed."""
+        return self.set_property("group.id", group_id)
+
+    def set_topics(self, *topics: str) -> KafkaSourceBuilder:
+        """The topics to read."""
+        self._options["topic"] = ";".join(topics)
+        return self
+
+    def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
+        """A regular expression that matches the whole name of every topic to read."""
+        self._options["topic-pattern"] = topic_pattern
+        return self
+
+    def set_partitions(self, partitions: set[KafkaTopicPartition]) -> KafkaSourceBuilder:
+        """The partitions to read, instead of whole topics; new ones are not looked for."""
+        self._partitions = frozenset(partitions)
+        return self
+
+    def set_starting_offsets(
+        self, starting_offsets_initializer: KafkaOffsetsInitializer | OwnOffsetsInitializer
+    ) -> KafkaSourceBuilder:
+        """Where to start; without it, at the earliest offsets."""
+        self._start = _initializer(starting_offsets_initializer, "set_starting_offsets")
+        return self
+
+    def set_bounded(
+        self, stopping_offsets_initializer: KafkaOffsetsInitializer | OwnOffsetsInitializer
+    ) -> KafkaSourceBuilder:
+        """Where to stop, fixed when the job first starts. The stream ends there."""
+        stop = _initializer(stopping_offsets_initializer, "set_bounded")
+        if isinstance(stop, KafkaOffsetsInitializer) and stop.mode == "earliest-offset":
+            hint = "latest(), committed_offsets(), timestamp(...) or offsets(...)"
+            raise UnsupportedError(
+                (Problem("a source that stops where it starts reads nothing", "earliest", hint=hint),)
+            )
+        self._stop = stop
+        self._options.pop("scan.bounded.streaming", None)
+        return self
+
+    def set_unbounded(
+        self, stopping_offsets_initializer: KafkaOffsetsInitializer | OwnOffsetsInitializer
+    ) -> KafkaSourceBuilder:
+        """Where to stop, as :meth:`set_bounded`, in batches that keep the job's interval until then."""
+        self.set_bounded(stopping_offsets_initializer)
+        self._options["scan.bounded.streaming"] = "true"
+        return self
+
+    def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema) -> KafkaSourceBuilder:
+        """How a message's value is read."""
+        self._schema = deserialization_schema
+        return self
+
+    def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
+        """The name of the client in the brokers' logs and quotas."""
+        return self.set_property("client.id.prefix", prefix)
+
+    def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
+        """A property of Kafka's consumer, by its Java name, or one of Flink's: ``partition.discovery.interval.ms``."""
+        self._properties[key] = value
+        return self
+
+    def set_properties(self, props: Mapping[str, str]) -> KafkaSourceBuilder:
+        """Several properties."""
+        self._properties |= props
+        return self
+
+    def build(self) -> KafkaSource:
+        """The source. Raises OptionsError without a deserializer; all else is checked when it is used."""
+        if self._schema is None:
+            hint = "for example set_value_only_deserializer(SimpleStringSchema())"
+            raise OptionsError((Problem("a Kafka source needs a deserializer", "KafkaSource", hint=hint),))
+        properties = dict(self._properties)
+        options = {**self._options, **self._read_only()}
+        objects: dict[str, ChosenOffsets] = {}
+        for scope, given in (("scan.startup", self._start), ("scan.bounded", self._stop)):
+            if isinstance(given, KafkaOffsetsInitializer):
+                options |= given.options(scope)
+            elif given is not None:
+                objects[f"{scope}.mode"] = given
+        reset = self._start.reset if self._start is not None else None
+        if reset is not None:  # the initializer overrides the property, as in Flink
+            properties.pop("auto.offset.reset", None)
+            if reset is not KafkaOffsetResetStrategy.NONE:
+                properties["auto.offset.reset"] = reset.name.lower()
+        return KafkaSource(options | prefixed(properties), self._schema, objects)
+
+    def _read_only(self) -> dict[str, str]:
+        """The options that stand for a set of partitions. Raises OptionsError when topics were named too."""
+        if not self._partitions:
+            return {}
+        if not self._options.keys().isdisjoint(("topic", "topic-pattern")):
+            hint = "set_partitions names the topics by itself"
+            reason = "cannot be combined with set_topics or set_topic_pattern"
+            raise OptionsError((Problem(reason, "set_partitions", "KafkaSource", hint),))
+        places = {(each.topic, each.partition) for each in self._partitions}
+        return {"topic": ";".join(sorted({topic for topic, _ in places})), "scan.partitions": partitions_text(places)}
+
+
+def _initializer(given: object, where: str) -> KafkaOffsetsInitializer | ChosenOffsets:
+    if isinstance(given, KafkaOffsetsInitializer):
+        return given
+    if isinstance(given, OwnOffsetsInitializer):
+        return ChosenOffsets(given)
+    hint = (
+        "use the static methods of KafkaOffsetsInitializer, or an object with get_partition_offsets and "
+        "get_auto_offset_reset_strategy"
+    )
+    raise UnsupportedError((Problem(f"{given!r} says no offsets", where, hint=hint),))

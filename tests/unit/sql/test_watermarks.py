@@ -1,0 +1,121 @@
+"""WATERMARK FOR and CURRENT_WATERMARK: what a connector is told, and what Spark computes."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import DefinitionError
+from penstock.plan import AssignWatermarks, Project, Scan
+from penstock.plan.explain import explain
+from penstock.spi import WATERMARK, Watermark
+from penstock.sql import parse_script
+
+WITH = (
+    "WITH ('connector' = 'kafka', 'topic' = 'in', 'properties.bootstrap.servers' = 'localhost:9092', 'format' = 'json')"
+)
+
+
+def job(columns, query="SELECT 1 FROM s"):
+    text = f"CREATE TABLE s ({columns}) {WITH};\nCREATE TABLE t (x STRING) WITH ('connector' = 'print');\n"
+    (found,) = parse_script(text + f"INSERT INTO t SELECT CAST(x AS STRING) FROM s WHERE {query};").jobs
+    return found
+
+
+def parts(columns, condition="x IS NOT NULL"):
+    """The plan's node with the event time, and the scan under it."""
+    node = job(f"x INT, {columns}", condition).sinks[0].input
+    while not isinstance(node, AssignWatermarks):
+        node = node.input
+    scan = node.input
+    while not isinstance(scan, Scan):
+        scan = scan.input
+    return node, scan
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected", "text"),
+    [
+        ("ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts", Watermark("ts", 0), "unix_millis(`ts`)"),
+        (
+            "ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND",
+            Watermark("ts", 5000),
+            "timestampdiff(MILLISECOND, TIMESTAMP_NTZ '1970-01-01 00:00:00', `ts` - INTERVAL '5' SECOND)",
+        ),
+        ("ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts - INTERVAL '0.0015' SECOND", Watermark("ts", 2), None),
+        (
+            "ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts - INTERVAL '1 02:03:04.5' DAY TO SECOND",
+            Watermark("ts", 93_784_500),
+            None,
+        ),
+        (
+            "ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts - INTERVAL '2:30' MINUTE TO SECOND",
+            Watermark("ts", 150_000),
+            None,
+        ),
+        ("ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts - INTERVAL '-2' HOUR", Watermark("ts", -7_200_000), None),
+        ("ms BIGINT, ts AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR ts AS ts", Watermark("ms", 0, unit=1), None),
+        (
+            "s INT, ts AS TO_TIMESTAMP_LTZ(s, 0), WATERMARK FOR ts AS ts - INTERVAL '1' DAY",
+            Watermark("s", 86_400_000, unit=1000),
+            None,
+        ),
+        # Spark computes these: months differ in length, and the rest is no column less a time.
+        ("ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts - INTERVAL '1' MONTH", Watermark(lag=None), None),
+        ("ts TIMESTAMP_LTZ(3), u TIMESTAMP_LTZ(3), WATERMARK FOR ts AS u", Watermark(lag=None), None),
+        ("ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS COALESCE(ts, ts)", Watermark(lag=None), None),
+        ("c STRING, ts AS TO_TIMESTAMP(c), WATERMARK FOR ts AS ts", Watermark(lag=None), None),
+        ("ms BIGINT, ts AS TO_TIMESTAMP_LTZ(ms + 1, 3), WATERMARK FOR ts AS ts", Watermark(lag=None), None),
+        # A metadata column as it is read, and one that Spark makes another of.
+        ("ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', WATERMARK FOR ts AS ts", Watermark("ts", 0), None),
+        ("ts TIMESTAMP(3) METADATA FROM 'timestamp', WATERMARK FOR ts AS ts", Watermark(lag=None), None),
+    ],
+)
+def test_what_the_connector_measures_and_what_spark_computes(columns, expected, text):
+    node, scan = parts(columns)
+    assert (node.column, scan.spec.watermark) == ("ts", expected)
+    assert text is None or node.watermark == text
+
+
+def test_the_present_watermark_is_a_column_for_those_who_ask():
+    columns = "ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts"
+    node, scan = parts(columns)
+    assert node.input is scan
+    assert WATERMARK not in node.schema.names
+    node, _ = parts(columns, "ts > CURRENT_WATERMARK(ts)")
+    assert isinstance(node.input, Project)
+    assert node.schema.names == ("x", "ts", WATERMARK)
+
+
+def test_explain_names_the_event_time_and_the_idle_timeout():
+    columns = "x INT, ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"
+    text = f"SET 'table.exec.source.idle-timeout' = '30 s'; CREATE TABLE s ({columns}) {WITH};"
+    text += "CREATE TABLE t (x INT) WITH ('connector' = 'print'); INSERT INTO t SELECT x FROM s;"
+    (found,) = parse_script(text).jobs
+    shown = explain(found)
+    assert "event time `ts`, watermark unix_millis(`ts` - INTERVAL '5' SECOND)" in shown
+    assert "watermark of a partition: ts less 5000 ms; of the table: the smallest" in shown
+    assert "partitions are idle after: 30 s" in shown
+
+
+@pytest.mark.parametrize(
+    ("columns", "condition", "problem"),
+    [
+        ("x INT, ts TIMESTAMP(3)", "CURRENT_WATERMARK(ts) IS NULL", r"declare WATERMARK FOR it"),
+        (
+            "x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts",
+            "CURRENT_WATERMARK(x) = 1",
+            r"write CURRENT_WATERMARK\(ts\)",
+        ),
+        ("x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts", "CURRENT_WATERMARK() = ts", "takes 1 arguments, not 0"),
+        ("x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS x", "x = 1", "a watermark is a TIMESTAMP, not INT"),
+        (
+            "x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS DATE '2026-01-01'",
+            "x = 1",
+            "a watermark is a TIMESTAMP, not DATE",
+        ),
+        ("x INT, ts DATE, WATERMARK FOR ts AS ts", "x = 1", "needs a TIMESTAMP column, and 'ts' is DATE"),
+    ],
+)
+def test_what_is_no_watermark_is_refused(columns, condition, problem):
+    with pytest.raises(DefinitionError, match=problem):
+        job(columns, condition)
