@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import os
 import shlex
+import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +125,9 @@ def _create(settings: Settings, name: str) -> SparkSession:
         builder = builder.master(master)
         builder = builder.config("spark.driver.memory", os.environ.get("SPARK_DRIVER_MEMORY", "2g"))
         if master.startswith("local"):
-            os.environ.setdefault("PYSPARK_PYTHON", str(_launcher()))
+            if "PYSPARK_PYTHON" not in os.environ:
+                os.environ["PYSPARK_PYTHON"] = str(_launcher())
+                _start_forkserver()
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "localhost")
     for key, value in _DEFAULTS.items():
@@ -157,13 +163,37 @@ for each in $PYTHONPATH; do
   esac
 done
 IFS=$old
-PYTHONPATH=$kept exec %s "$@"
+export PYTHONPATH=$kept
+if [ "$1" = -m ] && [ -S "$PENSTOCK_FORKSERVER" ]; then
+  exec %(python)s -I -S %(client)s "$PENSTOCK_FORKSERVER" %(python)s "$@"
+fi
+exec %(python)s "$@"
 """
+
+#: The pipe by which a fork server sees that this process lives, for as long as it does.
+_LIFELINES: list[subprocess.Popen[bytes]] = []
+
+
+def _start_forkserver() -> None:
+    """Have Spark's Python processes on this machine forked from one that is ready (:mod:`penstock.engine.forkserver`).
+    It gets ready while the JVM starts."""
+    if _LIFELINES:
+        return
+    folder = tempfile.mkdtemp(prefix="penstock-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["PENSTOCK_FORKSERVER"] = path = os.path.join(folder, "forks")
+    # Spark asks for one seed of hashes in all its processes.
+    environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "penstock.engine.forkserver", path]
+    _LIFELINES.append(
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment, process_group=0)
+    )
 
 
 def _launcher() -> Path:
     """A script that starts this Python for Spark's workers on this machine."""
-    text = _LAUNCHER % shlex.quote(sys.executable)
+    client = Path(__file__).with_name("forkclient.py")
+    text = _LAUNCHER % {"python": shlex.quote(sys.executable), "client": shlex.quote(str(client))}
     path = cache_folder() / "python" / hashlib.sha256(text.encode()).hexdigest()[:16]
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,136 @@
+"""Processes that are forked for Spark instead of started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from penstock.engine.session import _launcher
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The socket of a server that is ready."""
+    path = tmp_path_factory.mktemp("forks") / "socket"
+    environment = os.environ | {"PYTHONHASHSEED": "0"}
+    command = [sys.executable, "-m", "penstock.engine.forkserver", str(path)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, process_group=0)
+    until(path.exists)
+    yield path
+    process.stdin.close()
+    assert process.wait(20) == 0  # it ends with the one that started it
+
+
+def until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def start(server, tmp_path):
+    """Starts a module as Spark starts its own; gives the process that Spark would know."""
+    started = []
+
+    def run(text, *arguments, socket=server, **environment):
+        (tmp_path / "task.py").write_text(textwrap.dedent(text))
+        given = os.environ | {"PENSTOCK_FORKSERVER": str(socket), "PYTHONPATH": str(tmp_path), **environment}
+        command = [str(_launcher()), "-m", "task", *arguments]
+        process = subprocess.Popen(
+            command, env=given, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+SHOW = """
+    import os, sys
+    print(os.getpid(), sys.argv[1:], os.environ["MARK"], os.getcwd(), "pyarrow" in sys.modules, hash("a"), flush=True)
+    print(sys.stdin.readline().strip(), file=sys.stderr)
+    sys.exit(7)
+"""
+
+
+def test_a_fork_has_arguments_environment_folder_and_streams_of_its_own(start, tmp_path):
+    process = start(SHOW, "one", "two", MARK="here", PYTHONHASHSEED="0")
+    out, error = process.communicate(b"a line\n", timeout=60)
+    pid, shown = out.decode().split(" ", 1)
+    expected = subprocess.run(
+        [sys.executable, "-c", "print(hash('a'))"],
+        env={"PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.strip() == f"['one', 'two'] here {tmp_path} True {expected.stdout.strip()}"
+    assert error.decode() == "a line\n"
+    assert process.returncode == 7
+    assert int(pid) != process.pid
+
+
+def test_without_a_server_the_process_starts_by_itself(start, tmp_path):
+    process = start(SHOW, "one", socket=tmp_path / "none", MARK="here")
+    out, error = process.communicate(b"a line\n", timeout=60)
+    assert out.decode().startswith(f"{process.pid} ['one'] here {tmp_path} False ")
+    assert (error.decode(), process.returncode) == ("a line\n", 7)
+
+
+def test_an_error_is_shown_and_ends_the_fork(start):
+    process = start("raise ValueError('broken')")
+    _, error = process.communicate(timeout=60)
+    assert "ValueError: broken" in error.decode()
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_fork_ends_with_the_process_that_spark_knows(start, how):
+    process = start("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(1000)")
+    pid = int(process.stdout.readline())
+    process.send_signal(how)
+    until(lambda: not running(pid))
+
+
+def test_the_process_that_spark_knows_ends_with_a_fork_that_is_killed(start):
+    process = start("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(1000)")
+    os.kill(int(process.stdout.readline()), signal.SIGKILL)
+    assert process.wait(20) == 1
+
+
+def test_forks_of_a_fork_do_not_keep_it(start):
+    process = start(
+        """
+        import os, signal, sys, time
+        if os.fork() == 0:
+            print(os.getpid(), flush=True)
+            time.sleep(1000)
+        time.sleep(0.2)
+        sys.exit(3)
+        """
+    )
+    child = int(process.stdout.readline())
+    try:
+        assert process.wait(20) == 3
+        assert running(child)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def running(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rsplit(")", 1)[1].split()[0] != "Z"
