@@ -44,10 +44,10 @@ def watermark(running):
 def see(jobs, topics, topic):
     """Starts a job that copies rows with the watermark that they met."""
 
-    def start(source, columns=COLUMNS, extra="", insert=SEE, **options):
+    def start(source, columns=COLUMNS, extra="", insert=SEE, table_of=jobs.table):
         sink = topic(1)
-        table = jobs.table("s", columns, source, scan_startup_mode="earliest-offset", **options)
-        target = jobs.table("t", "id INT, seen TIMESTAMP_LTZ(3)", sink)
+        table = jobs.table("s", columns, source, scan_startup_mode="earliest-offset")
+        target = table_of("t", "id INT, seen TIMESTAMP_LTZ(3)", sink)
         return jobs.start(SET_UTC + extra + table + target + insert), sink
 
     return start
@@ -261,7 +261,7 @@ def test_the_watermark_goes_on_from_the_checkpoint(see, jobs, topics, topic):
 
     source = topic(1)
     topics.write(source, events(50))
-    running, sink = see(source)
+    running, sink = see(source, table_of=jobs.exactly_once)
     until(running, lambda found: found == 48, watermark)
     running.stop()
     topics.write(source, events(20, first=1))
@@ -269,6 +269,17 @@ def test_the_watermark_goes_on_from_the_checkpoint(see, jobs, topics, topic):
     until(jobs.started[-1], lambda found: found == 2, lambda _: len(topics.read(sink)))
     assert [message.json["seen"] for message in topics.read(sink)] == [None, at(48)]
     assert watermark(jobs.started[-1]) == 48
+
+
+def test_rows_that_need_no_computing_are_written_where_they_are_read(see, topics, topic):
+    from penstock.engine.frames import direct
+
+    source = topic(1)
+    topics.write(source, events(10, 12))
+    running, sink = see(source, insert="INSERT INTO t SELECT id, ts FROM s;")
+    assert direct(running.job.sinks) is not None
+    assert until(running, lambda found: found is not None, watermark) == 10
+    assert [message.json["seen"] for message in topics.read(sink)] == [at(10), at(12)]
 
 
 def test_two_tables_written_from_one_see_the_same_watermark(jobs, topics, topic):
