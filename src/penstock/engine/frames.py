@@ -14,7 +14,7 @@ from penstock.plan import AssignWatermarks, Filter, MapRows, Node, Project, Scan
 from penstock.spi import HIDDEN, WATERMARK, Output, guarded
 from penstock.types import RowType, arrow_schema, spark_ddl, spark_type
 
-__all__ = ["Reading", "build", "direct"]
+__all__ = ["Reading", "base", "build", "direct"]
 
 #: What Spark's stateful operators look for in the metadata of a column to know that it is the event time.
 _EVENT_TIME = {"spark.watermarkDelayMs": 0}
@@ -46,8 +46,8 @@ def build(sinks: Sequence[Sink], reading: Reading) -> tuple[DataFrame, tuple[Out
     outputs = tuple(Output(i, sink.table, sink.spec, sink.schema, f"sink_{i}") for i, sink in enumerate(sinks))
     groups: dict[Node, list[int]] = {}
     for i, sink in enumerate(sinks):
-        groups.setdefault(_base(sink.input), []).append(i)
-    frames = [_group(base, [(outputs[i], sinks[i]) for i in members], reading) for base, members in groups.items()]
+        groups.setdefault(base(sink.input), []).append(i)
+    frames = [_group(below, [(outputs[i], sinks[i]) for i in members], reading) for below, members in groups.items()]
     frame = frames[0]
     for other in frames[1:]:
         frame = frame.unionByName(other, allowMissingColumns=True)
@@ -57,7 +57,7 @@ def build(sinks: Sequence[Sink], reading: Reading) -> tuple[DataFrame, tuple[Out
 def direct(sinks: Sequence[Sink]) -> tuple[Scan, tuple[Output, ...]] | None:
     """The one scan that all ``sinks`` take their rows from, and which of its columns each of them takes, when nothing
     has to be computed in between: no filter, no expression, no cast. Otherwise None."""
-    bases = {_base(sink.input) for sink in sinks}
+    bases = {base(sink.input) for sink in sinks}
     scan = bases.pop()
     if bases or not isinstance(scan, Scan):
         return None
@@ -87,7 +87,7 @@ def _picked(node: Node) -> tuple[str, ...] | None:
     return picked if all(picked) else None
 
 
-def _base(node: Node) -> Node:
+def base(node: Node) -> Node:
     """The nearest node below that is no expression: what branches of one group share."""
     while isinstance(node, AssignWatermarks | Filter | Project):
         node = node.input
@@ -134,14 +134,14 @@ def _sink_columns(sink: Sink) -> list[Column]:
     ]
 
 
-def _group(base: Node, members: list[tuple[Output, Sink]], reading: Reading) -> DataFrame:
-    """The branches of ``members`` side by side over one reading of ``base``.
+def _group(below: Node, members: list[tuple[Output, Sink]], reading: Reading) -> DataFrame:
+    """The branches of ``members`` side by side over one reading of ``below``.
 
     A branch's filters become conditions, so that what a row does not reach is not computed for it, as if the branch
     ran alone.
     """
-    rows = _rows(base, reading)
-    available = [*base.schema.names, *(name for name in (WATERMARK,) if name in rows.columns)]
+    rows = _rows(below, reading)
+    available = [*below.schema.names, *(name for name in (WATERMARK,) if name in rows.columns)]
     kept = {f"__base_{i}": name for i, name in enumerate(available)}
     frame = rows.select(*(_column(name).alias(alias) for alias, name in kept.items()), *HIDDEN.names)
     done: list[str] = []

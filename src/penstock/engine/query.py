@@ -19,11 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.checkpoint import JobCheckpoint
-from penstock.engine.frames import build, direct
+from penstock.engine.frames import base, build, direct
 from penstock.engine.reports import Reports, observed, watched
 from penstock.engine.session import close_idle_callbacks, is_alive
 from penstock.errors import CheckpointError, ExecutionError, PenstockError, RecordError, from_wire
-from penstock.plan import AssignWatermarks, Filter, Job, Node, Project, Scan
+from penstock.plan import AssignWatermarks, Job, Scan
 from penstock.spi import (
     Batch,
     JobContext,
@@ -382,10 +382,8 @@ class Readings:
 
     def watched(self, node: AssignWatermarks, frame: DataFrame) -> DataFrame:
         """``frame`` with its watermarks observed, if its source needs to be told and nobody does so yet."""
-        below: Node = node
-        while isinstance(below, AssignWatermarks | Filter | Project):
-            below = below.input
-        ordinal = self._of.get(below) if isinstance(below, Scan) else None
+        scan = base(node)
+        ordinal = self._of.get(scan) if isinstance(scan, Scan) else None
         if ordinal is None or self._sources[ordinal].measures or ordinal in self._watched:
             return frame
         self._watched.add(ordinal)
