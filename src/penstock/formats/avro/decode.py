@@ -1,0 +1,99 @@
+"""``avro`` messages to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.formats import kinds
+from penstock.formats.avro.codec import DatumReader
+from penstock.formats.avro.derived import derived
+from penstock.formats.avro.options import AvroOptions, Encoding
+from penstock.formats.avro.read_kernel import REPEATS
+from penstock.formats.avro.schema import parse
+from penstock.formats.avro.transcode import Transcoder
+from penstock.formats.columns import binary_parts, validity
+from penstock.formats.refusals import Malformed
+from penstock.formats.rows import completed
+from penstock.spi import Decoded
+from penstock.types import RowType
+
+__all__ = ["AvroDecoder"]
+
+
+@dataclass(frozen=True)
+class AvroDecoder:
+    """Decodes one record per message. A null message gives no row.
+
+    Raises SchemaError for columns that Avro cannot hold, or that do not fit the schema that is given.
+    """
+
+    schema: RowType
+    options: AvroOptions
+
+    def __post_init__(self) -> None:
+        _ = self._reader.program
+
+    @property
+    def ignores_errors(self) -> bool:
+        """Never: the format has no such option."""
+        return False
+
+    @cached_property
+    def _reader(self) -> DatumReader:
+        reader = derived(self.schema, self.options.legacy_timestamps)
+        return DatumReader(parse(self.options.schema) if self.options.schema else reader, reader, self.schema)
+
+    @cached_property
+    def _transcoder(self) -> Transcoder:
+        return Transcoder(self._reader.writer)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"schema": self.schema, "options": self.options}
+
+    def decode(self, messages: pa.BinaryArray) -> Decoded:
+        """Decode a column of messages. Those that are refused are listed in ``bad``."""
+        status = np.where(validity(messages) == 0, kinds.NO_ROW, kinds.READ).astype(np.uint8)
+        refusals: dict[int, ValueError] = {}
+        if self.options.encoding is Encoding.JSON:
+            places = np.flatnonzero(status == kinds.READ)
+            messages = self._replaced(messages, places, self._transcoder.binary_of, refusals)
+            status[list(refusals)] = kinds.EXACT
+        read = self._reader.read(*binary_parts(messages), status)
+        repeated = np.flatnonzero(read.reasons[:, 0] == REPEATS)
+        if len(repeated):
+            messages = self._replaced(messages, repeated, self._transcoder.normal, refusals)
+            status[list(refusals)] = kinds.EXACT
+            read = self._reader.read(*binary_parts(messages), status, compare_keys=False)
+        if not (read.status != kinds.READ).any():
+            return Decoded(read.rows)
+
+        def refuse(index: int) -> list[dict[str, Any]]:
+            raise refusals.get(index) or self._reader.refusal(read, index)
+
+        return completed(read.rows, read.status, refuse)
+
+    def _replaced(
+        self,
+        messages: pa.BinaryArray,
+        places: npt.NDArray[np.int64],
+        change: Callable[[bytes], bytes],
+        refusals: dict[int, ValueError],
+    ) -> pa.BinaryArray:
+        """The messages with those at ``places`` changed; why one cannot be goes into ``refusals``."""
+        taken = np.arange(len(messages))
+        taken[places] = len(messages) + np.arange(len(places))
+        changed = []
+        for place in places.tolist():
+            try:
+                changed.append(change(messages[place].as_py()))
+            except Malformed as error:
+                refusals[place] = error
+                changed.append(b"")
+        return pa.concat_arrays([messages, pa.array(changed, messages.type)]).take(pa.array(taken))

@@ -1,0 +1,463 @@
+"""Avro's binary encoding straight to columns, inside a compiled loop that runs a program.
+
+Encodings are read as Avro's Java library reads them: a boolean is true when its byte is 1, an int has five bytes at
+most and a long ten, and what they have too many bits of is cut off.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.formats.avro.program import (
+    BLOCK,
+    CONVERT,
+    DECIMAL,
+    DEEPEST,
+    DEFAULT,
+    END,
+    JUMP,
+    LIST,
+    NEXT,
+    NODE,
+    NULL_AT,
+    PAD,
+    REFUSE,
+    RESTORE,
+    SCALE_DOWN,
+    SCALE_UP,
+    STEP,
+    STRUCT,
+    TEXT,
+    TIME,
+    TO_DOUBLE,
+    TO_FLOAT,
+    UNION,
+    VALUE,
+    WIRE,
+    WIRE_BOOLEAN,
+    WIRE_BYTES,
+    WIRE_DOUBLE,
+    WIRE_ENUM,
+    WIRE_FIXED,
+    WIRE_FLOAT,
+    WIRE_INT,
+    WIRE_LONG,
+    A,
+    B,
+)
+from penstock.formats.compiled import Vector, Word, compiled
+from penstock.formats.kinds import ARRAY, BYTES, EXACT, MAP, READ, STRING
+from penstock.formats.kinds import DECIMAL as DECIMAL_KIND
+from penstock.formats.nested import BASE, CAPACITY, KIND, VALID_BASE, WIDTH
+from penstock.formats.scan import is_utf8
+from penstock.formats.shortest import double_bits, float_value
+
+__all__ = ["REASONS", "REPEATS", "read_records"]
+
+#: Why a message is refused, by number. Only the last of them is not a fault: a map may have a key twice.
+REASONS = (
+    "",
+    "the message ends inside this value",
+    "a number has more bytes than its type allows",
+    "a length is negative, or larger than what the message has left",
+    "the union has no such branch",
+    "the enum has no such symbol",
+    "not well-formed UTF-8",
+    "out of the range of the column's type",
+    "the branch of the union does not fit the column",
+    "a decimal without digits",
+    "more empty items than a message may have",
+    "a key of a map may come twice",
+)
+_CUT, _LONG, _LENGTH, _NO_BRANCH, _NO_SYMBOL, _NO_TEXT, _RANGE, _NO_DIGITS, _EMPTY, REPEATS = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    9,
+    10,
+    11,
+)
+
+#: How many items that take no bytes a message may have, and how many keys of a map are compared with one another.
+_MOST_EMPTY = 65536
+_MOST_KEYS = 64
+
+_MOST = np.int64(2**63 - 1)
+_DAY = 86_400_000_000_000
+_U0, _U1, _U7, _U8, _U56, _U127 = (np.uint64(each) for each in (0, 1, 7, 8, 56, 127))
+_ONES, _LOW_32 = np.uint64(2**64 - 1), np.uint64(2**32 - 1)
+_LIMITS_HIGH = np.array([10**digits >> 64 for digits in range(39)], np.uint64)
+_LIMITS_LOW = np.array([10**digits & (2**64 - 1) for digits in range(39)], np.uint64)
+
+
+@compiled
+def _number(text: Vector, at: int, end: int, most: int) -> tuple[Word, int]:
+    """An int or long of at most so many bytes, and where it ends: less than 0 is the reason why it cannot be read."""
+    value, shift = _U0, _U0
+    for place in range(at, at + most):
+        if place >= end:
+            return np.int64(0), -_CUT
+        each = np.uint64(text[place])
+        value |= (each & _U127) << shift
+        if each <= _U127:
+            if most == 5:
+                value &= _LOW_32
+            return np.int64(value >> _U1) ^ -np.int64(value & _U1), place + 1
+        shift += _U7
+    return np.int64(0), -_LONG
+
+
+@compiled
+def _decimal(text: Vector, start: int, size: int, digits: int) -> tuple[bool, Word, Word]:
+    """Whether a number of so many bytes has no more than so many digits, and its lower and upper 64 bits."""
+    negative = text[start] >= 128
+    sign = 255 if negative else 0
+    while size > 16:
+        if text[start] != sign:
+            return False, np.int64(0), np.int64(0)
+        start += 1
+        size -= 1
+    if (text[start] >= 128) != negative:
+        return False, np.int64(0), np.int64(0)
+    low = high = _ONES if negative else _U0
+    for place in range(start, start + size):
+        high = high << _U8 | low >> _U56
+        low = low << _U8 | np.uint64(text[place])
+    if negative:
+        absolute = ~low + _U1
+        above = ~high + (_U1 if absolute == _U0 else _U0)
+    else:
+        absolute, above = low, high
+    limit = _LIMITS_HIGH[digits]
+    fits = above < limit or (above == limit and absolute < _LIMITS_LOW[digits])
+    return fits, np.int64(low), np.int64(high)
+
+
+@compiled
+def _repeats(text: Vector, words: Vector, first: int, last: int) -> bool:
+    """Whether two of the strings whose (start, size) is in ``words[first:last]`` are the same, or may be."""
+    if last - first > 2 * _MOST_KEYS:
+        return True
+    for one in range(first, last, 2):
+        for other in range(first, one, 2):
+            if words[one + 1] == words[other + 1]:
+                place, stop = words[one], words[one] + words[one + 1]
+                shift = words[other] - place
+                while place < stop and text[place] == text[place + shift]:
+                    place += 1
+                if place == stop:
+                    return True
+    return False
+
+
+@compiled
+def _pad(node: int, padded: Vector, starts: Vector, nodes: Vector, words: Vector, valid: Vector, counts: Vector) -> int:
+    """Put a null into a node and those that follow it; the node for which there is no room, or -1."""
+    for place in range(starts[node], starts[node + 1]):
+        each: int = padded[place]
+        count = counts[each]
+        if count >= nodes[each, CAPACITY]:
+            return each
+        counts[each] = count + 1
+        valid[nodes[each, VALID_BASE] + count] = 0
+        kind, at = nodes[each, KIND], nodes[each, BASE] + count * nodes[each, WIDTH]
+        if kind in (ARRAY, MAP):
+            words[at] = counts[each + 1]
+        elif nodes[each, WIDTH] > 0:
+            words[at] = 0
+            if kind in (STRING, BYTES, DECIMAL_KIND):
+                words[at + 1] = 0
+    return -1
+
+
+@compiled
+def read_records(
+    text: Vector,
+    offsets: Vector,
+    constants_at: int,
+    steps: Vector,
+    table: Vector,
+    padded: Vector,
+    pad_starts: Vector,
+    nodes: Vector,
+    words: Vector,
+    valid: Vector,
+    counts: Vector,
+    status: Vector,
+    reasons: Vector,
+    first: int,
+    compare_keys: bool,
+) -> tuple[int, int]:
+    """Read every record from ``first`` on whose ``status`` is READ; the others become a row of nulls.
+
+    ``text`` holds the messages and from ``constants_at`` on the program's constants. ``nodes``, ``words``, ``valid``
+    and ``counts`` are those of :class:`penstock.formats.nested.NestedColumns`. A record that is refused is marked
+    EXACT, with (reason, step) in ``reasons``. Gives the number of records and -1, or the record at which a node lacks
+    room, and that node: the record is to be read again when there is room. One long function on purpose: handing
+    all these arrays to another one for each value costs more than reading the value.
+    """
+    marks = np.zeros(len(counts), np.int64)
+    frames = np.zeros((DEEPEST, 2), np.int64)  # of each open array or map: items left in the block, its place
+    for row in range(first, len(offsets) - 1):
+        for node in range(len(counts)):
+            marks[node] = counts[node]
+        at, end = offsets[row], offsets[row + 1]
+        back, back_end = at, end
+        step, depth, empty, full = 0, 0, 0, -1
+        reason = 0
+        if status[row] != READ:
+            _pad(0, padded, pad_starts, nodes, words, valid, counts)
+            continue
+        while True:
+            what = steps[step, STEP]
+            node = steps[step, NODE]
+            if what == END:
+                break
+            if what <= LIST:
+                null_at = steps[step, NULL_AT]
+                if null_at >= 0:
+                    if at < end and text[at] < 128:
+                        branch = np.int64(text[at])
+                        at += 1
+                    else:
+                        branch, at = _number(text, at, end, 5)
+                        if at < 0:
+                            reason = -at
+                            break
+                        branch <<= 1
+                    if branch == null_at << 1:
+                        if node >= 0:
+                            full = _pad(node, padded, pad_starts, nodes, words, valid, counts)
+                            if full >= 0:
+                                break
+                        if what == VALUE:
+                            step += 1
+                        elif what == STRUCT:
+                            step = steps[step, NEXT]
+                        else:
+                            step = steps[step, NEXT] + 1
+                        continue
+                    if branch != (1 - null_at) << 1:
+                        reason = _NO_BRANCH
+                        break
+            if what == VALUE:
+                wire = steps[step, WIRE]
+                value: Word = np.int64(0)
+                more: Word = np.int64(0)
+                # what is encoded: a number in value, or the bytes from value on, more of them
+                if wire in (WIRE_LONG, WIRE_INT):
+                    if at < end and text[at] < 128:
+                        value = np.int64(text[at])
+                        value = value >> 1 ^ -(value & 1)
+                        at += 1
+                    else:
+                        value, at = _number(text, at, end, 10 if wire == WIRE_LONG else 5)
+                        if at < 0:
+                            reason = -at
+                            break
+                elif wire == WIRE_BYTES:
+                    if at < end and text[at] < 128:
+                        more = np.int64(text[at])
+                        more = more >> 1 ^ -(more & 1)
+                        at += 1
+                    else:
+                        more, at = _number(text, at, end, 10)
+                        if at < 0:
+                            reason = -at
+                            break
+                    if more < 0 or more > end - at:
+                        reason = _LENGTH
+                        break
+                    value = at
+                    at += more
+                elif wire == WIRE_DOUBLE:
+                    if end - at < 8:
+                        reason = _CUT
+                        break
+                    for place in range(7, -1, -1):
+                        value = value << 8 | np.int64(text[at + place])
+                    at += 8
+                elif wire == WIRE_BOOLEAN:
+                    if at >= end:
+                        reason = _CUT
+                        break
+                    value = np.int64(1 if text[at] == 1 else 0)
+                    at += 1
+                elif wire == WIRE_FLOAT:
+                    if end - at < 4:
+                        reason = _CUT
+                        break
+                    for place in range(3, -1, -1):
+                        value = value << 8 | np.int64(text[at + place])
+                    at += 4
+                    value = double_bits(np.float64(float_value(value)))
+                elif wire == WIRE_FIXED:
+                    more = steps[step, B]
+                    if more > end - at:
+                        reason = _CUT
+                        break
+                    value = at
+                    at += more
+                elif wire == WIRE_ENUM:
+                    symbol, at = _number(text, at, end, 5)
+                    if at < 0:
+                        reason = -at
+                        break
+                    if symbol < 0 or symbol >= steps[step, A]:
+                        reason = _NO_SYMBOL
+                        break
+                    if node >= 0:
+                        place = steps[step, B] + 2 * symbol
+                        value, more = table[place] + constants_at, table[place + 1]
+                        if more < 0:
+                            reason = _NO_SYMBOL
+                            break
+                if node >= 0:
+                    count = counts[node]
+                    if count >= nodes[node, CAPACITY]:
+                        full = node
+                        break
+                    counts[node] = count + 1
+                    place = nodes[node, BASE] + count * nodes[node, WIDTH]
+                    present = True
+                    if wire >= WIRE_BYTES:
+                        convert = steps[step, CONVERT]
+                        if convert == DECIMAL:
+                            if more == 0:
+                                reason = _NO_DIGITS
+                                break
+                            present, value, more = _decimal(text, value, more, steps[step, A])
+                        elif convert == TEXT and wire != WIRE_ENUM:
+                            seen = 0
+                            for index in range(value, value + more):
+                                seen |= text[index]
+                            if seen >= 128 and not is_utf8(text, value, value + more):
+                                reason = _NO_TEXT
+                                break
+                        words[place], words[place + 1] = value, more
+                    else:
+                        convert = steps[step, CONVERT]
+                        if convert != 0:
+                            ratio = steps[step, A]
+                            if convert == SCALE_UP:
+                                if value > _MOST // ratio or value < -(_MOST // ratio):
+                                    reason = _RANGE
+                                    break
+                                value *= ratio
+                            elif convert == SCALE_DOWN:
+                                value //= ratio
+                            elif convert == TIME:
+                                if value < 0 or value >= _DAY // ratio:
+                                    reason = _RANGE
+                                    break
+                                value *= ratio
+                            elif convert == TO_FLOAT:
+                                value = double_bits(np.float64(np.float32(value)))
+                            elif convert == TO_DOUBLE:
+                                value = double_bits(np.float64(value))
+                        words[place] = value
+                    valid[nodes[node, VALID_BASE] + count] = present
+                step += 1
+            elif what == STRUCT:
+                if node >= 0:
+                    count = counts[node]
+                    if count >= nodes[node, CAPACITY]:
+                        full = node
+                        break
+                    counts[node] = count + 1
+                    valid[nodes[node, VALID_BASE] + count] = 1
+                step += 1
+            elif what == LIST:
+                frames[depth, 0] = 0
+                if node >= 0:
+                    count = counts[node]
+                    if count >= nodes[node, CAPACITY]:
+                        full = node
+                        break
+                    counts[node] = count + 1
+                    valid[nodes[node, VALID_BASE] + count] = 1
+                    frames[depth, 1] = nodes[node, BASE] + count
+                    words[frames[depth, 1]] = counts[node + 1]  # for now: where its first item is
+                depth += 1
+                step = steps[step, NEXT]
+            elif what == BLOCK:
+                left = frames[depth - 1, 0]
+                if left == 0:
+                    left, at = _number(text, at, end, 10)
+                    if at < 0:
+                        reason = -at
+                        break
+                    if left < 0:
+                        size, at = _number(text, at, end, 10)
+                        if at < 0:
+                            reason = -at
+                            break
+                        left = -left
+                        if size < 0 or left < 0:
+                            reason = _LENGTH
+                            break
+                    least = steps[step, A]
+                    if least == 0:
+                        if left > _MOST_EMPTY - empty:
+                            reason = _EMPTY
+                            break
+                        empty += left
+                    elif left > (end - at) // least:
+                        reason = _LENGTH
+                        break
+                if left > 0:
+                    frames[depth - 1, 0] = left - 1
+                    step = steps[step, NEXT]
+                    continue
+                depth -= 1
+                if node >= 0:
+                    place = frames[depth, 1]
+                    begun = words[place]
+                    words[place] = counts[node + 1]
+                    if steps[step, B] and compare_keys:
+                        keys = nodes[node + 1, BASE]
+                        if _repeats(text, words, keys + 2 * begun, keys + 2 * words[place]):
+                            reason = REPEATS
+                            break
+                step += 1
+            elif what == UNION:
+                branch, at = _number(text, at, end, 5)
+                if at < 0:
+                    reason = -at
+                    break
+                if branch < 0 or branch >= steps[step, A]:
+                    reason = _NO_BRANCH
+                    break
+                step = table[steps[step, B] + branch]
+            elif what == JUMP:
+                step = steps[step, NEXT]
+            elif what == PAD:
+                full = _pad(node, padded, pad_starts, nodes, words, valid, counts)
+                if full >= 0:
+                    break
+                step += 1
+            elif what == DEFAULT:
+                back, back_end = at, end
+                at = constants_at + steps[step, A]
+                end = at + steps[step, B]
+                step += 1
+            elif what == RESTORE:
+                at, end = back, back_end
+                step += 1
+            elif what == REFUSE:
+                reason = steps[step, A]
+                break
+        if reason == 0 and full < 0:
+            continue
+        for node in range(len(counts)):
+            counts[node] = marks[node]
+        if full >= 0:
+            return row, full
+        status[row] = EXACT
+        reasons[row, 0], reasons[row, 1] = reason, step
+        _pad(0, padded, pad_starts, nodes, words, valid, counts)
+    return len(offsets) - 1, -1
