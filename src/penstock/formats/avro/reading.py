@@ -106,6 +106,12 @@ def _simple(name: str) -> str:
     return name.rpartition(".")[2]
 
 
+def _promotes(writer: Schema, reader: Schema) -> bool:
+    """Whether a value of one type can be read as one of another, or a time of day in the one unit as in the other."""
+    times = [getattr(each, "logical", "").startswith("time-") for each in (writer, reader)]
+    return kind_name(reader) in _PROMOTIONS.get(kind_name(writer), ()) or all(times)
+
+
 def _same_name(writer: Enum | Fixed, reader: Enum | Fixed) -> bool:
     names = {_simple(name) for name in (reader.name, *reader.aliases)}
     return _simple(writer.name) in names
@@ -135,7 +141,7 @@ class _Compiler:
         kind = kind_name(writer)
         same = [each for each in reader.branches if kind_name(each) == kind]
         named = [each for each in same if getattr(each, "name", "") == getattr(writer, "name", "")]
-        promoted = [each for each in reader.branches if kind_name(each) in _PROMOTIONS.get(kind, ())]
+        promoted = [each for each in reader.branches if _promotes(writer, each)]
         found = next(iter(named + same + promoted), None)
         if found is None:
             raise _Unfit(path, f"the data has {kind}, which is not in the union of what is read")
@@ -303,7 +309,7 @@ class _Compiler:
         """How the value becomes the column's, with its argument; None where it cannot."""
         code, precision, scale = kind_of(kind)
         written, read = kind_name(writer), kind_name(reader)
-        if read != written and read not in _PROMOTIONS.get(written, ()) and code != kinds.TIME:
+        if read != written and not _promotes(writer, reader):
             return None
         if isinstance(reader, Enum) and not (isinstance(writer, Enum) and _same_name(writer, reader)):
             return None

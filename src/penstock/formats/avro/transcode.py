@@ -13,14 +13,28 @@ from itertools import count
 from typing import Any
 
 import fastavro
+from fastavro.io.json_decoder import AvroJSONDecoder
 
 from penstock.formats.avro.schema import Schema, document_of
 from penstock.formats.refusals import Malformed
 
 __all__ = ["Transcoder"]
 
-#: What fastavro, and Python's modules below it, raise for data that is no Avro.
-_FAULTS = (ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, TypeError, ValueError)
+_NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
+
+
+class _JsonDecoder(AvroJSONDecoder):
+    """Takes the numbers that JSON does not have as the text that Avro's Java library writes for them."""
+
+    def read_double(self) -> Any:
+        return _number(super().read_double())  # type: ignore[no-untyped-call]
+
+    def read_float(self) -> Any:
+        return _number(super().read_float())  # type: ignore[no-untyped-call]
+
+
+def _number(value: Any) -> Any:
+    return float(value) if value in _NO_NUMBERS else value
 
 
 @dataclass(frozen=True)
@@ -46,7 +60,7 @@ class Transcoder:
             value = fastavro.schemaless_reader(io.BytesIO(data), self._told_apart, None, return_record_name=True)
             out = io.BytesIO()
             fastavro.schemaless_writer(out, self._told_apart, value)
-        except _FAULTS as error:
+        except Exception as error:  # fastavro raises what Python does on what it did not expect
             raise Malformed(f"not what the Avro schema says: {error}") from error
         return out.getvalue()
 
@@ -55,29 +69,35 @@ class Transcoder:
         value = fastavro.schemaless_reader(io.BytesIO(data), self._plain, None)
         out = io.StringIO()
         fastavro.json_writer(out, self._plain, [value])
-        return json.dumps(json.loads(out.getvalue()), ensure_ascii=False, separators=(",", ":")).encode()
+        document = json.loads(out.getvalue(), parse_constant=str)
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
     def binary_of(self, text: bytes) -> bytes:
         """Avro's JSON as data in the binary encoding. Raises Malformed."""
         try:
             document, _ = json.JSONDecoder().raw_decode(text.decode().lstrip(" \t\r\n"))
-            value = next(iter(fastavro.json_reader(io.StringIO(json.dumps(document)), self._plain)))
+            text_of_one = io.StringIO(json.dumps(document))
+            value = next(iter(fastavro.json_reader(text_of_one, self._plain, decoder=_JsonDecoder)))
+            fastavro.validate(value, self._plain)
             out = io.BytesIO()
             fastavro.schemaless_writer(out, self._plain, value)
         except StopIteration:
             raise Malformed("the message has no content") from None
-        except (*_FAULTS, RecursionError) as error:
+        except fastavro.validation.ValidationError as error:
+            raise Malformed("; ".join(map(str, error.errors))) from error
+        except Exception as error:  # as above
             raise Malformed(f"not what the Avro schema says: {error}") from error
         return out.getvalue()
 
 
 def _without_logical(document: Any) -> Any:
-    """A schema without logical types, whose values are those that are encoded."""
+    """A schema without logical types, whose values are those that are encoded, and without defaults: Avro's JSON has
+    every field."""
     if isinstance(document, list):
         return [_without_logical(each) for each in document]
     if not isinstance(document, dict):
         return document
-    dropped = ("logicalType", "precision", "scale")
+    dropped = ("logicalType", "precision", "scale", "default")
     return {
         key: _without_logical(value) if key in ("type", "items", "values", "fields") else value
         for key, value in document.items()
