@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.formats import kinds
-from penstock.formats.avro.codec import DatumReader
+from penstock.formats.avro.codec import DatumReader, Spans
 from penstock.formats.avro.derived import derived
 from penstock.formats.avro.options import AvroOptions, Encoding
-from penstock.formats.avro.read_kernel import REPEATS
 from penstock.formats.avro.schema import parse
 from penstock.formats.avro.transcode import Transcoder
-from penstock.formats.columns import binary_parts, validity
+from penstock.formats.columns import validity
 from penstock.formats.refusals import Malformed
 from penstock.formats.rows import completed
 from penstock.spi import Decoded
@@ -62,15 +59,9 @@ class AvroDecoder:
         status = np.where(validity(messages) == 0, kinds.NO_ROW, kinds.READ).astype(np.uint8)
         refusals: dict[int, ValueError] = {}
         if self.options.encoding is Encoding.JSON:
-            places = np.flatnonzero(status == kinds.READ)
-            messages = self._replaced(messages, places, self._transcoder.binary_of, refusals)
+            messages, refusals = self._from_json(messages)
             status[list(refusals)] = kinds.EXACT
-        read = self._reader.read(*binary_parts(messages), status)
-        repeated = np.flatnonzero(read.reasons[:, 0] == REPEATS)
-        if len(repeated):
-            messages = self._replaced(messages, repeated, self._transcoder.normal, refusals)
-            status[list(refusals)] = kinds.EXACT
-            read = self._reader.read(*binary_parts(messages), status, compare_keys=False)
+        read = self._reader.read(Spans.of(messages, status))
         if not (read.status != kinds.READ).any():
             return Decoded(read.rows)
 
@@ -79,21 +70,13 @@ class AvroDecoder:
 
         return completed(read.rows, read.status, refuse)
 
-    def _replaced(
-        self,
-        messages: pa.BinaryArray,
-        places: npt.NDArray[np.int64],
-        change: Callable[[bytes], bytes],
-        refusals: dict[int, ValueError],
-    ) -> pa.BinaryArray:
-        """The messages with those at ``places`` changed; why one cannot be goes into ``refusals``."""
-        taken = np.arange(len(messages))
-        taken[places] = len(messages) + np.arange(len(places))
-        changed = []
-        for place in places.tolist():
-            try:
-                changed.append(change(messages[place].as_py()))
-            except Malformed as error:
-                refusals[place] = error
-                changed.append(b"")
-        return pa.concat_arrays([messages, pa.array(changed, messages.type)]).take(pa.array(taken))
+    def _from_json(self, messages: pa.BinaryArray) -> tuple[pa.BinaryArray, dict[int, ValueError]]:
+        """The messages in the binary encoding, empty where they cannot be, and why."""
+        found, refusals = [b""] * len(messages), dict[int, ValueError]()
+        for index, message in enumerate(messages.to_pylist()):
+            if message is not None:
+                try:
+                    found[index] = self._transcoder.binary_of(message)
+                except Malformed as error:
+                    refusals[index] = error
+        return pa.array(found, pa.binary()), refusals

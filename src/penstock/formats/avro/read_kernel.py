@@ -83,7 +83,7 @@ _CUT, _LONG, _LENGTH, _NO_BRANCH, _NO_SYMBOL, _NO_TEXT, _RANGE, _NO_DIGITS, _EMP
 )
 
 #: How many items that take no bytes a message may have, and how many keys of a map are compared with one another.
-_MOST_EMPTY = 65536
+_MOST_EMPTY = 1000
 _MOST_KEYS = 64
 
 _MOST = np.int64(2**63 - 1)
@@ -177,7 +177,8 @@ def _pad(node: int, padded: Vector, starts: Vector, nodes: Vector, words: Vector
 @compiled
 def read_records(
     text: Vector,
-    offsets: Vector,
+    starts: Vector,
+    stops: Vector,
     constants_at: int,
     steps: Vector,
     table: Vector,
@@ -194,18 +195,19 @@ def read_records(
 ) -> tuple[int, int]:
     """Read every record from ``first`` on whose ``status`` is READ; the others become a row of nulls.
 
-    ``text`` holds the messages and from ``constants_at`` on the program's constants. ``nodes``, ``words``, ``valid``
-    and ``counts`` are those of :class:`penstock.formats.nested.NestedColumns`. A record that is refused is marked
-    EXACT, with (reason, step) in ``reasons``. Gives the number of records and -1, or the record at which a node lacks
-    room, and that node: the record is to be read again when there is room. One long function on purpose: handing
-    all these arrays to another one for each value costs more than reading the value.
+    ``text`` holds the data of record ``i`` from ``starts[i]`` to ``stops[i]``, and the program's constants from
+    ``constants_at`` on. ``nodes``, ``words``, ``valid`` and ``counts`` are those of
+    :class:`penstock.formats.nested.NestedColumns`. A record that is refused is marked EXACT, with (reason, step) in
+    ``reasons``. Gives the number of records and -1, or the record at which a node lacks room, and that node: the record
+    is to be read again when there is room. One long function on purpose: handing all these arrays to another one for
+    each value costs more than reading the value.
     """
     marks = np.zeros(len(counts), np.int64)
     frames = np.zeros((DEEPEST, 2), np.int64)  # of each open array or map: items left in the block, its place
-    for row in range(first, len(offsets) - 1):
+    for row in range(first, len(starts)):
         for node in range(len(counts)):
             marks[node] = counts[node]
-        at, end = offsets[row], offsets[row + 1]
+        at, end = starts[row], stops[row]
         back, back_end = at, end
         step, depth, empty, full = 0, 0, 0, -1
         reason = 0
@@ -460,4 +462,4 @@ def read_records(
         status[row] = EXACT
         reasons[row, 0], reasons[row, 1] = reason, step
         _pad(0, padded, pad_starts, nodes, words, valid, counts)
-    return len(offsets) - 1, -1
+    return len(starts), -1

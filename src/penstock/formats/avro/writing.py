@@ -30,12 +30,14 @@ _WIRES = {"boolean": p.WIRE_BOOLEAN, "int": p.WIRE_INT, "long": p.WIRE_LONG, "fl
 _WHOLE = (kinds.TINYINT, kinds.SMALLINT, kinds.INT)
 
 
-def writing(schema: Record, shape: Shape) -> p.Program:
-    """The program that writes the columns of ``shape`` by a schema.
+def writing(schema: Record, shape: Shape, prefix: bytes = b"") -> p.Program:
+    """The program that writes ``prefix`` and then the columns of ``shape`` by a schema.
 
     Raises SchemaError naming every field and column that do not fit.
     """
     compiler = _Compiler(shape)
+    if prefix:
+        compiler.steps.add(p.CONSTANT, "", 0, a=compiler.steps.keep(prefix), b=len(prefix))
     compiler.fields(schema, 0, "")
     if compiler.problems:
         raise SchemaError(tuple(compiler.problems))

@@ -15,11 +15,10 @@ import pytest
 
 from penstock.errors import SchemaError
 from penstock.formats import kinds
-from penstock.formats.avro.codec import DatumReader
+from penstock.formats.avro.codec import DatumReader, Spans
 from penstock.formats.avro.factory import AvroFormat
 from penstock.formats.avro.options import AvroOptions
 from penstock.formats.avro.schema import Record, parse, text_of
-from penstock.formats.columns import binary_parts
 from penstock.spi import BadRecord, Decoded
 from penstock.types import arrow_schema, parse_columns
 
@@ -195,8 +194,9 @@ def read(columns: str, writer: str, reader: str, *values: Any) -> Decoded | list
     """Rows, and None for values that are refused, with a reader's schema that was not made from the columns."""
     there, here = parse(writer), parse(reader)
     assert isinstance(here, Record)
-    text, offsets = binary_parts(pa.array([written(writer, value) for value in values], pa.binary()))
-    found = DatumReader(there, here, parse_columns(columns)).read(text, offsets, np.zeros(len(values), np.uint8))
+    messages = pa.array([written(writer, value) for value in values], pa.binary())
+    reader_of_both = DatumReader(there, here, parse_columns(columns))
+    found = reader_of_both.read(Spans.of(messages, np.full(len(values), kinds.READ, np.uint8)))
     found.rows.validate(full=True)
     rows = found.rows.to_pylist()
     return [row if status == kinds.READ else None for row, status in zip(rows, found.status, strict=True)]
