@@ -15,6 +15,7 @@ from penstock.formats import kinds
 from penstock.formats.avro import read_kernel, write_kernel
 from penstock.formats.avro.program import NODE, Program
 from penstock.formats.avro.reading import reading
+from penstock.formats.avro.refused import REASONS, REPEATS
 from penstock.formats.avro.schema import Record, Schema
 from penstock.formats.avro.transcode import Transcoder
 from penstock.formats.avro.writing import writing
@@ -99,7 +100,7 @@ class DatumReader:
         form.
         """
         read = self._run(data, compare_keys=True)
-        repeating = np.flatnonzero(read.reasons[:, 0] == read_kernel.REPEATS)
+        repeating = np.flatnonzero(read.reasons[:, 0] == REPEATS)
         if not len(repeating):
             return read
         whole = self._run(data.among(repeating), compare_keys=False).status == kinds.READ
@@ -148,7 +149,7 @@ class DatumReader:
     def refusal(self, read: Read, index: int) -> ValueError:
         """Why record ``index`` was refused, as :func:`penstock.formats.rows.completed` wants it."""
         reason, step = read.reasons[index].tolist()
-        path, text = self.program.paths[step], read_kernel.REASONS[reason]
+        path, text = self.program.paths[step], REASONS[reason]
         return FieldError(path, text) if path else Malformed(text)
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "JUMP",
     "KEEP",
     "LIST",
+    "LONGEST",
     "NEXT",
     "NODE",
     "NULL_AT",
@@ -77,9 +78,11 @@ WIRE_BOOLEAN, WIRE_INT, WIRE_LONG, WIRE_FLOAT, WIRE_DOUBLE, WIRE_BYTES, WIRE_FIX
 #: times or divided by A; a rounding to float or double; text; bytes; a decimal of A digits; a symbol, by the table.
 KEEP, SCALE_UP, SCALE_DOWN, TIME, TO_FLOAT, TO_DOUBLE, TEXT, RAW, DECIMAL, SYMBOL = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 
-#: How deep arrays and maps may be nested, and how many branches a union that is written may have.
+#: How deep arrays and maps may be nested; how many branches a union that is written may have; how many steps there may
+#: be: a type that is used by its name is a part of the program wherever it is used.
 DEEPEST = 64
 WIDEST_UNION = 64
+LONGEST = 100_000
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 """Avro's binary encoding straight to columns, inside a compiled loop that runs a program.
 
-Encodings are read as Avro's Java library reads them: a boolean is true when its byte is 1, an int has five bytes at
-most and a long ten, and what they have too many bits of is cut off.
+Encodings are read as Avro's Java library reads them: a boolean is true when its byte is 1.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from penstock.formats.avro.numbers import read_decimal, read_number
 from penstock.formats.avro.program import (
     BLOCK,
     CONVERT,
@@ -45,6 +45,17 @@ from penstock.formats.avro.program import (
     A,
     B,
 )
+from penstock.formats.avro.refused import (
+    BAD_LENGTH,
+    CUT_SHORT,
+    NO_BRANCH,
+    NO_DIGITS,
+    NO_SYMBOL,
+    NOT_TEXT,
+    OUT_OF_RANGE,
+    REPEATS,
+    TOO_EMPTY,
+)
 from penstock.formats.compiled import Vector, Word, compiled
 from penstock.formats.kinds import ARRAY, BYTES, EXACT, MAP, READ, STRING
 from penstock.formats.kinds import DECIMAL as DECIMAL_KIND
@@ -52,35 +63,7 @@ from penstock.formats.nested import BASE, CAPACITY, KIND, VALID_BASE, WIDTH
 from penstock.formats.scan import is_utf8
 from penstock.formats.shortest import double_bits, float_value
 
-__all__ = ["REASONS", "REPEATS", "read_records"]
-
-#: Why a message is refused, by number. Only the last of them is not a fault: a map may have a key twice.
-REASONS = (
-    "",
-    "the message ends inside this value",
-    "a number has more bytes than its type allows",
-    "a length is negative, or larger than what the message has left",
-    "the union has no such branch",
-    "the enum has no such symbol",
-    "not well-formed UTF-8",
-    "out of the range of the column's type",
-    "the branch of the union does not fit the column",
-    "a decimal without digits",
-    "more empty items than a message may have",
-    "a key of a map may come twice",
-)
-_CUT, _LONG, _LENGTH, _NO_BRANCH, _NO_SYMBOL, _NO_TEXT, _RANGE, _NO_DIGITS, _EMPTY, REPEATS = (
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    7,
-    9,
-    10,
-    11,
-)
+__all__ = ["read_records"]
 
 #: How many items that take no bytes a message may have, and how many keys of a map are compared with one another.
 _MOST_EMPTY = 1000
@@ -88,53 +71,6 @@ _MOST_KEYS = 64
 
 _MOST = np.int64(2**63 - 1)
 _DAY = 86_400_000_000_000
-_U0, _U1, _U7, _U8, _U56, _U127 = (np.uint64(each) for each in (0, 1, 7, 8, 56, 127))
-_ONES, _LOW_32 = np.uint64(2**64 - 1), np.uint64(2**32 - 1)
-_LIMITS_HIGH = np.array([10**digits >> 64 for digits in range(39)], np.uint64)
-_LIMITS_LOW = np.array([10**digits & (2**64 - 1) for digits in range(39)], np.uint64)
-
-
-@compiled
-def _number(text: Vector, at: int, end: int, most: int) -> tuple[Word, int]:
-    """An int or long of at most so many bytes, and where it ends: less than 0 is the reason why it cannot be read."""
-    value, shift = _U0, _U0
-    for place in range(at, at + most):
-        if place >= end:
-            return np.int64(0), -_CUT
-        each = np.uint64(text[place])
-        value |= (each & _U127) << shift
-        if each <= _U127:
-            if most == 5:
-                value &= _LOW_32
-            return np.int64(value >> _U1) ^ -np.int64(value & _U1), place + 1
-        shift += _U7
-    return np.int64(0), -_LONG
-
-
-@compiled
-def _decimal(text: Vector, start: int, size: int, digits: int) -> tuple[bool, Word, Word]:
-    """Whether a number of so many bytes has no more than so many digits, and its lower and upper 64 bits."""
-    negative = text[start] >= 128
-    sign = 255 if negative else 0
-    while size > 16:
-        if text[start] != sign:
-            return False, np.int64(0), np.int64(0)
-        start += 1
-        size -= 1
-    if (text[start] >= 128) != negative:
-        return False, np.int64(0), np.int64(0)
-    low = high = _ONES if negative else _U0
-    for place in range(start, start + size):
-        high = high << _U8 | low >> _U56
-        low = low << _U8 | np.uint64(text[place])
-    if negative:
-        absolute = ~low + _U1
-        above = ~high + (_U1 if absolute == _U0 else _U0)
-    else:
-        absolute, above = low, high
-    limit = _LIMITS_HIGH[digits]
-    fits = above < limit or (above == limit and absolute < _LIMITS_LOW[digits])
-    return fits, np.int64(low), np.int64(high)
 
 
 @compiled
@@ -226,7 +162,7 @@ def read_records(
                         branch = np.int64(text[at])
                         at += 1
                     else:
-                        branch, at = _number(text, at, end, 5)
+                        branch, at = read_number(text, at, end, 5)
                         if at < 0:
                             reason = -at
                             break
@@ -244,7 +180,7 @@ def read_records(
                             step = steps[step, NEXT] + 1
                         continue
                     if branch != (1 - null_at) << 1:
-                        reason = _NO_BRANCH
+                        reason = NO_BRANCH
                         break
             if what == VALUE:
                 wire = steps[step, WIRE]
@@ -257,7 +193,7 @@ def read_records(
                         value = value >> 1 ^ -(value & 1)
                         at += 1
                     else:
-                        value, at = _number(text, at, end, 10 if wire == WIRE_LONG else 5)
+                        value, at = read_number(text, at, end, 10 if wire == WIRE_LONG else 5)
                         if at < 0:
                             reason = -at
                             break
@@ -267,31 +203,31 @@ def read_records(
                         more = more >> 1 ^ -(more & 1)
                         at += 1
                     else:
-                        more, at = _number(text, at, end, 10)
+                        more, at = read_number(text, at, end, 10)
                         if at < 0:
                             reason = -at
                             break
                     if more < 0 or more > end - at:
-                        reason = _LENGTH
+                        reason = BAD_LENGTH
                         break
                     value = at
                     at += more
                 elif wire == WIRE_DOUBLE:
                     if end - at < 8:
-                        reason = _CUT
+                        reason = CUT_SHORT
                         break
                     for place in range(7, -1, -1):
                         value = value << 8 | np.int64(text[at + place])
                     at += 8
                 elif wire == WIRE_BOOLEAN:
                     if at >= end:
-                        reason = _CUT
+                        reason = CUT_SHORT
                         break
                     value = np.int64(1 if text[at] == 1 else 0)
                     at += 1
                 elif wire == WIRE_FLOAT:
                     if end - at < 4:
-                        reason = _CUT
+                        reason = CUT_SHORT
                         break
                     for place in range(3, -1, -1):
                         value = value << 8 | np.int64(text[at + place])
@@ -300,23 +236,23 @@ def read_records(
                 elif wire == WIRE_FIXED:
                     more = steps[step, B]
                     if more > end - at:
-                        reason = _CUT
+                        reason = CUT_SHORT
                         break
                     value = at
                     at += more
                 elif wire == WIRE_ENUM:
-                    symbol, at = _number(text, at, end, 5)
+                    symbol, at = read_number(text, at, end, 5)
                     if at < 0:
                         reason = -at
                         break
                     if symbol < 0 or symbol >= steps[step, A]:
-                        reason = _NO_SYMBOL
+                        reason = NO_SYMBOL
                         break
                     if node >= 0:
                         place = steps[step, B] + 2 * symbol
                         value, more = table[place] + constants_at, table[place + 1]
                         if more < 0:
-                            reason = _NO_SYMBOL
+                            reason = NO_SYMBOL
                             break
                 if node >= 0:
                     count = counts[node]
@@ -330,15 +266,15 @@ def read_records(
                         convert = steps[step, CONVERT]
                         if convert == DECIMAL:
                             if more == 0:
-                                reason = _NO_DIGITS
+                                reason = NO_DIGITS
                                 break
-                            present, value, more = _decimal(text, value, more, steps[step, A])
+                            present, value, more = read_decimal(text, value, more, steps[step, A])
                         elif convert == TEXT and wire != WIRE_ENUM:
                             seen = 0
                             for index in range(value, value + more):
                                 seen |= text[index]
                             if seen >= 128 and not is_utf8(text, value, value + more):
-                                reason = _NO_TEXT
+                                reason = NOT_TEXT
                                 break
                         words[place], words[place + 1] = value, more
                     else:
@@ -347,14 +283,14 @@ def read_records(
                             ratio = steps[step, A]
                             if convert == SCALE_UP:
                                 if value > _MOST // ratio or value < -(_MOST // ratio):
-                                    reason = _RANGE
+                                    reason = OUT_OF_RANGE
                                     break
                                 value *= ratio
                             elif convert == SCALE_DOWN:
                                 value //= ratio
                             elif convert == TIME:
                                 if value < 0 or value >= _DAY // ratio:
-                                    reason = _RANGE
+                                    reason = OUT_OF_RANGE
                                     break
                                 value *= ratio
                             elif convert == TO_FLOAT:
@@ -389,27 +325,27 @@ def read_records(
             elif what == BLOCK:
                 left = frames[depth - 1, 0]
                 if left == 0:
-                    left, at = _number(text, at, end, 10)
+                    left, at = read_number(text, at, end, 10)
                     if at < 0:
                         reason = -at
                         break
                     if left < 0:
-                        size, at = _number(text, at, end, 10)
+                        size, at = read_number(text, at, end, 10)
                         if at < 0:
                             reason = -at
                             break
                         left = -left
                         if size < 0 or left < 0:
-                            reason = _LENGTH
+                            reason = BAD_LENGTH
                             break
                     least = steps[step, A]
                     if least == 0:
                         if left > _MOST_EMPTY - empty:
-                            reason = _EMPTY
+                            reason = TOO_EMPTY
                             break
                         empty += left
                     elif left > (end - at) // least:
-                        reason = _LENGTH
+                        reason = BAD_LENGTH
                         break
                 if left > 0:
                     frames[depth - 1, 0] = left - 1
@@ -427,12 +363,12 @@ def read_records(
                             break
                 step += 1
             elif what == UNION:
-                branch, at = _number(text, at, end, 5)
+                branch, at = read_number(text, at, end, 5)
                 if at < 0:
                     reason = -at
                     break
                 if branch < 0 or branch >= steps[step, A]:
-                    reason = _NO_BRANCH
+                    reason = NO_BRANCH
                     break
                 step = table[steps[step, B] + branch]
             elif what == JUMP:

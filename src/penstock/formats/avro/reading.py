@@ -14,6 +14,7 @@ from penstock.errors import Problem, SchemaError
 from penstock.formats import kinds
 from penstock.formats.avro import program as p
 from penstock.formats.avro.constants import constant
+from penstock.formats.avro.refused import UNFIT
 from penstock.formats.avro.schema import (
     Array,
     Enum,
@@ -31,10 +32,7 @@ from penstock.formats.layout import kind_of
 from penstock.formats.nested import Shape
 from penstock.types import DataType
 
-__all__ = ["UNFIT", "reading"]
-
-#: The reason in a REFUSE step: the branch of the writer's union does not fit the column.
-UNFIT = 8
+__all__ = ["reading"]
 
 _WIRES = {
     "boolean": p.WIRE_BOOLEAN,
@@ -121,6 +119,10 @@ def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
+class _TooLong(_Unfit):
+    """The program has too many steps; no matter of the branch of a union that is tried."""
+
+
 class _Compiler:
     def __init__(self, shape: Shape):
         self.shape = shape
@@ -129,6 +131,8 @@ class _Compiler:
 
     def read(self, writer: Schema, reader: Schema | None, node: int, path: str) -> None:
         """Read a value into a node; without a reader's schema and a node, skip it."""
+        if len(self.steps.steps) > p.LONGEST:
+            raise _TooLong(path, f"the schema is longer than {p.LONGEST} values")
         if isinstance(writer, Union):
             self._union(writer, reader, node, path)
         else:
@@ -162,6 +166,8 @@ class _Compiler:
             depth = self.depth
             try:
                 self.read(each, reader, node, path)
+            except _TooLong:
+                raise
             except _Unfit as error:
                 self.steps.forget(first)
                 self.depth = depth
@@ -244,7 +250,7 @@ class _Compiler:
             target = targets.get(each.name)
             child = p.SKIP if target is None else children.get(target, p.SKIP)
             inner = next((field.type for field in reader.fields if field.name == target), None) if child >= 0 else None
-            self.read(each.type, inner, child, _joined(path, each.name))
+            self.read(each.type, inner, child, _joined(path, target or each.name))
         known = {field.name for field in reader.fields}
         for each in reader.fields:
             if each.name in children and each.name not in sources:
@@ -334,11 +340,10 @@ class _Compiler:
         if code == kinds.DATE:
             return (p.KEEP, 0) if written == "int" and logical in ("", "date") else None
         if code == kinds.TIME:
-            if logical not in (("", "time-millis") if written == "int" else ("time-micros",)):
-                return None
-            return p.TIME, 10**6 if written == "int" else 10**3
+            ratio = {"": 10**6 if written == "int" else None, "time-millis": 10**6, "time-micros": 10**3}.get(logical)
+            return None if ratio is None else (p.TIME, ratio)
         if code in (kinds.TIMESTAMP, kinds.TIMESTAMP_LTZ):
-            return _TO_MICROS.get(logical.rpartition("timestamp-")[2]) if written == "long" or not logical else None
+            return _TO_MICROS.get(logical.rpartition("timestamp-")[2])
         return (p.KEEP, 0) if code in _WHOLE[written] and _fits(read, code) else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.formats.avro.numbers import byte_of, decimal_size, write_number
 from penstock.formats.avro.program import (
     BLOCK,
     CONSTANT,
@@ -54,35 +55,6 @@ _NULL, _RANGE, _NO_SYMBOL, _SIZE = 1, 2, 3, 4
 WIDEST = 20
 
 _MOST = np.int64(2**63 - 1)
-_U7, _U127 = np.uint64(7), np.uint64(127)
-
-
-@compiled
-def _write_number(out: Vector, at: int, value: int) -> int:
-    """A number in zigzag, seven bits a byte; the position after it."""
-    rest = np.uint64(value << 1 ^ value >> 63)
-    while rest > _U127:
-        out[at] = np.uint8(rest & _U127) | np.uint8(128)
-        at += 1
-        rest >>= _U7
-    out[at] = np.uint8(rest)
-    return at + 1
-
-
-@compiled
-def _byte(low: int, high: int, place: int) -> int:
-    """Byte ``place`` of 16, the least significant one first."""
-    return (low >> 8 * place if place < 8 else high >> 8 * (place - 8)) & 255
-
-
-@compiled
-def _decimal_size(low: int, high: int) -> int:
-    """How many bytes a number of 128 bits takes at least, with its sign."""
-    sign = 255 if high < 0 else 0
-    size = 16
-    while size > 1 and _byte(low, high, size - 1) == sign and _byte(low, high, size - 2) & 128 == sign & 128:
-        size -= 1
-    return size
 
 
 @compiled
@@ -164,7 +136,7 @@ def write_records(
                             out[at] = value << 1 ^ value >> 63
                             at += 1
                         else:
-                            at = _write_number(out, at, value)
+                            at = write_number(out, at, value)
                     elif wire == WIRE_BOOLEAN:
                         out[at] = value
                         at += 1
@@ -177,7 +149,7 @@ def write_records(
                 elif convert == DECIMAL:
                     place = nodes[node, BASE] + 2 * index
                     low, high = words[place], words[place + 1]
-                    size = _decimal_size(low, high)
+                    size = decimal_size(low, high)
                     if wire == WIRE_FIXED:
                         if size > steps[step, B]:
                             return row, _RANGE, step
@@ -189,7 +161,7 @@ def write_records(
                         out[at] = size << 1
                         at += 1
                     for byte in range(size - 1, -1, -1):
-                        out[at] = _byte(low, high, byte)
+                        out[at] = byte_of(low, high, byte)
                         at += 1
                 else:
                     start, stop = words[place], words[place + 1]
@@ -197,10 +169,10 @@ def write_records(
                         found = _symbol(text, start, stop - start, constants, table, steps[step, B], steps[step, A])
                         if found < 0:
                             return row, _NO_SYMBOL, step
-                        at = _write_number(out, at, found)
+                        at = write_number(out, at, found)
                     else:
                         if wire == WIRE_BYTES:
-                            at = _write_number(out, at, stop - start)
+                            at = write_number(out, at, stop - start)
                         elif stop - start != steps[step, B]:
                             return row, _SIZE, step
                         for place in range(start, stop):
@@ -213,7 +185,7 @@ def write_records(
                 place = nodes[node, BASE] + index
                 start, stop = words[place], words[place + 1]
                 if start < stop:
-                    at = _write_number(out, at, stop - start)
+                    at = write_number(out, at, stop - start)
                     frames[depth, 0], frames[depth, 1] = index, stop
                     depth += 1
                     index = start

@@ -69,6 +69,8 @@ class _Compiler:
             self.refuse(f"{path}.{name}" if path else name, "there is no field for this column")
 
     def _default(self, field: Field, node: int, path: str) -> None:
+        if field.type == Primitive("null"):
+            return
         if field.default is None:
             self.refuse(path, "there is no column for this field, and it has no default")
             return

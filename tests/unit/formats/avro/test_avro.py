@@ -313,7 +313,9 @@ def test_items_without_bytes_are_limited() -> None:
 
     decoded = decode("a ARRAY<ROW<> NOT NULL> NOT NULL", count(3), count(1001), count(2**62))
     assert decoded.rows.to_pylist() == [{"a": [{}, {}, {}]}]
-    assert decoded.bad == tuple(BadRecord(index, "more empty items than a message may have", "a") for index in (1, 2))
+    assert decoded.bad == tuple(
+        BadRecord(index, "more items without bytes than a message may have", "a") for index in (1, 2)
+    )
 
 
 def test_numbers_are_read_as_by_java() -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from penstock.formats import kinds
 from penstock.formats.avro.codec import DatumReader, DatumWriter, Spans
 from penstock.formats.avro.derived import derived
-from penstock.formats.avro.read_kernel import REASONS
+from penstock.formats.avro.refused import REASONS
 from penstock.formats.avro.schema import document_of, parse
 from penstock.types import (
     BIGINT,
@@ -149,7 +149,7 @@ def read(reader: DatumReader, messages: list[bytes]) -> tuple[pa.RecordBatch, li
     """The rows, and for each why it was refused."""
     found = reader.read(Spans.of(pa.array(messages, pa.binary()), np.full(len(messages), kinds.READ, np.uint8)))
     found.rows.validate(full=True)
-    return found.rows, [REASONS[reason] for reason in found.reasons[:, 0].tolist()]
+    return found.rows, [REASONS.get(reason, "") for reason in found.reasons[:, 0].tolist()]
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -83,6 +83,7 @@ READ = [
     ("TIMESTAMP(3)", logical("timestamp-micros"), MOMENT.replace(tzinfo=UTC), MOMENT),
     ("TIMESTAMP(3)", logical("local-timestamp-micros"), MOMENT, MOMENT),
     ("TIMESTAMP(3)", logical("local-timestamp-millis"), MILLIS, MILLIS),
+    ("TIMESTAMP(3)", "int", 1500, dt.datetime(1970, 1, 1, 0, 0, 1, 500000)),
     ("BIGINT", logical("timestamp-millis"), dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), 1000),
     ("INT", ["null", "int"], None, None),
     ("INT", ["int", "null"], 1, 1),
@@ -404,3 +405,21 @@ def test_nesting_has_a_limit() -> None:
         deep = {"type": "array", "items": deep}
     with pytest.raises(SchemaError, match="nested deeper than 64 levels"):
         decode("a INT", record(("a", "int"), ("deep", deep)))
+
+
+def test_schemas_that_name_a_type_again_and_again_have_a_limit() -> None:
+    kind: Any = "int"
+    for depth in range(40):
+        kind = inner(("a", kind), ("b", f"T{depth - 1}" if depth else "int"), name=f"T{depth}")
+    with pytest.raises(SchemaError, match="the schema is longer than 100000 values"):
+        decode("a INT", record(("a", "int"), ("wide", kind)))
+    with pytest.raises(SchemaError, match="the schema is longer than 100000 values"):
+        decode("a INT", record(("a", "int"), ("wide", ["int", "null", kind])))
+
+
+def test_a_field_of_null_needs_no_column() -> None:
+    encoder = AvroFormat().encoder(
+        parse_columns("a INT NOT NULL"), AvroOptions(schema=record(("n", "null"), ("a", "int")))
+    )
+    rows = pa.RecordBatch.from_pylist([{"a": 1}], schema=arrow_schema(parse_columns("a INT")))
+    assert encoder.encode(rows).to_pylist() == [b"\x02"]
