@@ -13,11 +13,11 @@ import pyarrow as pa
 from penstock.errors import RecordError
 from penstock.formats import kinds
 from penstock.formats.avro import read_kernel, write_kernel
+from penstock.formats.avro.normal import Normaliser
 from penstock.formats.avro.program import NODE, Program
 from penstock.formats.avro.reading import reading
 from penstock.formats.avro.refused import REASONS, REPEATS
 from penstock.formats.avro.schema import Record, Schema
-from penstock.formats.avro.transcode import Transcoder
 from penstock.formats.avro.writing import writing
 from penstock.formats.columns import Bytes, binary_parts
 from penstock.formats.nested import NestedColumns, NestedInputs, Shape
@@ -90,8 +90,8 @@ class DatumReader:
         return reading(self.writer, self.reader, self._shape)
 
     @cached_property
-    def _transcoder(self) -> Transcoder:
-        return Transcoder(self.writer)
+    def _normaliser(self) -> Normaliser:
+        return Normaliser(self.writer)
 
     def read(self, data: Spans) -> Read:
         """Read every record. What follows the data in its span is not looked at, as in Flink.
@@ -107,7 +107,7 @@ class DatumReader:
         normal, failed = {}, []
         for place in repeating[whole].tolist():
             try:
-                normal[place] = self._transcoder.normal(data.text[data.starts[place] : data.stops[place]].tobytes())
+                normal[place] = self._normaliser.normal(data.text[data.starts[place] : data.stops[place]].tobytes())
             except Malformed:
                 failed.append(place)
         again = self._run(data.replaced(normal) if normal else data, compare_keys=False)

@@ -12,11 +12,11 @@ import pyarrow as pa
 from penstock.formats import kinds
 from penstock.formats.avro.codec import DatumReader, Spans
 from penstock.formats.avro.derived import derived
+from penstock.formats.avro.jsontext import JsonText
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import parse
-from penstock.formats.avro.transcode import Transcoder
 from penstock.formats.columns import validity
-from penstock.formats.refusals import Malformed
+from penstock.formats.refusals import FieldError, Malformed
 from penstock.formats.rows import completed
 from penstock.spi import Decoded
 from penstock.types import RowType
@@ -48,8 +48,8 @@ class AvroDecoder:
         return DatumReader(parse(self.options.schema) if self.options.schema else reader, reader, self.schema)
 
     @cached_property
-    def _transcoder(self) -> Transcoder:
-        return Transcoder(self._reader.writer)
+    def _json(self) -> JsonText:
+        return JsonText(self._reader.writer)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"schema": self.schema, "options": self.options}
@@ -76,7 +76,7 @@ class AvroDecoder:
         for index, message in enumerate(messages.to_pylist()):
             if message is not None:
                 try:
-                    found[index] = self._transcoder.binary_of(message)
-                except Malformed as error:
+                    found[index] = self._json.binary(message)
+                except (Malformed, FieldError) as error:
                     refusals[index] = error
         return pa.array(found, pa.binary()), refusals

@@ -12,9 +12,9 @@ import pyarrow as pa
 from penstock.errors import RecordError
 from penstock.formats.avro.codec import DatumWriter
 from penstock.formats.avro.derived import derived
+from penstock.formats.avro.jsontext import JsonText
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import Record, parse
-from penstock.formats.avro.transcode import Transcoder
 from penstock.types import RowType
 
 __all__ = ["AvroEncoder"]
@@ -43,8 +43,8 @@ class AvroEncoder:
         return DatumWriter(given, self.schema)
 
     @cached_property
-    def _transcoder(self) -> Transcoder:
-        return Transcoder(self._writer.schema)
+    def _json(self) -> JsonText:
+        return JsonText(self._writer.schema)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"schema": self.schema, "options": self.options}
@@ -58,4 +58,4 @@ class AvroEncoder:
         messages = pa.Array.from_buffers(pa.binary(), rows.num_rows, buffers)
         if self.options.encoding is Encoding.BINARY:
             return messages
-        return pa.array([self._transcoder.json_of(each) for each in messages.to_pylist()], pa.binary())
+        return pa.array([self._json.text(each) for each in messages.to_pylist()], pa.binary())

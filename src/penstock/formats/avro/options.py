@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.errors import Problem, SchemaError
-from penstock.formats.avro.schema import Record, Union, parse
+from penstock.formats.avro.schema import Record, parse
 from penstock.options import BOOLEAN, TEXT, OptionSet, Rule, choice, opt
 
 __all__ = ["AvroOptions", "Encoding"]
@@ -32,20 +32,6 @@ def _schema_of_a_record(options: AvroOptions) -> Iterator[Problem]:
         return
     if not isinstance(found, Record):
         yield Problem("expected the schema of a record", "schema", hint="a table's rows are records")
-    elif options.encoding is Encoding.JSON and _has_wide_union(found):
-        yield Problem(
-            "with encoding = json a union has null and one more type at most",
-            "schema",
-            hint="use encoding = binary",
-        )
-
-
-def _has_wide_union(schema: object) -> bool:
-    if isinstance(schema, Union):
-        return len(schema.branches) > 2 or any(map(_has_wide_union, schema.branches))
-    if isinstance(schema, Record):
-        return any(_has_wide_union(field.type) for field in schema.fields)
-    return any(_has_wide_union(getattr(schema, part)) for part in ("items", "values") if hasattr(schema, part))
 
 
 @dataclass(frozen=True, kw_only=True)

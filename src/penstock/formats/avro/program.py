@@ -82,7 +82,7 @@ KEEP, SCALE_UP, SCALE_DOWN, TIME, TO_FLOAT, TO_DOUBLE, TEXT, RAW, DECIMAL, SYMBO
 #: be: a type that is used by its name is a part of the program wherever it is used.
 DEEPEST = 64
 WIDEST_UNION = 64
-LONGEST = 100_000
+LONGEST = 20_000
 
 
 @dataclass(frozen=True)

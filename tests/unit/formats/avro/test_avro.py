@@ -485,34 +485,60 @@ def test_avro_json_both_ways(columns: str, row: dict[str, Any], text: str) -> No
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("columns", "text", "field", "reason"),
     [
-        "",
-        "{",
-        "[]",
-        "1",
-        '{"i": 1}',
-        '{"i": {"string": "x"}}',
-        '{"i": {"int": "x"}}',
-        "\xff",
-        "{}",
-        '{"i": {"int": 2147483648}}',
+        ("i INT", "", "", "no JSON: Expecting value"),
+        ("i INT", "{", "", "no JSON: "),
+        ("i INT", "\xff", "", "no JSON: 'utf-8' codec"),
+        ("i INT", '{"i": {"int": NaN}}', "", "no JSON: 'NaN'"),
+        ("i INT", "[" * 100_000, "", "no JSON: "),
+        ("i INT", "[]", "", "expected an object, as the JSON of a record"),
+        ("i INT", "{}", "i", "the field is not in the JSON of its record"),
+        ("i INT", '{"i": 1}', "i", "expected null or an object of one field, named by a type of the union (null, int)"),
+        ("i INT", '{"i": {"long": 1}}', "i", "expected null or an object"),
+        ("i INT", '{"i": {"int": "x"}}', "i", 'expected int, not "x"'),
+        ("i INT NOT NULL", '{"i": 2147483648}', "i", "expected int, not 2147483648"),
+        ("i INT NOT NULL", '{"i": true}', "i", "expected int, not true"),
+        ("i INT NOT NULL", '{"i": null}', "i", "expected int, not null"),
+        ("i INT NOT NULL", '{"i": 1e400}', "i", "expected int, not Infinity"),
+        ("b BOOLEAN NOT NULL", '{"b": 1}', "b", "expected boolean, not 1"),
+        ("d DOUBLE NOT NULL", '{"d": "1"}', "d", 'expected double, not "1"'),
+        ("s STRING NOT NULL", '{"s": 1}', "s", "expected string, not 1"),
+        ("s STRING NOT NULL", '{"s": "\\ud800"}', "s", "half of a surrogate pair"),
+        ("y BYTES NOT NULL", '{"y": []}', "y", "expected bytes, not []"),
+        ("a ARRAY<INT> NOT NULL", '{"a": {}}', "a", "expected an array"),
+        ("m MAP<STRING, INT> NOT NULL", '{"m": []}', "m", "expected an object, as the JSON of a map"),
+        ("r ROW<x INT NOT NULL> NOT NULL", '{"r": {"x": []}}', "r.x", "expected int, not []"),
     ],
 )
-def test_broken_avro_json(text: str) -> None:
-    decoded = decode("i INT", b'{"i": null}', text.encode("latin-1"), encoding=Encoding.JSON)
-    assert decoded.rows.to_pylist() == [{"i": None}]
-    assert [bad.index for bad in decoded.bad] == [1]
+def test_broken_avro_json(columns: str, text: str, field: str, reason: str) -> None:
+    decoded = decode(columns, text.encode("latin-1"), None, encoding=Encoding.JSON)
+    assert (decoded.rows.num_rows, len(decoded.bad)) == (0, 1)
+    assert (decoded.bad[0].index, decoded.bad[0].field) == (0, field)
+    assert decoded.bad[0].reason.startswith(reason)
 
 
 def test_fields_that_avro_json_has_beside_the_columns_are_ignored() -> None:
     assert decode("i INT NOT NULL", b'{"x": 2, "i": 1}', encoding=Encoding.JSON).rows.to_pylist() == [{"i": 1}]
 
 
-@pytest.mark.parametrize("text", ['{"i": 2147483648}', '{"i": 1.5}', '{"i": "1"}', '{"i": null}', '{"i": true}'])
-def test_avro_json_of_another_type(text: str) -> None:
-    decoded = decode("i INT NOT NULL", text.encode(), encoding=Encoding.JSON)
-    assert ([bad.index for bad in decoded.bad], decoded.rows.num_rows) == ([0], 0)
+def test_numbers_of_avro_json_are_read_as_by_java() -> None:
+    columns = "i INT NOT NULL, f FLOAT NOT NULL, d DOUBLE NOT NULL"
+    text = b'{"d": 1e400, "i": -1.9, "f": 1e300}'
+    infinite = float("inf")
+    assert decode(columns, text, encoding=Encoding.JSON).rows.to_pylist() == [{"i": -1, "f": infinite, "d": infinite}]
+    assert encode(columns, {"i": 1, "f": 0.1, "d": 1e16}, encoding=Encoding.JSON) == [
+        b'{"i":1,"f":0.10000000149011612,"d":1.0E16}'
+    ]
+
+
+def test_fixed_and_enums_in_avro_json() -> None:
+    text = record(("y", FIXED), ("s", {"type": "enum", "name": "E", "symbols": ["A", "B"]}))
+    messages = [b'{"y":"a\xc3\xbfc","s":"B"}', b'{"y":"ab","s":"B"}', b'{"y":"abc","s":"C"}', b'{"y":"abc","s":[]}']
+    decoded = decode("y BYTES, s STRING", *messages, schema=text, encoding=Encoding.JSON)
+    assert decoded.rows.to_pylist() == [{"y": b"a\xffc", "s": "B"}]
+    assert [(bad.index, bad.field) for bad in decoded.bad] == [(1, "y"), (2, "s"), (3, "s")]
+    assert encode("y BYTES, s STRING", *decoded.rows.to_pylist(), schema=text, encoding=Encoding.JSON) == messages[:1]
 
 
 def test_options() -> None:
@@ -549,11 +575,12 @@ def test_schemas_that_are_none(schema: str, reason: str) -> None:
     assert reason in str(caught.value)
 
 
-def test_wide_unions_need_the_binary_encoding() -> None:
-    text = record(("a", ["null", "int", "string"]))
-    with pytest.raises(OptionsError, match="a union has null and one more type at most"):
-        AvroOptions.from_text({"schema": text, "encoding": "json"})
-    assert AvroOptions.from_text({"schema": text}).schema == text
+def test_wide_unions_in_avro_json() -> None:
+    text = record(("a", ["null", "long", "string", FIXED, {"type": "enum", "name": "x.E", "symbols": ["A"]}]))
+    given = [b'{"a":{"string":"x"}}', b'{"a":{"x.E":"A"}}', b'{"a":null}', b'{"a":{"E":"A"}}', b'{"a":{"F":"abc"}}']
+    decoded = decode("a STRING", *given, schema=text, encoding=Encoding.JSON)
+    assert decoded.rows.to_pylist() == [{"a": "x"}, {"a": "A"}, {"a": None}]
+    assert [bad.index for bad in decoded.bad] == [3, 4]
 
 
 def test_a_key_given_twice_beside_all_that_a_union_may_be() -> None:

@@ -411,9 +411,9 @@ def test_schemas_that_name_a_type_again_and_again_have_a_limit() -> None:
     kind: Any = "int"
     for depth in range(40):
         kind = inner(("a", kind), ("b", f"T{depth - 1}" if depth else "int"), name=f"T{depth}")
-    with pytest.raises(SchemaError, match="the schema is longer than 100000 values"):
+    with pytest.raises(SchemaError, match="the schema is longer than 20000 values"):
         decode("a INT", record(("a", "int"), ("wide", kind)))
-    with pytest.raises(SchemaError, match="the schema is longer than 100000 values"):
+    with pytest.raises(SchemaError, match="the schema is longer than 20000 values"):
         decode("a INT", record(("a", "int"), ("wide", ["int", "null", kind])))
 
 
