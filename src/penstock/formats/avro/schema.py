@@ -284,8 +284,8 @@ def text_of(schema: Schema) -> str:
     return json.dumps(document_of(schema))
 
 
-def document_of(schema: Schema, known: set[str] | None = None) -> Any:
-    """The schema as what JSON holds: names, objects and arrays."""
+def document_of(schema: Schema, known: set[str] | None = None, space: str = "") -> Any:
+    """The schema as what JSON holds: names, objects and arrays. ``space`` is the namespace around it."""
     known = set() if known is None else known
     match schema:
         case Primitive(type=kind, logical=logical):
@@ -294,15 +294,19 @@ def document_of(schema: Schema, known: set[str] | None = None) -> Any:
             sizes = {"precision": schema.precision, "scale": schema.scale} if logical == "decimal" else {}
             return {"type": kind, "logicalType": logical, **sizes}
         case Array(items=items):
-            return {"type": "array", "items": document_of(items, known)}
+            return {"type": "array", "items": document_of(items, known, space)}
         case Map(values=values):
-            return {"type": "map", "values": document_of(values, known)}
+            return {"type": "map", "values": document_of(values, known, space)}
         case Union(branches=branches):
-            return [document_of(each, known) for each in branches]
+            return [document_of(each, known, space) for each in branches]
     if schema.name in known:
         return schema.name
     known.add(schema.name)
-    named = {"name": schema.name, **({"aliases": list(schema.aliases)} if schema.aliases else {})}
+    named: dict[str, Any] = {"name": schema.name}
+    if space and "." not in schema.name:
+        named["namespace"] = ""
+    if schema.aliases:
+        named["aliases"] = list(schema.aliases)
     match schema:
         case Fixed(size=size, logical=logical):
             sizes = {"precision": schema.precision, "scale": schema.scale} if logical else {}
@@ -310,11 +314,12 @@ def document_of(schema: Schema, known: set[str] | None = None) -> Any:
         case Enum(symbols=symbols, default=default):
             extra = {} if default is None else {"default": default}
             return {"type": "enum", **named, "symbols": list(symbols), **extra}
-    return {"type": "record", **named, "fields": [_field_document(each, known) for each in schema.fields]}
+    inner = schema.name.rpartition(".")[0]
+    return {"type": "record", **named, "fields": [_field_document(each, known, inner) for each in schema.fields]}
 
 
-def _field_document(field: Field, known: set[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": field.name, "type": document_of(field.type, known)}
+def _field_document(field: Field, known: set[str], space: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": field.name, "type": document_of(field.type, known, space)}
     if field.aliases:
         found["aliases"] = list(field.aliases)
     if field.default is not None:

@@ -350,15 +350,28 @@ def test_blocks_with_sizes() -> None:
 def test_of_a_key_given_twice_the_last_value_counts() -> None:
     twice = b"\x06\x02k\x02\x02l\x04\x02k\x06\x00"
     once = b"\x02\x02k\x02\x00"
-    many = written(record(("m", {"type": "map", "values": "int"})), {"m": {str(key): key for key in range(100)}})
+    many = (
+        b"\xc8\x01" + b"".join(bytes([2 * len(str(key))]) + str(key).encode() + b"\x02" for key in range(100)) + b"\x00"
+    )
     broken = twice[:-1] + b"\x04\x02k"
     decoded = decode("m MAP<STRING, INT NOT NULL> NOT NULL", once, twice, many, broken)
     assert decoded.bad == (BadRecord(3, LENGTH, "m"),)
     assert decoded.rows.to_pylist() == [
         {"m": [("k", 1)]},
         {"m": [("k", 3), ("l", 2)]},
-        {"m": [(str(key), key) for key in range(100)]},
+        {"m": [(str(key), 1) for key in range(100)]},
     ]
+    again = many[:-1] + b"\x04\x02x\x04\x0499\x06\x00"
+    decoded = decode("m MAP<STRING, INT NOT NULL> NOT NULL", again, many)
+    assert decoded.rows.to_pylist()[0] == {"m": [*((str(key), 1) for key in range(99)), ("99", 3), ("x", 2)]}
+    assert decoded.rows.num_rows == 2
+
+
+def test_maps_of_any_size() -> None:
+    schema = record(("m", {"type": "map", "values": "int"}))
+    values = [{f"key {key}": key for key in range(size)} for size in (0, 1, 16, 17, 31, 32, 33, 1000, 32768, 32769)]
+    decoded = decode("m MAP<STRING, INT NOT NULL> NOT NULL", *(written(schema, {"m": each}) for each in values))
+    assert [dict(row["m"]) for row in decoded.rows.to_pylist()] == values
 
 
 def test_lists_longer_than_what_was_reserved() -> None:

@@ -313,11 +313,12 @@ def test_names_stand_for_the_types_that_they_name() -> None:
                 {"name": "c", "type": inner(("d", "z.F"))},
                 {"name": "e", "type": {"type": "array", "items": "Inner"}},
                 {"name": "f", "type": "x.y.Inner"},
+                {"name": "g", "type": ["null", {**ENUM, "namespace": "", "aliases": ["z.A"]}], "default": None},
             ],
         }
     )
-    value = {"a": b"ab", "b": b"cd", "c": {"d": b"ef"}, "e": [{"d": b"gh"}], "f": {"d": b"ij"}}
-    columns = "a BYTES, b BYTES, c ROW<d BYTES>, e ARRAY<ROW<d BYTES>>, f ROW<d BYTES>"
+    value = {"a": b"ab", "b": b"cd", "c": {"d": b"ef"}, "e": [{"d": b"gh"}], "f": {"d": b"ij"}, "g": "B"}
+    columns = "a BYTES, b BYTES, c ROW<d BYTES>, e ARRAY<ROW<d BYTES>>, f ROW<d BYTES>, g STRING"
     decoded = decode(columns, text, written(text, value))
     assert decoded.rows.to_pylist() == [value]
     assert parse(text_of(parse(text))) == parse(text)
