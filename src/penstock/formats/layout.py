@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.errors import RecordError
 from penstock.formats import kinds
 from penstock.formats.columns import batch_of, from_buffers
 from penstock.formats.scan import gather_base64
@@ -30,6 +31,7 @@ __all__ = ["Cells", "Gather", "Layout", "fixed_column", "gathered", "kind_of", "
 #: Copies the strings of one column: (text, spans, valid, offsets, out).
 Gather: TypeAlias = Callable[..., None]
 
+_LARGEST = 2**31 - 1
 _KINDS = {
     "BOOLEAN": kinds.BOOLEAN,
     "TINYINT": kinds.TINYINT,
@@ -162,9 +164,15 @@ def gathered(
     valid: npt.NDArray[np.uint8],
     gather: Gather,
 ) -> pa.Array:
-    """A column of strings or bytes that ``gather`` copies from ``text``; the last of each span is how much it takes."""
+    """A column of strings or bytes that ``gather`` copies from ``text``; the last of each span is how much it takes.
+
+    Raises RecordError where they exceed what one column can hold.
+    """
+    ends = np.cumsum(spans[:, -1] * valid)
+    if len(ends) and ends[-1] > _LARGEST:
+        raise RecordError("the texts of one column exceed 2 GiB", hint="use smaller batches")
     offsets = np.zeros(len(valid) + 1, np.int32)
-    np.cumsum(spans[:, -1] * valid, out=offsets[1:])
+    offsets[1:] = ends
     out = np.empty(int(offsets[-1]), np.uint8)
     gather(text, spans, valid, offsets, out)
     return from_buffers(arrow, valid, offsets, out)

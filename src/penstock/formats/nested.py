@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.errors import RecordError
 from penstock.formats import kinds
 from penstock.formats.columns import batch_of, binary_parts, from_buffers, validity, validity_buffer
 from penstock.formats.inputs import decimal_pairs, words
@@ -42,6 +43,7 @@ KIND, WIDTH, BASE, VALID_BASE, CAPACITY = 0, 1, 2, 3, 4
 
 _WIDTHS = {kinds.ROW: 0, kinds.STRING: 2, kinds.BYTES: 2, kinds.DECIMAL: 2}
 _LEAST_CAPACITY = 64
+_LARGEST = 2**31 - 1
 
 
 def nested_kind(kind: DataType) -> int:
@@ -166,7 +168,10 @@ class NestedColumns:
             self.valid[to : to + count] = valid[start : start + count]
 
     def batch(self, text: npt.NDArray[np.uint8]) -> pa.RecordBatch:
-        """All columns; strings and bytes are copied from ``text``."""
+        """All columns; strings and bytes are copied from ``text``.
+
+        Raises RecordError where a column cannot hold them, for it takes 2 GiB of text and 2**31 elements at most.
+        """
         root, schema = self.shape.nodes[0], arrow_schema(self.shape.row)
         columns = [self._column(child, text) for child in root.children]
         return batch_of(columns, schema, int(self.counts[0]))
@@ -187,6 +192,8 @@ class NestedColumns:
             return pa.Array.from_buffers(arrow, count, [validity_buffer(valid)], children=children)
         if kind not in (kinds.ARRAY, kinds.MAP):
             return fixed_column(arrow, kind, values, valid)
+        if count and values[-1] > _LARGEST:
+            raise RecordError("the elements of one column exceed 2**31", hint="use smaller batches")
         ends = np.zeros(count + 1, np.int32)
         ends[1:] = values
         if kind == kinds.MAP:

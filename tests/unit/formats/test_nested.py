@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.errors import RecordError
 from penstock.formats.nested import BASE, CAPACITY, VALID_BASE, WIDTH, NestedColumns, NestedInputs, Shape
 from penstock.types import arrow_schema, parse_columns
 
@@ -73,3 +74,18 @@ def test_room_grows_and_keeps_what_there_is() -> None:
     schema = parse_columns("l ARRAY<BIGINT>, i INT")
     rows = pa.RecordBatch.from_pylist([{"l": list(range(1000)), "i": 7}] * 3, schema=arrow_schema(schema))
     assert refilled(rows, Shape.of(schema)).equals(rows)
+
+
+def test_more_text_than_a_column_holds_is_refused() -> None:
+    columns = NestedColumns(Shape.of(parse_columns("s STRING")), 2049)
+    columns.counts[:], columns.valid[:] = 2049, 1
+    columns.words[:] = np.tile([0, 2**20], 2049)
+    with pytest.raises(RecordError, match="exceed 2 GiB"):
+        columns.batch(np.zeros(2**20, np.uint8))
+
+
+def test_more_elements_than_a_column_holds_are_refused() -> None:
+    columns = NestedColumns(Shape.of(parse_columns("a ARRAY<INT>")), 1)
+    columns.counts[:2], columns.valid[:2], columns.words[0] = 1, 1, 2**31
+    with pytest.raises(RecordError, match="exceed 2"):
+        columns.batch(np.zeros(0, np.uint8))
