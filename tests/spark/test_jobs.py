@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
+
+import fastavro
 import pytest
 
 ROWS = [{"id": i, "name": f"n{i % 7}", "amount": i / 4} for i in range(2000)]
@@ -110,6 +114,45 @@ def test_raw_keys_values_and_timestamps_are_copied_as_they_are(jobs, topics, top
     }
     assert {message.headers[0][1]: (message.key, message.value) for message in topics.read(sink)} == before
     assert len(before) == 4
+
+
+def test_avro_is_read_by_one_schema_and_written_by_another(jobs, topics, topic):
+    def record(*fields):
+        return {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind in fields]}
+
+    def written(schema, value):
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
+        return out.getvalue()
+
+    item = {**record(("sku", "string"), ("amount", ["null", "int"])), "name": "Item"}
+    there = record(
+        ("id", "int"),
+        ("more", "string"),
+        ("items", {"type": "array", "items": item}),
+        ("tags", ["null", {"type": "map", "values": "string"}]),
+    )
+    here = record(
+        ("tags", ["null", {"type": "map", "values": ["null", "string"]}]),
+        ("id", "long"),
+        ("items", there["fields"][2]["type"]),
+    )
+    rows = [
+        {"id": i, "items": [{"sku": f"s{i}", "amount": i}] * (i % 3), "tags": {"k": str(i)} if i % 2 else None}
+        for i in range(50)
+    ]
+    source, sink = topic(2), topic(2)
+    topics.write(source, [written(there, {**row, "more": "x"}) for row in rows])
+    items = "ARRAY<ROW<sku STRING NOT NULL, amount INT> NOT NULL>"
+    columns = f"id BIGINT NOT NULL, items {items} NOT NULL, tags MAP<STRING, STRING>"
+    jobs.run(
+        jobs.bounded("s", columns, source, format="avro", avro_schema=json.dumps(there))
+        + jobs.exactly_once("t", columns, sink, format="avro", avro_schema=json.dumps(here))
+        + "INSERT INTO t SELECT * FROM s;"
+    )
+    parsed = fastavro.parse_schema(here)
+    found = [fastavro.schemaless_reader(io.BytesIO(message.value), parsed, None) for message in topics.read(sink)]
+    assert sorted(found, key=lambda row: row["id"]) == rows
 
 
 def test_an_empty_topic_ends_at_once(jobs, topics, topic):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import base64
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -48,6 +49,11 @@ def add_parser(subparsers: Any) -> None:
             help="a format option as in a WITH clause, for example json.ignore-parse-errors=true; may be repeated",
         )
         parser.add_argument(
+            "--base64",
+            action="store_true",
+            help="messages are base64, as those of a binary format must be: they may have line ends in them",
+        )
+        parser.add_argument(
             "file", nargs="?", default="-", metavar="FILE", help=f"{file_help}; standard input if absent"
         )
         parser.set_defaults(run=run)
@@ -63,7 +69,9 @@ def _decode(args: argparse.Namespace) -> int:
         return _refuse("decode", str(error))
     failed = False
     with source:
-        for first, lines in _batches(source):
+        for first, given in _batches(source):
+            lines, places = _messages(given, first) if args.base64 else (given, range(first, first + len(given)))
+            failed |= len(lines) < len(given)
             decoded = decoder.decode(pa.array(lines, pa.binary()))
             texts = show.encode(decoded.rows).to_pylist()
             ops = [RowKind.INSERT] * len(texts) if decoded.kinds is None else map(RowKind, decoded.kinds.tolist())
@@ -71,7 +79,7 @@ def _decode(args: argparse.Namespace) -> int:
                 sys.stdout.buffer.write(b'{"op": "%s", "row": %s}\n' % (op.short.encode(), text))
             for bad in () if decoder.ignores_errors else decoded.bad:
                 failed = True
-                _complain(f"line {first + bad.index}", RecordError(bad.reason, format=spec.identifier, field=bad.field))
+                _complain(f"line {places[bad.index]}", RecordError(bad.reason, format=spec.identifier, field=bad.field))
     sys.stdout.buffer.flush()
     return int(failed)
 
@@ -105,10 +113,27 @@ def _encode(args: argparse.Namespace) -> int:
             except RecordError as error:
                 _complain(f"line {places[error.offset]}" if error.offset >= 0 else f"lines from {first} on", error)
                 return 1
-            for message in messages:
-                sys.stdout.buffer.write((message or b"") + b"\n")
+            for place, message in zip(places, messages, strict=True):
+                if not args.base64 and b"\n" in (message or b""):
+                    failed = True
+                    hint = "write the messages with --base64"
+                    _complain(f"line {place}", RecordError("its message has a line end in it", hint=hint))
+                    continue
+                sys.stdout.buffer.write((base64.b64encode(message or b"") if args.base64 else message or b"") + b"\n")
     sys.stdout.buffer.flush()
     return int(failed)
+
+
+def _messages(lines: list[bytes], first: int) -> tuple[list[bytes], list[int]]:
+    """The messages in lines of base64, and the line of each; complains of those that are none."""
+    messages, places = [], []
+    for number, line in enumerate(lines, first):
+        try:
+            messages.append(base64.b64decode(line.strip(), validate=True))
+            places.append(number)
+        except ValueError as error:
+            _complain(f"line {number}", RecordError(f"expected base64: {error}"))
+    return messages, places
 
 
 def _row_object(line: bytes, schema: RowType) -> Object:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from penstock.formats import kinds
 from penstock.formats.columns import Bytes, binary_parts, bits_of, fixed_values, validity
 
-__all__ = ["Inputs", "fixed_cells"]
+__all__ = ["Inputs", "decimal_pairs", "fixed_cells", "words"]
 
 #: Days and microseconds of the years 0000 to 9999, which the compiled loop writes.
 _DAYS = (-719528, 2932896)
@@ -27,15 +27,25 @@ _WIDTHS: dict[int, Any] = {
 }
 
 
-def fixed_cells(code: int, column: pa.Array) -> npt.NDArray[np.int64] | None:
-    """64 bits per value of a column of fixed width; None where a value is beyond what the loops write."""
+def decimal_pairs(column: pa.Array) -> npt.NDArray[np.int64]:
+    """The low and the high 64 bits of each decimal, as a view; what stands under nulls is undefined."""
+    return fixed_values(column, np.dtype((np.int64, 2))).reshape(-1, 2)
+
+
+def words(code: int, column: pa.Array) -> npt.NDArray[np.int64]:
+    """64 bits per value of a column of fixed width other than a decimal; those of a FLOAT are its own 32."""
     if code == kinds.BOOLEAN:
         return bits_of(column.buffers()[1], column.offset, len(column)).astype(np.int64)
+    return fixed_values(column, _WIDTHS.get(code, np.int64)).astype(np.int64, copy=False)
+
+
+def fixed_cells(code: int, column: pa.Array) -> npt.NDArray[np.int64] | None:
+    """64 bits per value of a column of fixed width; None where a value is beyond what the loops write."""
     if code == kinds.DECIMAL:
-        pairs = fixed_values(column, np.dtype([("low", np.int64), ("high", np.int64)]))
-        fits = (pairs["high"] == pairs["low"] >> 63) | (validity(column) == 0)
-        return np.ascontiguousarray(pairs["low"]) if bool(fits.all()) else None
-    values = fixed_values(column, _WIDTHS.get(code, np.int64)).astype(np.int64)
+        pairs = decimal_pairs(column)
+        fits = (pairs[:, 1] == pairs[:, 0] >> 63) | (validity(column) == 0)
+        return np.ascontiguousarray(pairs[:, 0]) if bool(fits.all()) else None
+    values = words(code, column)
     if code == kinds.DATE:
         return values if _within(column.view(pa.int32()), _DAYS) else None
     if code in (kinds.TIMESTAMP, kinds.TIMESTAMP_LTZ):

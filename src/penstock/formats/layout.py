@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.errors import RecordError
 from penstock.formats import kinds
 from penstock.formats.columns import batch_of, from_buffers
 from penstock.formats.scan import gather_base64
@@ -25,11 +26,12 @@ from penstock.types import (
     arrow_schema,
 )
 
-__all__ = ["Cells", "Gather", "Layout", "time_digits"]
+__all__ = ["Cells", "Gather", "Layout", "fixed_column", "gathered", "kind_of", "time_digits"]
 
 #: Copies the strings of one column: (text, spans, valid, offsets, out).
 Gather: TypeAlias = Callable[..., None]
 
+_LARGEST = 2**31 - 1
 _KINDS = {
     "BOOLEAN": kinds.BOOLEAN,
     "TINYINT": kinds.TINYINT,
@@ -53,7 +55,7 @@ def time_digits(kind: TimeType) -> int:
     return min(kind.precision, 3)
 
 
-def _kind(kind: DataType) -> tuple[int, int, int]:
+def kind_of(kind: DataType) -> tuple[int, int, int]:
     """Kind, precision and scale of a column for the compiled loops."""
     match kind:
         case PrimitiveType(name=name):
@@ -103,7 +105,7 @@ class Layout:
         columns = np.zeros((len(names), 4), np.int64)
         fixed = spans = 0
         for index, field in enumerate(schema.fields):
-            kind, precision, scale = _kind(field.type)
+            kind, precision, scale = kind_of(field.type)
             text = kind in (kinds.STRING, kinds.BYTES)
             columns[index] = kind, spans if text else fixed, precision, scale
             if kind != kinds.OTHER:
@@ -135,29 +137,42 @@ class Layout:
         if kind == kinds.OTHER:
             return pa.nulls(len(valid), arrow)
         if kind in (kinds.STRING, kinds.BYTES):
-            return _gathered(arrow, text, cells.spans[slot], valid, gather if kind == kinds.STRING else gather_base64)
-        values = cells.fixed[slot]
-        if kind == kinds.BOOLEAN:
-            return from_buffers(arrow, valid, np.packbits(values.astype(np.uint8), bitorder="little"))
-        if kind == kinds.FLOAT:
-            with np.errstate(over="ignore"):
-                return from_buffers(arrow, valid, values.view(np.float64).astype(np.float32))
-        if kind == kinds.DECIMAL:
-            wide = np.empty((len(values), 2), np.int64)
-            wide[:, 0], wide[:, 1] = values, values >> 63
-            return from_buffers(arrow, valid, wide)
-        return from_buffers(arrow, valid, values.astype(_WIDTHS.get(kind, np.int64), copy=False))
+            return gathered(arrow, text, cells.spans[slot], valid, gather if kind == kinds.STRING else gather_base64)
+        return fixed_column(arrow, kind, cells.fixed[slot], valid)
 
 
-def _gathered(
+def fixed_column(
+    arrow: pa.DataType, kind: int, values: npt.NDArray[np.int64], valid: npt.NDArray[np.uint8]
+) -> pa.Array:
+    """A column of fixed width from 64 bits a value: floating-point numbers as those of a double, decimals unscaled."""
+    if kind == kinds.BOOLEAN:
+        return from_buffers(arrow, valid, np.packbits(values.astype(np.uint8), bitorder="little"))
+    if kind == kinds.FLOAT:
+        with np.errstate(over="ignore"):
+            return from_buffers(arrow, valid, values.view(np.float64).astype(np.float32))
+    if kind == kinds.DECIMAL:
+        wide = np.empty((len(values), 2), np.int64)
+        wide[:, 0], wide[:, 1] = values, values >> 63
+        return from_buffers(arrow, valid, wide)
+    return from_buffers(arrow, valid, values.astype(_WIDTHS.get(kind, np.int64), copy=False))
+
+
+def gathered(
     arrow: pa.DataType,
     text: npt.NDArray[np.uint8],
     spans: npt.NDArray[np.int64],
     valid: npt.NDArray[np.uint8],
     gather: Gather,
 ) -> pa.Array:
+    """A column of strings or bytes that ``gather`` copies from ``text``; the last of each span is how much it takes.
+
+    Raises RecordError where they exceed what one column can hold.
+    """
+    ends = np.cumsum(spans[:, -1] * valid)
+    if len(ends) and ends[-1] > _LARGEST:
+        raise RecordError("the texts of one column exceed 2 GiB", hint="use smaller batches")
     offsets = np.zeros(len(valid) + 1, np.int32)
-    np.cumsum(spans[:, 2] * valid, out=offsets[1:])
+    offsets[1:] = ends
     out = np.empty(int(offsets[-1]), np.uint8)
     gather(text, spans, valid, offsets, out)
     return from_buffers(arrow, valid, offsets, out)

@@ -16,6 +16,7 @@ __all__ = [
     "FAILED",
     "base64_size",
     "gather_base64",
+    "gather_strings",
     "is_utf8",
     "number_value",
     "scan_number",
@@ -252,3 +253,13 @@ def gather_base64(text: Vector, spans: Vector, valid: Vector, offsets: Vector, o
                     out[at] = word >> shift & 255
                     at += 1
             start += 4
+
+
+@compiled
+def gather_strings(text: Vector, spans: Vector, valid: Vector, offsets: Vector, out: Vector) -> None:
+    """Copy strings one after the other into ``out``, as ``offsets`` says."""
+    for row in range(len(valid)):
+        if valid[row]:
+            at, start = offsets[row], spans[row, 0]
+            for place in range(spans[row, 1]):
+                out[at + place] = text[start + place]

@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 from penstock.formats.compiled import Vector, Word, compiled
 
-__all__ = ["LONGEST", "double_bits", "to_double", "write_double", "write_float"]
+__all__ = ["LONGEST", "double_bits", "float_value", "to_double", "write_double", "write_float"]
 
 #: The most bytes that :func:`write_double` puts down, as in ``-1.2345678901234567E-308``.
 LONGEST = 26
@@ -82,6 +82,17 @@ def double_bits(context: Any, value: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.int64))
 
     return types.int64(types.float64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def float_value(context: Any, value: Any) -> Any:
+    """The float whose bits are the lower 32 of a number."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        narrow = builder.trunc(arguments[0], context.get_value_type(types.int32))
+        return builder.bitcast(narrow, context.get_value_type(types.float32))
+
+    return types.float32(types.int64), generate
 
 
 @compiled

@@ -89,6 +89,7 @@ formats: Registry[Format] = Registry(
     "penstock.formats",
     Format,  # type: ignore[type-abstract]
     (
+        ("avro", "penstock.formats.avro.factory:AvroFormat"),
         ("csv", "penstock.formats.csv.factory:CsvFormat"),
         ("json", "penstock.formats.json.factory:JsonFormat"),
         ("raw", "penstock.formats.raw.factory:RawFormat"),

@@ -108,6 +108,24 @@ def test_there_and_back(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Pat
     assert (status, json.loads(out[0])["row"]) == (0, row)
 
 
+def test_binary_messages_stand_in_base64(capfdbinary: pytest.CaptureFixture[bytes], lines: Any) -> None:
+    args = ["--format", "avro", "--schema", "i INT NOT NULL, s STRING"]
+    rows = [{"i": 5, "s": "x"}, {"i": 7, "s": None}]
+    given = lines(*map(json.dumps, rows))
+    status, out, err = run(capfdbinary, "encode", *args, given)
+    assert (status, out, err) == (
+        1,
+        ["\x0e\x00"],
+        ["line 1: its message has a line end in it (write the messages with --base64)"],
+    )
+    status, out, err = run(capfdbinary, "encode", *args, "--base64", given)
+    assert (status, out, err) == (0, ["CgICeA==", "DgA="], [])
+    status, out, err = run(capfdbinary, "decode", *args, "--base64", lines("no base64", *out, "CgI="))
+    assert (status, [json.loads(line)["row"] for line in out]) == (1, rows)
+    assert err[0].startswith("line 1: expected base64: ")
+    assert err[1] == "line 4: format 'avro', field 's': the message ends inside this value"
+
+
 @pytest.mark.parametrize(
     ("args", "wanted"),
     [

@@ -17,6 +17,7 @@ from penstock.formats.csv.options import CsvOptions
 from penstock.formats.csv.schema import check_schema
 from penstock.formats.layout import Layout
 from penstock.formats.rows import completed
+from penstock.formats.scan import gather_strings
 from penstock.spi import Decoded
 from penstock.types import RowType
 
@@ -87,7 +88,7 @@ class CsvDecoder:
             cells.spans,
             cells.valid,
         )
-        read = layout.batch(text, cells, status, kernel.gather_strings)
+        read = layout.batch(text, cells, status, gather_strings)
         if not (status != kinds.READ).any():
             return Decoded(read)
         return completed(

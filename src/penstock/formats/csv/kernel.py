@@ -10,7 +10,7 @@ from penstock.formats.compiled import Vector, compiled
 from penstock.formats.kinds import BOOLEAN, BYTES, EXACT, OTHER, READ, STRING
 from penstock.formats.scan import base64_size, is_utf8, scan_word, text_value
 
-__all__ = ["gather_strings", "read_records"]
+__all__ = ["read_records"]
 
 
 @compiled
@@ -104,13 +104,3 @@ def read_records(
                 ok = False
         if ok and column == count and at >= end and (seen < 0x80 or is_utf8(text, begin, end)):
             status[row] = READ
-
-
-@compiled
-def gather_strings(text: Vector, spans: Vector, valid: Vector, offsets: Vector, out: Vector) -> None:
-    """Copy strings one after the other into ``out``, as ``offsets`` says."""
-    for row in range(len(valid)):
-        if valid[row]:
-            at, start = offsets[row], spans[row, 0]
-            for place in range(spans[row, 1]):
-                out[at + place] = text[start + place]

@@ -1,0 +1,166 @@
+"""Records a second of each format, both ways, from Arrow columns to Arrow columns on one core.
+
+Everything runs round after round in one go, on processor time, so that other work on the machine weighs less; the
+medians are printed. Beside Avro stands the library fastavro, which makes Python objects.
+
+Usage: ``python -m bench.formats [--records N] [--rounds N] [--only FORMAT,...]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import io
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+
+from bench.records import SCHEMA
+from penstock.formats.avro.derived import derived
+from penstock.formats.avro.schema import document_of
+from penstock.options import OptionSet
+from penstock.spi import formats
+from penstock.types import arrow_schema, parse_columns
+
+#: The columns of each shape of record. ``flat`` is what the whole path is measured with.
+SHAPES = {
+    "flat": SCHEMA,
+    "scalars": "b BOOLEAN, t TINYINT, i INT, f FLOAT, n DECIMAL(10, 2), w DECIMAL(30, 4), y BYTES, d DATE, c TIME(3), "
+    "ts TIMESTAMP(3)",
+    "rows": "id BIGINT, place ROW<city STRING, at ROW<lat DOUBLE, lon DOUBLE>>, person ROW<name STRING, age INT>",
+    "arrays": "id BIGINT, tags ARRAY<STRING>, numbers ARRAY<BIGINT>",
+    "maps": "id BIGINT, properties MAP<STRING, STRING>",
+    "arrays of rows": "id BIGINT, items ARRAY<ROW<sku STRING, amount INT, price DOUBLE>>",
+}
+_FLAT_ALONE = ("csv", "json")
+
+
+@dataclass
+class Case:
+    """One thing that is measured: ``run`` handles all the records, which are ``size`` bytes as messages."""
+
+    name: str
+    size: int
+    run: Callable[[], object]
+    seconds: list[float] = field(default_factory=list)
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="bench.formats", description=__doc__)
+    parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", help="comma-separated formats")
+    arguments = parser.parse_args()
+    names = arguments.only.split(",") if arguments.only else ["avro", "csv", "json"]
+    cases = [case for name in names for case in _cases(name, arguments.records)]
+    for number in range(arguments.rounds + 1):
+        for case in cases:
+            begun = time.process_time()
+            case.run()
+            if number:
+                case.seconds.append(time.process_time() - begun)
+    print(f"{arguments.records:,} records, median of {arguments.rounds} rounds, one core")
+    print(f"{'':<34}{'records/s':>12}{'MB/s':>8}{'bytes':>7}")
+    for case in cases:
+        taken = statistics.median(case.seconds)
+        rate, volume = arguments.records / taken, case.size / taken / 1e6
+        print(f"{case.name:<34}{rate:>12,.0f}{volume:>8,.0f}{case.size / arguments.records:>7.0f}")
+    return 0
+
+
+def _cases(name: str, records: int) -> list[Case]:
+    found = []
+    for shape, columns in SHAPES.items():
+        if name not in _FLAT_ALONE or shape == "flat":
+            schema, rows = parse_columns(columns), _rows(columns, records, nulls=shape != "flat")
+            bound: OptionSet = formats.get(name).options.from_text({})
+            decoder = formats.get(name).decoder(schema, bound)
+            encoder = formats.get(name).encoder(schema, bound)
+            messages = encoder.encode(rows)
+            if not decoder.decode(messages).rows.equals(rows):
+                raise SystemExit(f"{name}, {shape}: what was written is not what is read")
+            size = _size(messages)
+            found += [
+                Case(f"{name} {shape} decode", size, lambda d=decoder, m=messages: d.decode(m)),
+                Case(f"{name} {shape} encode", size, lambda e=encoder, r=rows: e.encode(r)),
+            ]
+            if name == "avro" and shape == "flat":
+                found.append(_fastavro(columns, messages))
+    return found
+
+
+def _size(messages: pa.BinaryArray) -> int:
+    offsets = np.frombuffer(messages.buffers()[1], np.int32)
+    return int(offsets[len(messages)] - offsets[0])
+
+
+def _fastavro(columns: str, messages: pa.BinaryArray) -> Case:
+    parsed = fastavro.parse_schema(document_of(derived(parse_columns(columns))))
+
+    def read() -> None:
+        for message in messages.to_pylist():
+            fastavro.schemaless_reader(io.BytesIO(message), parsed, None)
+
+    return Case("fastavro flat decode", _size(messages), read)
+
+
+def _rows(columns: str, records: int, *, nulls: bool) -> pa.RecordBatch:
+    """So many rows of these columns, the same ones every time; lists have 0 to 4 items, one value in ten is null."""
+    random = np.random.default_rng(1)
+    schema = arrow_schema(parse_columns(columns))
+    arrays = [_column(each.type, records, random, nulls) for each in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _column(kind: pa.DataType, count: int, random: np.random.Generator, nulls: bool) -> pa.Array:
+    valid = random.integers(0, 10, count) > 0 if nulls else np.ones(count, bool)
+    mask = pa.array(~valid)
+    if pa.types.is_struct(kind):
+        return pa.StructArray.from_arrays(
+            [_column(each.type, count, random, nulls) for each in kind], fields=list(kind), mask=mask
+        )
+    if pa.types.is_list(kind) or pa.types.is_map(kind):
+        sizes = random.integers(0, 5, count) * valid
+        offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32), mask=np.append(~valid, False))
+        total = int(sizes.sum())
+        if pa.types.is_list(kind):
+            return pa.ListArray.from_arrays(offsets, _column(kind.value_type, total, random, nulls), type=kind)
+        keys = pa.array([f"key{number % 4}" for number in _places(sizes)], pa.string())
+        return pa.MapArray.from_arrays(offsets, keys, _column(kind.item_type, total, random, nulls), type=kind)
+    return pa.array(_values(kind, count, random), kind, mask=~valid)
+
+
+def _places(sizes: Any) -> list[int]:
+    """The place of each item in its list."""
+    return (np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)).tolist()
+
+
+def _values(kind: pa.DataType, count: int, random: np.random.Generator) -> Any:
+    if pa.types.is_boolean(kind):
+        return random.integers(0, 2, count).astype(bool)
+    if pa.types.is_floating(kind):
+        return (random.integers(0, 100_000, count) / 100).astype(kind.to_pandas_dtype())
+    if pa.types.is_decimal(kind):
+        return pa.array(random.integers(-(10**6), 10**6, count)).cast(pa.decimal128(19, 0)).cast(kind).to_pylist()
+    if pa.types.is_string(kind):
+        return [f"text number {number}" for number in random.integers(0, 10**6, count)]
+    if pa.types.is_binary(kind):
+        return [number.to_bytes(8, "big") for number in random.integers(0, 2**60, count).tolist()]
+    if pa.types.is_date(kind):
+        return [dt.date(2020, 1, 1) + dt.timedelta(days=number) for number in random.integers(0, 3000, count).tolist()]
+    if pa.types.is_time(kind):
+        return pa.array(random.integers(0, 86_400_000, count) * 1_000_000).cast(kind).to_pylist()
+    if pa.types.is_timestamp(kind):
+        return pa.array(1_770_000_000_000_000 + random.integers(0, 10**9, count) * 1000).cast(kind).to_pylist()
+    return random.integers(0, 100 if kind.bit_width < 16 else 5_000_000 if kind.bit_width > 16 else 30_000, count)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

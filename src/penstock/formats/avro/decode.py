@@ -1,0 +1,82 @@
+"""``avro`` messages to rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.formats import kinds
+from penstock.formats.avro.codec import DatumReader, Spans
+from penstock.formats.avro.derived import derived
+from penstock.formats.avro.jsontext import JsonText
+from penstock.formats.avro.options import AvroOptions, Encoding
+from penstock.formats.avro.schema import parse
+from penstock.formats.columns import validity
+from penstock.formats.refusals import FieldError, Malformed
+from penstock.formats.rows import completed
+from penstock.spi import Decoded
+from penstock.types import RowType
+
+__all__ = ["AvroDecoder"]
+
+
+@dataclass(frozen=True)
+class AvroDecoder:
+    """Decodes one record per message. A null message gives no row.
+
+    Raises SchemaError for columns that Avro cannot hold, or that do not fit the schema that is given.
+    """
+
+    schema: RowType
+    options: AvroOptions
+
+    def __post_init__(self) -> None:
+        _ = self._reader.program
+
+    @property
+    def ignores_errors(self) -> bool:
+        """Never: the format has no such option."""
+        return False
+
+    @cached_property
+    def _reader(self) -> DatumReader:
+        reader = derived(self.schema, self.options.legacy_timestamps)
+        return DatumReader(parse(self.options.schema) if self.options.schema else reader, reader, self.schema)
+
+    @cached_property
+    def _json(self) -> JsonText:
+        return JsonText(self._reader.writer)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"schema": self.schema, "options": self.options}
+
+    def decode(self, messages: pa.BinaryArray) -> Decoded:
+        """Decode a column of messages. Those that are refused are listed in ``bad``."""
+        status = np.where(validity(messages) == 0, kinds.NO_ROW, kinds.READ).astype(np.uint8)
+        refusals: dict[int, ValueError] = {}
+        if self.options.encoding is Encoding.JSON:
+            messages, refusals = self._from_json(messages)
+            status[list(refusals)] = kinds.EXACT
+        read = self._reader.read(Spans.of(messages, status))
+        if not (read.status != kinds.READ).any():
+            return Decoded(read.rows)
+
+        def refuse(index: int) -> list[dict[str, Any]]:
+            raise refusals.get(index) or self._reader.refusal(read, index)
+
+        return completed(read.rows, read.status, refuse)
+
+    def _from_json(self, messages: pa.BinaryArray) -> tuple[pa.BinaryArray, dict[int, ValueError]]:
+        """The messages in the binary encoding, empty where they cannot be, and why."""
+        found, refusals = [b""] * len(messages), dict[int, ValueError]()
+        for index, message in enumerate(messages.to_pylist()):
+            if message is not None:
+                try:
+                    found[index] = self._json.binary(message)
+                except (Malformed, FieldError) as error:
+                    refusals[index] = error
+        return pa.array(found, pa.binary()), refusals

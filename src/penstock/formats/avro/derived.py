@@ -1,0 +1,106 @@
+"""The Avro schema of a table: what Flink's AvroSchemaConverter makes of its columns.
+
+A nullable column is a union of null and its type with the default null. Elements of arrays and maps always have the
+legacy mapping of timestamps, as in Flink.
+"""
+
+from __future__ import annotations
+
+from penstock.errors import Problem, SchemaError
+from penstock.formats.avro.schema import Array, Field, Map, Primitive, Record, Schema, Union
+from penstock.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    RowType,
+    StringType,
+    TimestampType,
+    TimeType,
+)
+
+__all__ = ["NAME", "derived"]
+
+#: The full name of the record that a table's rows are.
+NAME = "org.apache.flink.avro.generated.record"
+
+_PRIMITIVES = {
+    "BOOLEAN": Primitive("boolean"),
+    "TINYINT": Primitive("int"),
+    "SMALLINT": Primitive("int"),
+    "INT": Primitive("int"),
+    "BIGINT": Primitive("long"),
+    "FLOAT": Primitive("float"),
+    "DOUBLE": Primitive("double"),
+    "DATE": Primitive("int", "date"),
+}
+
+
+def derived(row: RowType, legacy: bool = True) -> Record:
+    """The schema of a table's rows. ``legacy`` is ``timestamp_mapping.legacy``.
+
+    Raises SchemaError, naming every column whose type or name has no place in Avro.
+    """
+    problems: list[Problem] = []
+    found = _record(row, NAME, legacy, "", problems)
+    if problems:
+        raise SchemaError(tuple(problems))
+    return found
+
+
+def _record(row: RowType, name: str, legacy: bool, path: str, problems: list[Problem]) -> Record:
+    fields = []
+    for each in row.fields:
+        inner = f"{path}.{each.name}" if path else each.name
+        if not _is_name(each.name):
+            problems.append(Problem("a name in Avro has letters, digits and '_', and no digit first", inner))
+        schema = _schema(each.type, f"{name}_{each.name}", legacy, inner, problems)
+        fields.append(Field(each.name, schema, "null" if each.type.nullable else None))
+    return Record(name, tuple(fields))
+
+
+def _is_name(name: str) -> bool:
+    plain = name.replace("_", "a")
+    return plain.isalnum() and not plain[0].isdigit()
+
+
+def _schema(kind: DataType, name: str, legacy: bool, path: str, problems: list[Problem]) -> Schema:
+    found = _plain(kind, name, legacy, path, problems)
+    return Union((Primitive("null"), found)) if kind.nullable else found
+
+
+def _plain(kind: DataType, name: str, legacy: bool, path: str, problems: list[Problem]) -> Schema:
+    match kind:
+        case PrimitiveType(name=primitive):
+            return _PRIMITIVES[primitive]
+        case StringType():
+            return Primitive("string")
+        case BinaryType():
+            return Primitive("bytes")
+        case DecimalType(precision=precision, scale=scale):
+            return Primitive("bytes", "decimal", precision, scale)
+        case TimeType(precision=precision):
+            if precision > 3:
+                problems.append(Problem(f"avro has TIME with a precision of 0 to 3, not {precision}", path))
+            return Primitive("int", "time-millis")
+        case TimestampType():
+            return _timestamp(kind, legacy, path, problems)
+        case ArrayType(element=element):
+            return Array(_schema(element, name, True, path, problems))
+        case MapType(key=key, value=value):
+            if not isinstance(key, StringType):
+                problems.append(Problem("maps in Avro have text keys; use STRING, VARCHAR or CHAR", path))
+            return Map(_schema(value, name, True, path, problems))
+        case RowType():
+            return _record(kind, name, legacy, path, problems)
+    raise TypeError(f"no Avro type for {kind}")
+
+
+def _timestamp(kind: TimestampType, legacy: bool, path: str, problems: list[Problem]) -> Schema:
+    if legacy and (kind.local_zone or kind.precision > 3):
+        reason = f"the legacy mapping of timestamps has no {kind.with_nullability(True)}"
+        problems.append(Problem(reason, path, hint="set timestamp_mapping.legacy to false, or use TIMESTAMP(3)"))
+    unit = "millis" if kind.precision <= 3 else "micros" if kind.precision <= 6 else "nanos"
+    return Primitive("long", f"{'' if legacy or kind.local_zone else 'local-'}timestamp-{unit}")

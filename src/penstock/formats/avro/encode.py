@@ -1,0 +1,61 @@
+"""Rows to ``avro`` messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import RecordError
+from penstock.formats.avro.codec import DatumWriter
+from penstock.formats.avro.derived import derived
+from penstock.formats.avro.jsontext import JsonText
+from penstock.formats.avro.options import AvroOptions, Encoding
+from penstock.formats.avro.schema import Record, parse
+from penstock.types import RowType
+
+__all__ = ["AvroEncoder"]
+
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class AvroEncoder:
+    """Encodes each row as one record, without its schema.
+
+    Raises SchemaError for columns that Avro cannot hold, or that do not fit the schema that is given.
+    """
+
+    schema: RowType
+    options: AvroOptions
+
+    def __post_init__(self) -> None:
+        _ = self._writer.program
+
+    @cached_property
+    def _writer(self) -> DatumWriter:
+        given = parse(self.options.schema) if self.options.schema else None
+        if not isinstance(given, Record):
+            given = derived(self.schema, self.options.legacy_timestamps)
+        return DatumWriter(given, self.schema)
+
+    @cached_property
+    def _json(self) -> JsonText:
+        return JsonText(self._writer.schema)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"schema": self.schema, "options": self.options}
+
+    def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        """One message per row. Raises RecordError for a row that the schema cannot hold, with its index."""
+        data, offsets = self._writer.write(rows)
+        if offsets[-1] > _LARGEST:
+            raise RecordError("the messages of one batch exceed 2 GiB", format="avro", hint="use smaller batches")
+        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+        messages = pa.Array.from_buffers(pa.binary(), rows.num_rows, buffers)
+        if self.options.encoding is Encoding.BINARY:
+            return messages
+        return pa.array([self._json.text(each) for each in messages.to_pylist()], pa.binary())

@@ -1,0 +1,90 @@
+"""Numbers as Avro encodes them, inside compiled loops.
+
+They are read as Avro's Java library reads them: an int has five bytes at most and a long ten, and what they have too
+many bits of is cut off.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.formats.avro.refused import CUT_SHORT, TOO_LONG
+from penstock.formats.compiled import Vector, Word, compiled
+
+__all__ = ["byte_of", "decimal_size", "read_decimal", "read_number", "write_number"]
+
+_U0, _U1, _U7, _U8, _U56, _U127 = (np.uint64(each) for each in (0, 1, 7, 8, 56, 127))
+_ONES, _LOW_32 = np.uint64(2**64 - 1), np.uint64(2**32 - 1)
+_LIMITS_HIGH = np.array([10**digits >> 64 for digits in range(39)], np.uint64)
+_LIMITS_LOW = np.array([10**digits & (2**64 - 1) for digits in range(39)], np.uint64)
+
+
+@compiled
+def read_number(text: Vector, at: int, end: int, most: int) -> tuple[Word, int]:
+    """An int or long of at most so many bytes, and where it ends: less than 0 is the reason why it cannot be read."""
+    value, shift = _U0, _U0
+    for place in range(at, at + most):
+        if place >= end:
+            return np.int64(0), -CUT_SHORT
+        each = np.uint64(text[place])
+        value |= (each & _U127) << shift
+        if each <= _U127:
+            if most == 5:
+                value &= _LOW_32
+            return np.int64(value >> _U1) ^ -np.int64(value & _U1), place + 1
+        shift += _U7
+    return np.int64(0), -TOO_LONG
+
+
+@compiled
+def read_decimal(text: Vector, start: int, size: int, digits: int) -> tuple[bool, Word, Word]:
+    """Whether a number of so many bytes has no more than so many digits, and its lower and upper 64 bits."""
+    negative = text[start] >= 128
+    sign = 255 if negative else 0
+    while size > 16:
+        if text[start] != sign:
+            return False, np.int64(0), np.int64(0)
+        start += 1
+        size -= 1
+    if (text[start] >= 128) != negative:
+        return False, np.int64(0), np.int64(0)
+    low = high = _ONES if negative else _U0
+    for place in range(start, start + size):
+        high = high << _U8 | low >> _U56
+        low = low << _U8 | np.uint64(text[place])
+    if negative:
+        absolute = ~low + _U1
+        above = ~high + (_U1 if absolute == _U0 else _U0)
+    else:
+        absolute, above = low, high
+    limit = _LIMITS_HIGH[digits]
+    fits = above < limit or (above == limit and absolute < _LIMITS_LOW[digits])
+    return fits, np.int64(low), np.int64(high)
+
+
+@compiled
+def write_number(out: Vector, at: int, value: int) -> int:
+    """A number in zigzag, seven bits a byte; the position after it."""
+    rest = np.uint64(value << 1 ^ value >> 63)
+    while rest > _U127:
+        out[at] = np.uint8(rest & _U127) | np.uint8(128)
+        at += 1
+        rest >>= _U7
+    out[at] = np.uint8(rest)
+    return at + 1
+
+
+@compiled
+def byte_of(low: int, high: int, place: int) -> int:
+    """Byte ``place`` of 16, the least significant one first."""
+    return (low >> 8 * place if place < 8 else high >> 8 * (place - 8)) & 255
+
+
+@compiled
+def decimal_size(low: int, high: int) -> int:
+    """How many bytes a number of 128 bits takes at least, with its sign."""
+    sign = 255 if high < 0 else 0
+    size = 16
+    while size > 1 and byte_of(low, high, size - 1) == sign and byte_of(low, high, size - 2) & 128 == sign & 128:
+        size -= 1
+    return size

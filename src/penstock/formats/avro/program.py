@@ -1,0 +1,159 @@
+"""What the compiled loops execute: a table of steps, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "BLOCK",
+    "CONSTANT",
+    "CONVERT",
+    "DECIMAL",
+    "DEEPEST",
+    "DEFAULT",
+    "END",
+    "JUMP",
+    "KEEP",
+    "LIST",
+    "LONGEST",
+    "NEXT",
+    "NODE",
+    "NULL_AT",
+    "PAD",
+    "RAW",
+    "REFUSE",
+    "RESTORE",
+    "SCALE_DOWN",
+    "SCALE_UP",
+    "SKIP",
+    "STEP",
+    "STRUCT",
+    "SYMBOL",
+    "TEXT",
+    "TIME",
+    "TO_DOUBLE",
+    "TO_FLOAT",
+    "UNION",
+    "VALUE",
+    "VALUE_AT",
+    "WIDEST_UNION",
+    "WIRE",
+    "WIRE_BOOLEAN",
+    "WIRE_BYTES",
+    "WIRE_DOUBLE",
+    "WIRE_ENUM",
+    "WIRE_FIXED",
+    "WIRE_FLOAT",
+    "WIRE_INT",
+    "WIRE_LONG",
+    "A",
+    "B",
+    "Program",
+    "Steps",
+]
+
+#: The columns of a step. ``NODE`` is the node of the columns that it fills or writes, SKIP for none. ``NULL_AT`` is the
+#: branch of a union that is null, ``VALUE_AT`` the other one, both SKIP where there is no union of null and one type.
+STEP, NODE, WIRE, CONVERT, A, B, NULL_AT, VALUE_AT, NEXT = 0, 1, 2, 3, 4, 5, 6, 7, 8
+_COLUMNS = 9
+SKIP = -1
+
+#: A single value; a row begins, which may be null; an array or map begins, which may be null, NEXT is its BLOCK; the
+#: end of an item, after which a BLOCK goes back to the first step of the next one or on; the end of everything.
+VALUE, STRUCT, LIST, BLOCK, END = 0, 1, 2, 3, 4
+#: Reading: which of A branches comes, by the table from B on; go to NEXT; a null that is not in the message; read the
+#: B bytes at A of the constants until RESTORE; refuse the message for the reason A.
+UNION, JUMP, PAD, DEFAULT, RESTORE, REFUSE = 5, 6, 7, 8, 9, 10
+#: Writing: the B bytes at A of the constants, once for each value of NODE.
+CONSTANT = 11
+
+#: How a value is encoded.
+WIRE_BOOLEAN, WIRE_INT, WIRE_LONG, WIRE_FLOAT, WIRE_DOUBLE, WIRE_BYTES, WIRE_FIXED, WIRE_ENUM = 0, 1, 2, 3, 4, 5, 6, 7
+
+#: What is between the encoded value and the column's: nothing; times A or divided by A, rounded down; a time of day
+#: times or divided by A; a rounding to float or double; text; bytes; a decimal of A digits; a symbol, by the table.
+KEEP, SCALE_UP, SCALE_DOWN, TIME, TO_FLOAT, TO_DOUBLE, TEXT, RAW, DECIMAL, SYMBOL = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+
+#: How deep arrays and maps may be nested; how many branches a union that is written may have; how many steps there may
+#: be: a type that is used by its name is a part of the program wherever it is used.
+DEEPEST = 64
+WIDEST_UNION = 64
+LONGEST = 20_000
+
+
+@dataclass(frozen=True)
+class Program:
+    """Steps, the table that they look into, the bytes that they use, and the field of each step for errors."""
+
+    steps: npt.NDArray[np.int64]
+    table: npt.NDArray[np.int64]
+    constants: npt.NDArray[np.uint8]
+    paths: tuple[str, ...]
+
+    @property
+    def written_sizes(self) -> npt.NDArray[np.int64]:
+        """How many bytes each step writes that it does not take from the columns: fixed sizes and constants."""
+        fixed = (self.steps[:, STEP] == VALUE) & (self.steps[:, WIRE] == WIRE_FIXED)
+        return np.where(fixed | (self.steps[:, STEP] == CONSTANT), self.steps[:, B], 0)
+
+
+@dataclass
+class Steps:
+    """A program that is being put together."""
+
+    steps: list[list[int]] = field(default_factory=list)
+    table: list[int] = field(default_factory=list)
+    constants: bytearray = field(default_factory=bytearray)
+    paths: list[str] = field(default_factory=list)
+
+    def add(
+        self,
+        step: int,
+        path: str,
+        node: int = SKIP,
+        *,
+        wire: int = 0,
+        convert: int = 0,
+        a: int = 0,
+        b: int = 0,
+        null_at: int = SKIP,
+        value_at: int = SKIP,
+        next: int = 0,
+    ) -> int:
+        """Add a step; its number."""
+        self.steps.append([step, node, wire, convert, a, b, null_at, value_at, next])
+        self.paths.append(path)
+        return len(self.steps) - 1
+
+    def point(self, step: int, to: int | None = None) -> None:
+        """Set where a step goes on: at step ``to``, or at the one that is added next."""
+        self.steps[step][NEXT] = len(self.steps) if to is None else to
+
+    def forget(self, count: int) -> None:
+        """Remove all steps but the first ``count``."""
+        del self.steps[count:], self.paths[count:]
+
+    def keep(self, data: bytes) -> int:
+        """Put bytes among the constants; where they are."""
+        at = len(self.constants)
+        self.constants += data
+        return at
+
+    def look_up(self, values: Iterable[int]) -> int:
+        """Put numbers into the table; where they are."""
+        at = len(self.table)
+        self.table += values
+        return at
+
+    def program(self) -> Program:
+        """What the loops take."""
+        return Program(
+            np.array(self.steps, np.int64).reshape(-1, _COLUMNS),
+            np.array(self.table or [0], np.int64),
+            np.frombuffer(bytes(self.constants), np.uint8),
+            tuple(self.paths),
+        )

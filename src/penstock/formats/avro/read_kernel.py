@@ -1,0 +1,440 @@
+"""Avro's binary encoding straight to columns, inside a compiled loop that runs a program.
+
+Encodings are read as Avro's Java library reads them: a boolean is true when its byte is 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.formats.avro.numbers import read_decimal, read_number
+from penstock.formats.avro.program import (
+    BLOCK,
+    CONVERT,
+    DECIMAL,
+    DEEPEST,
+    DEFAULT,
+    END,
+    JUMP,
+    LIST,
+    NEXT,
+    NODE,
+    NULL_AT,
+    PAD,
+    REFUSE,
+    RESTORE,
+    SCALE_DOWN,
+    SCALE_UP,
+    STEP,
+    STRUCT,
+    TEXT,
+    TIME,
+    TO_DOUBLE,
+    TO_FLOAT,
+    UNION,
+    VALUE,
+    WIRE,
+    WIRE_BOOLEAN,
+    WIRE_BYTES,
+    WIRE_DOUBLE,
+    WIRE_ENUM,
+    WIRE_FIXED,
+    WIRE_FLOAT,
+    WIRE_INT,
+    WIRE_LONG,
+    A,
+    B,
+)
+from penstock.formats.avro.refused import (
+    BAD_LENGTH,
+    CUT_SHORT,
+    NO_BRANCH,
+    NO_DIGITS,
+    NO_SYMBOL,
+    NOT_TEXT,
+    OUT_OF_RANGE,
+    REPEATS,
+    TOO_EMPTY,
+)
+from penstock.formats.compiled import Vector, Word, compiled
+from penstock.formats.kinds import ARRAY, BYTES, EXACT, MAP, READ, STRING
+from penstock.formats.kinds import DECIMAL as DECIMAL_KIND
+from penstock.formats.nested import BASE, CAPACITY, KIND, VALID_BASE, WIDTH
+from penstock.formats.scan import is_utf8
+from penstock.formats.shortest import double_bits, float_value
+
+__all__ = ["read_records"]
+
+#: How many items that take no bytes a message may have.
+_MOST_EMPTY = 1000
+
+#: How many keys of a map are compared each with each, how many are looked at, and how many of them may get in the way
+#: of one: messages can be made so that all do.
+_FEW_KEYS = 4
+_MOST_KEYS = 1 << 15
+_MOST_PROBES = 64
+_FNV_START, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
+_MIXER, _U32 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(32)
+
+_MOST = np.int64(2**63 - 1)
+_DAY = 86_400_000_000_000
+
+
+@compiled
+def _same(text: Vector, words: Vector, one: int, other: int) -> bool:
+    """Whether the strings whose (start, size) is at ``words[one]`` and ``words[other]`` are the same."""
+    if words[one + 1] != words[other + 1]:
+        return False
+    place, stop = words[one], words[one] + words[one + 1]
+    shift = words[other] - place
+    while place < stop and text[place] == text[place + shift]:
+        place += 1
+    return bool(place == stop)
+
+
+@compiled
+def _repeats(text: Vector, words: Vector, first: int, last: int, places: Vector) -> bool:
+    """Whether two of the strings whose (start, size) is in ``words[first:last]`` are the same, or may be.
+
+    Few are compared with one another, more by a table of hashes in ``places``; very many are not looked at.
+    """
+    if last - first <= 2 * _FEW_KEYS:
+        for one in range(first, last, 2):
+            for other in range(first, one, 2):
+                if _same(text, words, one, other):
+                    return True
+        return False
+    if last - first > len(places):
+        return True
+    mask = 1
+    while mask < last - first:
+        mask *= 2
+    mask -= 1
+    for empty in range(mask + 1):
+        places[empty] = -1
+    for one in range(first, last, 2):
+        key = _FNV_START
+        for index in range(words[one], words[one] + words[one + 1]):
+            key = (key ^ np.uint64(text[index])) * _FNV_PRIME
+        key = (key ^ key >> _U32) * _MIXER
+        place: Word = np.int64(key >> _U32) & mask
+        probes = 0
+        while places[place] >= 0:
+            probes += 1
+            if probes > _MOST_PROBES or _same(text, words, one, places[place]):
+                return True
+            place = (place + 1) & mask
+        places[place] = one
+    return False
+
+
+@compiled
+def _pad(node: int, padded: Vector, starts: Vector, nodes: Vector, words: Vector, valid: Vector, counts: Vector) -> int:
+    """Put a null into a node and those that follow it; the node for which there is no room, or -1."""
+    for place in range(starts[node], starts[node + 1]):
+        each: int = padded[place]
+        count = counts[each]
+        if count >= nodes[each, CAPACITY]:
+            return each
+        counts[each] = count + 1
+        valid[nodes[each, VALID_BASE] + count] = 0
+        kind, at = nodes[each, KIND], nodes[each, BASE] + count * nodes[each, WIDTH]
+        if kind in (ARRAY, MAP):
+            words[at] = counts[each + 1]
+        elif nodes[each, WIDTH] > 0:
+            words[at] = 0
+            if kind in (STRING, BYTES, DECIMAL_KIND):
+                words[at + 1] = 0
+    return -1
+
+
+@compiled
+def read_records(
+    text: Vector,
+    starts: Vector,
+    stops: Vector,
+    constants_at: int,
+    steps: Vector,
+    table: Vector,
+    padded: Vector,
+    pad_starts: Vector,
+    nodes: Vector,
+    words: Vector,
+    valid: Vector,
+    counts: Vector,
+    status: Vector,
+    reasons: Vector,
+    first: int,
+    compare_keys: bool,
+) -> tuple[int, int]:
+    """Read every record from ``first`` on whose ``status`` is READ; the others become a row of nulls.
+
+    ``text`` holds the data of record ``i`` from ``starts[i]`` to ``stops[i]``, and the program's constants from
+    ``constants_at`` on. ``nodes``, ``words``, ``valid`` and ``counts`` are those of
+    :class:`penstock.formats.nested.NestedColumns`. A record that is refused is marked EXACT, with (reason, step) in
+    ``reasons``. Gives the number of records and -1, or the record at which a node lacks room, and that node: the record
+    is to be read again when there is room. One long function on purpose: handing all these arrays to another one for
+    each value costs more than reading the value.
+    """
+    marks = np.zeros(len(counts), np.int64)
+    frames = np.zeros((DEEPEST, 2), np.int64)  # of each open array or map: items left in the block, its place
+    places = np.empty(2 * _MOST_KEYS, np.int64)
+    for row in range(first, len(starts)):
+        for node in range(len(counts)):
+            marks[node] = counts[node]
+        at, end = starts[row], stops[row]
+        back, back_end = at, end
+        step, depth, empty, full = 0, 0, 0, -1
+        reason = 0
+        if status[row] != READ:
+            _pad(0, padded, pad_starts, nodes, words, valid, counts)
+            continue
+        while True:
+            what = steps[step, STEP]
+            node = steps[step, NODE]
+            if what == END:
+                break
+            if what <= LIST:
+                null_at = steps[step, NULL_AT]
+                if null_at >= 0:
+                    if at < end and text[at] < 128:
+                        branch = np.int64(text[at])
+                        at += 1
+                    else:
+                        branch, at = read_number(text, at, end, 5)
+                        if at < 0:
+                            reason = -at
+                            break
+                        branch <<= 1
+                    if branch == null_at << 1:
+                        if node >= 0:
+                            full = _pad(node, padded, pad_starts, nodes, words, valid, counts)
+                            if full >= 0:
+                                break
+                        if what == VALUE:
+                            step += 1
+                        elif what == STRUCT:
+                            step = steps[step, NEXT]
+                        else:
+                            step = steps[step, NEXT] + 1
+                        continue
+                    if branch != (1 - null_at) << 1:
+                        reason = NO_BRANCH
+                        break
+            if what == VALUE:
+                wire = steps[step, WIRE]
+                value: Word = np.int64(0)
+                more: Word = np.int64(0)
+                # what is encoded: a number in value, or the bytes from value on, more of them
+                if wire in (WIRE_LONG, WIRE_INT):
+                    if at < end and text[at] < 128:
+                        value = np.int64(text[at])
+                        value = value >> 1 ^ -(value & 1)
+                        at += 1
+                    else:
+                        value, at = read_number(text, at, end, 10 if wire == WIRE_LONG else 5)
+                        if at < 0:
+                            reason = -at
+                            break
+                elif wire == WIRE_BYTES:
+                    if at < end and text[at] < 128:
+                        more = np.int64(text[at])
+                        more = more >> 1 ^ -(more & 1)
+                        at += 1
+                    else:
+                        more, at = read_number(text, at, end, 10)
+                        if at < 0:
+                            reason = -at
+                            break
+                    if more < 0 or more > end - at:
+                        reason = BAD_LENGTH
+                        break
+                    value = at
+                    at += more
+                elif wire == WIRE_DOUBLE:
+                    if end - at < 8:
+                        reason = CUT_SHORT
+                        break
+                    for place in range(7, -1, -1):
+                        value = value << 8 | np.int64(text[at + place])
+                    at += 8
+                elif wire == WIRE_BOOLEAN:
+                    if at >= end:
+                        reason = CUT_SHORT
+                        break
+                    value = np.int64(1 if text[at] == 1 else 0)
+                    at += 1
+                elif wire == WIRE_FLOAT:
+                    if end - at < 4:
+                        reason = CUT_SHORT
+                        break
+                    for place in range(3, -1, -1):
+                        value = value << 8 | np.int64(text[at + place])
+                    at += 4
+                    value = double_bits(np.float64(float_value(value)))
+                elif wire == WIRE_FIXED:
+                    more = steps[step, B]
+                    if more > end - at:
+                        reason = CUT_SHORT
+                        break
+                    value = at
+                    at += more
+                elif wire == WIRE_ENUM:
+                    symbol, at = read_number(text, at, end, 5)
+                    if at < 0:
+                        reason = -at
+                        break
+                    if symbol < 0 or symbol >= steps[step, A]:
+                        reason = NO_SYMBOL
+                        break
+                    if node >= 0:
+                        place = steps[step, B] + 2 * symbol
+                        value, more = table[place] + constants_at, table[place + 1]
+                        if more < 0:
+                            reason = NO_SYMBOL
+                            break
+                if node >= 0:
+                    count = counts[node]
+                    if count >= nodes[node, CAPACITY]:
+                        full = node
+                        break
+                    counts[node] = count + 1
+                    place = nodes[node, BASE] + count * nodes[node, WIDTH]
+                    present = True
+                    if wire >= WIRE_BYTES:
+                        convert = steps[step, CONVERT]
+                        if convert == DECIMAL:
+                            if more == 0:
+                                reason = NO_DIGITS
+                                break
+                            present, value, more = read_decimal(text, value, more, steps[step, A])
+                        elif convert == TEXT and wire != WIRE_ENUM:
+                            seen = 0
+                            for index in range(value, value + more):
+                                seen |= text[index]
+                            if seen >= 128 and not is_utf8(text, value, value + more):
+                                reason = NOT_TEXT
+                                break
+                        words[place], words[place + 1] = value, more
+                    else:
+                        convert = steps[step, CONVERT]
+                        if convert != 0:
+                            ratio = steps[step, A]
+                            if convert == SCALE_UP:
+                                if value > _MOST // ratio or value < -(_MOST // ratio):
+                                    reason = OUT_OF_RANGE
+                                    break
+                                value *= ratio
+                            elif convert == SCALE_DOWN:
+                                value //= ratio
+                            elif convert == TIME:
+                                if value < 0 or value >= _DAY // ratio:
+                                    reason = OUT_OF_RANGE
+                                    break
+                                value *= ratio
+                            elif convert == TO_FLOAT:
+                                value = double_bits(np.float64(np.float32(value)))
+                            elif convert == TO_DOUBLE:
+                                value = double_bits(np.float64(value))
+                        words[place] = value
+                    valid[nodes[node, VALID_BASE] + count] = present
+                step += 1
+            elif what == STRUCT:
+                if node >= 0:
+                    count = counts[node]
+                    if count >= nodes[node, CAPACITY]:
+                        full = node
+                        break
+                    counts[node] = count + 1
+                    valid[nodes[node, VALID_BASE] + count] = 1
+                step += 1
+            elif what == LIST:
+                frames[depth, 0] = 0
+                if node >= 0:
+                    count = counts[node]
+                    if count >= nodes[node, CAPACITY]:
+                        full = node
+                        break
+                    counts[node] = count + 1
+                    valid[nodes[node, VALID_BASE] + count] = 1
+                    frames[depth, 1] = nodes[node, BASE] + count
+                    words[frames[depth, 1]] = counts[node + 1]  # for now: where its first item is
+                depth += 1
+                step = steps[step, NEXT]
+            elif what == BLOCK:
+                left = frames[depth - 1, 0]
+                if left == 0:
+                    left, at = read_number(text, at, end, 10)
+                    if at < 0:
+                        reason = -at
+                        break
+                    if left < 0:
+                        size, at = read_number(text, at, end, 10)
+                        if at < 0:
+                            reason = -at
+                            break
+                        left = -left
+                        if size < 0 or left < 0:
+                            reason = BAD_LENGTH
+                            break
+                    least = steps[step, A]
+                    if least == 0:
+                        if left > _MOST_EMPTY - empty:
+                            reason = TOO_EMPTY
+                            break
+                        empty += left
+                    elif left > (end - at) // least:
+                        reason = BAD_LENGTH
+                        break
+                if left > 0:
+                    frames[depth - 1, 0] = left - 1
+                    step = steps[step, NEXT]
+                    continue
+                depth -= 1
+                if node >= 0:
+                    place = frames[depth, 1]
+                    begun = words[place]
+                    words[place] = counts[node + 1]
+                    if steps[step, B] and compare_keys:
+                        keys = nodes[node + 1, BASE]
+                        if _repeats(text, words, keys + 2 * begun, keys + 2 * words[place], places):
+                            reason = REPEATS
+                            break
+                step += 1
+            elif what == UNION:
+                branch, at = read_number(text, at, end, 5)
+                if at < 0:
+                    reason = -at
+                    break
+                if branch < 0 or branch >= steps[step, A]:
+                    reason = NO_BRANCH
+                    break
+                step = table[steps[step, B] + branch]
+            elif what == JUMP:
+                step = steps[step, NEXT]
+            elif what == PAD:
+                full = _pad(node, padded, pad_starts, nodes, words, valid, counts)
+                if full >= 0:
+                    break
+                step += 1
+            elif what == DEFAULT:
+                back, back_end = at, end
+                at = constants_at + steps[step, A]
+                end = at + steps[step, B]
+                step += 1
+            elif what == RESTORE:
+                at, end = back, back_end
+                step += 1
+            elif what == REFUSE:
+                reason = steps[step, A]
+                break
+        if reason == 0 and full < 0:
+            continue
+        for node in range(len(counts)):
+            counts[node] = marks[node]
+        if full >= 0:
+            return row, full
+        status[row] = EXACT
+        reasons[row, 0], reasons[row, 1] = reason, step
+        _pad(0, padded, pad_starts, nodes, words, valid, counts)
+    return len(starts), -1

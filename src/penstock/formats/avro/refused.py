@@ -1,0 +1,35 @@
+"""Why the loop that reads refuses a message, by number."""
+
+from __future__ import annotations
+
+__all__ = [
+    "BAD_LENGTH",
+    "CUT_SHORT",
+    "NOT_TEXT",
+    "NO_BRANCH",
+    "NO_DIGITS",
+    "NO_SYMBOL",
+    "OUT_OF_RANGE",
+    "REASONS",
+    "REPEATS",
+    "TOO_EMPTY",
+    "TOO_LONG",
+    "UNFIT",
+]
+
+CUT_SHORT, TOO_LONG, BAD_LENGTH, NO_BRANCH, NO_SYMBOL, NOT_TEXT = 1, 2, 3, 4, 5, 6
+OUT_OF_RANGE, UNFIT, NO_DIGITS, TOO_EMPTY, REPEATS = 7, 8, 9, 10, 11
+
+REASONS = {
+    CUT_SHORT: "the message ends inside this value",
+    TOO_LONG: "a number has more bytes than its type allows",
+    BAD_LENGTH: "a length is negative, or larger than what the message has left",
+    NO_BRANCH: "the union has no such branch",
+    NO_SYMBOL: "the enum has no such symbol",
+    NOT_TEXT: "not well-formed UTF-8",
+    OUT_OF_RANGE: "out of the range of the column's type",
+    UNFIT: "the branch of the union does not fit the column",
+    NO_DIGITS: "a decimal without digits",
+    TOO_EMPTY: "more items without bytes than a message may have",
+    REPEATS: "a map may have a key twice, and the rest of the message cannot be brought into its normal form",
+}

@@ -1,0 +1,327 @@
+"""Avro schemas as frozen values: from JSON and back, by the specification of Avro 1.12."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from penstock.errors import Problem, SchemaError
+
+__all__ = [
+    "Array",
+    "Enum",
+    "Field",
+    "Fixed",
+    "Map",
+    "Primitive",
+    "Record",
+    "Schema",
+    "Union",
+    "document_of",
+    "kind_name",
+    "parse",
+    "shown",
+    "text_of",
+]
+
+_PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+_LOGICAL = {
+    "int": ("date", "time-millis"),
+    "long": (
+        "time-micros",
+        *(f"{zone}timestamp-{unit}" for zone in ("", "local-") for unit in ("millis", "micros", "nanos")),
+    ),
+    "string": ("uuid",),
+}
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A primitive type; ``logical`` is empty where it has no logical type, or one that does not fit it."""
+
+    type: str
+    logical: str = ""
+    precision: int = 0
+    scale: int = 0
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """So many bytes, under a full name."""
+
+    name: str
+    size: int
+    aliases: tuple[str, ...] = ()
+    logical: str = ""
+    precision: int = 0
+    scale: int = 0
+
+
+@dataclass(frozen=True)
+class Enum:
+    """One of several symbols. ``default`` stands for symbols that a reader does not know."""
+
+    name: str
+    symbols: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
+    default: str | None = None
+
+
+@dataclass(frozen=True)
+class Array:
+    """Any number of items."""
+
+    items: Schema
+
+
+@dataclass(frozen=True)
+class Map:
+    """Any number of values under text keys."""
+
+    values: Schema
+
+
+@dataclass(frozen=True)
+class Union:
+    """One of several types."""
+
+    branches: tuple[Schema, ...]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a record. ``default`` is JSON text, None where there is none."""
+
+    name: str
+    type: Schema
+    default: str | None = None
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Record:
+    """Fields under a full name."""
+
+    name: str
+    fields: tuple[Field, ...]
+    aliases: tuple[str, ...] = ()
+
+
+Schema: TypeAlias = Primitive | Fixed | Enum | Array | Map | Union | Record
+
+
+def parse(text: str) -> Schema:
+    """The schema in a JSON document. Raises SchemaError naming the place of what is wrong.
+
+    Schemas that contain themselves are refused: a column has no such type.
+    """
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _error(f"an Avro schema is a JSON document: {error}") from error
+    return _Parser({}, set()).schema(document, "", "")
+
+
+def _error(reason: str, path: str = "") -> SchemaError:
+    return SchemaError((Problem(reason, path, "the Avro schema"),))
+
+
+@dataclass
+class _Parser:
+    named: dict[str, Schema]
+    open: set[str]
+
+    def schema(self, node: Any, space: str, path: str) -> Schema:
+        """The schema that a part of the document describes; ``space`` is the namespace around it."""
+        if isinstance(node, str):
+            return self._by_name(node, space, path)
+        if isinstance(node, list):
+            return self._union(node, space, path)
+        if not isinstance(node, dict):
+            raise _error(f"expected a name, an object or an array, not {json.dumps(node)}", path)
+        kind = node.get("type")
+        if isinstance(kind, dict | list):
+            return self.schema(kind, space, path)
+        match kind:
+            case "record" | "error":
+                return self._record(node, space, path)
+            case "enum":
+                return self._enum(node, space, path)
+            case "fixed":
+                return self._fixed(node, space, path)
+            case "array":
+                return Array(self.schema(self._part(node, "items", path), space, path))
+            case "map":
+                return Map(self.schema(self._part(node, "values", path), space, path))
+            case str():
+                found = self._by_name(kind, space, path)
+                return _with_logical(found, node) if isinstance(found, Primitive) else found
+        raise _error("a schema needs a 'type'", path)
+
+    def _by_name(self, name: str, space: str, path: str) -> Schema:
+        if name in _PRIMITIVES:
+            return Primitive(name)
+        full = name if "." in name or not space else f"{space}.{name}"
+        if full in self.open:
+            raise _error(f"'{full}' contains itself, and no column has such a type", path)
+        found = self.named.get(full, self.named.get(name))
+        if found is None:
+            raise _error(f"no type '{full}' is defined before it is used", path)
+        return found
+
+    def _part(self, node: dict[str, Any], key: str, path: str) -> Any:
+        if key not in node:
+            raise _error(f"{node['type']} needs '{key}'", path)
+        return node[key]
+
+    def _union(self, node: list[Any], space: str, path: str) -> Schema:
+        branches = tuple(self.schema(each, space, path) for each in node)
+        if not branches or any(isinstance(each, Union) for each in branches):
+            raise _error("a union has at least one type, and none of them is a union", path)
+        kinds = [getattr(each, "name", None) or kind_name(each) for each in branches]
+        if len(set(kinds)) < len(kinds):
+            raise _error(f"a union has each type once, not {', '.join(kinds)}", path)
+        return Union(branches)
+
+    def _define(self, node: dict[str, Any], space: str, path: str) -> tuple[str, str, tuple[str, ...]]:
+        """Full name, namespace and full aliases of a named type."""
+        name = node.get("name")
+        if not isinstance(name, str) or not name:
+            raise _error(f"{node['type']} needs a 'name'", path)
+        space = name.rpartition(".")[0] if "." in name else str(node.get("namespace", space) or "")
+        full = name if "." in name or not space else f"{space}.{name}"
+        if full in self.named or full in self.open:
+            raise _error(f"'{full}' is defined twice", path)
+        aliases = tuple(each if "." in each or not space else f"{space}.{each}" for each in _texts(node, "aliases"))
+        return full, space, aliases
+
+    def _record(self, node: dict[str, Any], space: str, path: str) -> Record:
+        name, space, aliases = self._define(node, space, path)
+        given = self._part(node, "fields", path)
+        if not isinstance(given, list):
+            raise _error("'fields' is an array", path)
+        self.open.add(name)
+        fields = tuple(self._field(each, space, path) for each in given)
+        self.open.discard(name)
+        names = [each.name for each in fields]
+        if len(set(names)) < len(names):
+            raise _error(f"record '{name}' has a field twice", path)
+        found = Record(name, fields, aliases)
+        self.named[name] = found
+        return found
+
+    def _field(self, node: Any, space: str, path: str) -> Field:
+        if not isinstance(node, dict) or not isinstance(node.get("name"), str) or "type" not in node:
+            raise _error("a field is an object with 'name' and 'type'", path)
+        inner = f"{path}.{node['name']}" if path else node["name"]
+        default = json.dumps(node["default"]) if "default" in node else None
+        return Field(node["name"], self.schema(node["type"], space, inner), default, _texts(node, "aliases"))
+
+    def _enum(self, node: dict[str, Any], space: str, path: str) -> Enum:
+        name, _, aliases = self._define(node, space, path)
+        symbols = _texts(node, "symbols")
+        default = node.get("default")
+        if len(set(symbols)) < len(symbols):
+            raise _error(f"enum '{name}' has a symbol twice", path)
+        if default is not None and default not in symbols:
+            raise _error(f"the default of enum '{name}' is none of its symbols", path)
+        self.named[name] = found = Enum(name, symbols, aliases, default)
+        return found
+
+    def _fixed(self, node: dict[str, Any], space: str, path: str) -> Fixed:
+        name, _, aliases = self._define(node, space, path)
+        size = node.get("size")
+        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**31:
+            raise _error(f"fixed '{name}' needs a 'size'", path)
+        precision, scale = _decimal(node)
+        if precision and int.bit_length(10**precision - 1) < 8 * size:
+            found = Fixed(name, size, aliases, "decimal", precision, scale)
+        else:
+            found = Fixed(name, size, aliases)
+        self.named[name] = found
+        return found
+
+
+def _texts(node: dict[str, Any], key: str) -> tuple[str, ...]:
+    found = node.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise _error(f"'{key}' is an array of names")
+    return tuple(found)
+
+
+def _decimal(node: dict[str, Any]) -> tuple[int, int]:
+    """Precision and scale of a decimal, (0, 0) for what is none: logical types that do not fit are not there."""
+    precision, scale = node.get("precision"), node.get("scale", 0)
+    if node.get("logicalType") != "decimal" or not isinstance(precision, int) or not isinstance(scale, int):
+        return 0, 0
+    return (precision, scale) if precision > 0 and 0 <= scale <= precision else (0, 0)
+
+
+def _with_logical(plain: Primitive, node: dict[str, Any]) -> Primitive:
+    logical = node.get("logicalType")
+    if plain.type == "bytes":
+        precision, scale = _decimal(node)
+        return Primitive("bytes", "decimal", precision, scale) if precision else plain
+    return Primitive(plain.type, str(logical)) if logical in _LOGICAL.get(plain.type, ()) else plain
+
+
+def kind_name(schema: Schema) -> str:
+    """What the specification calls such a type: ``int``, ``record``, ``map``."""
+    return schema.type if isinstance(schema, Primitive) else type(schema).__name__.lower()
+
+
+def shown(schema: Schema) -> str:
+    """A type for an error: ``int (date)``, ``fixed 'id'``."""
+    logical, name = getattr(schema, "logical", ""), getattr(schema, "name", "")
+    if logical == "decimal":
+        logical = f"decimal({getattr(schema, 'precision', 0)}, {getattr(schema, 'scale', 0)})"
+    return kind_name(schema) + (f" '{name.rpartition('.')[2]}'" if name else "") + (f" ({logical})" if logical else "")
+
+
+def text_of(schema: Schema) -> str:
+    """The schema as JSON; a named type is written out where it is first used."""
+    return json.dumps(document_of(schema))
+
+
+def document_of(schema: Schema, known: set[str] | None = None, space: str = "") -> Any:
+    """The schema as what JSON holds: names, objects and arrays. ``space`` is the namespace around it."""
+    known = set() if known is None else known
+    match schema:
+        case Primitive(type=kind, logical=logical):
+            if not logical:
+                return kind
+            sizes = {"precision": schema.precision, "scale": schema.scale} if logical == "decimal" else {}
+            return {"type": kind, "logicalType": logical, **sizes}
+        case Array(items=items):
+            return {"type": "array", "items": document_of(items, known, space)}
+        case Map(values=values):
+            return {"type": "map", "values": document_of(values, known, space)}
+        case Union(branches=branches):
+            return [document_of(each, known, space) for each in branches]
+    if schema.name in known:
+        return schema.name
+    known.add(schema.name)
+    named: dict[str, Any] = {"name": schema.name}
+    if space and "." not in schema.name:
+        named["namespace"] = ""
+    if schema.aliases:
+        named["aliases"] = list(schema.aliases)
+    match schema:
+        case Fixed(size=size, logical=logical):
+            sizes = {"precision": schema.precision, "scale": schema.scale} if logical else {}
+            return {"type": "fixed", **named, "size": size, **({"logicalType": logical} if logical else {}), **sizes}
+        case Enum(symbols=symbols, default=default):
+            extra = {} if default is None else {"default": default}
+            return {"type": "enum", **named, "symbols": list(symbols), **extra}
+    inner = schema.name.rpartition(".")[0]
+    return {"type": "record", **named, "fields": [_field_document(each, known, inner) for each in schema.fields]}
+
+
+def _field_document(field: Field, known: set[str], space: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": field.name, "type": document_of(field.type, known, space)}
+    if field.aliases:
+        found["aliases"] = list(field.aliases)
+    if field.default is not None:
+        found["default"] = json.loads(field.default)
+    return found

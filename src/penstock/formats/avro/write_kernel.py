@@ -1,0 +1,214 @@
+"""Columns to Avro's binary encoding, inside a compiled loop that runs a program."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.formats.avro.numbers import byte_of, decimal_size, write_number
+from penstock.formats.avro.program import (
+    BLOCK,
+    CONSTANT,
+    CONVERT,
+    DECIMAL,
+    DEEPEST,
+    END,
+    LIST,
+    NEXT,
+    NODE,
+    NULL_AT,
+    SCALE_DOWN,
+    SCALE_UP,
+    STEP,
+    STRUCT,
+    TO_DOUBLE,
+    VALUE,
+    VALUE_AT,
+    WIRE,
+    WIRE_BOOLEAN,
+    WIRE_BYTES,
+    WIRE_ENUM,
+    WIRE_FIXED,
+    WIRE_FLOAT,
+    WIRE_INT,
+    WIRE_LONG,
+    A,
+    B,
+)
+from penstock.formats.compiled import Vector, compiled
+from penstock.formats.nested import BASE, VALID_BASE
+from penstock.formats.shortest import double_bits, float_value
+
+__all__ = ["REASONS", "WIDEST", "write_records"]
+
+#: Why a row cannot be written, by number.
+REASONS = (
+    "",
+    "NULL, where the Avro schema has no null",
+    "out of the range of the Avro type",
+    "the enum of the Avro schema has no such symbol",
+    "not of the size that the Avro schema fixes",
+)
+_NULL, _RANGE, _NO_SYMBOL, _SIZE = 1, 2, 3, 4
+
+#: The most bytes that a value takes beside the text or bytes in it: the number of a branch, and a decimal with its
+#: size or the count of a block and its end.
+WIDEST = 20
+
+_MOST = np.int64(2**63 - 1)
+
+
+@compiled
+def _symbol(text: Vector, start: int, size: int, constants: Vector, table: Vector, first: int, count: int) -> int:
+    """Which of the symbols the text is, or -1."""
+    for index in range(count):
+        place = table[first + 2 * index]
+        if table[first + 2 * index + 1] == size:
+            same = 0
+            while same < size and constants[place + same] == text[start + same]:
+                same += 1
+            if same == size:
+                return index
+    return -1
+
+
+@compiled
+def write_records(
+    steps: Vector,
+    table: Vector,
+    constants: Vector,
+    nodes: Vector,
+    words: Vector,
+    valid: Vector,
+    text: Vector,
+    out: Vector,
+    offsets: Vector,
+) -> tuple[int, int, int]:
+    """Write one record per row, one after the other, and where each of them ends.
+
+    ``nodes``, ``words``, ``valid`` and ``text`` are those of :class:`penstock.formats.nested.NestedInputs`. ``out``
+    has room for WIDEST bytes a value, all text and the program's constants. Gives the number of rows, 0 and 0, or the
+    row that cannot be written, the reason and the step.
+    """
+    frames = np.zeros((DEEPEST, 2), np.int64)  # of each open array or map: where to go on, and its last item
+    at = 0
+    for row in range(len(offsets) - 1):
+        index = row
+        step, depth = 0, 0
+        while True:
+            what = steps[step, STEP]
+            if what == END:
+                break
+            node = steps[step, NODE]
+            if what <= LIST:
+                if not valid[nodes[node, VALID_BASE] + index]:
+                    null_at = steps[step, NULL_AT]
+                    if null_at < 0:
+                        return row, _NULL, step
+                    out[at] = 2 * null_at
+                    at += 1
+                    if what == VALUE:
+                        step += 1
+                    elif what == STRUCT:
+                        step = steps[step, NEXT]
+                    else:
+                        step = steps[step, NEXT] + 1
+                    continue
+                value_at = steps[step, VALUE_AT]
+                if value_at >= 0:
+                    out[at] = 2 * value_at
+                    at += 1
+            if what == VALUE:
+                wire, convert = steps[step, WIRE], steps[step, CONVERT]
+                place = nodes[node, BASE] + index
+                if wire < WIRE_BYTES:
+                    value = words[place]
+                    if convert == SCALE_DOWN:
+                        value //= steps[step, A]
+                    elif convert == SCALE_UP:
+                        ratio = steps[step, A]
+                        if value > _MOST // ratio or value < -(_MOST // ratio):
+                            return row, _RANGE, step
+                        value *= ratio
+                    elif convert == TO_DOUBLE:
+                        value = double_bits(np.float64(float_value(value)))
+                    if wire in (WIRE_INT, WIRE_LONG):
+                        if -64 <= value < 64:
+                            out[at] = value << 1 ^ value >> 63
+                            at += 1
+                        else:
+                            at = write_number(out, at, value)
+                    elif wire == WIRE_BOOLEAN:
+                        out[at] = value
+                        at += 1
+                    else:
+                        size = 4 if wire == WIRE_FLOAT else 8
+                        for _ in range(size):
+                            out[at] = value & 255
+                            value >>= 8
+                            at += 1
+                elif convert == DECIMAL:
+                    place = nodes[node, BASE] + 2 * index
+                    low, high = words[place], words[place + 1]
+                    size = decimal_size(low, high)
+                    if wire == WIRE_FIXED:
+                        if size > steps[step, B]:
+                            return row, _RANGE, step
+                        for _ in range(steps[step, B] - 16):
+                            out[at] = 255 if high < 0 else 0
+                            at += 1
+                        size = min(steps[step, B], 16)
+                    else:
+                        out[at] = size << 1
+                        at += 1
+                    for byte in range(size - 1, -1, -1):
+                        out[at] = byte_of(low, high, byte)
+                        at += 1
+                else:
+                    start, stop = words[place], words[place + 1]
+                    if wire == WIRE_ENUM:
+                        found = _symbol(text, start, stop - start, constants, table, steps[step, B], steps[step, A])
+                        if found < 0:
+                            return row, _NO_SYMBOL, step
+                        at = write_number(out, at, found)
+                    else:
+                        if wire == WIRE_BYTES:
+                            at = write_number(out, at, stop - start)
+                        elif stop - start != steps[step, B]:
+                            return row, _SIZE, step
+                        for place in range(start, stop):
+                            out[at] = text[place]
+                            at += 1
+                step += 1
+            elif what == STRUCT:
+                step += 1
+            elif what == LIST:
+                place = nodes[node, BASE] + index
+                start, stop = words[place], words[place + 1]
+                if start < stop:
+                    at = write_number(out, at, stop - start)
+                    frames[depth, 0], frames[depth, 1] = index, stop
+                    depth += 1
+                    index = start
+                    step += 1
+                else:
+                    out[at] = 0
+                    at += 1
+                    step = steps[step, NEXT] + 1
+            elif what == BLOCK:
+                index += 1
+                if index < frames[depth - 1, 1]:
+                    step = steps[step, NEXT]
+                else:
+                    out[at] = 0
+                    at += 1
+                    depth -= 1
+                    index = frames[depth, 0]
+                    step += 1
+            elif what == CONSTANT:
+                start = steps[step, A]
+                for place in range(start, start + steps[step, B]):
+                    out[at] = constants[place]
+                    at += 1
+                step += 1
+        offsets[row + 1] = at
+    return len(offsets) - 1, 0, 0
