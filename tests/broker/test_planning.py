@@ -8,13 +8,9 @@ import sys
 from typing import Any
 
 from penstock.connectors.kafka.admission import Admission
-from penstock.connectors.kafka.bounds import resolve_start
-from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
+from penstock.connectors.kafka.planning import Planner
 from penstock.connectors.kafka.runtime import KafkaDataSource, _pickled
-from penstock.kafka.session import session_for
-from penstock.spi import Column, TableDefinition
-from penstock.types import BIGINT
+from tests.scans import planner_of, write
 
 #: Plans one batch as Spark's planning process does, with options and a start from standard input.
 PLANNING = """
@@ -29,37 +25,16 @@ print(json.dumps({"start": reader.initialOffset(), "end": end, "tasks": len(task
 """
 
 
-def spec_of(kafka: Any, name: str, **extra: str) -> ReaderSpec:
-    options = {
-        "topic": name,
-        "properties.bootstrap.servers": kafka.bootstrap,
-        "format": "json",
-        "scan.startup.mode": "earliest-offset",
-        **{f"scan.{key.replace('_', '-')}": value for key, value in extra.items()},
-    }
-    scan = KafkaConnector().scan(TableDefinition("t", (Column("id", BIGINT),), options))
-    return ReaderSpec(scan, 0, 2, resolve_start(session_for(client_of(scan)), scan), None)
-
-
-def write(kafka: Any, name: str, partition: int, count: int) -> None:
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    for number in range(count):
-        producer.produce(name, str(number).encode(), partition=partition)
-    assert producer.flush(30) == 0
-
-
 def test_rule_29_offsets_carry_topic_ids_and_leader_epochs(kafka, topic):
     name = topic(2)
-    write(kafka, name, 0, 5)
-    spec = spec_of(kafka, name)
-    planner = Planner(spec)
+    write(kafka, name, 5)
+    planner = planner_of(kafka, name)
+    spec = planner.spec
     topic_id = str(planner.session.topic(name).topic_id)
     assert spec.start.to_json() == {
         name: {"id": topic_id, "partitions": {str(n): {"offset": 0, "epoch": 0} for n in (0, 1)}}
     }
-    write(kafka, name, 1, 3)
+    write(kafka, name, 3, 1)
     assert planner.latest(spec.start, None).to_json() == {
         name: {"id": topic_id, "partitions": {"0": {"offset": 5, "epoch": 0}, "1": {"offset": 3, "epoch": 0}}}
     }
@@ -68,8 +43,8 @@ def test_rule_29_offsets_carry_topic_ids_and_leader_epochs(kafka, topic):
 def test_rule_29_planning_knows_the_options_and_nothing_else(kafka, topic, tmp_path):
     """Another process, in another folder, without this one's environment, plans what this one plans."""
     name = topic(2)
-    write(kafka, name, 0, 5)
-    spec = spec_of(kafka, name)
+    write(kafka, name, 5)
+    spec = planner_of(kafka, name).spec
     options = {"secret.spec": _pickled(spec)}
 
     def plan(start: dict[str, Any] | None) -> dict[str, Any]:
@@ -94,7 +69,7 @@ def test_rule_29_planning_knows_the_options_and_nothing_else(kafka, topic, tmp_p
         "tasks": 1,
     }
     # And goes on from an end of its own, which it has from Spark's offset log alone.
-    write(kafka, name, 1, 4)
+    write(kafka, name, 4, 1)
     second = plan(first["end"])
     assert second["start"] == first["start"]
     assert second["end"][name]["partitions"] == {"0": {"offset": 5, "epoch": 0}, "1": {"offset": 4, "epoch": 0}}
@@ -102,9 +77,9 @@ def test_rule_29_planning_knows_the_options_and_nothing_else(kafka, topic, tmp_p
 
 def test_no_batch_is_planned_before_the_minimum_is_there(kafka, topic):
     name = topic(2)
-    spec = spec_of(kafka, name, min_records_per_trigger="5", max_trigger_delay="1 h")
-    planner = Planner(spec)
-    write(kafka, name, 0, 3)
+    planner = planner_of(kafka, name, scan_min__records__per__trigger="5", scan_max__trigger__delay="1 h")
+    spec = planner.spec
+    write(kafka, name, 3)
     write(kafka, name, 1, 1)
     assert planner.latest(spec.start, None) == spec.start
     write(kafka, name, 1, 1)
@@ -115,10 +90,10 @@ def test_no_batch_is_planned_before_the_minimum_is_there(kafka, topic):
 def test_a_rate_holds_over_all_partitions_together(kafka, topic):
     """By a clock that stands: the first planning gives what a second gives, the next one nothing."""
     name = topic(2)
-    write(kafka, name, 0, 300)
-    write(kafka, name, 1, 300)
-    spec = spec_of(kafka, name, max_records_per_second="40")
-    planner = Planner(spec)
+    write(kafka, name, 300)
+    write(kafka, name, 300, 1)
+    planner = planner_of(kafka, name, scan_max__records__per__second="40")
+    spec = planner.spec
     planner._admission = Admission(spec.scan.options, lambda: 7.0)
     first = planner.latest(spec.start, 1000)
     assert sum(each.offset for each in first.at.values()) == 40

@@ -17,6 +17,7 @@ from penstock.datastream.connectors.kafka import (
     KafkaSource,
     KafkaTopicPartition,
 )
+from tests.scans import delete_below
 
 COLUMNS = "id BIGINT"
 COPY = "INSERT INTO t SELECT * FROM s;"
@@ -279,12 +280,6 @@ def test_the_scan_s_parallelism_caps_the_tasks_that_read(jobs, topics, topic):
 
 
 # --- what is lost ---------------------------------------------------------------------------------------------
-
-
-def delete_below(kafka_admin, name, offset):
-    from kafka.structs import TopicPartition
-
-    kafka_admin.delete_records({TopicPartition(name, 0): offset})
 
 
 @pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
