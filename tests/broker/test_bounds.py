@@ -297,13 +297,55 @@ def test_an_initializer_of_ones_own_may_choose_the_stop(kafka, filled):
 )
 def test_every_bounded_mode_stops_every_partition_and_never_before_its_start(kafka, filled, options, expected):
     group = f"group-{filled}"
-    commit(kafka, filled, group, 6, 1)
+    commit(kafka, filled, group, 6, 1, 0)
     options |= {
         "scan_startup_mode": "specific-offsets",
         "scan_startup_specific__offsets": "partition:0,offset:2;partition:1,offset:2;partition:2,offset:0",
         "properties_group_id": group,
     }
     assert stops(scan_of(kafka, filled, **options)) == expected
+
+
+def test_partitions_without_a_specific_stop_have_the_group_s_and_are_not_read_without_one(kafka, filled):
+    """As Flink's SpecifiedOffsetsInitializer has it, whose reset strategy is earliest there."""
+    group = f"group-{filled}"
+    options = {
+        "scan_startup_mode": "earliest-offset",
+        "scan_bounded_mode": "specific-offsets",
+        "scan_bounded_specific__offsets": "partition:0,offset:7",
+        "properties_group_id": group,
+    }
+    assert stops(scan_of(kafka, filled, **options)) == [7, 0, 0]
+    commit(kafka, filled, group, 9, 3)
+    assert stops(scan_of(kafka, filled, **options)) == [7, 3, 0]
+    # A builder's source may have no group at all.
+    specific = KafkaOffsetsInitializer.offsets({KafkaTopicPartition(filled, 0): 7})
+    assert stops(built(kafka, filled, stop=specific)) == [7, 0, 0]
+    assert stops(built(kafka, filled, stop=specific, group=group)) == [7, 3, 0]
+
+
+@pytest.mark.parametrize("strategy", KafkaOffsetResetStrategy)
+def test_group_offsets_as_stops_need_one_for_every_partition(kafka, filled, strategy):
+    """As in Flink, whatever the strategy of the initializer: a reader that does not know its stop would never end."""
+    group = f"group-{filled}"
+    commit(kafka, filled, group, 6, 1)
+    expected = rf"group '{group}' has no committed offset for topic '{filled}', partition 2, to stop at"
+    with pytest.raises(KafkaError, match=expected):
+        stops(
+            scan_of(
+                kafka,
+                filled,
+                properties_group_id=group,
+                properties_auto_offset_reset=strategy.name.lower(),
+                scan_startup_mode="earliest-offset",
+                scan_bounded_mode="group-offsets",
+            )
+        )
+    committed = KafkaOffsetsInitializer.committed_offsets(strategy)
+    with pytest.raises(KafkaError, match=expected):
+        stops(built(kafka, filled, stop=committed, group=group))
+    commit(kafka, filled, group, 6, 1, 0)
+    assert stops(built(kafka, filled, stop=committed, group=group)) == [6, 1, 0]
 
 
 def test_a_stop_behind_the_end_of_the_log_is_known_as_one_to_wait_for(kafka, filled):

@@ -121,6 +121,9 @@ def test_a_stopping_offset_bounds_the_source_either_way():
     assert (again.options.bounded_streaming, again.options.bounded_timestamp) == (False, None)
     with pytest.raises(UnsupportedError, match="reads nothing"):
         source().set_bounded(KafkaOffsetsInitializer.earliest())
+    to_the_end = KafkaOffsetsInitializer.offsets({KafkaTopicPartition("in", 0): 5}, KafkaOffsetResetStrategy.LATEST)
+    with pytest.raises(UnsupportedError, match="stopping offsets take no reset strategy"):
+        source().set_unbounded(to_the_end)
 
 
 def test_the_discovery_property_of_flink_is_understood():

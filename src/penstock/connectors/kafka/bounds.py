@@ -57,8 +57,9 @@ def resolve_start(session: Session, scan: KafkaScan, start_time: int | None = No
 def resolve_stop(session: Session, scan: KafkaScan, start: Positions) -> Positions | None:
     """Where a bounded scan stops (the offset itself is not read), or None when it does not.
 
-    A partition without a stop in 'specific-offsets', and one that the group has not committed, is not read at all.
-    A stop may lie behind the present end of the log: it is waited for.
+    As in Flink, a partition without a stop in 'specific-offsets' stops at the group's offset, and is not read at all
+    where there is none; with 'group-offsets' that is an error. A stop may lie behind the present end of the log: it is
+    waited for.
     """
     mode, options = scan.options.bounded_mode, scan.options
     if not scan.bounded:
@@ -74,10 +75,17 @@ def resolve_stop(session: Session, scan: KafkaScan, start: Positions) -> Positio
     elif mode is BoundedMode.TIMESTAMP and options.bounded_timestamp is not None:
         found = _at_time(session, places, options.bounded_timestamp)
     elif mode is BoundedMode.SPECIFIC_OFFSETS:
-        found = {(each.topic, each.partition): Position(each.offset) for each in scan.end_offsets}
-        _check_known(found, places, "scan.bounded.specific-offsets", scan)
+        given = {(each.topic, each.partition): Position(each.offset) for each in scan.end_offsets}
+        _check_known(given, places, "scan.bounded.specific-offsets", scan)
+        left = [place for place in places if place not in given]
+        found = given | (_committed(session, scan, left) if left and scan.group_id else {})
     elif mode is BoundedMode.GROUP_OFFSETS:
         found = _committed(session, scan, places)
+        for topic, partition in sorted(set(places) - found.keys()):
+            raise KafkaError(
+                f"table '{scan.table}': group '{scan.group_id}' has no committed offset for topic '{topic}', partition "
+                f"{partition}, to stop at; commit one, or choose another 'scan.bounded.mode'"
+            )
     else:
         found = listed(session, places, LATEST)
     # Never before the start: an empty range ends at once.
