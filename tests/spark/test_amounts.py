@@ -359,6 +359,67 @@ def test_a_batch_that_is_redone_after_a_loss_publishes_what_is_left_once(jobs, k
     assert read(topics, sink) == [*range(8, 20)]
 
 
+def test_a_planned_batch_whose_topic_goes_is_done_with_what_is_left_and_so_are_its_groups_offsets(
+    jobs, kafka, kafka_admin, topics, topic, tmp_path
+):
+    """A group cannot be given offsets of a topic that is gone, not in the batch's transaction either."""
+    from penstock import engine
+    from penstock.errors import PenstockError
+    from penstock.kafka.offsets import committed_offsets
+    from penstock.kafka.properties import ClientConfig
+    from penstock.kafka.session import session_for
+    from penstock.plan import MapRows
+
+    one, two, sink = topic(1), topic(2), topic(1)
+    topics.write(one, ids(*range(10)))
+    topics.write(two, ids(*range(10, 20)), partition=1)
+    job = jobs.parse(
+        jobs.table(
+            "s",
+            COLUMNS,
+            f"{one};{two}",
+            scan_startup_mode="earliest-offset",
+            scan_fail__on__data__loss="false",
+            properties_group_id=f"group-{sink}",
+        )
+        + jobs.exactly_once("t", COLUMNS, sink)
+        + COPY
+    )
+    gone = tmp_path / "gone"
+
+    def rows(given, mark=str(gone)):
+        for (number,) in given:
+            if not Path(mark).exists():
+                raise RuntimeError("not yet")
+            yield (number,)
+
+    (only,) = job.sinks
+    job = replace(job, sinks=(replace(only, input=MapRows(only.input.schema, only.input, rows)),))
+    running = engine.start(job, jobs.warnings.append)
+    with pytest.raises(PenstockError, match="not yet"):
+        running.wait(PATIENCE)
+    running.stop()
+    kafka_admin.delete_topics([one])
+    gone.touch()
+    jobs.warnings.clear()
+
+    running = engine.start(job, jobs.warnings.append)
+    jobs.started.append(running)
+    until(lambda: read(topics, sink) == [*range(10, 20)])
+    topics.write(two, ids(20))
+    until(lambda: read(topics, sink) == [*range(10, 21)])
+    session = session_for(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap}))
+
+    def committed():
+        places = [(two, 0), (two, 1)]
+        return sum(each.offset for each in committed_offsets(session, f"group-{sink}", places).values())
+
+    until(lambda: committed() == 11)
+    assert not running.wait(0)
+    assert not topics.open_transactions(sink)
+    assert jobs.warnings == [f"table 's': topic '{one}', partition 0 exists no more; it was read up to offset 10"]
+
+
 def test_a_topic_that_goes_while_it_is_read_is_told_of_and_the_rest_goes_on(jobs, kafka_admin, topics, topic):
     one, two, sink = topic(1), topic(1), topic(1)
     topics.write(one, ids(1))
