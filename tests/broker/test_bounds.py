@@ -13,6 +13,7 @@ from penstock.connectors.kafka.planning import client_of
 from penstock.connectors.kafka.positions import Position, Positions
 from penstock.connectors.kafka.scan import KafkaScan
 from penstock.datastream.connectors.kafka import (
+    FlinkKafkaConsumer,
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
     KafkaSource,
@@ -178,6 +179,29 @@ def test_every_initializer_of_the_builder_starts_where_it_says(kafka, filled, in
     group = f"group-{filled}"
     commit(kafka, filled, group, 6)
     assert starts(built(kafka, filled, start=initializer, group=group)) == expected
+
+
+def test_the_former_consumer_falls_back_to_the_group_and_then_to_the_reset_property(kafka, filled):
+    group = f"group-{filled}"
+    commit(kafka, filled, group, 6, 2)
+
+    def former(**properties):
+        given = {"bootstrap.servers": kafka.bootstrap, "group.id": group}
+        given |= {key.replace("_", "."): value for key, value in properties.items()}
+        return FlinkKafkaConsumer(filled, SimpleStringSchema(), given)
+
+    def begins(given):
+        return starts(KafkaConnector().scan(given.table("s")))
+
+    some = {KafkaTopicPartition(filled, 0): 8}
+    assert begins(former(auto_offset_reset="earliest")) == [6, 2, 0]
+    assert begins(former(auto_offset_reset="latest").set_start_from_specific_offsets(some)) == [8, 2, 0]
+    assert begins(former().set_start_from_earliest()) == [0, 0, 0]
+    assert begins(former().set_start_from_latest()) == [10, 4, 0]
+    assert begins(former().set_start_from_timestamp(BEGAN + 3000)) == [3, 3, 0]
+    for given in (former(), former().set_start_from_specific_offsets(some)):
+        with pytest.raises(KafkaError, match=r"partition 2, and 'properties.auto.offset.reset' is not set"):
+            begins(given)
 
 
 def test_committed_offsets_without_a_strategy_fail_where_there_are_none(kafka, filled):

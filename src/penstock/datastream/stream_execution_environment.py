@@ -127,6 +127,15 @@ class StreamExecutionEnvironment:
         spec = connectors.get(connector).scan(table)
         return DataStream(self, Scan(table.produced, table.name, connector, spec), source.type_info)
 
+    def add_source(
+        self,
+        source_func: SourceDefinition,
+        source_name: str = "Custom Source",
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """As :meth:`from_source`, for a source of Flink's former kind: ``FlinkKafkaConsumer``."""
+        return self.from_source(source_func, WatermarkStrategy.no_watermarks(), source_name, type_info)
+
     def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> StreamExecutionEnvironment:
         """Begin a batch, and with exactly-once commit it, every ``interval`` milliseconds."""
         self._checkpoints.set_checkpoint_interval(interval)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from datetime import timedelta
 
 import pytest
@@ -19,6 +20,7 @@ from penstock.common import (
 from penstock.datastream import CheckpointingMode, StreamExecutionEnvironment, execution
 from penstock.datastream.connectors import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import (
+    FlinkKafkaConsumer,
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
     KafkaRecordSerializationSchema,
@@ -124,6 +126,55 @@ def test_a_stopping_offset_bounds_the_source_either_way():
     to_the_end = KafkaOffsetsInitializer.offsets({KafkaTopicPartition("in", 0): 5}, KafkaOffsetResetStrategy.LATEST)
     with pytest.raises(UnsupportedError, match="stopping offsets take no reset strategy"):
         source().set_unbounded(to_the_end)
+
+
+@pytest.mark.parametrize(
+    ("start", "initializer"),
+    [
+        (lambda given: given, KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.EARLIEST)),
+        (
+            lambda given: given.set_start_from_latest().set_start_from_group_offsets(),
+            KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.EARLIEST),
+        ),
+        (lambda given: given.set_start_from_earliest(), KafkaOffsetsInitializer.earliest()),
+        (lambda given: given.set_start_from_latest(), KafkaOffsetsInitializer.latest()),
+        (lambda given: given.set_start_from_timestamp(5), KafkaOffsetsInitializer.timestamp(5)),
+        (
+            lambda given: given.set_start_from_specific_offsets({KafkaTopicPartition("orders", 0): 42}),
+            KafkaOffsetsInitializer.offsets({KafkaTopicPartition("orders", 0): 42}),
+        ),
+    ],
+)
+def test_the_former_consumer_says_what_the_source_says(env, start, initializer):
+    properties = {"bootstrap.servers": "localhost:9092", "group.id": "g", "auto.offset.reset": "earliest"}
+    former = start(FlinkKafkaConsumer(["orders", "returns"], SimpleStringSchema(), properties))
+    built = source().set_properties(properties).set_starting_offsets(initializer)
+
+    assert former.get_produced_type() == former.type_info == built.build().type_info
+    env.add_source(former, "orders").sink_to(sink().build())
+    assert env.to_job() == _copy(built)
+
+
+def _copy(built):
+    env = StreamExecutionEnvironment.get_execution_environment()
+    stream(env, built).sink_to(sink().build())
+    return env.to_job()
+
+
+def test_the_former_consumer_reads_topics_by_a_pattern_and_commits_unless_told_not_to():
+    properties = {"bootstrap.servers": "localhost:9092", "group.id": "g"}
+    scan = connectors.get("kafka").scan
+    former = FlinkKafkaConsumer(re.compile("test-topic-[0-9]"), SimpleStringSchema(), properties)
+    found = scan(former.table("t"))
+
+    assert (found.options.topic, found.options.topic_pattern) == ((), "test-topic-[0-9]")
+    assert (found.commits, found.reset.value, found.discovery) == (True, "none", None)
+    assert not scan(former.set_commit_offsets_on_checkpoints(False).table("t")).commits
+    assert scan(former.set_commit_offsets_on_checkpoints(True).table("t")).commits
+    looking = {**properties, "flink.partition-discovery.interval-millis": "1000"}
+    assert scan(FlinkKafkaConsumer("t", SimpleStringSchema(), looking).table("t")).discovery == timedelta(seconds=1)
+    with pytest.raises(OptionsError, match="needs a consumer group"):
+        scan(FlinkKafkaConsumer("t", SimpleStringSchema(), {"bootstrap.servers": "localhost:9092"}).table("t"))
 
 
 def test_the_discovery_property_of_flink_is_understood():

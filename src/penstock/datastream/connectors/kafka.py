@@ -13,7 +13,8 @@ from typing import Any
 
 from penstock.common import DeserializationSchema, SerializationSchema, TypeInformation
 from penstock.connectors.kafka.offsets import partitions_text
-from penstock.datastream.connectors.base import DeliveryGuarantee
+from penstock.datastream.connectors.base import DeliveryGuarantee, client_options, format_options, table_to_read
+from penstock.datastream.connectors.consumer import FlinkKafkaConsumer
 from penstock.datastream.connectors.offsets import (
     ChosenOffsets,
     KafkaOffsetResetStrategy,
@@ -29,6 +30,7 @@ from penstock.options import Origin
 from penstock.spi import Column, Surface, TableDefinition
 
 __all__ = [
+    "FlinkKafkaConsumer",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
     "KafkaRecordSerializationSchema",
@@ -64,10 +66,7 @@ class KafkaSource:
 
     def table(self, name: str) -> TableDefinition:
         """The table that is read."""
-        columns = tuple(Column(each.name, each.type) for each in self.type_info.row.fields)
-        options = {**self.options, **_format(self.schema, "format", "")}
-        origin = Origin(f"source '{name}'")
-        return TableDefinition(name, columns, options, origin, Surface.BUILDER, objects=self.objects)
+        return table_to_read(name, self.schema, self.options, self.objects)
 
 
 class KafkaSourceBuilder:
@@ -185,7 +184,7 @@ class KafkaSourceBuilder:
             properties.pop("auto.offset.reset", None)
             if reset is not KafkaOffsetResetStrategy.NONE:
                 properties["auto.offset.reset"] = reset.name.lower()
-        return KafkaSource(options | _prefixed(properties), self._schema, objects)
+        return KafkaSource(options | client_options(properties), self._schema, objects)
 
     def _read_only(self) -> dict[str, str]:
         """The options that stand for a set of partitions. Raises OptionsError when topics were named too."""
@@ -275,10 +274,10 @@ class KafkaSink:
         """
         value, key = self.serializer.value, self.serializer.key
         row = _fitting(value, stream, name).row
-        options = {**self.options, "topic": self.serializer.topic, **_format(value, "format", "")}
+        options = {**self.options, "topic": self.serializer.topic, **format_options(value, "format", "")}
         if key is not None:
             options |= {"key.fields": ";".join(_key_names(key, row.names, stream, name))}
-            options |= _format(key, "key.format", "key.")
+            options |= format_options(key, "key.format", "key.")
         exactly_once = options.get("sink.delivery-guarantee") == DeliveryGuarantee.EXACTLY_ONCE.text
         if exactly_once and "sink.transactional-id-prefix" not in options:
             options["sink.transactional-id-prefix"] = derived = f"{job_name}-{name}"
@@ -333,7 +332,7 @@ class KafkaSinkBuilder:
         if self._serializer is None:
             hint = "set_record_serializer(KafkaRecordSerializationSchema.builder()...build())"
             raise OptionsError((Problem("a Kafka sink needs a record serializer", "KafkaSink", hint=hint),))
-        return KafkaSink(self._options | _prefixed(self._properties), self._serializer)
+        return KafkaSink(self._options | client_options(self._properties), self._serializer)
 
 
 def _initializer(given: object, where: str) -> KafkaOffsetsInitializer | ChosenOffsets:
@@ -346,15 +345,6 @@ def _initializer(given: object, where: str) -> KafkaOffsetsInitializer | ChosenO
         "get_auto_offset_reset_strategy"
     )
     raise UnsupportedError((Problem(f"{given!r} says no offsets", where, hint=hint),))
-
-
-def _prefixed(properties: Mapping[str, str]) -> dict[str, str]:
-    return {f"properties.{key}": str(value) for key, value in properties.items()}
-
-
-def _format(schema: DeserializationSchema | SerializationSchema, option: str, prefix: str) -> dict[str, str]:
-    """The format and its options, as a table says them."""
-    return {option: schema.format, **{f"{prefix}{schema.format}.{key}": value for key, value in schema.options}}
 
 
 def _fitting(schema: SerializationSchema, stream: TypeInformation, sink: str) -> TypeInformation:
