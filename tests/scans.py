@@ -19,27 +19,29 @@ if TYPE_CHECKING:
 
 
 def scan_of(kafka: KafkaCluster, topics: str, **options: str) -> KafkaScan:
-    """A table over ``topics``; option names are written with ``_`` for ``.`` and ``__`` for ``-``."""
-    given = {"topic": topics, "properties.bootstrap.servers": kafka.bootstrap, "format": "json"}
+    """A table over ``topics`` (empty where the options have a pattern); option names are written with ``_`` for ``.``
+    and ``__`` for ``-``."""
+    given = {"topic": topics} if topics else {}
+    given |= {"properties.bootstrap.servers": kafka.bootstrap, "format": "json"}
     given |= {key.replace("__", "-").replace("_", "."): value for key, value in options.items()}
     return KafkaConnector().scan(TableDefinition("t", (Column("id", BIGINT),), given))
 
 
 def planner_of(kafka: KafkaCluster, topics: str, **options: str) -> Planner:
-    """Plans what such a table reads, from its earliest offsets on."""
-    scan = scan_of(kafka, topics, scan_startup_mode="earliest-offset", **options)
+    """Plans what such a table reads, from its earliest offsets on unless the options say otherwise."""
+    scan = scan_of(kafka, topics, **{"scan_startup_mode": "earliest-offset", **options})
     return Planner(ReaderSpec(scan, 0, 2, resolve_start(session_for(client_of(scan)), scan), None))
 
 
 def write(kafka: KafkaCluster, topic: str, count: int, partition: int = 0, *, began: int | None = None) -> None:
-    """Produce the numbers below ``count`` with librdkafka, at a second's distance where it is told when it ``began``
+    """Produce rows with the numbers below ``count``, at a second's distance where it is told when it ``began``
     (ms since 1970)."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     for number in range(count):
         time = {} if began is None else {"timestamp": began + 1000 * number}
-        producer.produce(topic, str(number).encode(), partition=partition, **time)
+        producer.produce(topic, b'{"id": %d}' % number, partition=partition, **time)
     assert producer.flush(30) == 0
 
 

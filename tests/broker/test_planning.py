@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import time
 from typing import Any
 
+import pytest
+
 from penstock.connectors.kafka.admission import Admission
+from penstock.connectors.kafka.bounds import resolve_stop
 from penstock.connectors.kafka.planning import Planner
+from penstock.connectors.kafka.positions import Place, Position, Positions
+from penstock.connectors.kafka.reading import RangeReader
 from penstock.connectors.kafka.runtime import KafkaDataSource, _pickled
-from tests.scans import planner_of, write
+from penstock.connectors.kafka.scan import KafkaScan
+from tests.scans import planner_of, scan_of, write
 
 #: Plans one batch as Spark's planning process does, with options and a start from standard input.
 PLANNING = """
@@ -99,3 +107,96 @@ def test_a_rate_holds_over_all_partitions_together(kafka, topic):
     assert sum(each.offset for each in first.at.values()) == 40
     assert all(each.offset for each in first.at.values())
     assert planner.latest(first, 1000) == first
+
+
+# --- which topics and partitions -------------------------------------------------------------------------------
+
+
+def found_by(planner: Planner, start: Positions, *places: Place) -> Positions:
+    """Plans until these places are there."""
+    until = time.monotonic() + 30
+    while not set(places) <= (end := planner.latest(start, None)).at.keys():
+        assert time.monotonic() < until, f"{places} were not found: {end}"
+    return end
+
+
+def test_a_pattern_reads_the_topics_whose_whole_name_it_matches_and_finds_new_ones(kafka, kafka_admin, topic):
+    name = topic(1)
+    one, two, other = f"{name}-1", f"{name}-2", f"x-{name}-1"
+    layout = {"num_partitions": 2, "replication_factor": 1}
+    kafka_admin.create_topics({one: layout, other: layout}, wait_for_metadata=True)
+    write(kafka, one, 3)
+    planner = planner_of(
+        kafka,
+        "",
+        topic__pattern=f"{re.escape(name)}-[0-9]",
+        scan_startup_mode="latest-offset",
+        scan_topic__partition__discovery_interval="1 ms",
+    )
+    start = planner.spec.start
+    assert [(place, at.offset) for place, at in sorted(start.at.items())] == [((one, 0), 3), ((one, 1), 0)]
+
+    # What comes later is read from its beginning, whatever the start option says.
+    kafka_admin.create_topics({two: layout}, wait_for_metadata=True)
+    write(kafka, two, 4)
+    came = found_by(planner, start, (two, 0), (two, 1))
+    assert [came.at[two, partition].offset for partition in (0, 1)] == [0, 0]
+    assert came.topic_ids.keys() == {one, two}
+    end = planner.latest(came, None)
+    assert [len(each) for each in planner.ranges(came, end)] == [0, 0, 4, 0]
+
+
+@pytest.mark.parametrize("interval", ["1 ms", "0"])
+def test_new_partitions_are_looked_for_at_the_interval_and_read_from_their_beginning(
+    kafka, kafka_admin, topic, interval
+):
+    name = topic(1)
+    write(kafka, name, 3)
+    planner = planner_of(
+        kafka, name, scan_startup_mode="latest-offset", scan_topic__partition__discovery_interval=interval
+    )
+    kafka_admin.create_partitions({name: 2})
+    write(kafka, name, 5, 1)
+    # A scan that starts now has them from the first, though the session that it shares was asked before.
+    assert len(planner_of(kafka, name).spec.start.at) == 2
+    start = planner.spec.start
+    if interval == "0":
+        assert planner.latest(start, None) == start
+        return
+    came = found_by(planner, start, (name, 1))
+    assert (came.at[name, 0].offset, came.at[name, 1].offset) == (3, 0)
+    assert [len(each) for each in planner.ranges(came, planner.latest(came, None))] == [0, 5]
+
+
+# --- isolation -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("isolation", "end"), [("read_uncommitted", 8), ("read_committed", 3)])
+def test_the_end_of_a_log_is_before_open_transactions_only_where_they_are_not_read(kafka, topic, isolation, end):
+    from confluent_kafka import Producer
+
+    name = topic(1)
+    write(kafka, name, 3)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for number in range(5):
+        producer.produce(name, b'{"id": %d}' % number)
+    assert producer.flush(30) == 0
+    try:
+        planner = planner_of(kafka, name, properties_isolation_level=isolation)
+        latest = planner_of(kafka, name, properties_isolation_level=isolation, scan_startup_mode="latest-offset")
+        stops = resolve_stop(planner.session, bounded(kafka, name, isolation), planner.spec.start)
+        found = [planner.latest(planner.spec.start, None), latest.spec.start, stops]
+        assert [each.at[name, 0].offset for each in found if each] == [end] * 3
+    finally:
+        producer.abort_transaction()
+    # Aborted, the records are passed over or read; the marker is never one.
+    (ranges,) = planner.tasks(planner.spec.start, Positions({(name, 0): Position(9)}, planner.spec.start.topic_ids))
+    reader = RangeReader(planner.spec, ranges)
+    assert sum(rows.num_rows for rows in reader.rows()) == end
+    assert reader.report.records == end
+
+
+def bounded(kafka: Any, name: str, isolation: str) -> KafkaScan:
+    return scan_of(kafka, name, scan_bounded_mode="latest-offset", properties_isolation_level=isolation)

@@ -108,6 +108,7 @@ def _topics_of(session: Session, scan: KafkaScan) -> dict[str, TopicInfo]:
     """The topics that are read. Raises KafkaError for one that was named and does not exist."""
     if scan.options.topic_pattern:
         return matching_topics(session, scan.options.topic_pattern)
+    session.forget_topics(scan.options.topic)  # the session is shared: what it knows may be minutes old
     return {name: session.topic(name) for name in scan.options.topic}
 
 
