@@ -68,6 +68,34 @@ def test_a_checkpoint_wins_over_the_start_time_which_wins_over_the_start_option(
     assert told.startswith("table 's' goes on where the checkpoint '")
 
 
+def test_a_checkpoint_goes_on_where_it_ended_whatever_the_group_says(jobs, kafka, topics, topic):
+    """What the group has is for others to see: it is moved back, and ahead, while the job does not run."""
+    from penstock.kafka.offsets import CommittedOffset, commit_offsets
+    from penstock.kafka.properties import ClientConfig
+    from penstock.kafka.session import session_for
+
+    source, sink = topic(1), topic(1)
+    group = f"group-{source}"
+    session = session_for(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap}))
+    sql = (
+        jobs.table("s", COLUMNS, source, properties_group_id=group, properties_auto_offset_reset="earliest")
+        + jobs.exactly_once("t", COLUMNS, sink)
+        + COPY
+    )
+
+    def goes_on(first):
+        topics.write(source, ids(*range(first, first + 3)))
+        running = jobs.start(sql)
+        until(lambda: read(topics, sink) == [*range(first + 3)])
+        running.stop()
+
+    goes_on(0)
+    commit_offsets(session, group, {(source, 0): CommittedOffset(1)})
+    goes_on(3)
+    commit_offsets(session, group, {(source, 0): CommittedOffset(7)})
+    goes_on(6)
+
+
 def strings(kafka, folder, source_topic, sink_topic, start=None, stop=None, unbounded=None, partitions=None):
     """A job of the Python builders that copies strings."""
     builder = KafkaSource.builder().set_bootstrap_servers(kafka.bootstrap)
