@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.connectors.kafka.bounds import with_epochs
 from penstock.connectors.kafka.losses import told
+from penstock.connectors.kafka.planning import Planner
+from penstock.connectors.kafka.positions import Position, Positions
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
@@ -181,6 +185,15 @@ def test_rule_28_a_log_that_an_unclean_election_has_cut_is_never_read_on_in_sile
             "there on is read"
         ]
         assert [len(each) for each in tolerant.ranges(goes_on, tolerant.latest(goes_on, None))] == [9]
+        # A scan that ends does not ask for ends, but a process that goes on with it looks once.
+        stop = with_epochs(session, Positions({(name, 0): Position(14)}, lost.topic_ids))
+        halfway = replace(lost, at={(name, 0): Position(10, lost.at[name, 0].epoch)})
+        with pytest.raises(PossibleDataLossError, match="was read up to offset 10, but its log was cut at 5"):
+            Planner(replace(strict.spec, stop=stop)).latest(halfway, None)
+        bounded = Planner(replace(tolerant.spec, stop=stop))
+        again = bounded.latest(halfway, None)
+        assert again == goes_on
+        assert [len(each) for each in bounded.ranges(again, bounded.latest(again, None))] == [9]
         # What was read before the cut is still there, and is read on from.
         assert [len(each) for each in strict.ranges(kept, strict.latest(kept, None))] == [9]
     finally:

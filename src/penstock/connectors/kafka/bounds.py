@@ -21,6 +21,7 @@ __all__ = [
     "resolve_stop",
     "topic_ids",
     "topics_there",
+    "with_epochs",
 ]
 
 
@@ -102,6 +103,17 @@ def behind_the_end(session: Session, stop: Positions) -> bool:
     there = session.topics({topic for topic, _ in stop.at})
     ends = listed(session, [place for place in stop.at if place[0] in there], LATEST)
     return any(at.offset > ends[place].offset for place, at in stop.at.items() if place in ends)
+
+
+def with_epochs(session: Session, stop: Positions) -> Positions:
+    """``stop`` with the leader epochs of now, to tell later whether the logs were cut below it. Nothing is known of
+    topics that exist no more."""
+    there = session.topics({topic for topic, _ in stop.at})
+    ends = listed(session, [place for place in stop.at if place[0] in there], LATEST)
+    return Positions(
+        {place: Position(at.offset, ends[place].epoch if place in ends else -1) for place, at in stop.at.items()},
+        stop.topic_ids,
+    )
 
 
 def _topics_of(session: Session, scan: KafkaScan) -> dict[str, TopicInfo]:

@@ -52,6 +52,7 @@ class Planner:
     _session: Session | None = None
     _discovered: float = field(default_factory=time.monotonic)
     _seen: dict[Place, int] = field(default_factory=dict)
+    _looked: bool = False
     _admission: Admission = field(init=False)
 
     def __post_init__(self) -> None:
@@ -72,7 +73,7 @@ class Planner:
         before ``start``, a topic was deleted and created anew, or is gone before it was read to its end. With
         'scan.fail-on-data-loss' = 'false' positions move on instead (:mod:`penstock.connectors.kafka.losses`).
         """
-        begin = start if self._fixed else self._settled(start)
+        begin = self._checked(start) if self._fixed else self._settled(start)
         if _jumps(start, begin):
             return begin
         try:
@@ -131,7 +132,11 @@ class Planner:
     def _ends(self, start: Positions) -> dict[Place, Position]:
         stop = self.spec.stop
         if stop is not None and self._fixed:
-            return {place: replace(at, offset=stop.offset(place, at.offset)) for place, at in start.at.items()}
+            ends = {place: replace(stop.at.get(place, at), lost=at.lost) for place, at in start.at.items()}
+            # A difference of epochs alone would make a batch.
+            return {
+                place: end if end.offset > start.at[place].offset else start.at[place] for place, end in ends.items()
+            }
         ends = listed(self.session, start.at, LATEST)
         if stop is None:
             return ends
@@ -150,6 +155,28 @@ class Planner:
         return not self.spec.scan.options.fail_on_data_loss
 
     # --- what the logs have lost -----------------------------------------------------------------------------
+
+    def _checked(self, start: Positions) -> Positions:
+        """``start`` of a scan whose ends are known, and whose logs are looked at once: when this process begins."""
+        if self._looked:
+            return start
+        self._looked = True
+        begun, ends = self.spec.start, self._ends(start)
+        read = {place: at for place, at in start.at.items() if begun.offset(place, 0) < at.offset < ends[place].offset}
+        if not read:
+            return start
+        # Topics that are gone, or others by now, are the tasks' to tell of.
+        ids = topic_ids(self.session.topics({topic for topic, _ in read}))
+        left = {place: at for place, at in read.items() if ids.get(place[0]) == start.topic_ids.get(place[0])}
+        found = jumped(self.session, Positions(left, start.topic_ids))
+        for (topic, partition), at in () if self._skips else found.at.items():
+            before = start.at[topic, partition].offset
+            if at.offset < before:
+                raise PossibleDataLossError(
+                    f"topic '{topic}', partition {partition} was read up to offset {before}, but its log was cut at "
+                    f"{at.offset}; compare what was published before restarting from other offsets; {SKIPPING}"
+                )
+        return Positions({**start.at, **found.at}, start.topic_ids)
 
     def _settled(self, start: Positions) -> Positions:
         """``start`` as far as the logs have it: unchanged, or changed by what they have lost."""
