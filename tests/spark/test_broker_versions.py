@@ -11,9 +11,8 @@ import pytest
 
 #: Of each version that is claimed the release that is started. The oldest brings the producer that is written in Java.
 VERSIONS = ("3.9.1", "4.3.0")
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 #: As they are numbered in a record batch, whose attributes are its bytes 21 and 22.
-NUMBERED = ("none", "gzip", "snappy", "lz4", "zstd")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 LINES = [f"line {number:05} {'abc' * 20}" for number in range(300)]
 
 
@@ -92,7 +91,7 @@ def stored_codecs(kafka, topic):
         while at + 61 <= len(data) and int.from_bytes(data[at + 8 : at + 12]):
             attributes = int.from_bytes(data[at + 21 : at + 23])
             if not attributes & 0x20:  # a control batch is never compressed
-                found.add(NUMBERED[attributes & 7])
+                found.add(CODECS[attributes & 7])
             at += 12 + int.from_bytes(data[at + 8 : at + 12])
     return found
 
