@@ -73,7 +73,7 @@ class Planner:
         before ``start``, a topic was deleted and created anew, or is gone before it was read to its end. With
         'scan.fail-on-data-loss' = 'false' positions move on instead (:mod:`penstock.connectors.kafka.losses`).
         """
-        begin = self._checked(start) if self._fixed else self._settled(start)
+        begin = self._resumed(start) if self._fixed else self._settled(start)
         if _jumps(start, begin):
             return begin
         try:
@@ -156,9 +156,9 @@ class Planner:
 
     # --- what the logs have lost -----------------------------------------------------------------------------
 
-    def _checked(self, start: Positions) -> Positions:
-        """``start`` of a scan whose ends are known, and whose logs are looked at once: when this process begins."""
-        if self._looked:
+    def _resumed(self, start: Positions) -> Positions:
+        """``start`` of a scan whose ends are known: where a log was cut below it while no process planned, the cut."""
+        if self._looked or not self._skips:
             return start
         self._looked = True
         begun, ends = self.spec.start, self._ends(start)
@@ -168,15 +168,7 @@ class Planner:
         # Topics that are gone, or others by now, are the tasks' to tell of.
         ids = topic_ids(self.session.topics({topic for topic, _ in read}))
         left = {place: at for place, at in read.items() if ids.get(place[0]) == start.topic_ids.get(place[0])}
-        found = jumped(self.session, Positions(left, start.topic_ids))
-        for (topic, partition), at in () if self._skips else found.at.items():
-            before = start.at[topic, partition].offset
-            if at.offset < before:
-                raise PossibleDataLossError(
-                    f"topic '{topic}', partition {partition} was read up to offset {before}, but its log was cut at "
-                    f"{at.offset}; compare what was published before restarting from other offsets; {SKIPPING}"
-                )
-        return Positions({**start.at, **found.at}, start.topic_ids)
+        return Positions({**start.at, **jumped(self.session, Positions(left, start.topic_ids)).at}, start.topic_ids)
 
     def _settled(self, start: Positions) -> Positions:
         """``start`` as far as the logs have it: unchanged, or changed by what they have lost."""
