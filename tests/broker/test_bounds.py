@@ -23,27 +23,10 @@ from penstock.datastream.connectors.kafka import (
 from penstock.errors import ExecutionError, KafkaError, PossibleDataLossError
 from penstock.kafka.offsets import CommittedOffset, commit_offsets
 from penstock.kafka.session import Session, session_for
-from penstock.spi import Column, TableDefinition
-from penstock.types import BIGINT
+from tests.scans import delete_below, scan_of, write
 
 #: The record at offset n of every partition was written at this time plus n seconds.
 BEGAN = 1_600_000_000_000
-
-
-def write(kafka: Any, name: str, partition: int, count: int) -> None:
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    for number in range(count):
-        producer.produce(name, str(number).encode(), partition=partition, timestamp=BEGAN + 1000 * number)
-    assert producer.flush(30) == 0
-
-
-def scan_of(kafka: Any, name: str, **options: str) -> KafkaScan:
-    """A table over ``name``; option names are written with ``_`` for ``.`` and ``__`` for ``-``."""
-    given = {"topic": name, "properties.bootstrap.servers": kafka.bootstrap, "format": "json"}
-    given |= {key.replace("__", "-").replace("_", "."): value for key, value in options.items()}
-    return KafkaConnector().scan(TableDefinition("t", (Column("id", BIGINT),), given))
 
 
 def built(kafka: Any, name: str, *, start: Any = None, stop: Any = None, group: str = "") -> KafkaScan:
@@ -84,9 +67,9 @@ def commit(kafka: Any, name: str, group: str, *offsets: int) -> None:
 @pytest.fixture
 def filled(kafka, topic):
     """A topic of three partitions with 10, 4 and no records."""
-    name = topic(3)
-    write(kafka, name, 0, 10)
-    write(kafka, name, 1, 4)
+    name = topic(3, configs={"retention.ms": "-1"})  # the records' timestamps are old
+    write(kafka, name, 10, began=BEGAN)
+    write(kafka, name, 4, 1, began=BEGAN)
     return name
 
 
@@ -124,7 +107,7 @@ def test_group_offsets_are_the_default_and_missing_ones_follow_the_reset_propert
         2,
         0,
     ]
-    write(kafka, filled, 2, 3)
+    write(kafka, filled, 3, 2, began=BEGAN)
     assert starts(scan_of(kafka, filled, properties_group_id=group, properties_auto_offset_reset="latest")) == [6, 2, 3]
     with pytest.raises(KafkaError, match=rf"group '{group}' has no committed offset for topic '{filled}', partition 2"):
         starts(scan_of(kafka, filled, properties_group_id=group))
@@ -155,9 +138,7 @@ def test_specific_offsets_need_no_group(kafka, filled):
 
 
 def test_a_start_that_the_log_does_not_have_follows_the_reset_property_or_fails(kafka, kafka_admin, filled):
-    from kafka.structs import TopicPartition
-
-    kafka_admin.delete_records({TopicPartition(filled, 0): 5})
+    delete_below(kafka_admin, filled, 5)
     options = {
         "scan_startup_mode": "specific-offsets",
         "scan_startup_specific__offsets": "partition:0,offset:2;partition:1,offset:99;partition:2,offset:0",
@@ -357,13 +338,55 @@ def test_an_initializer_of_ones_own_may_choose_the_stop(kafka, filled):
 )
 def test_every_bounded_mode_stops_every_partition_and_never_before_its_start(kafka, filled, options, expected):
     group = f"group-{filled}"
-    commit(kafka, filled, group, 6, 1)
+    commit(kafka, filled, group, 6, 1, 0)
     options |= {
         "scan_startup_mode": "specific-offsets",
         "scan_startup_specific__offsets": "partition:0,offset:2;partition:1,offset:2;partition:2,offset:0",
         "properties_group_id": group,
     }
     assert stops(scan_of(kafka, filled, **options)) == expected
+
+
+def test_partitions_without_a_specific_stop_have_the_group_s_and_are_not_read_without_one(kafka, filled):
+    """As Flink's SpecifiedOffsetsInitializer has it, whose reset strategy is earliest there."""
+    group = f"group-{filled}"
+    options = {
+        "scan_startup_mode": "earliest-offset",
+        "scan_bounded_mode": "specific-offsets",
+        "scan_bounded_specific__offsets": "partition:0,offset:7",
+        "properties_group_id": group,
+    }
+    assert stops(scan_of(kafka, filled, **options)) == [7, 0, 0]
+    commit(kafka, filled, group, 9, 3)
+    assert stops(scan_of(kafka, filled, **options)) == [7, 3, 0]
+    # A builder's source may have no group at all.
+    specific = KafkaOffsetsInitializer.offsets({KafkaTopicPartition(filled, 0): 7})
+    assert stops(built(kafka, filled, stop=specific)) == [7, 0, 0]
+    assert stops(built(kafka, filled, stop=specific, group=group)) == [7, 3, 0]
+
+
+@pytest.mark.parametrize("strategy", KafkaOffsetResetStrategy)
+def test_group_offsets_as_stops_need_one_for_every_partition(kafka, filled, strategy):
+    """As in Flink, whatever the strategy of the initializer: a reader that does not know its stop would never end."""
+    group = f"group-{filled}"
+    commit(kafka, filled, group, 6, 1)
+    expected = rf"group '{group}' has no committed offset for topic '{filled}', partition 2, to stop at"
+    with pytest.raises(KafkaError, match=expected):
+        stops(
+            scan_of(
+                kafka,
+                filled,
+                properties_group_id=group,
+                properties_auto_offset_reset=strategy.name.lower(),
+                scan_startup_mode="earliest-offset",
+                scan_bounded_mode="group-offsets",
+            )
+        )
+    committed = KafkaOffsetsInitializer.committed_offsets(strategy)
+    with pytest.raises(KafkaError, match=expected):
+        stops(built(kafka, filled, stop=committed, group=group))
+    commit(kafka, filled, group, 6, 1, 0)
+    assert stops(built(kafka, filled, stop=committed, group=group)) == [6, 1, 0]
 
 
 def test_a_stop_behind_the_end_of_the_log_is_known_as_one_to_wait_for(kafka, filled):

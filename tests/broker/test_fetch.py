@@ -19,6 +19,7 @@ from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
 from penstock.kafka.transactions import TransactionClient
+from tests.scans import delete_below
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
@@ -173,11 +174,9 @@ class TestWhatIsNotInTheLog:
     def test_a_start_that_was_deleted_is_an_error(
         self, session: Session, topic: TopicFactory, kafka_admin: KafkaAdminClient
     ) -> None:
-        from kafka import TopicPartition
-
         name = topic()
         fill(session, name, 0, [range(10), range(10, 20)])
-        kafka_admin.delete_records({TopicPartition(name, 0): 15})
+        delete_below(kafka_admin, name, 15)
         with pytest.raises(PossibleDataLossError, match=f"'{name}', partition 0: offset 5 was wanted, .* 15 to 20"):
             read(Fetcher(session, [Range(name, 0, 5, 20)]))
         assert read(Fetcher(session, [Range(name, 0, 15, 20)])) == {0: [*range(15, 20)]}

@@ -5,11 +5,17 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.connectors.kafka.bounds import with_epochs
+from penstock.connectors.kafka.losses import told
+from penstock.connectors.kafka.planning import Planner
+from penstock.connectors.kafka.positions import Position, Positions
+from penstock.errors import PossibleDataLossError
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
@@ -19,6 +25,7 @@ from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient
 from penstock.services import KafkaCluster
+from tests.scans import planner_of, write
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +135,66 @@ def test_rule_16_committed_through_the_death_of_the_coordinator(
         assert read(session, topic, 2, "read_committed") == {partition: [0] for partition in range(3)}
     finally:
         cluster.restart(victim)
+
+
+def test_rule_28_a_log_that_an_unclean_election_has_cut_is_never_read_on_in_silence(
+    cluster: KafkaCluster, session: Session
+) -> None:
+    """A replica that was down while records were written leads when the only one that has them is down."""
+    name = f"cut-{uuid.uuid4().hex[:8]}"
+    settings = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
+    create_topic(session, name, partitions=1, replication=2, configs=settings)
+    (first,) = session.topic(name).partitions
+    behind = next(node for node in first.replicas if node != first.leader)
+
+    def led_by(node: int) -> bool:
+        session.forget_topics([name])
+        (now,) = session.topic(name).partitions
+        return now.leader == node
+
+    strict = planner_of(cluster, name)
+    tolerant = planner_of(cluster, name, scan_fail__on__data__loss="false")
+    write(cluster, name, 5)
+    kept = strict.latest(strict.spec.start, None)
+    cluster.kill(behind)
+    try:
+        write(cluster, name, 5)  # acknowledged by the leader, who is all that is in sync
+        lost = strict.latest(kept, None)
+        assert [at.offset for at in lost.at.values()] == [10]
+        cluster.kill(first.leader)
+        cluster.restart(behind)
+        deadline = session.deadline()
+        while not led_by(behind):
+            assert not deadline.passed
+            time.sleep(0.05)
+
+        # The log ends before what was read of it, and a batch that was planned before does not end.
+        with pytest.raises(PossibleDataLossError, match=rf"'{name}', partition 0 was read up to offset 10, .* at 5"):
+            strict.latest(lost, None)
+        wanted = [Range(name, 0, 5, 10)]
+        with pytest.raises(PossibleDataLossError, match="log ends at offset 5, but records up to offset 10 were"):
+            list(Fetcher(session, wanted))
+        # It has grown again since, with other records: only the leader's epoch tells.
+        write(cluster, name, 9)
+        cut = rf"'{name}', partition 0: records were read up to offset 10 in leader epoch \d+, but .* ends at 5"
+        with pytest.raises(PossibleDataLossError, match=cut):
+            strict.latest(lost, None)
+        goes_on = tolerant.latest(lost, None)
+        assert list(told(lost, goes_on)) == [
+            f"topic '{name}', partition 0 was read up to offset 10, but its log was cut at 5; what is written from "
+            "there on is read"
+        ]
+        assert [len(each) for each in tolerant.ranges(goes_on, tolerant.latest(goes_on, None))] == [9]
+        # A scan that ends does not ask for ends, but a process that goes on with it looks once.
+        stop = with_epochs(session, Positions({(name, 0): Position(14)}, lost.topic_ids))
+        halfway = replace(lost, at={(name, 0): Position(10, lost.at[name, 0].epoch)})
+        with pytest.raises(PossibleDataLossError, match=cut):
+            Planner(replace(strict.spec, stop=stop)).latest(halfway, None)
+        bounded = Planner(replace(tolerant.spec, stop=stop))
+        again = bounded.latest(halfway, None)
+        assert again == goes_on
+        assert [len(each) for each in bounded.ranges(again, bounded.latest(again, None))] == [9]
+        # What was read before the cut is still there, and is read on from.
+        assert [len(each) for each in strict.ranges(kept, strict.latest(kept, None))] == [9]
+    finally:
+        cluster.restart(*(node for node in cluster.nodes if node not in cluster.processes))

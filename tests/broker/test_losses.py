@@ -8,37 +8,12 @@ from typing import Any
 
 import pytest
 
-from penstock.connectors.kafka.bounds import resolve_start
-from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.losses import told
-from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
+from penstock.connectors.kafka.planning import Planner
 from penstock.connectors.kafka.positions import Position, Positions
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.fetch import Fetcher, Range
-from penstock.kafka.session import session_for
-from penstock.spi import Column, TableDefinition
-from penstock.types import BIGINT
-
-
-def write(kafka: Any, name: str, count: int, partition: int = 0) -> None:
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    for number in range(count):
-        producer.produce(name, str(number).encode(), partition=partition)
-    assert producer.flush(30) == 0
-
-
-def planner_of(kafka: Any, name: str, **options: str) -> Planner:
-    given = {
-        "topic": name,
-        "properties.bootstrap.servers": kafka.bootstrap,
-        "format": "json",
-        "scan.startup.mode": "earliest-offset",
-        **{key.replace("__", "-").replace("_", "."): value for key, value in options.items()},
-    }
-    scan = KafkaConnector().scan(TableDefinition("t", (Column("id", BIGINT),), given))
-    return Planner(ReaderSpec(scan, 0, 2, resolve_start(session_for(client_of(scan)), scan), None))
+from tests.scans import delete_below, planner_of, write
 
 
 def lenient(kafka: Any, name: str, **options: str) -> Planner:
@@ -51,12 +26,6 @@ def remove(kafka_admin: Any, planner: Planner, name: str) -> None:
     while name in planner.session.all_topics():
         assert time.monotonic() < until, f"{name} is still there"
         time.sleep(0.1)
-
-
-def delete_below(kafka_admin: Any, name: str, offset: int) -> None:
-    from kafka.structs import TopicPartition
-
-    kafka_admin.delete_records({TopicPartition(name, 0): offset})
 
 
 def offsets(positions: Positions) -> dict[int, int]:

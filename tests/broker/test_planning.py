@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import time
 from typing import Any
 
+import pytest
+
 from penstock.connectors.kafka.admission import Admission
-from penstock.connectors.kafka.bounds import resolve_start
-from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
+from penstock.connectors.kafka.bounds import resolve_stop
+from penstock.connectors.kafka.planning import Planner
+from penstock.connectors.kafka.positions import Place, Position, Positions
+from penstock.connectors.kafka.reading import RangeReader
 from penstock.connectors.kafka.runtime import KafkaDataSource, _pickled
-from penstock.kafka.session import session_for
-from penstock.spi import Column, TableDefinition
-from penstock.types import BIGINT
+from penstock.connectors.kafka.scan import KafkaScan
+from tests.scans import planner_of, scan_of, write
 
 #: Plans one batch as Spark's planning process does, with options and a start from standard input.
 PLANNING = """
@@ -29,37 +33,16 @@ print(json.dumps({"start": reader.initialOffset(), "end": end, "tasks": len(task
 """
 
 
-def spec_of(kafka: Any, name: str, **extra: str) -> ReaderSpec:
-    options = {
-        "topic": name,
-        "properties.bootstrap.servers": kafka.bootstrap,
-        "format": "json",
-        "scan.startup.mode": "earliest-offset",
-        **{f"scan.{key.replace('_', '-')}": value for key, value in extra.items()},
-    }
-    scan = KafkaConnector().scan(TableDefinition("t", (Column("id", BIGINT),), options))
-    return ReaderSpec(scan, 0, 2, resolve_start(session_for(client_of(scan)), scan), None)
-
-
-def write(kafka: Any, name: str, partition: int, count: int) -> None:
-    from confluent_kafka import Producer
-
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    for number in range(count):
-        producer.produce(name, str(number).encode(), partition=partition)
-    assert producer.flush(30) == 0
-
-
 def test_rule_29_offsets_carry_topic_ids_and_leader_epochs(kafka, topic):
     name = topic(2)
-    write(kafka, name, 0, 5)
-    spec = spec_of(kafka, name)
-    planner = Planner(spec)
+    write(kafka, name, 5)
+    planner = planner_of(kafka, name)
+    spec = planner.spec
     topic_id = str(planner.session.topic(name).topic_id)
     assert spec.start.to_json() == {
         name: {"id": topic_id, "partitions": {str(n): {"offset": 0, "epoch": 0} for n in (0, 1)}}
     }
-    write(kafka, name, 1, 3)
+    write(kafka, name, 3, 1)
     assert planner.latest(spec.start, None).to_json() == {
         name: {"id": topic_id, "partitions": {"0": {"offset": 5, "epoch": 0}, "1": {"offset": 3, "epoch": 0}}}
     }
@@ -68,8 +51,8 @@ def test_rule_29_offsets_carry_topic_ids_and_leader_epochs(kafka, topic):
 def test_rule_29_planning_knows_the_options_and_nothing_else(kafka, topic, tmp_path):
     """Another process, in another folder, without this one's environment, plans what this one plans."""
     name = topic(2)
-    write(kafka, name, 0, 5)
-    spec = spec_of(kafka, name)
+    write(kafka, name, 5)
+    spec = planner_of(kafka, name).spec
     options = {"secret.spec": _pickled(spec)}
 
     def plan(start: dict[str, Any] | None) -> dict[str, Any]:
@@ -94,7 +77,7 @@ def test_rule_29_planning_knows_the_options_and_nothing_else(kafka, topic, tmp_p
         "tasks": 1,
     }
     # And goes on from an end of its own, which it has from Spark's offset log alone.
-    write(kafka, name, 1, 4)
+    write(kafka, name, 4, 1)
     second = plan(first["end"])
     assert second["start"] == first["start"]
     assert second["end"][name]["partitions"] == {"0": {"offset": 5, "epoch": 0}, "1": {"offset": 4, "epoch": 0}}
@@ -102,9 +85,9 @@ def test_rule_29_planning_knows_the_options_and_nothing_else(kafka, topic, tmp_p
 
 def test_no_batch_is_planned_before_the_minimum_is_there(kafka, topic):
     name = topic(2)
-    spec = spec_of(kafka, name, min_records_per_trigger="5", max_trigger_delay="1 h")
-    planner = Planner(spec)
-    write(kafka, name, 0, 3)
+    planner = planner_of(kafka, name, scan_min__records__per__trigger="5", scan_max__trigger__delay="1 h")
+    spec = planner.spec
+    write(kafka, name, 3)
     write(kafka, name, 1, 1)
     assert planner.latest(spec.start, None) == spec.start
     write(kafka, name, 1, 1)
@@ -115,12 +98,105 @@ def test_no_batch_is_planned_before_the_minimum_is_there(kafka, topic):
 def test_a_rate_holds_over_all_partitions_together(kafka, topic):
     """By a clock that stands: the first planning gives what a second gives, the next one nothing."""
     name = topic(2)
-    write(kafka, name, 0, 300)
-    write(kafka, name, 1, 300)
-    spec = spec_of(kafka, name, max_records_per_second="40")
-    planner = Planner(spec)
+    write(kafka, name, 300)
+    write(kafka, name, 300, 1)
+    planner = planner_of(kafka, name, scan_max__records__per__second="40")
+    spec = planner.spec
     planner._admission = Admission(spec.scan.options, lambda: 7.0)
     first = planner.latest(spec.start, 1000)
     assert sum(each.offset for each in first.at.values()) == 40
     assert all(each.offset for each in first.at.values())
     assert planner.latest(first, 1000) == first
+
+
+# --- which topics and partitions -------------------------------------------------------------------------------
+
+
+def found_by(planner: Planner, start: Positions, *places: Place) -> Positions:
+    """Plans until these places are there."""
+    until = time.monotonic() + 30
+    while not set(places) <= (end := planner.latest(start, None)).at.keys():
+        assert time.monotonic() < until, f"{places} were not found: {end}"
+    return end
+
+
+def test_a_pattern_reads_the_topics_whose_whole_name_it_matches_and_finds_new_ones(kafka, kafka_admin, topic):
+    name = topic(1)
+    one, two, other = f"{name}-1", f"{name}-2", f"x-{name}-1"
+    layout = {"num_partitions": 2, "replication_factor": 1}
+    kafka_admin.create_topics({one: layout, other: layout}, wait_for_metadata=True)
+    write(kafka, one, 3)
+    planner = planner_of(
+        kafka,
+        "",
+        topic__pattern=f"{re.escape(name)}-[0-9]",
+        scan_startup_mode="latest-offset",
+        scan_topic__partition__discovery_interval="1 ms",
+    )
+    start = planner.spec.start
+    assert [(place, at.offset) for place, at in sorted(start.at.items())] == [((one, 0), 3), ((one, 1), 0)]
+
+    # What comes later is read from its beginning, whatever the start option says.
+    kafka_admin.create_topics({two: layout}, wait_for_metadata=True)
+    write(kafka, two, 4)
+    came = found_by(planner, start, (two, 0), (two, 1))
+    assert [came.at[two, partition].offset for partition in (0, 1)] == [0, 0]
+    assert came.topic_ids.keys() == {one, two}
+    end = planner.latest(came, None)
+    assert [len(each) for each in planner.ranges(came, end)] == [0, 0, 4, 0]
+
+
+@pytest.mark.parametrize("interval", ["1 ms", "0"])
+def test_new_partitions_are_looked_for_at_the_interval_and_read_from_their_beginning(
+    kafka, kafka_admin, topic, interval
+):
+    name = topic(1)
+    write(kafka, name, 3)
+    planner = planner_of(
+        kafka, name, scan_startup_mode="latest-offset", scan_topic__partition__discovery_interval=interval
+    )
+    kafka_admin.create_partitions({name: 2})
+    write(kafka, name, 5, 1)
+    # A scan that starts now has them from the first, though the session that it shares was asked before.
+    assert len(planner_of(kafka, name).spec.start.at) == 2
+    start = planner.spec.start
+    if interval == "0":
+        assert planner.latest(start, None) == start
+        return
+    came = found_by(planner, start, (name, 1))
+    assert (came.at[name, 0].offset, came.at[name, 1].offset) == (3, 0)
+    assert [len(each) for each in planner.ranges(came, planner.latest(came, None))] == [0, 5]
+
+
+# --- isolation -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("isolation", "end"), [("read_uncommitted", 8), ("read_committed", 3)])
+def test_the_end_of_a_log_is_before_open_transactions_only_where_they_are_not_read(kafka, topic, isolation, end):
+    from confluent_kafka import Producer
+
+    name = topic(1)
+    write(kafka, name, 3)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for number in range(5):
+        producer.produce(name, b'{"id": %d}' % number)
+    assert producer.flush(30) == 0
+    try:
+        planner = planner_of(kafka, name, properties_isolation_level=isolation)
+        latest = planner_of(kafka, name, properties_isolation_level=isolation, scan_startup_mode="latest-offset")
+        stops = resolve_stop(planner.session, bounded(kafka, name, isolation), planner.spec.start)
+        found = [planner.latest(planner.spec.start, None), latest.spec.start, stops]
+        assert [each.at[name, 0].offset for each in found if each] == [end] * 3
+    finally:
+        producer.abort_transaction()
+    # Aborted, the records are passed over or read; the marker is never one.
+    (ranges,) = planner.tasks(planner.spec.start, Positions({(name, 0): Position(9)}, planner.spec.start.topic_ids))
+    reader = RangeReader(planner.spec, ranges)
+    assert sum(rows.num_rows for rows in reader.rows()) == end
+    assert reader.report.records == end
+
+
+def bounded(kafka: Any, name: str, isolation: str) -> KafkaScan:
+    return scan_of(kafka, name, scan_bounded_mode="latest-offset", properties_isolation_level=isolation)

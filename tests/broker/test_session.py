@@ -137,6 +137,14 @@ class TestOffsets:
         commit_offsets(session, name, {(name, 1): CommittedOffset(5, 0, "here")})
         assert committed_offsets(session, name, [(name, 0), (name, 1)]) == {(name, 1): CommittedOffset(5, 0, "here")}
 
+    def test_a_group_is_not_given_offsets_of_partitions_that_exist_no_more(
+        self, session: Session, topic: TopicFactory
+    ) -> None:
+        name = topic(2)
+        places = {(name, 1): CommittedOffset(5), (name, 2): CommittedOffset(6), (f"no-{name}", 0): CommittedOffset(7)}
+        commit_offsets(session, name, places)
+        assert committed_offsets(session, name, places) == {(name, 1): CommittedOffset(5)}
+
     def test_rule_28_a_log_that_is_shorter_than_what_was_read_is_noticed(
         self, session: Session, topic: TopicFactory
     ) -> None:

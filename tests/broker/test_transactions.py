@@ -129,6 +129,22 @@ def test_rule_20_group_offsets_share_the_fate_of_the_records(
     }
 
 
+def test_rule_20_a_topic_that_is_gone_takes_no_offset_and_does_not_stop_the_transaction(
+    session: Session, topic: str, client: TransactionClient
+) -> None:
+    group = f"group-{topic}"
+    client.init()
+    client.begin()
+    write(session, client, topic, [1])
+    client.add_offsets(
+        group, {(topic, 0): CommittedOffset(1), (topic, 7): CommittedOffset(2), (f"no-{topic}", 0): CommittedOffset(3)}
+    )
+    client.commit()
+    places = [(topic, 0), (topic, 7), (f"no-{topic}", 0)]
+    assert committed_offsets(session, group, places) == {(topic, 0): CommittedOffset(1)}
+    assert committed(session, topic) == [1]
+
+
 def test_rule_3_init_fences_the_former_owner_and_ends_its_transaction(
     session: Session, topic: str, client: TransactionClient
 ) -> None:

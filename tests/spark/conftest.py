@@ -35,6 +35,7 @@ class Message:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp: int = -1
 
     @property
     def json(self) -> Any:
@@ -84,7 +85,8 @@ class Topics:
                     left.discard(record.partition())
                     continue
                 headers = tuple(record.headers() or ())
-                found.append(Message(record.partition(), record.offset(), record.key(), record.value(), headers))
+                place = record.partition(), record.offset()
+                found.append(Message(*place, record.key(), record.value(), headers, record.timestamp()[1]))
             return sorted(found, key=lambda message: (message.partition, message.offset))
         finally:
             consumer.close()

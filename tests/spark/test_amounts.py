@@ -17,6 +17,7 @@ from penstock.datastream.connectors.kafka import (
     KafkaSource,
     KafkaTopicPartition,
 )
+from tests.scans import delete_below
 
 COLUMNS = "id BIGINT"
 COPY = "INSERT INTO t SELECT * FROM s;"
@@ -65,6 +66,34 @@ def test_a_checkpoint_wins_over_the_start_time_which_wins_over_the_start_option(
     assert read(topics, sink) == [3, 4]
     (told,) = [each for each in jobs.warnings if "--start-time" in each]
     assert told.startswith("table 's' goes on where the checkpoint '")
+
+
+def test_a_checkpoint_goes_on_where_it_ended_whatever_the_group_says(jobs, kafka, topics, topic):
+    """What the group has is for others to see: it is moved back, and ahead, while the job does not run."""
+    from penstock.kafka.offsets import CommittedOffset, commit_offsets
+    from penstock.kafka.properties import ClientConfig
+    from penstock.kafka.session import session_for
+
+    source, sink = topic(1), topic(1)
+    group = f"group-{source}"
+    session = session_for(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap}))
+    sql = (
+        jobs.table("s", COLUMNS, source, properties_group_id=group, properties_auto_offset_reset="earliest")
+        + jobs.exactly_once("t", COLUMNS, sink)
+        + COPY
+    )
+
+    def goes_on(first):
+        topics.write(source, ids(*range(first, first + 3)))
+        running = jobs.start(sql)
+        until(lambda: read(topics, sink) == [*range(first + 3)])
+        running.stop()
+
+    goes_on(0)
+    commit_offsets(session, group, {(source, 0): CommittedOffset(1)})
+    goes_on(3)
+    commit_offsets(session, group, {(source, 0): CommittedOffset(7)})
+    goes_on(6)
 
 
 def strings(kafka, folder, source_topic, sink_topic, start=None, stop=None, unbounded=None, partitions=None):
@@ -281,12 +310,6 @@ def test_the_scan_s_parallelism_caps_the_tasks_that_read(jobs, topics, topic):
 # --- what is lost ---------------------------------------------------------------------------------------------
 
 
-def delete_below(kafka_admin, name, offset):
-    from kafka.structs import TopicPartition
-
-    kafka_admin.delete_records({TopicPartition(name, 0): offset})
-
-
 @pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
 def test_what_retention_removed_ends_the_job_or_is_passed_over_and_told_once(
     jobs, kafka_admin, topics, topic, guarantee
@@ -362,6 +385,67 @@ def test_a_batch_that_is_redone_after_a_loss_publishes_what_is_left_once(jobs, k
     assert read(topics, sink) == [*range(8, 20)]
     assert engine.run(job, jobs.warnings.append).progress.batches == 0
     assert read(topics, sink) == [*range(8, 20)]
+
+
+def test_a_planned_batch_whose_topic_goes_is_done_with_what_is_left_and_so_are_its_groups_offsets(
+    jobs, kafka, kafka_admin, topics, topic, tmp_path
+):
+    """A group cannot be given offsets of a topic that is gone, not in the batch's transaction either."""
+    from penstock import engine
+    from penstock.errors import PenstockError
+    from penstock.kafka.offsets import committed_offsets
+    from penstock.kafka.properties import ClientConfig
+    from penstock.kafka.session import session_for
+    from penstock.plan import MapRows
+
+    one, two, sink = topic(1), topic(2), topic(1)
+    topics.write(one, ids(*range(10)))
+    topics.write(two, ids(*range(10, 20)), partition=1)
+    job = jobs.parse(
+        jobs.table(
+            "s",
+            COLUMNS,
+            f"{one};{two}",
+            scan_startup_mode="earliest-offset",
+            scan_fail__on__data__loss="false",
+            properties_group_id=f"group-{sink}",
+        )
+        + jobs.exactly_once("t", COLUMNS, sink)
+        + COPY
+    )
+    gone = tmp_path / "gone"
+
+    def rows(given, mark=str(gone)):
+        for (number,) in given:
+            if not Path(mark).exists():
+                raise RuntimeError("not yet")
+            yield (number,)
+
+    (only,) = job.sinks
+    job = replace(job, sinks=(replace(only, input=MapRows(only.input.schema, only.input, rows)),))
+    running = engine.start(job, jobs.warnings.append)
+    with pytest.raises(PenstockError, match="not yet"):
+        running.wait(PATIENCE)
+    running.stop()
+    kafka_admin.delete_topics([one])
+    gone.touch()
+    jobs.warnings.clear()
+
+    running = engine.start(job, jobs.warnings.append)
+    jobs.started.append(running)
+    until(lambda: read(topics, sink) == [*range(10, 20)])
+    topics.write(two, ids(20))
+    until(lambda: read(topics, sink) == [*range(10, 21)])
+    session = session_for(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap}))
+
+    def committed():
+        places = [(two, 0), (two, 1)]
+        return sum(each.offset for each in committed_offsets(session, f"group-{sink}", places).values())
+
+    until(lambda: committed() == 11)
+    assert not running.wait(0)
+    assert not topics.open_transactions(sink)
+    assert jobs.warnings == [f"table 's': topic '{one}', partition 0 exists no more; it was read up to offset 10"]
 
 
 def test_a_topic_that_goes_while_it_is_read_is_told_of_and_the_rest_goes_on(jobs, kafka_admin, topics, topic):

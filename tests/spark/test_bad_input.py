@@ -23,6 +23,7 @@ from penstock.errors import (
     RecordError,
     SchemaError,
 )
+from tests.scans import delete_below
 
 COLUMNS = "id INT, name STRING"
 BATCH = "40"
@@ -261,14 +262,13 @@ def test_a_value_that_an_expression_cannot_take_stops_the_job(jobs, topics, topi
 
 
 def test_records_deleted_before_they_were_read_are_told(jobs, topics, topic, kafka_admin):
-    from kafka import TopicPartition
 
     source, sink = topic(2), topic(1)
     topics.write(source, rows(0, 30), partition=1)
     sql = from_the_start(jobs, source, sink)
     run_until(jobs, sql, lambda job: job.progress.records_out == 30)
     topics.write(source, rows(30, 60), partition=1)
-    kafka_admin.delete_records({TopicPartition(source, 1): 41})
+    delete_below(kafka_admin, source, 41, 1)
     with pytest.raises(PossibleDataLossError) as raised:
         fails(jobs.start(sql))
     for named in (f"topic '{source}'", "partition 1", "30", "41"):

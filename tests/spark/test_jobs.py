@@ -155,6 +155,125 @@ def test_avro_is_read_by_one_schema_and_written_by_another(jobs, topics, topic):
     assert sorted(found, key=lambda row: row["id"]) == rows
 
 
+def test_every_metadata_column_is_read_in_another_type_and_every_writable_one_is_written(jobs, topics, topic):
+    """The types are such as the columns' own can be cast to; offset and partition have those of seed 003."""
+    from confluent_kafka import Producer
+
+    old = {"retention.ms": "-1"}
+    created, appended = topic(2, configs=old), topic(1, configs={"message.timestamp.type": "LogAppendTime"})
+    one, two, sink = topic(1, configs=old), topic(1, configs=old), topic(1)
+    marks = [("a", b"1"), ("b", None), ("a", "é".encode())]
+    producer = Producer({"bootstrap.servers": topics.bootstrap})
+    producer.produce(created, b'{"n": 1}', b"k1", partition=1, timestamp=1_600_000_000_123, headers=marks)
+    producer.produce(created, b'{"n": 2}', partition=0, timestamp=1_600_000_001_000)
+    producer.produce(appended, b'{"n": 3}', b"k3", timestamp=1_600_000_002_000, headers=[("c", b"")])
+    assert producer.flush(30) == 0
+    before = {message.json["n"]: message for name in (created, appended) for message in topics.read(name)}
+    jobs.run(
+        jobs.bounded(
+            "s",
+            "n BIGINT, name VARCHAR(200) NOT NULL METADATA FROM 'topic' VIRTUAL, "
+            "`partition` BIGINT METADATA VIRTUAL, `offset` INT METADATA VIRTUAL, "
+            "epoch STRING METADATA FROM 'leader-epoch' VIRTUAL, at TIMESTAMP(3) METADATA FROM 'timestamp' VIRTUAL, "
+            "ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL, "
+            "kind STRING METADATA FROM 'timestamp-type' VIRTUAL, headers MAP<STRING, STRING> METADATA VIRTUAL, "
+            "list ARRAY<ROW<`key` STRING, `value` BYTES>> METADATA FROM 'header-list' VIRTUAL, "
+            "k STRING METADATA FROM '__raw_key__' VIRTUAL, v STRING METADATA FROM '__raw_value__' VIRTUAL",
+            f"{created};{appended}",
+        )
+        + jobs.table(
+            "t",
+            "n BIGINT, name STRING, `partition` BIGINT, `offset` INT, epoch STRING, at TIMESTAMP(3), kind STRING, "
+            "headers MAP<STRING, STRING>, k STRING, v STRING",
+            sink,
+        )
+        + jobs.table(
+            "u",
+            "n BIGINT, target STRING METADATA FROM 'topic', ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', "
+            "list ARRAY<ROW<`key` STRING, `value` BYTES>> METADATA FROM 'header-list'",
+            f"{one};{two}",
+        )
+        + "EXECUTE STATEMENT SET BEGIN "
+        "INSERT INTO t SELECT n, name, `partition`, `offset`, epoch, at, kind, headers, k, v FROM s; "
+        f"INSERT INTO u SELECT n, CASE WHEN n = 2 THEN '{two}' ELSE '{one}' END, ts, list FROM s; END;"
+    )
+    read = {message.json["n"]: message.json for message in topics.read(sink)}
+    common = {"offset": 0, "epoch": "0"}
+    assert read == {
+        1: {
+            **common,
+            "n": 1,
+            "name": created,
+            "partition": 1,
+            "at": "2020-09-13 12:26:40.123",
+            "kind": "CreateTime",
+            "headers": {"a": "é", "b": None},  # of one key the last counts
+            "k": "k1",
+            "v": '{"n": 1}',
+        },
+        2: {
+            **common,
+            "n": 2,
+            "name": created,
+            "partition": 0,
+            "at": "2020-09-13 12:26:41",
+            "kind": "CreateTime",
+            "headers": {},
+            "k": None,
+            "v": '{"n": 2}',
+        },
+        3: {
+            **common,
+            "n": 3,
+            "name": appended,
+            "partition": 0,
+            "at": read[3]["at"],
+            "kind": "LogAppendTime",
+            "headers": {"c": ""},
+            "k": "k3",
+            "v": '{"n": 3}',
+        },
+    }
+    assert before[3].timestamp > 1_700_000_000_000  # as the broker has put it, whatever the producer said
+    written = {name: {message.json["n"]: message for message in topics.read(name)} for name in (one, two)}
+    assert {name: sorted(found) for name, found in written.items()} == {one: [1, 3], two: [2]}
+    for number, message in (written[one] | written[two]).items():
+        assert message.timestamp == before[number].timestamp
+        assert message.headers == before[number].headers
+    assert written[one][1].headers == tuple(marks)
+
+
+@pytest.mark.parametrize("include", ["ALL", "EXCEPT_KEY"])
+def test_keys_in_a_format_of_their_own_are_read_and_written(jobs, topics, topic, include):
+    """With ALL the value has the key's columns too, and on reading its own count; without, prefixes may tell them."""
+    source, sink = topic(2), topic(1)
+    topics.write(source, [{"id": 7, "name": "value"}, {"id": 8}], keys=['{"id": 1, "area": "x"}', '{"id": 2}'])
+    if include == "ALL":
+        columns, fields, prefixes = "id BIGINT, area STRING, name STRING", "area;id", {}
+        names = "id", "area", "name"
+    else:
+        columns, fields = "v_id BIGINT, k_id BIGINT, v_name STRING, k_area STRING", "k_area;k_id"
+        prefixes = {"key_fields__prefix": "k_", "value_fields__prefix": "v_"}
+        names = "v_id", "k_id", "v_name", "k_area"
+    keyed = {"key_format": "json", "key_fields": fields, "value_fields__include": include, **prefixes}
+    jobs.run(
+        jobs.bounded("s", columns, source, **keyed)
+        + jobs.table("t", columns, sink, **keyed)
+        + f"INSERT INTO t SELECT {', '.join(names)} FROM s;"
+    )
+    found = sorted((message.key, message.value) for message in topics.read(sink))
+    if include == "ALL":
+        assert found == [
+            (b'{"area":null,"id":7}', b'{"id":7,"area":null,"name":"value"}'),
+            (b'{"area":null,"id":8}', b'{"id":8,"area":null,"name":null}'),
+        ]
+    else:
+        assert found == [
+            (b'{"area":"x","id":1}', b'{"id":7,"name":"value"}'),
+            (b'{"area":null,"id":2}', b'{"id":8,"name":null}'),
+        ]
+
+
 def test_an_empty_topic_ends_at_once(jobs, topics, topic):
     source, sink = topic(2), topic(1)
     result = jobs.run(

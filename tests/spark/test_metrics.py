@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -99,26 +101,56 @@ def test_each_sink_counts_its_own_records(jobs, topics, topic):
     assert (found["t.numRecordsOut"], found["u.numRecordsOut"]) == (10, 3)
 
 
-def test_a_group_that_may_not_be_written_is_counted(jobs, topics, topic, monkeypatch):
-    """(The broker's refusal itself is tested with rights.)"""
-    from penstock.connectors.kafka import runtime
-    from penstock.errors import AuthorizationError
+def test_a_commit_that_fails_is_counted_and_the_job_goes_on(jobs, topics, topic):
+    """A group whose members read for themselves does not take offsets from anybody else."""
+    from confluent_kafka import Consumer
 
-    def refuse(*_, **__):
-        raise AuthorizationError("GROUP_AUTHORIZATION_FAILED")
-
-    monkeypatch.setattr(runtime, "commit_offsets", refuse)
     source, sink = topic(1), topic(1)
+    group = f"g-{source}"
     topics.write(source, [{"id": i} for i in range(100)])
-    running = jobs.start(
-        jobs.bounded("s", "id BIGINT", source, scan_max__records__per__trigger="50", properties_group_id="g")
-        + jobs.table("t", "id BIGINT", sink)
-        + DIRECT
-    )
-    found = done(running)
+    settings = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    member = Consumer({"bootstrap.servers": topics.bootstrap, **settings})
+    try:
+        member.subscribe([source])
+        assert member.poll(30) is not None
+        running = jobs.start(
+            jobs.bounded("s", "id BIGINT", source, scan_max__records__per__trigger="50", properties_group_id=group)
+            + jobs.table("t", "id BIGINT", sink)
+            + DIRECT
+        )
+        found = done(running)
+    finally:
+        member.close()
+    assert found["t.numRecordsOut"] == 100
     assert found["s.KafkaSourceReader.commitsFailed"] == 2
+    assert found["s.KafkaSourceReader.commitsSucceeded"] == 0
     assert found[f"s.KafkaSourceReader.topic.{source}.partition.0.committedOffset"] == -1
-    assert len([each for each in jobs.warnings if "are not committed" in each]) == 1
+    (told,) = [each for each in jobs.warnings if "are not committed" in each]
+    assert told.startswith(f"offsets of group '{group}' are not committed: ")
+
+
+def test_every_metric_that_is_documented_is_there_under_its_scope(jobs, topics, topic):
+    """docs/metrics.md has every name of the seeds; here are they counted on a job that reads, decodes and writes."""
+    source, sink = topic(1), topic(1)
+    topics.write(source, [{"id": i} for i in range(10)])
+    found = done(jobs.start(sql(jobs, source, sink, DIRECT, properties_group_id=f"g-{source}")))
+    text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
+    documented = set()
+    for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE):
+        first, *others = re.findall(r"`([^`]+)`", row)
+        scope, _, name = first.rpartition(".")
+        documented.add(first)
+        for other in others:
+            if other.startswith("-"):  # of a counter, its rate
+                documented.add(f"{scope}.{name.rpartition('-')[0]}{other}")
+            else:
+                name = other.removeprefix(".")
+                documented.add(f"{scope}.{name}" if scope else name)
+    documented.add("numBytesInPerScond")
+    place = {"<topic>": source, "<partition>": "0"}
+    wanted = {re.sub("<[a-z]+>", lambda match: place[match[0]], name) for name in documented}
+    there = {name.partition(".")[2] for name in found if name.startswith(("s.", "t."))}
+    assert there == wanted
 
 
 @pytest.mark.parametrize(("where", "count"), [("", 10), (" WHERE id < 3", 3)], ids=["dropped where read", "computed"])

@@ -143,16 +143,27 @@ def test_a_failure_rate_that_is_exceeded_ends_the_job(jobs, topics, topic, monke
     assert not topics.open_transactions(sink)
 
 
-def test_rule_17_a_poison_record_ends_the_job_with_its_position(jobs, topics, topic):
+@pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "streaming"])
+def test_rule_17_a_poison_record_ends_the_job_with_its_position(jobs, topics, topic, bounded):
+    """At the first attempt: it would be read again for ever."""
     source, sink = topic(1), topic(1)
     topics.write(source, [*ids(3), b"{"])
-    job = restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=5, delay=SOON))
-    with pytest.raises(RecordError) as raised:
-        engine.run(job, jobs.warnings.append)
+    strategy = (
+        "SET 'restart-strategy.type' = 'fixed-delay';\n"
+        "SET 'restart-strategy.fixed-delay.attempts' = '5';\n"
+        "SET 'restart-strategy.fixed-delay.delay' = '10 ms';\n"
+    )
+    running = jobs.start(strategy + copy(jobs, source, sink, bounded=bounded))
+    with pytest.raises(RecordError, match=f"topic '{source}', partition 0, offset 3") as raised:
+        ended(running)
     assert (raised.value.topic, raised.value.partition, raised.value.offset) == (source, 0, 3)
-    assert told(jobs) == []
+    assert (running.progress.restarts, told(jobs)) == (0, [])
     (note,) = raised.value.__notes__
     assert "0 times: a restart would not help" in note
+    tracker = running._spark.sparkContext.statusTracker()
+    assert len(tracker.getJobIdsForGroup(running.run_id)) == 1
+    assert topics.read(sink) == []
+    assert not topics.open_transactions(sink)
 
 
 def test_rule_17_a_job_that_was_fenced_is_not_restarted(jobs, kafka, topics, topic):

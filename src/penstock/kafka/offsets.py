@@ -32,6 +32,7 @@ __all__ = [
     "committed_offsets",
     "end_of_epochs",
     "group_members",
+    "is_gone",
     "list_offsets",
 ]
 
@@ -39,6 +40,8 @@ __all__ = [
 EARLIEST = -2
 LATEST = -1
 MAX_TIMESTAMP = -3
+
+_UNKNOWN_TOPIC_OR_PARTITION = 3
 
 
 @dataclass(frozen=True)
@@ -206,8 +209,10 @@ def commit_offsets(
 ) -> None:
     """Commit a group's offsets outside any transaction, as a client that is no member of it (generation -1).
 
-    Raises KafkaError when the group has members: they would overwrite these offsets.
+    Offsets of partitions that exist no more are left out. Raises KafkaError when the group has members: they would
+    overwrite these offsets.
     """
+    deadline = deadline or session.deadline()
     Topic = OffsetCommitRequest.OffsetCommitRequestTopic
 
     def build() -> Any:
@@ -237,10 +242,20 @@ def commit_offsets(
     def check(answer: Any) -> None:
         for topic in answer.topics:
             for each in topic.partitions:
-                _raise(each.error_code, f"topic '{topic.name}', partition {each.partition_index}", "Read")
+                if not is_gone(session, (topic.name, each.partition_index), each.error_code, deadline):
+                    _raise(each.error_code, f"topic '{topic.name}', partition {each.partition_index}", "Read")
 
     if offsets:
         session.ask_coordinator(f"committing offsets of group '{group}'", GROUP, group, build, check, deadline)
+
+
+def is_gone(session: Session, place: Partition, code: int, deadline: Deadline) -> bool:
+    """Whether the error ``code`` that ``place`` was answered with means that the partition exists no more, so that no
+    group can be given an offset in it, and asking again would not help."""
+    if code != _UNKNOWN_TOPIC_OR_PARTITION:
+        return False
+    topic = session.topics([place[0]], deadline).get(place[0])
+    return topic is None or all(each.partition != place[1] for each in topic.partitions)
 
 
 def group_members(session: Session, group: str, *, deadline: Deadline | None = None) -> int:

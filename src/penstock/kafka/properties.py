@@ -189,6 +189,7 @@ REFUSED: Mapping[str, str] = {
     "value.deserializer": _CODEC,
     "key.serializer": _CODEC,
     "value.serializer": _CODEC,
+    "auto.offset.reset.strategy": "Flink sets it by the offsets initializer; Kafka's own name is auto.offset.reset",
     "transactional.id": "it is derived from the transactional id prefix and the query's name",
     "transaction.two.phase.commit.enable": "a micro-batch is one transaction and needs no second phase",
     "partitioner.class": "Java classes are not loaded; the sink option 'sink.partitioner' chooses partitions",

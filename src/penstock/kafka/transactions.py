@@ -24,7 +24,7 @@ from kafka.protocol.producer import (
 from penstock.errors import AbortableError, ExecutionError, KafkaError, OptionsError, Problem, RetriableError
 from penstock.kafka.deadline import Deadline
 from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of
-from penstock.kafka.offsets import CommittedOffset
+from penstock.kafka.offsets import CommittedOffset, is_gone
 from penstock.kafka.produce import IMPLICIT_VERSION, ProducerIdentity
 from penstock.kafka.session import GROUP, TRANSACTION, Partition, Session
 from penstock.kafka.topics import max_transaction_timeout_ms, transaction_version
@@ -175,7 +175,7 @@ class TransactionClient:
     def add_offsets(
         self, group: str, offsets: Mapping[Partition, CommittedOffset], deadline: Deadline | None = None
     ) -> None:
-        """Commit a group's offsets as part of the transaction.
+        """Commit a group's offsets as part of the transaction, without those of partitions that exist no more.
 
         Raises AbortableError also where the outcome is not known, and AuthorizationError, after which the
         transaction may still be committed (rule 20).
@@ -192,6 +192,8 @@ class TransactionClient:
         def check(answer: Any) -> None:
             for topic in answer.topics:
                 for each in topic.partitions:
+                    if is_gone(self._session, (topic.name, each.partition_index), each.error_code, deadline):
+                        continue
                     where = f"topic '{topic.name}', partition {each.partition_index}"
                     self._check_offsets(each.error_code, where, what)
 

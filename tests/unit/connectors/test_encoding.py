@@ -78,6 +78,20 @@ def ids(found):
     return {place: [json.loads(value)["id"] for _, value, *_ in records] for place, records in found.items()}
 
 
+def test_prefixes_are_the_table_s_and_not_the_message_s():
+    encoding = Encoding(
+        Column("v_id", INT),
+        Column("k_id", INT),
+        key_format="json",
+        key_fields="k_id",
+        key_fields__prefix="k_",
+        value_fields__prefix="v_",
+        value_fields__include="EXCEPT_KEY",
+    )
+    (found,) = encoding.records([{"v_id": 1, "k_id": 2}]).values()
+    assert [record[:2] for record in found] == [(b'{"id":2}', b'{"id":1}')]
+
+
 # --- topics --------------------------------------------------------------------------------------------------
 
 

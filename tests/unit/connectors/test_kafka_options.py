@@ -51,3 +51,10 @@ def test_a_header_filter_keeps_the_order_of_its_terms():
 def test_a_header_filter_without_key_and_colon_is_refused(text):
     with pytest.raises(ValueError, match="key:value"):
         HEADER_FILTER.parse(text)
+
+
+@pytest.mark.parametrize("text", ["(a:b|c:d)&e:f", "e:f&(a:b|c:d)", "!(a:b)", "!!a:b"])
+def test_a_header_filter_that_groups_its_terms_is_refused(text):
+    """The seed has no parentheses; taken for parts of a header's key they would never match."""
+    with pytest.raises(ValueError, match="cannot be used there: a term is negated once, and terms are not grouped"):
+        HEADER_FILTER.parse(text)

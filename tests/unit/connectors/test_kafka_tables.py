@@ -308,6 +308,15 @@ def test_secrets_are_not_in_errors_either():
         ({"topic": None}, scan, "'topic': one of 'topic' and 'topic-pattern' is required"),
         ({"topic": None}, sink, "'topic': one of 'topic' and 'topic-pattern' is required"),
         ({"topic-pattern": "o.*"}, scan, "'topic-pattern': cannot be combined with 'topic'"),
+        ({"topic-pattern": "o.*"}, sink, "'topic-pattern': cannot be combined with 'topic'"),
+        ({"value.fields-include": "SOME"}, scan, "'value.fields-include': expected one of ALL, EXCEPT_KEY"),
+        ({"key.format": "jsno", "key.fields": "user"}, scan, "'key.format': there is no format 'jsno'"),
+        ({"scan.bounded.mode": "sometime"}, scan, "expected one of unbounded, latest-offset"),
+        ({"scan.header-filter": "(a:b)"}, scan, "'scan.header-filter': '(' cannot be used there"),
+        ({"scan.topic-partition-discovery.interval": "soon"}, scan, "'scan.topic-partition-discovery.interval':"),
+        ({"properties.key.deserializer": "x"}, scan, "'properties.key.deserializer': cannot be set: penstock reads"),
+        ({"properties.value.deserializer": "x"}, scan, "'properties.value.deserializer': cannot be set: penstock"),
+        ({"properties.auto.offset.reset.strategy": "x"}, scan, "Kafka's own name is auto.offset.reset"),
         ({"topic-pattern": "("}, scan, "expected a regular expression"),
         ({"scan.startup.mode": "timestamp"}, scan, "needs 'scan.startup.timestamp-millis'"),
         ({"scan.startup.timestamp-millis": "-1"}, scan, "millis': expected milliseconds since 1970, not -1"),
@@ -382,20 +391,30 @@ def test_keys_that_do_not_fit_are_refused(changes, expected):
 @pytest.mark.parametrize(
     "text", ["partition:0, offset:1", "Partition:0,offset:1", "partition:0", "0:1", "partition:a,offset:1"]
 )
-def test_offsets_follow_the_grammar_to_the_letter(text):
-    options = {"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": text}
+@pytest.mark.parametrize("scope", ["startup", "bounded"])
+def test_offsets_follow_the_grammar_to_the_letter(text, scope):
+    options = {f"scan.{scope}.mode": "specific-offsets", f"scan.{scope}.specific-offsets": text}
 
     with pytest.raises(OptionsError, match="partition:<number>,offset:<number>"):
         scan(with_options(options))
 
 
 @pytest.mark.parametrize("changes", [{"topic": "a;b"}, {"topic": None, "topic-pattern": "a.*"}])
-def test_specific_offsets_need_one_topic(changes):
-    options = {"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": "partition:0,offset:1"}
+@pytest.mark.parametrize("scope", ["startup", "bounded"])
+def test_specific_offsets_need_one_topic(changes, scope):
+    options = {
+        f"scan.{scope}.mode": "specific-offsets",
+        f"scan.{scope}.specific-offsets": "partition:0,offset:1",
+    }
     given = {key: value for key, value in (BASE | options | changes).items() if value is not None}
 
     with pytest.raises(OptionsError, match="exactly one 'topic'"):
         scan(TableDefinition("orders", COLUMNS, given))
+
+
+@pytest.mark.parametrize("mode", ["latest-offset", "LATEST-OFFSET", "latest_offset", "Latest_Offset"])
+def test_values_of_enumerations_are_read_as_flink_reads_them(mode):
+    assert scan(with_options({"scan.startup.mode": mode})).options.startup_mode is StartupMode.LATEST
 
 
 def test_a_timestamp_without_its_mode_is_no_mistake():
@@ -405,6 +424,8 @@ def test_a_timestamp_without_its_mode_is_no_mistake():
 def test_a_builders_source_without_a_group_cannot_use_its_offsets():
     with pytest.raises(OptionsError, match=r"'scan.startup.mode': needs a consumer group"):
         scan(with_options({"scan.startup.mode": "group-offsets"}, surface=Surface.BUILDER))
+    with pytest.raises(OptionsError, match=r"'scan.bounded.mode': needs a consumer group"):
+        scan(with_options({"scan.bounded.mode": "group-offsets"}, surface=Surface.BUILDER))
     with pytest.raises(OptionsError, match=r"commit.offsets.on.checkpoint': needs a consumer group"):
         scan(with_options({"properties.commit.offsets.on.checkpoint": "true"}, surface=Surface.BUILDER))
 

@@ -124,6 +124,58 @@ def test_a_stopping_offset_bounds_the_source_either_way():
     assert (again.options.bounded_streaming, again.options.bounded_timestamp) == (False, None)
     with pytest.raises(UnsupportedError, match="reads nothing"):
         source().set_bounded(KafkaOffsetsInitializer.earliest())
+    to_the_end = KafkaOffsetsInitializer.offsets({KafkaTopicPartition("in", 0): 5}, KafkaOffsetResetStrategy.LATEST)
+    with pytest.raises(UnsupportedError, match="stopping offsets take no reset strategy"):
+        source().set_unbounded(to_the_end)
+
+
+@pytest.mark.parametrize(
+    ("start", "initializer"),
+    [
+        (lambda given: given, KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.EARLIEST)),
+        (
+            lambda given: given.set_start_from_latest().set_start_from_group_offsets(),
+            KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.EARLIEST),
+        ),
+        (lambda given: given.set_start_from_earliest(), KafkaOffsetsInitializer.earliest()),
+        (lambda given: given.set_start_from_latest(), KafkaOffsetsInitializer.latest()),
+        (lambda given: given.set_start_from_timestamp(5), KafkaOffsetsInitializer.timestamp(5)),
+        (
+            lambda given: given.set_start_from_specific_offsets({KafkaTopicPartition("orders", 0): 42}),
+            KafkaOffsetsInitializer.offsets({KafkaTopicPartition("orders", 0): 42}),
+        ),
+    ],
+)
+def test_the_former_consumer_says_what_the_source_says(env, start, initializer):
+    properties = {"bootstrap.servers": "localhost:9092", "group.id": "g", "auto.offset.reset": "earliest"}
+    former = start(FlinkKafkaConsumer(["orders", "returns"], SimpleStringSchema(), properties))
+    built = source().set_properties(properties).set_starting_offsets(initializer)
+
+    assert former.get_produced_type() == former.type_info == built.build().type_info
+    env.add_source(former, "orders").sink_to(sink().build())
+    assert env.to_job() == _copy(built)
+
+
+def _copy(built):
+    env = StreamExecutionEnvironment.get_execution_environment()
+    stream(env, built).sink_to(sink().build())
+    return env.to_job()
+
+
+def test_the_former_consumer_reads_topics_by_a_pattern_and_commits_unless_told_not_to():
+    properties = {"bootstrap.servers": "localhost:9092", "group.id": "g"}
+    scan = connectors.get("kafka").scan
+    former = FlinkKafkaConsumer(re.compile("test-topic-[0-9]"), SimpleStringSchema(), properties)
+    found = scan(former.table("t"))
+
+    assert (found.options.topic, found.options.topic_pattern) == ((), "test-topic-[0-9]")
+    assert (found.commits, found.reset.value, found.discovery) == (True, "latest", None)
+    assert not scan(former.set_commit_offsets_on_checkpoints(False).table("t")).commits
+    assert scan(former.set_commit_offsets_on_checkpoints(True).table("t")).commits
+    looking = {**properties, "flink.partition-discovery.interval-millis": "1000"}
+    assert scan(FlinkKafkaConsumer("t", SimpleStringSchema(), looking).table("t")).discovery == timedelta(seconds=1)
+    with pytest.raises(OptionsError, match="needs a consumer group"):
+        scan(FlinkKafkaConsumer("t", SimpleStringSchema(), {"bootstrap.servers": "localhost:9092"}).table("t"))
 
 
 def test_the_discovery_property_of_flink_is_understood():
@@ -204,34 +256,14 @@ def test_passwords_are_not_in_a_builders_repr():
     assert "hunter2" not in repr(built)
 
 
-def test_the_former_consumer_says_what_a_source_says(env):
-    properties = {"bootstrap.servers": "localhost:9092", "group.id": "billing", "auto.offset.reset": "earliest"}
-    consumer = FlinkKafkaConsumer(["orders", "returns"], SimpleStringSchema(), properties)
+def test_the_former_consumer_has_a_watermark_and_a_type(env):
+    consumer = FlinkKafkaConsumer("orders", SimpleStringSchema(), {"bootstrap.servers": "b:9092", "group.id": "g"})
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(20))
-    consumer.set_start_from_timestamp(1000).set_commit_offsets_on_checkpoints(False)
-    consumer.assign_timestamps_and_watermarks(strategy)
-    built = source().set_group_id("billing").set_property("auto.offset.reset", "earliest")
-    built.set_starting_offsets(KafkaOffsetsInitializer.timestamp(1000))
-    built.set_property("commit.offsets.on.checkpoint", "false")
 
-    found = env.add_source(consumer, "orders")
+    found = env.add_source(consumer.assign_timestamps_and_watermarks(strategy))
 
-    assert found._node == env.from_source(built.build(), strategy, "orders")._node
     assert found._node.spec.watermark == Watermark(lag=20_001)
-    assert (found._node.spec.discovery, found._node.spec.commits) == (None, False)
-    assert consumer.get_produced_type() == found.get_type() == Types.STRING()
-
-
-def test_the_former_consumer_takes_a_pattern_and_its_own_word_for_discovery(env):
-    properties = {"bootstrap.servers": "localhost:9092", "flink.partition-discovery.interval-millis": "500"}
-    consumer = FlinkKafkaConsumer(re.compile("orders-[0-9]"), SimpleStringSchema(), {**properties, "group.id": "g"})
-
-    found = env.add_source(consumer)._node.spec
-
-    assert (found.options.topic_pattern, found.options.topic) == ("orders-[0-9]", ())
-    assert found.discovery == timedelta(milliseconds=500)
-    with pytest.raises(OptionsError, match="consumer group"):
-        env.add_source(FlinkKafkaConsumer("orders", SimpleStringSchema(), properties))
+    assert found.get_type() == Types.STRING()
     with pytest.raises(SchemaError, match="leave type_info out"):
         env.add_source(consumer, type_info=Types.LONG())
 

@@ -33,6 +33,27 @@ def test_every_property_is_in_one_list() -> None:
     assert sum(map(len, lists)) == len(set().union(*lists))
 
 
+#: Every client property that the documents name which penstock follows, with what becomes of it there.
+NAMED = {
+    "acts": "allow.auto.create.topics auto.offset.reset bootstrap.servers enable.idempotence group.id isolation.level "
+    "max.in.flight.requests.per.connection acks retries sasl.jaas.config sasl.kerberos.service.name sasl.mechanism "
+    "security.protocol ssl.endpoint.identification.algorithm ssl.keystore.location ssl.keystore.password "
+    "ssl.truststore.location ssl.truststore.password transaction.timeout.ms",
+    "connector": "auto.commit.interval.ms client.id.prefix commit.offsets.on.checkpoint enable.auto.commit "
+    "flink.partition-discovery.interval-millis partition.discovery.interval.ms register.consumer.metrics",
+    "refused": "auto.offset.reset.strategy key.deserializer value.deserializer",
+}
+
+
+@pytest.mark.parametrize(("name", "fate"), [(name, fate) for fate, names in NAMED.items() for name in names.split()])
+def test_every_property_that_flinks_documents_name_has_its_place(name: str, fate: str) -> None:
+    assert (name in ACTS) == (fate == "acts")
+    assert (name in REFUSED) == (fate == "refused")
+    assert (name in WITHOUT_MEANING) == (fate == "connector")
+    if fate == "connector":
+        assert WITHOUT_MEANING[name] == "read by the Kafka connector"
+
+
 def test_every_property_that_acts_has_a_field_and_a_text() -> None:
     fields = {field.name for field in dataclasses.fields(ClientConfig)}
     fields |= {f"ssl_{field.name}" for field in dataclasses.fields(Tls)}

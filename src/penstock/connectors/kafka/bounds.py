@@ -21,6 +21,7 @@ __all__ = [
     "resolve_stop",
     "topic_ids",
     "topics_there",
+    "with_epochs",
 ]
 
 
@@ -57,8 +58,9 @@ def resolve_start(session: Session, scan: KafkaScan, start_time: int | None = No
 def resolve_stop(session: Session, scan: KafkaScan, start: Positions) -> Positions | None:
     """Where a bounded scan stops (the offset itself is not read), or None when it does not.
 
-    A partition without a stop in 'specific-offsets', and one that the group has not committed, is not read at all.
-    A stop may lie behind the present end of the log: it is waited for.
+    As in Flink, a partition without a stop in 'specific-offsets' stops at the group's offset, and is not read at all
+    where there is none; with 'group-offsets' that is an error. A stop may lie behind the present end of the log: it is
+    waited for.
     """
     mode, options = scan.options.bounded_mode, scan.options
     if not scan.bounded:
@@ -74,10 +76,17 @@ def resolve_stop(session: Session, scan: KafkaScan, start: Positions) -> Positio
     elif mode is BoundedMode.TIMESTAMP and options.bounded_timestamp is not None:
         found = _at_time(session, places, options.bounded_timestamp)
     elif mode is BoundedMode.SPECIFIC_OFFSETS:
-        found = {(each.topic, each.partition): Position(each.offset) for each in scan.end_offsets}
-        _check_known(found, places, "scan.bounded.specific-offsets", scan)
+        given = {(each.topic, each.partition): Position(each.offset) for each in scan.end_offsets}
+        _check_known(given, places, "scan.bounded.specific-offsets", scan)
+        left = [place for place in places if place not in given]
+        found = given | (_committed(session, scan, left) if left and scan.group_id else {})
     elif mode is BoundedMode.GROUP_OFFSETS:
         found = _committed(session, scan, places)
+        for topic, partition in sorted(set(places) - found.keys()):
+            raise KafkaError(
+                f"table '{scan.table}': group '{scan.group_id}' has no committed offset for topic '{topic}', partition "
+                f"{partition}, to stop at; commit one, or choose another 'scan.bounded.mode'"
+            )
     else:
         found = listed(session, places, LATEST)
     # Never before the start: an empty range ends at once.
@@ -96,10 +105,22 @@ def behind_the_end(session: Session, stop: Positions) -> bool:
     return any(at.offset > ends[place].offset for place, at in stop.at.items() if place in ends)
 
 
+def with_epochs(session: Session, stop: Positions) -> Positions:
+    """``stop`` with the leader epochs of now, to tell later whether the logs were cut below it. Nothing is known of
+    topics that exist no more."""
+    there = session.topics({topic for topic, _ in stop.at})
+    ends = listed(session, [place for place in stop.at if place[0] in there], LATEST)
+    return Positions(
+        {place: Position(at.offset, ends[place].epoch if place in ends else -1) for place, at in stop.at.items()},
+        stop.topic_ids,
+    )
+
+
 def _topics_of(session: Session, scan: KafkaScan) -> dict[str, TopicInfo]:
     """The topics that are read. Raises KafkaError for one that was named and does not exist."""
     if scan.options.topic_pattern:
         return matching_topics(session, scan.options.topic_pattern)
+    session.forget_topics(scan.options.topic)  # the session is shared: what it knows may be minutes old
     return {name: session.topic(name) for name in scan.options.topic}
 
 

@@ -73,8 +73,10 @@ class RowEncoder:
             part = rows if chosen is None else rows.take(chosen)
             where = (places, offsets) if chosen is None else (places.take(chosen), offsets.take(chosen))
             try:
-                keys = self._part(part, self._key, self._sink.key_columns, "__raw_key__")
-                values = self._part(part, self._value, self._sink.value_columns, "__raw_value__")
+                keys = self._part(part, self._key, self._sink.key_columns, self._sink.key_prefix, "__raw_key__")
+                values = self._part(
+                    part, self._value, self._sink.value_columns, self._sink.value_prefix, "__raw_value__"
+                )
                 batches = encode(
                     keys=keys,
                     values=values,
@@ -98,11 +100,13 @@ class RowEncoder:
                 yield topic, batch
 
     def _part(
-        self, rows: pa.RecordBatch, encoder: Encoder | None, columns: tuple[str, ...], raw: str
+        self, rows: pa.RecordBatch, encoder: Encoder | None, columns: tuple[str, ...], prefix: str, raw: str
     ) -> pa.BinaryArray | None:
-        """The keys or values of messages: made by ``encoder``, or as the metadata column ``raw`` has them."""
+        """The keys or values of messages: made by ``encoder`` of columns without their prefix, or as the metadata
+        column ``raw`` has them."""
         if encoder is not None:
-            return encoder.encode(rows.select(list(columns)))
+            part = rows.select(list(columns))
+            return encoder.encode(part.rename_columns([name.removeprefix(prefix) for name in columns]))
         if raw in self._metadata:
             return rows.column(self._metadata[raw]).cast(arrow_type(WRITABLE[raw]))
         return None

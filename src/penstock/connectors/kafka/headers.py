@@ -37,6 +37,8 @@ def _parse(text: str) -> tuple[HeaderTerm, ...]:
         key, colon, value = term.removeprefix("!").partition(":")
         if not colon or not key:
             raise ValueError("expected terms such as 'key:value' or '!key:value', joined by & or |")
+        if key[0] in "(!":
+            raise ValueError(f"'{key[0]}' cannot be used there: a term is negated once, and terms are not grouped")
         terms.append(HeaderTerm(key, value, term.startswith("!"), pieces[index - 1] if index else ""))
     return tuple(terms)
 

@@ -286,14 +286,20 @@ class KafkaSourceOptions(KafkaTableOptions):
         "scan.bounded.mode",
         choice(BoundedMode),
         default=BoundedMode.UNBOUNDED,
-        doc="Where reading ends. The end is fixed once, when the job first starts.",
+        doc=(
+            "Where reading ends. The end is fixed once, when the job first starts. With 'group-offsets' the group "
+            "needs an offset in every partition."
+        ),
         example="latest-offset",
     )
     bounded_offsets: tuple[PartitionOffset, ...] = opt(
         "scan.bounded.specific-offsets",
         OFFSETS,
         default=(),
-        doc="End offsets with 'specific-offsets'; the offset itself is not read.",
+        doc=(
+            "End offsets with 'specific-offsets'; the offset itself is not read. Partitions left out end at the "
+            "group's offset, and are not read without one."
+        ),
         example="partition:0,offset:100",
     )
     bounded_timestamp: int | None = opt(

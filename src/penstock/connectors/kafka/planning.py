@@ -56,6 +56,7 @@ class Planner:
     _discovered: float = field(default_factory=time.monotonic)
     _seen: dict[Place, int] = field(default_factory=dict)
     _waiting: frozenset[Place] = frozenset()
+    _looked: bool = False
     _admission: Admission = field(init=False)
     _watermarks: Watermarks | None = field(init=False, default=None)
 
@@ -87,7 +88,7 @@ class Planner:
         return self._watermarks.advanced(start, reached, self._waiting, self.spec.stop)
 
     def _latest(self, start: Positions, most: int | None) -> Positions:
-        begin = start if self._fixed else self._settled(start)
+        begin = self._resumed(start) if self._fixed else self._settled(start)
         if _jumps(start, begin):
             return begin
         try:
@@ -147,7 +148,11 @@ class Planner:
     def _ends(self, start: Positions) -> dict[Place, Position]:
         stop = self.spec.stop
         if stop is not None and self._fixed:
-            return {place: replace(at, offset=stop.offset(place, at.offset)) for place, at in start.at.items()}
+            ends = {place: replace(stop.at.get(place, at), lost=at.lost) for place, at in start.at.items()}
+            # A difference of epochs alone would make a batch.
+            return {
+                place: end if end.offset > start.at[place].offset else start.at[place] for place, end in ends.items()
+            }
         ends = listed(self.session, start.at, LATEST)
         if stop is None:
             return ends
@@ -166,6 +171,20 @@ class Planner:
         return not self.spec.scan.options.fail_on_data_loss
 
     # --- what the logs have lost -----------------------------------------------------------------------------
+
+    def _resumed(self, start: Positions) -> Positions:
+        """``start`` of a scan whose ends are known: where a log was cut below it while no process planned, the cut."""
+        if self._looked or not self._skips:
+            return start
+        self._looked = True
+        begun, ends = self.spec.start, self._ends(start)
+        read = {place: at for place, at in start.at.items() if begun.offset(place, 0) < at.offset < ends[place].offset}
+        if not read:
+            return start
+        # Topics that are gone, or others by now, are the tasks' to tell of.
+        ids = topic_ids(self.session.topics({topic for topic, _ in read}))
+        left = {place: at for place, at in read.items() if ids.get(place[0]) == start.topic_ids.get(place[0])}
+        return Positions({**start.at, **jumped(self.session, Positions(left, start.topic_ids)).at}, start.topic_ids)
 
     def _settled(self, start: Positions) -> Positions:
         """``start`` as far as the logs have it: unchanged, or changed by what they have lost."""

@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import BinaryType, StructType
 
-from penstock.connectors.kafka.bounds import behind_the_end, resolve_start, resolve_stop
+from penstock.connectors.kafka.bounds import behind_the_end, resolve_start, resolve_stop, with_epochs
 from penstock.connectors.kafka.client import with_login
 from penstock.connectors.kafka.commits import CommitTimes
 from penstock.connectors.kafka.eventtime import END, Notes
@@ -136,6 +136,8 @@ class KafkaSource:
         notes = str(Path(SparkFiles.getRootDirectory()) / f"penstock-{context.run_id}-{ordinal}.json")
         self._notes = Notes(notes)
         waits = stop is not None and behind_the_end(self._session, stop)
+        if stop is not None and not waits:
+            stop = with_epochs(self._session, stop)
         self.bounded = stop is not None and not waits and not scan.options.bounded_streaming
         self._planner = Planner(ReaderSpec(scan.for_tasks(), ordinal, context.parallelism, start, stop, waits, notes))
         self._times = CommitTimes(scan.options, checkpointing=context.settings.checkpointing)

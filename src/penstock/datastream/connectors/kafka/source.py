@@ -96,13 +96,24 @@ class KafkaSourceBuilder:
     def set_bounded(
         self, stopping_offsets_initializer: KafkaOffsetsInitializer | OwnOffsetsInitializer
     ) -> KafkaSourceBuilder:
-        """Where to stop, fixed when the job first starts. The stream ends there."""
+        """Where to stop, fixed when the job first starts. The stream ends there.
+
+        Partitions that ``offsets(...)`` leaves out stop at the group's offset, and are not read where there is none;
+        ``committed_offsets()`` needs an offset in every partition.
+        """
         stop = _initializer(stopping_offsets_initializer, "set_bounded")
         if isinstance(stop, KafkaOffsetsInitializer) and stop.mode == "earliest-offset":
             hint = "latest(), committed_offsets(), timestamp(...) or offsets(...)"
             raise UnsupportedError(
                 (Problem("a source that stops where it starts reads nothing", "earliest", hint=hint),)
             )
+        if (
+            isinstance(stop, KafkaOffsetsInitializer)
+            and stop.mode == "specific-offsets"
+            and stop.reset is not KafkaOffsetResetStrategy.EARLIEST
+        ):
+            hint = "name every partition, or set an initializer of your own"
+            raise UnsupportedError((Problem("stopping offsets take no reset strategy", "offsets", hint=hint),))
         self._stop = stop
         self._options.pop("scan.bounded.streaming", None)
         return self

@@ -1,0 +1,52 @@
+"""Scans of topics without Spark: what a table's options mean on a real broker, and what its batches hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.connectors.kafka.bounds import resolve_start
+from penstock.connectors.kafka.factory import KafkaConnector
+from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
+from penstock.kafka.session import session_for
+from penstock.spi import Column, TableDefinition
+from penstock.types import BIGINT
+
+if TYPE_CHECKING:
+    from kafka.admin import KafkaAdminClient
+
+    from penstock.connectors.kafka.scan import KafkaScan
+    from penstock.services import KafkaCluster
+
+
+def scan_of(kafka: KafkaCluster, topics: str, **options: str) -> KafkaScan:
+    """A table over ``topics`` (empty where the options have a pattern); option names are written with ``_`` for ``.``
+    and ``__`` for ``-``."""
+    given = {"topic": topics} if topics else {}
+    given |= {"properties.bootstrap.servers": kafka.bootstrap, "format": "json"}
+    given |= {key.replace("__", "-").replace("_", "."): value for key, value in options.items()}
+    return KafkaConnector().scan(TableDefinition("t", (Column("id", BIGINT),), given))
+
+
+def planner_of(kafka: KafkaCluster, topics: str, **options: str) -> Planner:
+    """Plans what such a table reads, from its earliest offsets on unless the options say otherwise."""
+    scan = scan_of(kafka, topics, **{"scan_startup_mode": "earliest-offset", **options})
+    return Planner(ReaderSpec(scan, 0, 2, resolve_start(session_for(client_of(scan)), scan), None))
+
+
+def write(kafka: KafkaCluster, topic: str, count: int, partition: int = 0, *, began: int | None = None) -> None:
+    """Produce rows with the numbers below ``count``, at a second's distance where it is told when it ``began``
+    (ms since 1970)."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(count):
+        time = {} if began is None else {"timestamp": began + 1000 * number}
+        producer.produce(topic, b'{"id": %d}' % number, partition=partition, **time)
+    assert producer.flush(30) == 0
+
+
+def delete_below(kafka_admin: KafkaAdminClient, topic: str, offset: int, partition: int = 0) -> None:
+    """Let the log of a partition begin at ``offset``, as retention would."""
+    from kafka.structs import TopicPartition
+
+    kafka_admin.delete_records({TopicPartition(topic, partition): offset})
