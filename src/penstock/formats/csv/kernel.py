@@ -6,7 +6,7 @@ and read again by :mod:`penstock.formats.csv.exact`. It must never accept what t
 
 from __future__ import annotations
 
-from penstock.formats.compiled import Vector, compiled
+from penstock.formats.compiled import Vector, borrowed, compiled
 from penstock.formats.kinds import BOOLEAN, BYTES, EXACT, OTHER, READ, STRING
 from penstock.formats.scan import base64_size, is_utf8, scan_word, text_value
 
@@ -47,6 +47,7 @@ def read_records(
     ``columns``, ``fixed``, ``spans`` and ``valid`` are as in :mod:`penstock.formats.layout`. ``quote``, ``escape`` and
     ``comment`` are -1 where there is no such character.
     """
+    text, literal = borrowed(text), borrowed(literal)
     count = len(columns)
     for row in range(len(offsets) - 1):
         if status[row] != READ:

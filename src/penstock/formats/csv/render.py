@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.formats.calendar import write_date, write_time, write_timestamp
-from penstock.formats.compiled import Vector, compiled
+from penstock.formats.compiled import Vector, borrowed, compiled
 from penstock.formats.digits import write_base64, write_decimal, write_integer
 from penstock.formats.kinds import (
     BIGINT,
@@ -107,6 +107,7 @@ def write_records(
     ``columns``, ``fixed``, ``text``, ``spans`` and ``valid`` are as for :mod:`penstock.formats.json.render`.
     ``words`` are the texts of false, true and NULL. ``safe`` is the least character that needs no quotes.
     """
+    text, words, out = borrowed(text), borrowed(words), borrowed(out)
     at = 0
     for row in range(len(offsets) - 1):
         for column in range(len(columns)):

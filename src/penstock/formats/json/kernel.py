@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.compiled import Vector, Word, compiled
+from penstock.formats.compiled import Vector, Word, borrowed, compiled
 from penstock.formats.kinds import BOOLEAN, BYTES, DECIMAL, EXACT, READ, STRING
 from penstock.formats.scan import FAILED, base64_size, is_utf8, number_value, scan_number, scan_word, text_value
 
@@ -197,6 +197,7 @@ def read_records(
     ``required``: a record must have them all. One long function on purpose: handing all these arrays to another one
     for each field costs more than reading the field.
     """
+    text, keys = borrowed(text), borrowed(keys)
     count = len(columns)
     seen = np.full(count + 1, -1, np.int64)
     for row in range(len(offsets) - 1):

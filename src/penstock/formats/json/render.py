@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.formats.calendar import write_date, write_time, write_timestamp
-from penstock.formats.compiled import Vector, compiled
+from penstock.formats.compiled import Vector, borrowed, compiled
 from penstock.formats.digits import write_base64, write_decimal, write_integer
 from penstock.formats.kinds import (
     BIGINT,
@@ -134,6 +134,7 @@ def write_records(
     ``spans[slot, row]`` is the (start, end) of a string, or for kind OTHER of finished JSON, in ``text``. ``zone``:
     write a ``Z`` behind every timestamp. ``plain``: decimals without exponent. ``omit``: leave out nulls.
     """
+    text, out = borrowed(text), borrowed(out)
     at = 0
     for row in range(len(offsets) - 1):
         out[at] = 123
