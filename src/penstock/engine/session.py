@@ -170,6 +170,14 @@ fi
 exec %(python)s "$@"
 """
 
+#: What the C library is told: to keep the memory of buffers for the next ones, up to this. To give tens of megabytes
+#: back with each batch and to ask for them again costs a reading task a fifth of its time.
+_KEPT_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(64 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MALLOC_TOP_PAD_": str(16 << 20),
+}
+
 #: The pipe by which a fork server sees that this process lives, for as long as it does.
 _LIFELINES: list[subprocess.Popen[bytes]] = []
 
@@ -183,7 +191,7 @@ def _start_forkserver() -> None:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ["PENSTOCK_FORKSERVER"] = path = os.path.join(folder, "forks")
     # Spark asks for one seed of hashes in all its processes.
-    environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
+    environment = _KEPT_MEMORY | os.environ | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "penstock.engine.forkserver", path]
     _LIFELINES.append(
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment, process_group=0)
