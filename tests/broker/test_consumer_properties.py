@@ -51,9 +51,9 @@ def test_what_one_answer_may_hold(kafka: KafkaCluster, topic: TopicFactory, name
     """A batch that is larger comes all the same, alone."""
     topic_name = topic()
     for _ in range(5):
-        write(kafka, topic_name, 3)  # a batch of its own
-    (all_together,), _ = fetched(kafka, topic_name, 15)
-    one_by_one, _ = fetched(kafka, topic_name, 15, **{name: "1"})
+        write(kafka, topic_name, 1)  # a batch of its own
+    (all_together,), _ = fetched(kafka, topic_name, 5)
+    one_by_one, _ = fetched(kafka, topic_name, 5, **{name: "1"})
     assert len(one_by_one) == 5
     assert sum(one_by_one) == all_together
 

@@ -32,6 +32,7 @@ LIBRARIES = {
     "adbc-driver-postgresql": "adbc_driver_postgresql",
     "cramjam": "cramjam",
     "cryptography": "cryptography",
+    "fastavro": "fastavro",
     "google-crc32c": "google_crc32c",
     "kafka-python": "kafka",
     "numba": "numba",
