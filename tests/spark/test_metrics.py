@@ -133,7 +133,9 @@ def test_every_metric_that_is_documented_is_there_under_its_scope(jobs, topics, 
     """docs/metrics.md has every name of the seeds; here are they counted on a job that reads, decodes and writes."""
     source, sink = topic(1), topic(1)
     topics.write(source, [{"id": i} for i in range(10)])
-    found = done(jobs.start(sql(jobs, source, sink, DIRECT, properties_group_id=f"g-{source}")))
+    columns = "id BIGINT, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', WATERMARK FOR ts AS ts"
+    table = jobs.bounded("s", columns, source, properties_group_id=f"g-{source}")
+    found = done(jobs.start(table + jobs.exactly_once("t", "id BIGINT", sink) + DIRECT))
     text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
     documented = set()
     for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE):
