@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.common import SimpleStringSchema
-from penstock.connectors.kafka.bounds import behind_the_end, resolve_start, resolve_stop
+from penstock.connectors.kafka.bounds import behind_the_end, present_ends, resolve_start, resolve_stop
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.planning import client_of
 from penstock.connectors.kafka.positions import Position, Positions
@@ -395,9 +395,10 @@ def test_a_stop_behind_the_end_of_the_log_is_known_as_one_to_wait_for(kafka, fil
     inside = Positions({(filled, 0): Position(10), (filled, 2): Position(0)})
     outside = Positions({(filled, 0): Position(10), (filled, 2): Position(1)})
 
-    assert not behind_the_end(session, inside)
-    assert behind_the_end(session, outside)
-    assert not behind_the_end(session, Positions({(f"not-{filled}", 0): Position(10)}))
+    gone = Positions({(f"not-{filled}", 0): Position(10)})
+    assert not behind_the_end(inside, present_ends(session, inside))
+    assert behind_the_end(outside, present_ends(session, outside))
+    assert not behind_the_end(gone, present_ends(session, gone))
 
 
 # --- partitions -----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.connectors.kafka.bounds import with_epochs
+from penstock.connectors.kafka.bounds import present_ends, with_epochs
 from penstock.connectors.kafka.losses import told
 from penstock.connectors.kafka.planning import Planner
 from penstock.connectors.kafka.positions import Position, Positions
@@ -186,7 +186,8 @@ def test_rule_28_a_log_that_an_unclean_election_has_cut_is_never_read_on_in_sile
         ]
         assert [len(each) for each in tolerant.ranges(goes_on, tolerant.latest(goes_on, None))] == [9]
         # A scan that ends does not ask for ends, but a process that goes on with it looks once.
-        stop = with_epochs(session, Positions({(name, 0): Position(14)}, lost.topic_ids))
+        stop = Positions({(name, 0): Position(14)}, lost.topic_ids)
+        stop = with_epochs(stop, present_ends(session, stop))
         halfway = replace(lost, at={(name, 0): Position(10, lost.at[name, 0].epoch)})
         with pytest.raises(PossibleDataLossError, match=cut):
             Planner(replace(strict.spec, stop=stop)).latest(halfway, None)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from penstock.errors import Problem, SchemaError
 from penstock.plan import AssignWatermarks, Filter, MapRows, Node, Project, Scan, Sink, column_text
-from penstock.spi import HIDDEN, WATERMARK, Output, guarded
+from penstock.spi import HIDDEN, Output, guarded
 from penstock.types import RowType, arrow_schema, spark_ddl, spark_type
 
 __all__ = ["Reading", "base", "build", "direct"]
@@ -141,8 +141,7 @@ def _group(below: Node, members: list[tuple[Output, Sink]], reading: Reading) ->
     ran alone.
     """
     rows = _rows(below, reading)
-    available = [*below.schema.names, *(name for name in (WATERMARK,) if name in rows.columns)]
-    kept = {f"__base_{i}": name for i, name in enumerate(available)}
+    kept = {f"__base_{i}": name for i, name in enumerate(rows.columns) if name not in HIDDEN.names}
     frame = rows.select(*(_column(name).alias(alias) for alias, name in kept.items()), *HIDDEN.names)
     done: list[str] = []
     for output, sink in members:

@@ -243,7 +243,7 @@ class _Reader:
             tree = query.condition
             condition = _attempt(lambda: scope.condition(tree, "the condition of WHERE"), errors)
         texts = [each.value.text for each in selected if each] + ([condition.text] if condition else [])
-        used = any(column_text(WATERMARK) in text for text in texts)
+        used = bool(origin.event_time) and any(column_text(WATERMARK) in text for text in texts)
         node = _attempt(lambda: origin.scan(self.connectors, with_watermark=used), errors)
         if target is None:
             return

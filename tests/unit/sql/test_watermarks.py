@@ -119,3 +119,11 @@ def test_explain_names_the_event_time_and_the_idle_timeout():
 def test_what_is_no_watermark_is_refused(columns, condition, problem):
     with pytest.raises(DefinitionError, match=problem):
         job(columns, condition)
+
+
+def test_a_text_that_looks_like_the_watermarks_column_is_a_text():
+    (found,) = parse_script(
+        f"CREATE TABLE s (x INT) {WITH}; CREATE TABLE t (x STRING) WITH ('connector' = 'print'); "
+        f"INSERT INTO t SELECT '`{WATERMARK}`' FROM s;"
+    ).jobs
+    assert isinstance(found.sinks[0].input.input, Scan)

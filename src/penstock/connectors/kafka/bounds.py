@@ -17,6 +17,7 @@ __all__ = [
     "behind_the_end",
     "listed",
     "places_of",
+    "present_ends",
     "resolve_start",
     "resolve_stop",
     "topic_ids",
@@ -97,19 +98,21 @@ def resolve_stop(session: Session, scan: KafkaScan, start: Positions) -> Positio
     return Positions(stops, start.topic_ids)
 
 
-def behind_the_end(session: Session, stop: Positions) -> bool:
-    """Whether a stop lies behind what its log holds at present, so that it has to be waited for. Topics that exist no
-    more are not waited for: what was read of them was read, and the rest is missed by the tasks."""
+def present_ends(session: Session, stop: Positions) -> dict[Place, Position]:
+    """Where the logs that are to be read up to ``stop`` end at present, without those of topics that exist no more."""
     there = session.topics({topic for topic, _ in stop.at})
-    ends = listed(session, [place for place in stop.at if place[0] in there], LATEST)
+    return listed(session, [place for place in stop.at if place[0] in there], LATEST)
+
+
+def behind_the_end(stop: Positions, ends: Mapping[Place, Position]) -> bool:
+    """Whether a stop lies behind what its log holds (:func:`present_ends`), so that it has to be waited for. Topics
+    that exist no more are not waited for: what was read of them was read, and the rest is missed by the tasks."""
     return any(at.offset > ends[place].offset for place, at in stop.at.items() if place in ends)
 
 
-def with_epochs(session: Session, stop: Positions) -> Positions:
-    """``stop`` with the leader epochs of now, to tell later whether the logs were cut below it. Nothing is known of
-    topics that exist no more."""
-    there = session.topics({topic for topic, _ in stop.at})
-    ends = listed(session, [place for place in stop.at if place[0] in there], LATEST)
+def with_epochs(stop: Positions, ends: Mapping[Place, Position]) -> Positions:
+    """``stop`` with the leader epochs of ``ends`` (:func:`present_ends`), to tell later whether the logs were cut below
+    it. Nothing is known of topics that exist no more."""
     return Positions(
         {place: Position(at.offset, ends[place].epoch if place in ends else -1) for place, at in stop.at.items()},
         stop.topic_ids,

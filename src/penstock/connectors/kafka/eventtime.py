@@ -45,9 +45,11 @@ class Measure:
         """Take rows of ``place`` in; ``timestamps`` are those of their records, in ms, negative for none."""
         if self._watermark.lag is None or not rows.num_rows:
             return
-        newest = _newest(rows.column(self._watermark.column), self._watermark.unit) if self._watermark.column else None
-        if not self._watermark.column and (last := int(timestamps.max())) >= 0:
-            newest = last
+        if self._watermark.column:
+            newest = _newest(rows.column(self._watermark.column), self._watermark.unit)
+        else:
+            newest = int(timestamps.max())
+            newest = newest if newest >= 0 else None
         if newest is not None:
             reached = newest - self._watermark.lag
             self.reached[place] = max(reached, self.reached.get(place, reached))

@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import BinaryType, StructType
 
-from penstock.connectors.kafka.bounds import behind_the_end, resolve_start, resolve_stop, with_epochs
+from penstock.connectors.kafka.bounds import behind_the_end, present_ends, resolve_start, resolve_stop, with_epochs
 from penstock.connectors.kafka.client import with_login
 from penstock.connectors.kafka.commits import CommitTimes
 from penstock.connectors.kafka.eventtime import END, Notes
@@ -135,9 +135,10 @@ class KafkaSource:
         self.measures = scan.watermark is not None and scan.watermark.lag is not None
         notes = str(Path(SparkFiles.getRootDirectory()) / f"penstock-{context.run_id}-{ordinal}.json")
         self._notes = Notes(notes)
-        waits = stop is not None and behind_the_end(self._session, stop)
+        ends = {} if stop is None else present_ends(self._session, stop)
+        waits = stop is not None and behind_the_end(stop, ends)
         if stop is not None and not waits:
-            stop = with_epochs(self._session, stop)
+            stop = with_epochs(stop, ends)
         self.bounded = stop is not None and not waits and not scan.options.bounded_streaming
         self._planner = Planner(ReaderSpec(scan.for_tasks(), ordinal, context.parallelism, start, stop, waits, notes))
         self._times = CommitTimes(scan.options, checkpointing=context.settings.checkpointing)
@@ -353,8 +354,9 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The batch as tasks."""
-        tasks = _speaking(lambda: self._planner.tasks(Positions.from_json(start), Positions.from_json(end)))
-        watermark = Positions.from_json(end).watermark
+        reached: Positions = _speaking(lambda: Positions.from_json(end))
+        tasks = _speaking(lambda: self._planner.tasks(Positions.from_json(start), reached))
+        watermark = reached.watermark
         return [InputPartition((ranges, Task(number, len(tasks)), watermark)) for number, ranges in enumerate(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
