@@ -1,6 +1,15 @@
 """All that a plug-in imports: the protocols of connectors and formats, and the registries that find them."""
 
-from penstock.spi.formats import BadRecord, Decoded, Decoder, Encoder, Format, FormatSpec
+from penstock.spi.formats import (
+    BadRecord,
+    ChangeEncoder,
+    ChangeFormat,
+    Decoded,
+    Decoder,
+    Encoder,
+    Format,
+    FormatSpec,
+)
 from penstock.spi.metrics import Counter, Gauge, Meter, Metric, MetricGroup
 from penstock.spi.registry import Registry, connectors, formats
 from penstock.spi.runtime import (
@@ -29,6 +38,8 @@ __all__ = [
     "WATERMARK",
     "BadRecord",
     "Batch",
+    "ChangeEncoder",
+    "ChangeFormat",
     "Checkpoint",
     "Column",
     "ColumnKind",

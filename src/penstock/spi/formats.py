@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.options import OptionSet, Origin
-from penstock.types import RowType
+from penstock.types import DataType, RowType
 
-__all__ = ["BadRecord", "Decoded", "Decoder", "Encoder", "Format", "FormatSpec"]
+__all__ = ["BadRecord", "ChangeEncoder", "ChangeFormat", "Decoded", "Decoder", "Encoder", "Format", "FormatSpec"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,14 @@ class Encoder(Protocol):
         ...
 
 
+class ChangeEncoder(Encoder, Protocol):
+    """Turns changes of rows into messages."""
+
+    def encode(self, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8] | None = None) -> pa.BinaryArray:
+        """As :meth:`Encoder.encode`; ``kinds[i]`` is the RowKind of row ``i``, None: all are insertions."""
+        ...
+
+
 @runtime_checkable
 class Format(Protocol):
     """A format as the registry knows it."""
@@ -75,6 +83,23 @@ class Format(Protocol):
 
     def encoder(self, schema: RowType, options: OptionSet) -> Encoder:
         """An encoder for rows of ``schema``. Raises SchemaError for a type that the format cannot write."""
+        ...
+
+
+@runtime_checkable
+class ChangeFormat(Format, Protocol):
+    """A format whose messages are changes of rows: what it decodes has kinds, and what it encodes is told them."""
+
+    #: What a message says besides its rows, by the key of a column ``METADATA FROM 'value.<key>'``, and its type.
+    metadata: Mapping[str, DataType]
+
+    def decoder(self, schema: RowType, options: OptionSet, metadata: Sequence[str] = ()) -> Decoder:
+        """A decoder for rows of ``schema``, each followed by these metadata columns, in this order, named by their
+        keys. Raises SchemaError for a type that the format cannot read."""
+        ...
+
+    def encoder(self, schema: RowType, options: OptionSet) -> ChangeEncoder:
+        """An encoder for changes of rows of ``schema``. Raises SchemaError for a type that it cannot write."""
         ...
 
 
