@@ -13,7 +13,9 @@ from penstock.spi.formats import (
 from penstock.spi.metrics import Counter, Gauge, Meter, Metric, MetricGroup
 from penstock.spi.registry import Registry, connectors, formats
 from penstock.spi.runtime import (
+    DEAD_LETTER,
     HIDDEN,
+    KIND,
     REPORT,
     WATERMARK,
     Batch,
@@ -33,7 +35,9 @@ from penstock.spi.runtime import (
 from penstock.spi.tables import Column, ColumnKind, Connector, Surface, TableDefinition, Watermark
 
 __all__ = [
+    "DEAD_LETTER",
     "HIDDEN",
+    "KIND",
     "REPORT",
     "WATERMARK",
     "BadRecord",

@@ -164,8 +164,8 @@ def test_seed_example_with_a_primary_key_on_json():
     found = scan(definition)
 
     assert found.metadata == (
-        MetadataColumn("offset", "offset", INT.with_nullability(False)),
-        MetadataColumn("part", "partition", BIGINT.with_nullability(False)),
+        MetadataColumn("offset", "offset", INT.with_nullability(False), READABLE["offset"]),
+        MetadataColumn("part", "partition", BIGINT.with_nullability(False), READABLE["partition"]),
     )
     assert found.value_columns == ()
     assert found.produced.names == ("offset", "part")
@@ -176,7 +176,7 @@ def test_seed_example_with_a_primary_key_on_json():
 def test_every_metadata_can_be_read_as_its_own_type(key):
     column = Column("m", READABLE[key], ColumnKind.METADATA, key, virtual=True)
 
-    assert scan(table(*COLUMNS, column)).metadata == (MetadataColumn("m", key, READABLE[key]),)
+    assert scan(table(*COLUMNS, column)).metadata == (MetadataColumn("m", key, READABLE[key], READABLE[key]),)
 
 
 @pytest.mark.parametrize(
