@@ -95,6 +95,22 @@ def test_a_batch_that_is_aborted_is_redone_in_place(jobs, topics, topic, monkeyp
     assert not topics.open_transactions(sink)
 
 
+def test_rule_24_a_batch_that_is_redone_is_counted_once(jobs, topics, topic, monkeypatch):
+    """What was read, what could not be decoded and where that went: all of two attempts that nobody has seen."""
+    source, sink, dead = topic(2), topic(2), topic(1)
+    for partition in range(2):
+        topics.write(source, [*ids(250, start=250 * partition), b"{"], partition=partition)
+    fail_publishing(monkeypatch, times=2)
+    running = jobs.start(copy(jobs, source, sink, scan_dead__letter_topic=dead))
+    while not running.wait(timeout=1):
+        pass
+    running.stop()
+    assert [message.value for message in topics.read(dead)] == [b"{"] * 2
+    counted = {name: running.metrics[f"operator.{name}"] for name in ("s.numRecordsIn", "s.numRecordsInErrors")}
+    assert counted == {"s.numRecordsIn": 502, "s.numRecordsInErrors": 2}
+    assert running.metrics["operator.s.dead-letters.numRecordsOut"] == 2
+
+
 def test_rule_5_a_committed_batch_that_spark_replays_is_skipped(jobs, topics, topic):
     """Killed after EndTxn and before Spark's commit log: Spark replays the batch, progress knows it as done."""
     source, sink = topic(2), topic(2)
