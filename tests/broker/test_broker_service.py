@@ -7,8 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,16 +23,10 @@ from penstock.services.process import Identity
 from penstock.services.running import BackgroundCluster
 from penstock.services.settings import NodePorts
 from penstock.services.wire import cluster_members
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.conftest import TopicFactory
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not so after {seconds} s"
-        time.sleep(0.05)
 
 
 def members(address: str) -> set[int]:

@@ -34,6 +34,7 @@ from penstock.kafka.session import Session
 from penstock.kafka.transactions import TransactionClient, describe_transaction
 from penstock.services import DEFAULT_VERSION, fetch_jars, find_java
 from penstock.testing import Api, ProxiedCluster, Then, Trap
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
@@ -81,13 +82,6 @@ def counting(session: Session) -> list[str]:
 
     session.send = counted  # type: ignore[method-assign]
     return sent
-
-
-def eventually(condition: Callable[[], Any]) -> None:
-    until = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def test_every_property_of_kafkas_own_clients_is_known() -> None:
