@@ -16,7 +16,7 @@ from penstock.kafka.session import Session
 from penstock.plan.explain import explain
 from penstock.sql import parse_script
 
-STORES = Path(__file__).parent / "kafka" / "stores"
+STORES = Path(__file__).parent / "tls" / "stores"
 BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
