@@ -176,7 +176,7 @@ def _definition(args: argparse.Namespace) -> tuple[RowType, Format, FormatSpec]:
         raise DefinitionError((*problems, Problem(str(error)))) from error
     prefix, origin = f"{fmt.identifier}.", Origin("--option")
     known = tuple(prefix + key for key in fmt.options.keys())  # noqa: SIM118 - a method of option sets, not a mapping's
-    problems += unknown_keys(given, known, (), origin)
+    problems += unknown_keys(given, known, tuple(prefix + each for each in fmt.options.prefixes()), origin)
     spec = None
     try:
         spec = FormatSpec.bind(fmt, given, origin, prefix)
