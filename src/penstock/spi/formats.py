@@ -13,7 +13,17 @@ import pyarrow as pa
 from penstock.options import OptionSet, Origin
 from penstock.types import DataType, RowType
 
-__all__ = ["BadRecord", "ChangeEncoder", "ChangeFormat", "Decoded", "Decoder", "Encoder", "Format", "FormatSpec", "RegistryFormat"]
+__all__ = [
+    "BadRecord",
+    "ChangeEncoder",
+    "ChangeFormat",
+    "Decoded",
+    "Decoder",
+    "Encoder",
+    "Format",
+    "FormatSpec",
+    "RegistryFormat",
+]
 
 
 @dataclass(frozen=True)
@@ -128,8 +138,8 @@ class FormatSpec:
     ) -> FormatSpec:
         """Bind the options of ``fmt`` that stand under ``prefix`` (``json.``, ``value.json.``). Raises OptionsError.
 
-        ``subject`` is that of a format with a schema registry (:class:`RegistryFormat`) where the user names none; other
-        formats are not told.
+        ``subject`` is that of a format with a schema registry (:class:`RegistryFormat`) where the user names none;
+        other formats are not told.
         """
         if subject is not None and isinstance(fmt, RegistryFormat):
             found = next(each for each in fmt.options.declared().values() if each.key == fmt.subject_option)

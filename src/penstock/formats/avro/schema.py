@@ -288,7 +288,7 @@ def shown(schema: Schema) -> str:
 
 
 def text_of(schema: Schema) -> str:
-    """The schema as JSON, as the Avro library for Java writes it; a named type is written out where it is first used."""
+    """The schema as JSON, as Avro for Java writes it; a named type is written out where it is first used."""
     return json.dumps(document_of(schema), separators=(",", ":"), ensure_ascii=False)
 
 
