@@ -82,10 +82,7 @@ _PAIR = re.compile(rf"\s*({_QUOTED}|[^:'\"]+):(.*)", re.DOTALL)
 
 def _unquoted(text: str) -> str:
     text = text.strip()
-    quote = text[:1]
-    if quote in ("'", '"') and len(text) > 1 and text.endswith(quote):
-        return text[1:-1].replace(quote * 2, quote)
-    return text
+    return text[1:-1].replace(text[0] * 2, text[0]) if re.fullmatch(_QUOTED, text) else text
 
 
 def _map(text: str) -> tuple[tuple[str, str], ...]:
