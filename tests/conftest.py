@@ -33,17 +33,23 @@ def kafka() -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture(scope="session")
-def registry() -> Iterator[RegistryServer]:
-    """A schema registry on a free port, started when the first test asks for it. Without a Java that is new enough for
-    it the test is skipped."""
+def registry_java() -> None:
+    """Skips a test that starts a schema registry, where there is no Java that is new enough for one."""
     from penstock.errors import ServiceError
-    from penstock.services import RegistryServer, find_java
+    from penstock.services import find_java
     from penstock.services.registry import REGISTRY_JAVA
 
     try:
         find_java(REGISTRY_JAVA)
     except ServiceError as error:
         pytest.skip(f"the schema registry cannot be started: {error}")
+
+
+@pytest.fixture(scope="session")
+def registry(registry_java: None) -> Iterator[RegistryServer]:
+    """A schema registry on a free port, started when the first test asks for it."""
+    from penstock.services import RegistryServer
+
     with RegistryServer() as server:
         yield server
 

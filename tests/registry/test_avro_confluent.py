@@ -376,6 +376,7 @@ class TestBadDays:
         with pytest.raises(SchemaRegistryUnavailableError, match=told):
             AvroConfluentFormat().encoder(parse_columns(COLUMNS), bound).encode(batch(COLUMNS, {"id": 1, "name": ""}))
 
+    @pytest.mark.usefixtures("registry_java")
     def test_reading_and_writing_go_on_when_the_registry_is_back(self, subject: str) -> None:
         with RegistryServer() as server, ThreadPoolExecutor(2) as pool:
             message = self.message(server, subject)
