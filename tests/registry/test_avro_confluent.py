@@ -27,7 +27,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.cli.main import main
-from penstock.errors import SchemaRegistryError, SchemaRegistryUnavailableError, from_wire, to_wire
+from penstock.errors import OptionsError, SchemaRegistryError, SchemaRegistryUnavailableError, from_wire, to_wire
 from penstock.formats.avro_confluent.decode import AvroConfluentDecoder
 from penstock.formats.avro_confluent.encode import AvroConfluentEncoder
 from penstock.formats.avro_confluent.factory import AvroConfluentFormat
@@ -411,7 +411,7 @@ class TestBadDays:
         message = self.message(registry, subject)
         with Gateway(registry.url).running() as gateway:
             gateway.next_answers = [(503, "")]
-            reader = decoder(gateway.url, request_timeout="30 s", properties_retries_wait_ms="60000")
+            reader = decoder(gateway.url, request_timeout="10 s", properties_retries_wait_ms="60000")
             with pytest.raises(SchemaRegistryUnavailableError, match="it answered 503"):
                 reader.decode(message)
             assert reader.decode(message).rows.num_rows == 1
@@ -537,6 +537,13 @@ class TestLogins:
         placed = {key: str(TLS / value) if key.endswith("location") else value for key, value in given.items()}
         with Gateway(registry.url, tls=self.context()).running() as gateway:
             self.both_ways(gateway.url, subject, **placed)
+
+    def test_a_store_that_is_not_there_is_named(self, registry: RegistryServer) -> None:
+        with (
+            Gateway(registry.url, tls=self.context()).running() as gateway,
+            pytest.raises(OptionsError, match=r"'ssl\.truststore\.location'.*'/gone' cannot be read"),
+        ):
+            decoder(gateway.url, ssl_truststore_location="/gone").decode(pa.array([b"\0\0\0\0\1\2"]))
 
     def test_a_certificate_that_is_not_trusted_ends_it_at_once(self, registry: RegistryServer) -> None:
         with (

@@ -20,7 +20,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -304,7 +304,7 @@ class RegistryServer:
 def answers(port: int) -> bool:
     """Whether a registry answers on this port of 127.0.0.1."""
     connection = http.client.HTTPConnection(HOST, port, timeout=10)
-    with suppress(OSError, http.client.HTTPException):
+    with closing(connection), suppress(OSError, http.client.HTTPException):
         connection.request("GET", f"{_PATH}/subjects")
         return connection.getresponse().status == http.HTTPStatus.OK
     return False
