@@ -37,6 +37,13 @@ def _install(minimum: int) -> str:
     )
 
 
+def _install_beside(minimum: int) -> str:
+    return (
+        f"install one beside it (`apt-get install openjdk-{minimum}-jre-headless`, `brew install openjdk@{minimum}`, "
+        "or unpack one from https://adoptium.net in ~/.jdks): it is found there, and Spark keeps this one"
+    )
+
+
 @dataclass(frozen=True)
 class Java:
     """A Java runtime: its ``java`` program, full version, and where it was found (``JAVA_HOME``, ``PATH``, or a
@@ -84,7 +91,7 @@ def find_java(minimum: int = MINIMUM_JAVA) -> Java:
             return found
     raise ServiceError(
         f"{java.executable} (from {java.origin}) is Java {java.version}, Java {minimum} or newer is needed; "
-        f"{_install(minimum)}"
+        + (_install(minimum) if java.major < MINIMUM_JAVA else _install_beside(minimum))
     )
 
 
