@@ -20,7 +20,7 @@ from penstock.tls import TLS_PROPERTIES, Tls, read_tls
 __all__ = ["PROPERTIES", "URLS", "Address", "RegistrySettings", "settings_and_problems"]
 
 _SSL = "schema.registry."
-_MILLISECONDS = number(0)
+_MILLISECONDS = number(1)
 
 #: Those of the client's properties that act, without the ``schema.registry.ssl.*``.
 PROPERTIES: Mapping[str, Property] = {

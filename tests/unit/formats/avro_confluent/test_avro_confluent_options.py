@@ -109,6 +109,10 @@ def test_what_is_no_map_is_refused(text: str) -> None:
         ({"request.timeout": "0 s"}, ["request.timeout: expected more than nothing"]),
         ({"properties.max.retires": "3"}, ["properties.max.retires: is no property that the registry's client has"]),
         ({"properties.retries.wait.ms": "soon"}, ["properties.retries.wait.ms: expected a whole number, not 'soon'"]),
+        (
+            {"properties.http.read.timeout.ms": "0"},
+            ["properties.http.read.timeout.ms: expected a number between 1 and 2147483647, not 0"],
+        ),
         ({"properties": "hush"}, ["properties: expected pairs 'key:value', joined by commas"]),
         (
             {"properties.schema.registry.ssl.truststore.type": "X"},
