@@ -63,7 +63,7 @@ class SchemaRegistry:
         """The schema of an id. Raises UnknownSchema, SchemaRegistryError or SchemaRegistryUnavailableError."""
         found = self._once((number,), lambda: self._fetched(number))
         if isinstance(found, UnknownSchema):
-            raise found
+            raise UnknownSchema(*found.args)  # anew: the kept one would keep the frames of those who met it
         return found
 
     def id_of(self, subject: str, text: str, *, register: bool) -> int:
