@@ -283,7 +283,7 @@ class TestCommand:
             folder = tmp_path / "state/penstock/brokers/9"
             folder.mkdir(parents=True)
             node = {"pid": other.pid, "started": "another boot:1"}
-            state = {"port": 9, "bootstrap": "127.0.0.1:9", "version": "4.3.0", "data": "", "temporary": True}
+            state = {"port": 9, "address": "127.0.0.1:9", "version": "4.3.0", "data": "", "temporary": True}
             (folder / "state.json").write_text(json.dumps(state | {"nodes": [node]}))
             assert BackgroundCluster.all() == []
             with pytest.raises(ServiceError, match="no broker"):

@@ -23,10 +23,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.deadline import Deadline
 from penstock.errors import AbortableError, RetriableError
 from penstock.kafka import wire
 from penstock.kafka.batches import encode
-from penstock.kafka.deadline import Deadline
 from penstock.kafka.faults import KafkaFault, fault_of
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING, ClientConfig

@@ -9,6 +9,7 @@ from penstock.spi.formats import (
     Encoder,
     Format,
     FormatSpec,
+    RegistryFormat,
 )
 from penstock.spi.metrics import Counter, Gauge, Meter, Metric, MetricGroup
 from penstock.spi.registry import Registry, connectors, formats
@@ -62,6 +63,7 @@ __all__ = [
     "Output",
     "Published",
     "Registry",
+    "RegistryFormat",
     "Runtime",
     "Source",
     "Stage",

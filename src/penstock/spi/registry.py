@@ -90,6 +90,7 @@ formats: Registry[Format] = Registry(
     Format,  # type: ignore[type-abstract]
     (
         ("avro", "penstock.formats.avro.factory:AvroFormat"),
+        ("avro-confluent", "penstock.formats.avro_confluent.factory:AvroConfluentFormat"),
         ("csv", "penstock.formats.csv.factory:CsvFormat"),
         ("json", "penstock.formats.json.factory:JsonFormat"),
         ("raw", "penstock.formats.raw.factory:RawFormat"),

@@ -11,7 +11,7 @@ from penstock.connectors.kafka.client import CONNECTOR_PROPERTIES, checked
 from penstock.connectors.kafka.metadata import OF_VALUE, READABLE, WRITABLE, MetadataColumn, castable
 from penstock.connectors.kafka.options import FieldsInclude, KafkaSinkOptions, KafkaSourceOptions, KafkaTableOptions
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
-from penstock.options import Option, nearest, properties_of, unknown_keys
+from penstock.options import LIST, Option, nearest, properties_of, unknown_keys
 from penstock.spi import ChangeFormat, Column, ColumnKind, Format, FormatSpec, Surface, TableDefinition, formats
 from penstock.types import DataType, RowType
 
@@ -132,8 +132,9 @@ class Resolution:
             identifier = self._identifier(name)
             for prefix in self._prefixes(name):
                 if identifier in formats.names():
-                    declared = formats.get(identifier).options.keys()
-                    known |= {prefix + key for key in declared}
+                    declared = formats.get(identifier).options
+                    known |= {prefix + key for key in declared.keys()}  # noqa: SIM118 - a method of option sets
+                    lenient += [prefix + each for each in declared.prefixes()]
                 else:  # the format is reported; its options cannot be judged
                     lenient.append(prefix)
         self.problems += unknown_keys(self.given, known, tuple(lenient), self.origin)
@@ -169,15 +170,22 @@ class Resolution:
             self.problem(f"'{identifier}' is for values: a key does not change", name, "for example 'json'")
             return None
         try:
-            spec = FormatSpec.bind(found, self.given, self.origin, prefix)
+            spec = FormatSpec.bind(found, self.given, self.origin, prefix, self._subject(name))
             if schema is not None:
-                self._try_schema(found, schema, spec)
+                self._try_schema(found, schema, spec, prefix)
         except OptionsError as error:
             self.problems += error.problems
             return None
         return spec
 
-    def _try_schema(self, found: Format, schema: RowType, spec: FormatSpec) -> None:
+    def _subject(self, name: str) -> str | None:
+        """The subject of what a sink writes, for a format with a schema registry: there is one for one topic only."""
+        topics = LIST.parse(self.given.get("topic", ""))
+        if self.side is Side.READ or len(topics) != 1 or "topic-pattern" in self.given:
+            return None
+        return f"{topics[0]}-{'key' if name == 'key.format' else 'value'}"
+
+    def _try_schema(self, found: Format, schema: RowType, spec: FormatSpec, prefix: str) -> None:
         build = found.decoder if self.side is Side.READ else found.encoder
         try:
             build(schema, spec.options)
@@ -186,6 +194,9 @@ class Resolution:
             self.problems += [
                 replace(each, where=", ".join(filter(None, (place, each.where)))) for each in error.problems
             ]
+        except OptionsError as error:
+            for each in error.problems:
+                self.problem(each.reason, prefix + each.key, each.hint)
 
     # --- columns ---------------------------------------------------------------------------------------------
 

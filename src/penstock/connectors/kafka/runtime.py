@@ -36,6 +36,7 @@ from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Positions, Ra
 from penstock.connectors.kafka.reports import ReadReport
 from penstock.connectors.kafka.scan import KafkaScan
 from penstock.connectors.kafka.sink import KafkaSink
+from penstock.deadline import Deadline
 from penstock.errors import (
     AbortableError,
     CheckpointError,
@@ -47,7 +48,6 @@ from penstock.errors import (
     from_wire,
     to_wire,
 )
-from penstock.kafka.deadline import Deadline
 from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_members
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import cluster_id
