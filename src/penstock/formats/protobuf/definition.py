@@ -20,7 +20,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto,
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
-from penstock.errors import DefinitionError, Problem
+from penstock.errors import OptionsError, Problem
 from penstock.formats.protobuf.javanames import java_names
 from penstock.options import nearest
 
@@ -76,9 +76,9 @@ class Definition:
 
     @cached_property
     def message(self) -> Any:
-        """The message's descriptor. Raises DefinitionError where there is none."""
+        """The message's descriptor. Raises OptionsError where there is none."""
         if self.problems:
-            raise DefinitionError(self.problems)
+            raise OptionsError(self.problems)
         pool = DescriptorPool()
         for each in FileDescriptorSet.FromString(self.files).file:
             pool.Add(each)  # type: ignore[no-untyped-call]

@@ -239,3 +239,77 @@ UNKNOWN = [
     b"\x88\x80\x80\x80\x80\x00\x01",
     b"\x0a\x80\x80\x00",
 ]
+
+
+COLUMN_VALUES = {
+    "BOOLEAN": st.booleans(),
+    "TINYINT": st.sampled_from([0, 1, -3, 77]),
+    "SMALLINT": st.sampled_from([0, 1, -3, 1000, 77]),
+    "INT": st.sampled_from([0, 1, -3, 1000]) | st.integers(-(2**31), 2**31 - 1),
+    "BIGINT": st.sampled_from([0, 1, -3, 1000]) | st.integers(-(2**63), 2**63 - 1),
+    "FLOAT": st.floats(width=32),
+    "DOUBLE": st.floats(),
+    "STRING": st.sampled_from([*(name for name, _ in ENUM), "", "none"]) | st.text(max_size=5),
+    "BYTES": st.binary(max_size=5),
+}
+
+
+def column_values(kind: DataType) -> st.SearchStrategy[Any]:
+    """Values of a column, NULL among them."""
+    match kind:
+        case RowType(fields=fields):
+            found: st.SearchStrategy[Any] = st.fixed_dictionaries({each.name: column_values(each.type) for each in fields})
+        case ArrayType(element=element):
+            found = st.lists(column_values(element), max_size=4)
+        case MapType(key=key, value=value):
+            entries = st.tuples(COLUMN_VALUES[key.text()], column_values(value))
+            found = st.lists(entries, max_size=4, unique_by=lambda entry: entry[0])
+        case _:
+            found = COLUMN_VALUES[kind.text()]
+    return st.none() | found
+
+
+def written(message: Any, row: RowType, values: dict[str, Any], null_text: str) -> Any:
+    """Set the fields of a message to the values of a row, by Flink's rules."""
+    fields = message.DESCRIPTOR.fields_by_name
+    for each in row.fields:
+        field, value = fields[each.name], values[each.name]
+        if value is None:
+            continue
+        if isinstance(each.type, MapType):
+            entry, found = field.message_type.fields_by_name, getattr(message, each.name)
+            for key, inner in value:
+                place = _raw(entry["key"], key, null_text)
+                if isinstance(each.type.value, RowType):
+                    found[place].SetInParent()
+                    if inner is not None:
+                        written(found[place], each.type.value, inner, null_text)
+                else:
+                    found[place] = _raw(entry["value"], inner, null_text)
+        elif isinstance(each.type, ArrayType):
+            for inner in value:
+                if isinstance(each.type.element, RowType):
+                    made = getattr(message, each.name).add()
+                    if inner is not None:
+                        written(made, each.type.element, inner, null_text)
+                else:
+                    getattr(message, each.name).append(_raw(field, inner, null_text))
+        elif isinstance(each.type, RowType):
+            getattr(message, each.name).SetInParent()
+            written(getattr(message, each.name), each.type, value, null_text)
+        else:
+            setattr(message, each.name, _raw(field, value, null_text))
+    return message
+
+
+def _raw(field: Any, value: Any, null_text: str) -> Any:
+    if field.enum_type:
+        first = field.enum_type.values[0].number
+        if isinstance(value, str):
+            return dict(ENUM).get(value, first)
+        return value if value in dict(ENUM).values() else first
+    if value is None:
+        return null_text if field.type == F.TYPE_STRING else {F.TYPE_BYTES: b"", F.TYPE_BOOL: False}.get(field.type, 0)
+    if field.cpp_type in (FieldDescriptor.CPPTYPE_UINT32, FieldDescriptor.CPPTYPE_UINT64):
+        return value % (2**32 if field.cpp_type == FieldDescriptor.CPPTYPE_UINT32 else 2**64)
+    return value

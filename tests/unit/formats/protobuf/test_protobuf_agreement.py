@@ -10,14 +10,17 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.errors import RecordError, SchemaError
+from penstock.formats.columns import batch_of
 from penstock.formats.protobuf.decode import ProtobufDecoder
 from penstock.formats.protobuf.definition import Definition
+from penstock.formats.protobuf.encode import ProtobufEncoder
 from penstock.formats.protobuf.exact import ExactReader
 from penstock.formats.protobuf.fields import is_map
 from penstock.formats.protobuf.options import ProtobufOptions
 from penstock.formats.refusals import FieldError, Malformed
 from penstock.types import RowType, arrow_schema
-from tests.unit.formats.protobuf.generated import definitions, messages, rows
+from tests.unit.formats.protobuf.generated import column_values, definitions, messages, rows, written
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
@@ -86,6 +89,46 @@ def test_messages_are_read_as_the_runtime_reads_them(
     assert [bad.index for bad in decoded.bad] == refused
     schema = arrow_schema(row)
     columns = [pa.array([each[field.name] for each in expected], field.type) for field in schema]
-    again = pa.RecordBatch.from_arrays(columns, schema=schema).to_pylist() if columns else [{}] * len(expected)
+    again = batch_of(columns, schema, len(expected))
     assert decoded.rows.num_rows == len(expected)
-    assert repr(unordered(decoded.rows.to_pylist())) == repr(unordered(again))
+    assert repr(unordered(decoded.rows.to_pylist())) == repr(unordered(again.to_pylist()))
+
+
+@st.composite
+def filled_tables(draw: Any) -> tuple[Definition, RowType, list[dict[str, Any]]]:
+    definition = draw(definitions())
+    row = draw(rows(definition.message))
+    values = st.fixed_dictionaries({each.name: column_values(each.type) for each in row.fields})
+    return definition, row, draw(st.lists(values, min_size=1, max_size=5))
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=SLOW)
+@given(filled_tables(), st.sampled_from(["", "null", "é"]))
+def test_rows_are_written_as_the_runtime_writes_them(
+    table: tuple[Definition, RowType, list[dict[str, Any]]], null_text: str
+) -> None:
+    definition, row, values = table
+    options = ProtobufOptions(
+        message_class_name=definition.name, write_null_string_literal=null_text, definition=definition
+    )
+    kind = GetMessageClass(definition.message)
+    expected = [written(kind(), row, each, null_text) for each in values]
+    schema = arrow_schema(row)
+    columns = [pa.array([each[field.name] for each in values], field.type) for field in schema]
+    batch = batch_of(columns, schema, len(values))
+    incomplete = [index for index, each in enumerate(expected) if not each.IsInitialized()]
+    try:
+        found = ProtobufEncoder(row, options).encode(batch)
+    except SchemaError as error:
+        assert all("requires this field" in problem.reason for problem in error.problems)
+        return
+    except RecordError as error:
+        assert error.offset == incomplete[0]
+        return
+    found.validate(full=True)
+    assert incomplete == []
+    for index, (data, message) in enumerate(zip(found.to_pylist(), expected, strict=True)):
+        again = kind.FromString(data)
+        assert again.SerializeToString(deterministic=True) == message.SerializeToString(deterministic=True)
+        assert len(data) == message.ByteSize()
+        assert ProtobufEncoder(row, options).encode(batch.slice(index, 1)).to_pylist() == [data]
