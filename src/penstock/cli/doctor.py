@@ -39,6 +39,7 @@ LIBRARIES = {
     "numpy": "numpy",
     "pandas": "pandas",
     "prometheus-client": "prometheus_client",
+    "protobuf": "google.protobuf",
     "pyarrow": "pyarrow",
     "pyyaml": "yaml",
 }

@@ -92,6 +92,7 @@ formats: Registry[Format] = Registry(
         ("avro", "penstock.formats.avro.factory:AvroFormat"),
         ("csv", "penstock.formats.csv.factory:CsvFormat"),
         ("json", "penstock.formats.json.factory:JsonFormat"),
+        ("protobuf", "penstock.formats.protobuf.factory:ProtobufFormat"),
         ("raw", "penstock.formats.raw.factory:RawFormat"),
     ),
 )

@@ -62,6 +62,8 @@ class Definition:
         try:
             if (descriptor_file is None) == (proto_file is None):
                 raise _Unusable("descriptor-file", "give this option or 'proto-file': one of them")
+            if proto_path and proto_file is None:
+                raise _Unusable("proto-path", "has a meaning with 'proto-file' alone")
             key = "proto-file" if descriptor_file is None else "descriptor-file"
             data = _read(key, descriptor_file) if descriptor_file is not None else _compiled(proto_file, proto_path)
             files = _parsed(key, data)
@@ -81,8 +83,8 @@ class Definition:
             raise OptionsError(self.problems)
         pool = DescriptorPool()
         for each in FileDescriptorSet.FromString(self.files).file:
-            pool.Add(each)  # type: ignore[no-untyped-call]
-        return pool.FindMessageTypeByName(self.name)  # type: ignore[no-untyped-call]
+            pool.Add(each)
+        return pool.FindMessageTypeByName(self.name)
 
 
 def _read(key: str, path: str) -> bytes:
@@ -157,7 +159,7 @@ def _build(key: str, files: list[FileDescriptorProto]) -> None:
     pool = DescriptorPool()
     for each in files:
         try:
-            pool.Add(each)  # type: ignore[no-untyped-call]
+            pool.Add(each)
         except TypeError as error:
             raise _Unusable(key, f"'{each.name}' is not consistent: {error}") from error
 

@@ -23,7 +23,7 @@ MessageField: TypeAlias = Any
 _F = FieldDescriptor
 _WHOLE = (kinds.TINYINT, kinds.SMALLINT, kinds.INT, kinds.BIGINT)
 #: How the kinds of fields are called, and the kinds of columns that take them.
-_COLUMNS = {
+_COLUMNS: dict[int, tuple[str, tuple[int, ...]]] = {
     _F.CPPTYPE_BOOL: ("BOOLEAN", (kinds.BOOLEAN,)),
     _F.CPPTYPE_INT32: ("INT", (kinds.INT,)),
     _F.CPPTYPE_UINT32: ("INT", (kinds.INT,)),
@@ -31,12 +31,11 @@ _COLUMNS = {
     _F.CPPTYPE_UINT64: ("BIGINT", (kinds.BIGINT,)),
     _F.CPPTYPE_FLOAT: ("FLOAT", (kinds.FLOAT,)),
     _F.CPPTYPE_DOUBLE: ("DOUBLE", (kinds.DOUBLE,)),
+    _F.CPPTYPE_STRING: ("STRING", (kinds.STRING,)),
     _F.CPPTYPE_ENUM: ("STRING or a whole number", (kinds.STRING, *_WHOLE)),
     _F.CPPTYPE_MESSAGE: ("ROW", (kinds.ROW,)),
 }
-_NAMES = {
-    getattr(_F, name): name.removeprefix("TYPE_").lower() for name in dir(_F) if name.startswith("TYPE_")
-}
+_NAMES = {getattr(_F, name): name.removeprefix("TYPE_").lower() for name in dir(_F) if name.startswith("TYPE_")}
 
 
 def check(message: Message, schema: RowType) -> None:
@@ -93,11 +92,8 @@ def _row_problems(message: Message, row: RowType, path: str) -> Iterator[Problem
 
 
 def _value_problems(field: MessageField, kind: DataType, path: str) -> Iterator[Problem]:
-    if field.cpp_type == _F.CPPTYPE_STRING:
-        is_text = field.type == _F.TYPE_STRING
-        expected, taken = ("STRING", (kinds.STRING,)) if is_text else ("BYTES", (kinds.BYTES,))
-    else:
-        expected, taken = _COLUMNS[field.cpp_type]
+    is_bytes = field.type == _F.TYPE_BYTES
+    expected, taken = ("BYTES", (kinds.BYTES,)) if is_bytes else _COLUMNS[field.cpp_type]
     if nested_kind(kind) not in taken:
         yield _unfit(path, _described(field), kind, expected)
     elif isinstance(kind, RowType):

@@ -70,6 +70,8 @@ __all__ = ["read_records"]
 
 #: How deep the loop follows messages in messages. The official parsers go to 100; the exact path decides beyond this.
 _DEEPEST = 64
+#: A number that an enum does not have, as good as an unknown field; one that the column does not take.
+_UNKNOWN, _UNFIT = 0, -1
 _LARGEST_TAG, _LARGEST_SIZE = 2**32 - 1, 2**31 - 1
 
 
@@ -148,6 +150,20 @@ def _place(value: Word, enum: int, table: Vector) -> int:
         else:
             high = middle
     return low if low < count and table[first + low] == value else -1
+
+
+@compiled
+def _enum(value: Word, enum: int, column: int, table: Vector, constants_at: int) -> tuple[int, Word, Word]:
+    """How many words a column has for a number of an enum, and the words; or _UNKNOWN, or _UNFIT."""
+    place = _place(value, enum, table)
+    if place < 0:
+        if table[enum + 1]:
+            return _UNKNOWN, value, value
+        place = table[enum]
+    if column == AS_TEXT:
+        place = enum + 2 + table[enum] + 2 * place
+        return 2, table[place] + constants_at, table[place + 1]
+    return (1, value, value) if -column - 1 <= value <= column else (_UNFIT, value, value)
 
 
 @compiled
@@ -320,27 +336,18 @@ def read_records(
             value: Word = np.int64(0)
             more: Word = np.int64(0)
             width = 1
-            if wire != SIZED and wire != GROUP and not (node >= 0 and fields[field, REPEATED]):
+            if wire not in (SIZED, GROUP) and not (node >= 0 and fields[field, REPEATED]):
                 value, at = read_number(text, at, end, kind)
                 if at < 0:
                     reason = -at
                     break
                 if kind == ENUM:
-                    enum = fields[field, A]
-                    place = _place(value, enum, table)
-                    if place < 0:
-                        if table[enum + 1]:
-                            if messages[message, ENTRY]:
-                                reason = LEFT
-                                break
-                            continue
-                        place = table[enum]
-                    if fields[field, B] == AS_TEXT:
-                        place = enum + 2 + table[enum] + 2 * place
-                        value, more, width = table[place] + constants_at, table[place + 1], 2
-                    elif value > fields[field, B] or value < -fields[field, B] - 1:
+                    width, value, more = _enum(value, fields[field, A], fields[field, B], table, constants_at)
+                    if width == _UNFIT or (width == _UNKNOWN and messages[message, ENTRY]):
                         reason = LEFT
                         break
+                    if width == _UNKNOWN:
+                        continue
             # --- it is there: one of a oneof drives the others out
             mask |= fields[field, BIT]
             begin, stop = fields[field, RIVALS], fields[field, RIVALS_END]
@@ -423,21 +430,11 @@ def read_records(
                     break
                 width = 1
                 if kind == ENUM:
-                    enum = fields[field, A]
-                    place = _place(value, enum, table)
-                    if place < 0:
-                        if table[enum + 1]:
-                            if packed:
-                                continue
-                            break
-                        place = table[enum]
-                    if fields[field, B] == AS_TEXT:
-                        place = enum + 2 + table[enum] + 2 * place
-                        value, more, width = table[place] + constants_at, table[place + 1], 2
-                    elif value > fields[field, B] or value < -fields[field, B] - 1:
+                    width, value, more = _enum(value, fields[field, A], fields[field, B], table, constants_at)
+                    if width == _UNFIT:
                         reason = LEFT
                         break
-                if node >= 0:
+                if node >= 0 and width != _UNKNOWN:
                     count = counts[child]
                     if count >= nodes[child, CAPACITY]:
                         full = child

@@ -137,10 +137,8 @@ class _Compiler:
         elif field.enum_type:
             a, b = self._enum(field.enum_type), self._enum_column(value)
         elif field.type == _F.TYPE_STRING:
-            if must_be_utf8(field):
-                a = p.REFUSED_UNLESS_TEXT
-            else:
-                a = p.LEFT_UNLESS_TEXT if value != p.SKIP else p.ANYTHING
+            unless_utf8 = p.LEFT_UNLESS_TEXT if value != p.SKIP else p.ANYTHING
+            a = p.REFUSED_UNLESS_TEXT if must_be_utf8(field) else unless_utf8
         rivals = self.tables.begin_with(self._rivals(field, columns))
         return [field.number, field.type, int(field.is_repeated), node, child, inner, a, b, *rivals, 0]
 
@@ -162,7 +160,12 @@ class _Compiler:
             names = sorted(first_names(enum).items())
             spans = [(self.tables.keep(name.encode()), len(name)) for _, name in (*names, (0, UNRECOGNIZED))]
             self.enums[enum.full_name] = self.tables.look_up(
-                [len(names), int(enum.is_closed), *(number for number, _ in names), *(n for span in spans for n in span)]
+                [
+                    len(names),
+                    int(enum.is_closed),
+                    *(number for number, _ in names),
+                    *(n for span in spans for n in span),
+                ]
             )
         return self.enums[enum.full_name]
 

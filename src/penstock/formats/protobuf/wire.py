@@ -74,7 +74,7 @@ def read_number(text: Vector, at: int, end: int, kind: int) -> tuple[Word, int]:
             at += 1
         else:
             value, at = read_varint(text, at, end)
-        if kind == INT64 or kind == UINT64:
+        if kind in (INT64, UINT64):
             return value, at
         if kind == BOOL:
             return np.int64(value != 0), at

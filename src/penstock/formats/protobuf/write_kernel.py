@@ -1,4 +1,4 @@
-"""Columns to protobuf messages, inside a compiled loop that runs steps from the end of each message to its beginning."""
+"""Columns to protobuf messages, inside a compiled loop whose steps go from the end of a message to its beginning."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ import numpy as np
 from penstock.formats.compiled import Vector, Word, borrowed, compiled
 from penstock.formats.nested import BASE, VALID_BASE
 from penstock.formats.protobuf.wire import (
-    BOOL,
     BYTES,
     ENUM,
-    FIXED32,
-    FIXED_32,
     FIXED_64,
     SINT32,
     SINT64,

@@ -81,9 +81,7 @@ def definitions(draw: Draw) -> Definition:
     return Definition(files.SerializeToString(), "g.M0")
 
 
-def _add_field(
-    draw: Draw, file: FileDescriptorProto, message: DescriptorProto, number: int, count: int
-) -> None:
+def _add_field(draw: Draw, file: FileDescriptorProto, message: DescriptorProto, number: int, count: int) -> None:
     two = file.syntax == "proto2"
     field = message.field.add(name=f"f{number}", number=number)
     shape = draw(st.sampled_from(["single", "single", "list", "map", "oneof", "present", "required", "group"]))
@@ -258,7 +256,9 @@ def column_values(kind: DataType) -> st.SearchStrategy[Any]:
     """Values of a column, NULL among them."""
     match kind:
         case RowType(fields=fields):
-            found: st.SearchStrategy[Any] = st.fixed_dictionaries({each.name: column_values(each.type) for each in fields})
+            found: st.SearchStrategy[Any] = st.fixed_dictionaries(
+                {each.name: column_values(each.type) for each in fields}
+            )
         case ArrayType(element=element):
             found = st.lists(column_values(element), max_size=4)
         case MapType(key=key, value=value):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
+from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import HealthCheck, given, settings
@@ -18,8 +20,9 @@ from penstock.formats.protobuf.encode import ProtobufEncoder
 from penstock.formats.protobuf.exact import ExactReader
 from penstock.formats.protobuf.fields import is_map
 from penstock.formats.protobuf.options import ProtobufOptions
+from penstock.formats.protobuf.wire import SIZED
 from penstock.formats.refusals import FieldError, Malformed
-from penstock.types import RowType, arrow_schema
+from penstock.types import ArrayType, MapType, RowType, arrow_schema
 from tests.unit.formats.protobuf.generated import column_values, definitions, messages, rows, written
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -42,9 +45,21 @@ def unordered(value: Any) -> Any:
     return tuple(map(unordered, value)) if isinstance(value, tuple) else value
 
 
-def has_number_zero(message: Any) -> bool:
-    """Whether a field has the number 0, which the runtime lets pass where it knows no field; Java does not."""
-    if in_unknown(UnknownFieldSet(message)):
+def is_like_java(kind: Any, data: bytes) -> bool:
+    """Whether protobuf's runtime for Python reads a message as that for Java does, as far as is known.
+
+    It lets a field of number 0 pass where it knows no field, and drops the entry of a map that has unknown fields.
+    """
+    try:
+        return not differs(kind.FromString(data))
+    except DecodeError:
+        return True
+
+
+def differs(message: Any) -> bool:
+    maps = {each.number for each in message.DESCRIPTOR.fields if is_map(each)}
+    unknown = UnknownFieldSet(message)
+    if any(each.field_number in maps and each.wire_type == SIZED for each in unknown) or has_number_zero(unknown):
         return True
     for field, value in message.ListFields():
         if field.message_type:
@@ -52,14 +67,15 @@ def has_number_zero(message: Any) -> bool:
                 inner = list(value.values()) if field.message_type.fields_by_name["value"].message_type else []
             else:
                 inner = list(value) if field.is_repeated else [value]
-            if any(map(has_number_zero, inner)):
+            if any(map(differs, inner)):
                 return True
     return False
 
 
-def in_unknown(fields: UnknownFieldSet) -> bool:
+def has_number_zero(fields: UnknownFieldSet) -> bool:
     return any(
-        each.field_number == 0 or (isinstance(each.data, UnknownFieldSet) and in_unknown(each.data)) for each in fields
+        each.field_number == 0 or (isinstance(each.data, UnknownFieldSet) and has_number_zero(each.data))
+        for each in fields
     )
 
 
@@ -69,6 +85,8 @@ def test_messages_are_read_as_the_runtime_reads_them(
     table: tuple[Definition, RowType, list[bytes]], read_defaults: bool
 ) -> None:
     definition, row, data = table
+    kind = GetMessageClass(definition.message)
+    data = [each for each in data if is_like_java(kind, each)]
     options = ProtobufOptions(
         message_class_name=definition.name, read_default_values=read_defaults, definition=definition
     )
@@ -82,10 +100,6 @@ def test_messages_are_read_as_the_runtime_reads_them(
             expected.append(exact.read(each))
         except (FieldError, Malformed):
             refused.append(index)
-        else:
-            if has_number_zero(GetMessageClass(definition.message).FromString(each)):
-                refused.append(index)
-                expected.pop()
     assert [bad.index for bad in decoded.bad] == refused
     schema = arrow_schema(row)
     columns = [pa.array([each[field.name] for each in expected], field.type) for field in schema]
@@ -100,6 +114,23 @@ def filled_tables(draw: Any) -> tuple[Definition, RowType, list[dict[str, Any]]]
     row = draw(rows(definition.message))
     values = st.fixed_dictionaries({each.name: column_values(each.type) for each in row.fields})
     return definition, row, draw(st.lists(values, min_size=1, max_size=5))
+
+
+def lacks_required(message: Any, row: RowType) -> bool:
+    """Whether a field that has to be there has no column."""
+    columns = {each.name: each.type for each in row.fields}
+    for field in message.fields:
+        kind = columns.get(field.name)
+        if field.is_required and kind is None:
+            return True
+        inner, found = kind, field
+        if isinstance(kind, MapType):
+            inner, found = kind.value, field.message_type.fields_by_name["value"]
+        elif isinstance(kind, ArrayType):
+            inner = kind.element
+        if isinstance(inner, RowType) and lacks_required(found.message_type, inner):
+            return True
+    return False
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=SLOW)
@@ -117,18 +148,20 @@ def test_rows_are_written_as_the_runtime_writes_them(
     columns = [pa.array([each[field.name] for each in values], field.type) for field in schema]
     batch = batch_of(columns, schema, len(values))
     incomplete = [index for index, each in enumerate(expected) if not each.IsInitialized()]
-    try:
-        found = ProtobufEncoder(row, options).encode(batch)
-    except SchemaError as error:
-        assert all("requires this field" in problem.reason for problem in error.problems)
+    if lacks_required(definition.message, row):
+        with pytest.raises(SchemaError, match="requires this field"):
+            ProtobufEncoder(row, options)
         return
-    except RecordError as error:
-        assert error.offset == incomplete[0]
+    encoder = ProtobufEncoder(row, options)
+    if incomplete:
+        with pytest.raises(RecordError, match="requires") as raised:
+            encoder.encode(batch)
+        assert raised.value.offset == incomplete[0]
         return
+    found = encoder.encode(batch)
     found.validate(full=True)
-    assert incomplete == []
     for index, (data, message) in enumerate(zip(found.to_pylist(), expected, strict=True)):
         again = kind.FromString(data)
         assert again.SerializeToString(deterministic=True) == message.SerializeToString(deterministic=True)
         assert len(data) == message.ByteSize()
-        assert ProtobufEncoder(row, options).encode(batch.slice(index, 1)).to_pylist() == [data]
+        assert encoder.encode(batch.slice(index, 1)).to_pylist() == [data]
