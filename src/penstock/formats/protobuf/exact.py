@@ -45,7 +45,8 @@ class ExactReader:
         try:
             found = self._class.FromString(data)
         except DecodeError as error:
-            raise Malformed(_PREFIX.sub("", str(error)) or "not a protobuf message") from error
+            text = _PREFIX.sub("", str(error))
+            raise Malformed(f"protobuf's own parser refuses it{': ' if text else ''}{text}") from error
         missing = found.FindInitializationErrors()
         if missing:
             raise FieldError(missing[0], "the field is required, and is not in the message")
