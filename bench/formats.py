@@ -1,7 +1,7 @@
 """Records a second of each format, both ways, from Arrow columns to Arrow columns on one core.
 
 Everything runs round after round in one go, on processor time, so that other work on the machine weighs less; the
-medians are printed. Beside Avro stands the library fastavro, which makes Python objects.
+medians are printed. Beside Avro and protobuf stand the libraries fastavro and protobuf, which make Python objects.
 
 Usage: ``python -m bench.formats [--records N] [--rounds N] [--only FORMAT,...]``.
 """
@@ -20,7 +20,9 @@ from typing import Any
 import fastavro
 import numpy as np
 import pyarrow as pa
+from google.protobuf.message_factory import GetMessageClass
 
+from bench.messages import options_of
 from bench.records import SCHEMA
 from penstock.formats.avro.derived import derived
 from penstock.formats.avro.schema import document_of
@@ -39,6 +41,11 @@ SHAPES = {
     "arrays of rows": "id BIGINT, items ARRAY<ROW<sku STRING, amount INT, price DOUBLE>>",
 }
 _FLAT_ALONE = ("csv", "json")
+#: What protobuf has no types for, in those that it has.
+_OF_PROTOBUF = {
+    "flat": SCHEMA.replace("TIMESTAMP(3)", "BIGINT"),
+    "scalars": "b BOOLEAN, i INT, l BIGINT, f FLOAT, d DOUBLE, s STRING, y BYTES",
+}
 
 
 @dataclass
@@ -58,7 +65,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", help="comma-separated formats")
     arguments = parser.parse_args()
-    names = arguments.only.split(",") if arguments.only else ["avro", "csv", "json"]
+    names = arguments.only.split(",") if arguments.only else ["avro", "csv", "json", "protobuf"]
     cases = [case for name in names for case in _cases(name, arguments.records)]
     for number in range(arguments.rounds + 1):
         for case in cases:
@@ -77,10 +84,11 @@ def main() -> int:
 
 def _cases(name: str, records: int) -> list[Case]:
     found = []
-    for shape, columns in SHAPES.items():
+    for shape, columns in (SHAPES | (_OF_PROTOBUF if name == "protobuf" else {})).items():
         if name not in _FLAT_ALONE or shape == "flat":
-            schema, rows = parse_columns(columns), _rows(columns, records, nulls=shape != "flat")
-            bound: OptionSet = formats.get(name).options.from_text({})
+            is_protobuf = name == "protobuf"  # which has no nulls in arrays and maps
+            schema, rows = parse_columns(columns), _rows(columns, records, nulls=shape != "flat" and not is_protobuf)
+            bound: OptionSet = options_of(schema) if is_protobuf else formats.get(name).options.from_text({})
             decoder = formats.get(name).decoder(schema, bound)
             encoder = formats.get(name).encoder(schema, bound)
             messages = encoder.encode(rows)
@@ -93,6 +101,8 @@ def _cases(name: str, records: int) -> list[Case]:
             ]
             if name == "avro" and shape == "flat":
                 found.append(_fastavro(columns, messages))
+            if name == "protobuf" and shape == "flat":
+                found += _runtime(columns, messages, rows)
     return found
 
 
@@ -109,6 +119,24 @@ def _fastavro(columns: str, messages: pa.BinaryArray) -> Case:
             fastavro.schemaless_reader(io.BytesIO(message), parsed, None)
 
     return Case("fastavro flat decode", _size(messages), read)
+
+
+def _runtime(columns: str, messages: pa.BinaryArray, rows: pa.RecordBatch) -> list[Case]:
+    kind = GetMessageClass(options_of(parse_columns(columns)).loaded.message)
+    names = [field.name for field in kind.DESCRIPTOR.fields]
+
+    def read() -> None:
+        for message in messages.to_pylist():
+            found = kind.FromString(message)
+            for name in names:
+                getattr(found, name)
+
+    def write() -> None:
+        for row in rows.to_pylist():
+            kind(**row).SerializeToString()
+
+    size = _size(messages)
+    return [Case("protobuf's runtime flat decode", size, read), Case("protobuf's runtime flat encode", size, write)]
 
 
 def _rows(columns: str, records: int, *, nulls: bool) -> pa.RecordBatch:
