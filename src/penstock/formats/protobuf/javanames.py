@@ -28,7 +28,8 @@ def java_names(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
 def _nested(message: DescriptorProto, full: str, java: str) -> Iterator[tuple[str, str]]:
     yield full, java
     for each in message.nested_type:
-        yield from _nested(each, f"{full}.{each.name}", f"{java}${each.name}")
+        if not each.options.map_entry:
+            yield from _nested(each, f"{full}.{each.name}", f"{java}${each.name}")
 
 
 def _outer_class(file: FileDescriptorProto) -> str:

@@ -129,32 +129,32 @@ def _set_type(draw: Draw, field: FieldDescriptorProto, count: int) -> None:
 
 
 @st.composite
-def rows(draw: Draw, message: Any, depth: int = 3) -> RowType:
-    """Columns for some of a message's fields, in any order."""
+def rows(draw: Draw, message: Any, depth: int = 3, *, narrow: bool = True) -> RowType:
+    """Columns for some of a message's fields, in any order; those of enums may be ``narrow``."""
     found = []
     for each in draw(st.permutations(list(message.fields))):
         if draw(st.integers(0, 5)):
-            kind = _column(draw, each, depth)
+            kind = _column(draw, each, depth, narrow)
             if kind is not None:
                 found.append(Field(each.name, kind))
     return RowType(tuple(found))
 
 
-def _column(draw: Draw, field: Any, depth: int) -> DataType | None:
+def _column(draw: Draw, field: Any, depth: int, narrow: bool) -> DataType | None:
     if is_map(field):
         entry = field.message_type.fields_by_name
-        value = _single(draw, entry["value"], depth)
-        return None if value is None else MapType(_single(draw, entry["key"], depth), value)
-    kind = _single(draw, field, depth)
+        value = _single(draw, entry["value"], depth, narrow)
+        return None if value is None else MapType(_single(draw, entry["key"], depth, narrow), value)
+    kind = _single(draw, field, depth, narrow)
     return ArrayType(kind) if field.is_repeated and kind is not None else kind
 
 
-def _single(draw: Draw, field: Any, depth: int) -> DataType | None:
+def _single(draw: Draw, field: Any, depth: int, narrow: bool) -> DataType | None:
     if field.message_type:
-        inner = draw(rows(field.message_type, depth - 1)) if depth else None
+        inner = draw(rows(field.message_type, depth - 1, narrow=narrow)) if depth else None
         return inner if inner is not None and inner.fields else None
     if field.enum_type:
-        return draw(st.sampled_from([STRING, STRING, TINYINT, SMALLINT, INT, BIGINT]))
+        return draw(st.sampled_from([STRING, INT, BIGINT, *([TINYINT, SMALLINT] if narrow else [])]))
     if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
         return STRING if field.type == F.TYPE_STRING else BYTES
     return COLUMNS[field.cpp_type]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -22,8 +24,21 @@ from penstock.formats.protobuf.fields import is_map
 from penstock.formats.protobuf.options import ProtobufOptions
 from penstock.formats.protobuf.wire import SIZED
 from penstock.formats.refusals import FieldError, Malformed
-from penstock.types import ArrayType, MapType, RowType, arrow_schema
-from tests.unit.formats.protobuf.generated import column_values, definitions, messages, rows, written
+from penstock.types import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DOUBLE,
+    FLOAT,
+    INT,
+    STRING,
+    ArrayType,
+    DataType,
+    MapType,
+    RowType,
+    arrow_schema,
+)
+from tests.unit.formats.protobuf.generated import ENUM, column_values, definitions, fill, messages, rows, written
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
@@ -105,6 +120,72 @@ def test_messages_are_read_as_the_runtime_reads_them(
     columns = [pa.array([each[field.name] for each in expected], field.type) for field in schema]
     again = batch_of(columns, schema, len(expected))
     assert decoded.rows.num_rows == len(expected)
+    assert repr(unordered(decoded.rows.to_pylist())) == repr(unordered(again.to_pylist()))
+
+
+def of_json(kind: DataType, field: Any, value: Any) -> Any:
+    """A value of protobuf's JSON, as the column has it."""
+    if isinstance(kind, RowType):
+        return json_row(kind, field.message_type, value)
+    if field.enum_type:
+        number = value if isinstance(value, int) else field.enum_type.values_by_name[value].number
+        names = {number: name for name, number in reversed(ENUM)}
+        return names.get(number, "UNRECOGNIZED") if kind == STRING else number
+    if kind == BYTES:
+        return base64.b64decode(value)
+    if kind == BOOLEAN:
+        return value in (True, "true")
+    if kind in (FLOAT, DOUBLE):
+        return float(value)
+    if kind in (INT, BIGINT):
+        bits = 32 if kind == INT else 64
+        return (int(value) + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
+    return value
+
+
+def json_row(row: RowType, message: Any, document: dict[str, Any]) -> dict[str, Any]:
+    """The row of an object of protobuf's JSON that has the fields that are present, or not able to be absent."""
+    found: dict[str, Any] = {}
+    for each in row.fields:
+        field, value = message.fields_by_name[each.name], document.get(each.name)
+        if value is None or (field.is_repeated and not value):
+            found[each.name] = None
+        elif isinstance(each.type, MapType):
+            entry = field.message_type.fields_by_name
+            found[each.name] = [
+                (of_json(each.type.key, entry["key"], key), of_json(each.type.value, entry["value"], inner))
+                for key, inner in value.items()
+            ]
+        elif isinstance(each.type, ArrayType):
+            found[each.name] = [of_json(each.type.element, field, inner) for inner in value]
+        else:
+            found[each.name] = of_json(each.type, field, value)
+    return found
+
+
+@st.composite
+def whole_tables(draw: Any) -> tuple[Definition, RowType, list[Any]]:
+    definition = draw(definitions())
+    kind = GetMessageClass(definition.message)
+    return definition, draw(rows(definition.message, narrow=False)), [fill(draw, kind()) for _ in range(3)]
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=SLOW)
+@given(whole_tables())
+def test_messages_are_read_as_their_json_shows_them(table: tuple[Definition, RowType, list[Any]]) -> None:
+    definition, row, found = table
+    found = [each for each in found if each.IsInitialized()]
+    options = ProtobufOptions(message_class_name=definition.name, definition=definition)
+    decoded = ProtobufDecoder(row, options).decode(pa.array([each.SerializeToString() for each in found], pa.binary()))
+    assert decoded.bad == ()
+    documents = [
+        json_format.MessageToDict(each, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+        for each in found
+    ]
+    expected = [json_row(row, definition.message, document) for document in documents]
+    schema = arrow_schema(row)
+    columns = [pa.array([each[field.name] for each in expected], field.type) for field in schema]
+    again = batch_of(columns, schema, len(expected))
     assert repr(unordered(decoded.rows.to_pylist())) == repr(unordered(again.to_pylist()))
 
 

@@ -276,3 +276,37 @@ def test_definitions_are_equal_by_what_they_say(descriptors: Path, folder: Path)
     assert one == other
     assert one != Definition.load("shop.Unused", str(descriptors), None, ())
     assert one.message.full_name == "shop.Money"
+
+
+EDITION = """
+edition = "2023";
+package e;
+enum Closed { option features.enum_type = CLOSED; A = 4; B = 5; }
+message M {
+  int32 known = 1;
+  int32 plain = 2 [features.field_presence = IMPLICIT];
+  int32 needed = 3 [features.field_presence = LEGACY_REQUIRED];
+  M inner = 4 [features.message_encoding = DELIMITED];
+  Closed closed = 5;
+  repeated int32 apart = 6 [features.repeated_field_encoding = EXPANDED];
+  string raw = 7 [features.utf8_validation = NONE];
+  string text = 8;
+}
+"""
+
+
+def test_features_of_editions_are_followed(tmp_path: Path) -> None:
+    path = tmp_path / "edition.proto"
+    path.write_text(EDITION)
+    options = bound(message_class_name="e.M", proto_file=str(path))
+    columns = "known INT, plain INT, needed INT, inner ROW<needed INT>, closed STRING, apart ARRAY<INT>, text STRING"
+    schema = parse_columns(columns)
+    message = b"\x08\x00\x18\x01\x23\x18\x02\x24\x28\x05\x28\x09\x30\x01\x30\x02\x3a\x01\xff\x42\x01a"
+    decoder = ProtobufFormat().decoder(schema, options)
+    decoded = decoder.decode(pa.array([message, b"\x18\x01", b"\x08\x01", b"\x18\x01\x42\x01\xff"]))
+    row = {"known": 0, "plain": 0, "needed": 1, "inner": {"needed": 2}, "closed": "B", "apart": [1, 2], "text": "a"}
+    absent = dict.fromkeys(row) | {"plain": 0, "needed": 1}
+    assert decoded.rows.to_pylist() == [row, absent]
+    assert [(bad.index, bad.field) for bad in decoded.bad] == [(2, "needed"), (3, "text")]
+    written = ProtobufFormat().encoder(schema, options).encode(decoded.rows).to_pylist()
+    assert written == [message.replace(b"\x28\x09", b"").replace(b"\x3a\x01\xff", b""), b"\x18\x01"]
