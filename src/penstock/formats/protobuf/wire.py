@@ -1,6 +1,7 @@
 """Protobuf's numbers on the wire, inside compiled loops, as its official parsers read them.
 
-A number has ten bytes at most, and what it has more than 64 bits of is cut off; tags and lengths have five bytes.
+A number has ten bytes at most, and what it has more than 64 bits of is cut off. Tags and lengths have five, though the
+parser for Java takes longer ones.
 """
 
 from __future__ import annotations
