@@ -277,7 +277,6 @@ def write_records(
                     at = write_varint(out, at, steps[step, TAG])
                     step += 1
         if reason:
-            at = offsets[row + 1]
             bad_row, bad_reason, bad_step = row, reason, step
         offsets[row] = at
     return bad_row, bad_reason, bad_step

@@ -288,7 +288,13 @@ def test_of_a_oneof_the_last_on_the_wire_stays(three: Any) -> None:
         {"x": None, "z": None, "deep": {"i32": 3, "ns": [4]}},
         {"x": None, "z": None, "deep": {"i32": 3, "ns": None}},
     ]
+    assert table.rows(listed + x + listed, listed + listed) == [
+        {"x": None, "z": None, "deep": {"i32": 0, "ns": [4]}},
+        {"x": None, "z": None, "deep": {"i32": 0, "ns": [4, 4]}},
+    ]
     assert three("z STRING").rows(z + x) == [{"z": None}]
+    with_defaults = three("x INT, deep ROW<ns ARRAY<INT>>", read_default_values=True)
+    assert with_defaults.rows(listed + x, x + listed) == [{"x": 5, "deep": {"ns": []}}, {"x": 0, "deep": {"ns": [4]}}]
     assert three("x INT, z STRING", read_default_values=True).rows(x + z) == [{"x": 0, "z": "a"}]
 
 
@@ -402,6 +408,7 @@ def test_numbers_are_cut_to_their_type(three: Any) -> None:
     big = b"\x81\x80\x80\x80\x80\x40"
     message = b"\x08" + big + b"\x18" + big + b"\x28" + big + b"\x68\x80\x80\x80\x80\x80\x40\x80\x01" + big
     message += b"\x10" + b"\xff" * 9 + b"\x7f"
+    assert three("s32 INT").rows(b"\x28\x80\x80\x80\x80\x10") == [{"s32": 0}]
     assert table.rows(message) == [{"i32": 1, "u32": 1, "s32": -1, "b": True, "c": 1, "i64": -1}]
 
 
@@ -477,6 +484,8 @@ def test_messages_may_be_a_hundred_deep(three: Any) -> None:
     table = three("m ROW<m ROW<i32 INT>>, i32 INT")
     deep = {"m": {"m": {"i32": 0}}, "i32": 5}
     assert table.rows(*(nested(depth) + b"\x08\x05" for depth in (3, 63, 64, 65, 100))) == [deep] * 5
+    groups = b"\xa3\x06" * 70 + b"\xa4\x06" * 70
+    assert table.rows(groups + b"\x08\x05") == [{"m": None, "i32": 5}]
     assert table.bad(nested(101)).reason.startswith("protobuf's own parser refuses it")
 
 
