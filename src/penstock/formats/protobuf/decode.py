@@ -39,6 +39,7 @@ class ProtobufDecoder:
 
     def __post_init__(self) -> None:
         check(self.options.loaded.message, self.schema)
+        _ = self._program
 
     def __getstate__(self) -> dict[str, Any]:
         return {"schema": self.schema, "options": self.options}

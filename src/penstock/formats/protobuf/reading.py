@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from google.protobuf.descriptor import FieldDescriptor
 
+from penstock.errors import Problem, SchemaError
 from penstock.formats import kinds
 from penstock.formats.nested import Shape
 from penstock.formats.protobuf import program as p
@@ -31,11 +32,14 @@ _NEVER = -1
 def reading(message: Message, shape: Shape, read_defaults: bool) -> p.Program:
     """The tables that read ``message`` into the columns of ``shape``, which fit it.
 
-    With ``read_defaults`` fields that are absent get their default even where they know that they are absent.
+    With ``read_defaults`` fields that are absent get their default even where they know that they are absent. Raises
+    SchemaError where the column does not take it.
     """
     compiler = _Compiler(shape, read_defaults)
     compiler.tables.set(compiler.tables.reserve(""), [], (0, 0), 0, False)
     root = compiler.message(message, 0, "")
+    if compiler.problems:
+        raise SchemaError(tuple(dict.fromkeys(compiler.problems)))
     blank = compiler.tables.begin_with(compiler.blank(0))
     maps = [
         (index, node.children[0], int(shape.nodes[node.children[0]].kind == kinds.STRING))
@@ -52,6 +56,7 @@ class _Compiler:
         self.tables = p.Tables()
         self.checked: dict[str, int] = {}
         self.enums: dict[str, int] = {}
+        self.problems: list[Problem] = []
 
     # --- messages ---------------------------------------------------------------------------------------------
 
@@ -201,6 +206,9 @@ class _Compiler:
         kind = self.shape.nodes[node].kind
         if field.enum_type and kind == kinds.STRING:
             value = first_names(field.enum_type)[value]
+        elif valid and kind in _LARGEST and not -_LARGEST[kind] - 1 <= value <= _LARGEST[kind]:
+            reason = f"the default of {field.full_name} is {value}, which does not fit a column of type"
+            self.problems.append(Problem(f"{reason} {self.shape.nodes[node].type}", self._path(node)))
         if kind in _TEXTS:
             data = value.encode() if isinstance(value, str) else value
             return node, int(valid), self.tables.keep(data), len(data), p.TEXTUAL
@@ -210,3 +218,9 @@ class _Compiler:
         if kind == kinds.INT:
             return node, int(valid), (int(value) + 2**31) % 2**32 - 2**31, 0, p.NUMERIC
         return node, int(valid), (int(value) + 2**63) % 2**64 - 2**63, 0, p.NUMERIC
+
+    def _path(self, node: int) -> str:
+        """Where a node is among the columns."""
+        parent = next((at for at, each in enumerate(self.shape.nodes) if node in each.children), 0)
+        name = self.shape.nodes[node].name
+        return joined(self._path(parent), name) if parent else name

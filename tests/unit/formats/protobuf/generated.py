@@ -154,6 +154,7 @@ def _single(draw: Draw, field: Any, depth: int, narrow: bool) -> DataType | None
         inner = draw(rows(field.message_type, depth - 1, narrow=narrow)) if depth else None
         return inner if inner is not None and inner.fields else None
     if field.enum_type:
+        narrow = narrow and field.default_value != 1000
         return draw(st.sampled_from([STRING, INT, BIGINT, *([TINYINT, SMALLINT] if narrow else [])]))
     if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
         return STRING if field.type == F.TYPE_STRING else BYTES

@@ -39,6 +39,7 @@ TWO = """
 syntax = "proto2";
 package t2;
 enum Size { SMALL = 3; LARGE = 5; }
+enum Wide { NEAR = 1; FAR = 1000; }
 enum Zeroed { NONE = 0; SOME = 1; }
 message Old {
   optional int32 i = 1 [default = 7]; optional string s = 2 [default = "né"]; optional bytes y = 3 [default = "\\377"];
@@ -46,7 +47,7 @@ message Old {
   repeated Size sizes = 7; repeated int32 ns = 8; map<string, Zeroed> zs = 9;
   optional group Part = 10 { optional int32 x = 1; repeated string tags = 2; }
   repeated group Item = 13 { optional int32 x = 1; }
-  optional Old inner = 14;
+  optional Old inner = 14; optional Wide far = 15 [default = FAR];
 }
 message Strict { required int32 a = 1; optional int32 b = 2; optional Strict inner = 3; repeated Strict more = 4;
   map<int32, Strict> by = 5; }
@@ -360,6 +361,18 @@ def test_a_number_of_an_enum_that_the_column_does_not_take_is_refused(three: Any
     assert table.bad(b"\x80\x01\x80\x01") == BadRecord(0, "out of the range of the column's type", "c")
     assert table.bad(b"\xd0\x01\x80\x01").field == "cs"
     assert table.rows(b"\x80\x01\x80\x01\x80\x01\x01") == [{"c": 1, "cs": None}]
+
+
+def test_a_default_that_the_column_does_not_take_is_told_when_it_is_to_be_read(two: Any) -> None:
+    columns = "inner ROW<far TINYINT>, far SMALLINT"
+    assert two(columns).rows(b"\x72\x00") == [{"inner": {"far": None}, "far": None}]
+    with pytest.raises(SchemaError) as raised:
+        two(columns, read_default_values=True).decode(b"")
+    (problem,) = raised.value.problems
+    assert (problem.key, problem.reason) == (
+        "inner.far",
+        "the default of t2.Old.far is 1000, which does not fit a column of type TINYINT",
+    )
 
 
 def test_what_is_no_value_of_an_enum_is_written_as_its_first(three: Any, two: Any) -> None:
