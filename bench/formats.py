@@ -1,8 +1,8 @@
 """Records a second of each format, both ways, from Arrow columns to Arrow columns on one core.
 
 Everything runs round after round in one go, on processor time, so that other work on the machine weighs less; the
-medians are printed. Beside Avro stands the library fastavro, which makes Python objects. avro-confluent has a schema
-registry, which is asked once for each schema, before anything is measured.
+medians are printed. Beside Avro and protobuf stand the libraries fastavro and protobuf, which make Python objects.
+avro-confluent has a schema registry, which is asked once for each schema, before anything is measured.
 
 Usage: ``python -m bench.formats [--records N] [--rounds N] [--only FORMAT,...]``.
 """
@@ -23,14 +23,16 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from google.protobuf.message_factory import GetMessageClass
 
+from bench.messages import options_of
 from bench.records import SCHEMA
 from penstock.formats.avro.derived import derived
 from penstock.formats.avro.schema import document_of
 from penstock.options import OptionSet
 from penstock.services import RegistryServer
 from penstock.spi import Decoder, formats
-from penstock.types import arrow_schema, parse_columns
+from penstock.types import RowType, arrow_schema, parse_columns
 
 #: The columns of each shape of record. ``flat`` is what the whole path is measured with.
 SHAPES = {
@@ -44,6 +46,11 @@ SHAPES = {
 }
 _FLAT_ALONE = ("csv", "json")
 _REGISTERED = "avro-confluent"
+#: What protobuf has no types for, in those that it has.
+_OF_PROTOBUF = {
+    "flat": SCHEMA.replace("TIMESTAMP(3)", "BIGINT"),
+    "scalars": "b BOOLEAN, i INT, l BIGINT, f FLOAT, d DOUBLE, s STRING, y BYTES",
+}
 
 
 @dataclass
@@ -63,7 +70,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", help="comma-separated formats")
     arguments = parser.parse_args()
-    names = arguments.only.split(",") if arguments.only else ["avro", _REGISTERED, "csv", "json"]
+    names = arguments.only.split(",") if arguments.only else ["avro", _REGISTERED, "csv", "json", "protobuf"]
     with ExitStack() as stack:
         url = stack.enter_context(RegistryServer()).url if _REGISTERED in names else ""
         _measure([case for name in names for case in _cases(name, arguments.records, url)], arguments)
@@ -85,13 +92,22 @@ def _measure(cases: list[Case], arguments: argparse.Namespace) -> None:
         print(f"{case.name:<42}{rate:>12,.0f}{volume:>8,.0f}{case.size / arguments.records:>7.0f}")
 
 
+def _options(name: str, schema: RowType, subject: str, url: str) -> OptionSet:
+    if name == "protobuf":
+        return options_of(schema)
+    given = {"url": url, "subject": subject} if name == _REGISTERED else {}
+    bound: OptionSet = formats.get(name).options.from_text(given)
+    return bound
+
+
 def _cases(name: str, records: int, url: str) -> list[Case]:
     found = []
-    for shape, columns in SHAPES.items():
+    for shape, columns in (SHAPES | (_OF_PROTOBUF if name == "protobuf" else {})).items():
         if name not in _FLAT_ALONE or shape == "flat":
-            schema, rows = parse_columns(columns), _rows(columns, records, nulls=shape != "flat")
-            given = {"url": url, "subject": shape} if name == _REGISTERED else {}
-            bound: OptionSet = formats.get(name).options.from_text(given)
+            # protobuf has no nulls in arrays and maps
+            nulls = shape != "flat" and name != "protobuf"
+            schema, rows = parse_columns(columns), _rows(columns, records, nulls=nulls)
+            bound = _options(name, schema, shape, url)
             decoder = formats.get(name).decoder(schema, bound)
             encoder = formats.get(name).encoder(schema, bound)
             messages = encoder.encode(rows)
@@ -106,6 +122,8 @@ def _cases(name: str, records: int, url: str) -> list[Case]:
                 found.append(_two_schemas(decoder, columns, messages, url))
             if name == "avro" and shape == "flat":
                 found.append(_fastavro(columns, messages))
+            if name == "protobuf" and shape == "flat":
+                found += _runtime(columns, messages, rows)
     return found
 
 
@@ -135,6 +153,24 @@ def _fastavro(columns: str, messages: pa.BinaryArray) -> Case:
             fastavro.schemaless_reader(io.BytesIO(message), parsed, None)
 
     return Case("fastavro flat decode", _size(messages), read)
+
+
+def _runtime(columns: str, messages: pa.BinaryArray, rows: pa.RecordBatch) -> list[Case]:
+    kind = GetMessageClass(options_of(parse_columns(columns)).loaded.message)
+    names = [field.name for field in kind.DESCRIPTOR.fields]
+
+    def read() -> None:
+        for message in messages.to_pylist():
+            found = kind.FromString(message)
+            for name in names:
+                getattr(found, name)
+
+    def write() -> None:
+        for row in rows.to_pylist():
+            kind(**row).SerializeToString()
+
+    size = _size(messages)
+    return [Case("protobuf's runtime flat decode", size, read), Case("protobuf's runtime flat encode", size, write)]
 
 
 def _rows(columns: str, records: int, *, nulls: bool) -> pa.RecordBatch:

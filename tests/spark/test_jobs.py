@@ -7,6 +7,11 @@ import json
 
 import fastavro
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
+from penstock.formats.protobuf.definition import Definition
 
 ROWS = [{"id": i, "name": f"n{i % 7}", "amount": i / 4} for i in range(2000)]
 COLUMNS = "id BIGINT, name STRING, amount DOUBLE"
@@ -153,6 +158,46 @@ def test_avro_is_read_by_one_schema_and_written_by_another(jobs, topics, topic):
     parsed = fastavro.parse_schema(here)
     found = [fastavro.schemaless_reader(io.BytesIO(message.value), parsed, None) for message in topics.read(sink)]
     assert sorted(found, key=lambda row: row["id"]) == rows
+
+
+def test_protobuf_keys_and_values_are_read_and_written(jobs, topics, topic, tmp_path):
+    file = tmp_path / "orders.proto"
+    file.write_text(
+        'syntax = "proto3"; package p; message Key { int64 id = 1; } message Item { string sku = 1; int32 amount = 2; }'
+        "message Order { int64 id = 1; repeated Item items = 2; map<string, string> tags = 3; "
+        "optional string note = 4; }"
+    )
+    pool = DescriptorPool()
+    for each in FileDescriptorSet.FromString(Definition.load("p.Order", None, str(file), ()).files).file:
+        pool.Add(each)
+    key, order = (GetMessageClass(pool.FindMessageTypeByName(name)) for name in ("p.Key", "p.Order"))
+    rows = [
+        {
+            "id": i,
+            "items": [{"sku": f"s{n}", "amount": n} for n in range(i % 3)],
+            "tags": {"k": str(i)} if i % 2 else {},
+            **({"note": ""} if i % 5 else {}),
+        }
+        for i in range(50)
+    ]
+    source, sink = topic(2), topic(2)
+    topics.write(
+        source,
+        [order(**row).SerializeToString() for row in rows],
+        keys=[key(id=i).SerializeToString() for i in range(50)],
+    )
+    options = {"value_format": "protobuf", "value_protobuf_message__class__name": "p.Order"}
+    options |= {"key_format": "protobuf", "key_protobuf_message__class__name": "p.Orders$Key"}
+    options |= {f"{side}_protobuf_proto__file": str(file) for side in ("key", "value")}
+    options |= {"key_fields": "k_id", "key_fields__prefix": "k_", "value_fields__include": "EXCEPT_KEY"}
+    columns = "k_id BIGINT, id BIGINT, items ARRAY<ROW<sku STRING, amount INT>>, tags MAP<STRING, STRING>, note STRING"
+    jobs.run(
+        jobs.bounded("s", columns, source, **options)
+        + jobs.exactly_once("t", columns, sink, **options)
+        + "INSERT INTO t SELECT * FROM s;"
+    )
+    found = [(key.FromString(message.key).id, order.FromString(message.value)) for message in topics.read(sink)]
+    assert sorted(found, key=lambda pair: pair[0]) == [(row["id"], order(**row)) for row in rows]
 
 
 def test_every_metadata_column_is_read_in_another_type_and_every_writable_one_is_written(jobs, topics, topic):

@@ -41,6 +41,7 @@ LIBRARIES = {
     "numpy": "numpy",
     "pandas": "pandas",
     "prometheus-client": "prometheus_client",
+    "protobuf": "google.protobuf",
     "pyarrow": "pyarrow",
     "pyyaml": "yaml",
     "urllib3": "urllib3",

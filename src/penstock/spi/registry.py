@@ -93,6 +93,7 @@ formats: Registry[Format] = Registry(
         ("avro-confluent", "penstock.formats.avro_confluent.factory:AvroConfluentFormat"),
         ("csv", "penstock.formats.csv.factory:CsvFormat"),
         ("json", "penstock.formats.json.factory:JsonFormat"),
+        ("protobuf", "penstock.formats.protobuf.factory:ProtobufFormat"),
         ("raw", "penstock.formats.raw.factory:RawFormat"),
     ),
 )

@@ -126,6 +126,27 @@ def test_binary_messages_stand_in_base64(capfdbinary: pytest.CaptureFixture[byte
     assert err[1] == "line 4: format 'avro', field 's': the message ends inside this value"
 
 
+def test_protobuf_messages_of_a_proto_file(
+    capfdbinary: pytest.CaptureFixture[bytes], lines: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "pair.proto"
+    path.write_text('syntax = "proto3"; package p; message Pair { int32 i = 1; string s = 2; }')
+    args = ["--format", "protobuf", "--schema", "i INT, s STRING", "--base64"]
+    args += ["--option", f"protobuf.proto-file={path}", "--option"]
+    rows = [{"i": 5, "s": "x"}, {"i": 0, "s": ""}]
+    given = lines(*map(json.dumps, rows))
+    status, out, err = run(capfdbinary, "encode", *args, "protobuf.message-class-name=p.Pair", given)
+    assert (status, out, err) == (0, ["CAUSAXg=", ""], [])
+    status, out, err = run(capfdbinary, "decode", *args, "protobuf.message-class-name=p.Pair", lines(*out, "CAUSAng="))
+    assert (status, [json.loads(line)["row"] for line in out]) == (1, rows)
+    assert err[0].startswith("line 3: format 'protobuf', field 's': a length is larger than")
+    status, out, err = run(capfdbinary, "decode", *args, "protobuf.message-class-name=p.Pear", given)
+    assert (status, out) == (2, [])
+    assert err == [
+        "penstock decode: --option: 'protobuf.message-class-name': no message 'p.Pear' (did you mean 'p.Pair'?)"
+    ]
+
+
 @pytest.mark.parametrize(
     ("args", "wanted"),
     [

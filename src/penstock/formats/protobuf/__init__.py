@@ -1,0 +1,1 @@
+"""The ``protobuf`` format: one message of Protocol Buffers per row."""

@@ -1,0 +1,108 @@
+"""``protobuf`` messages to rows: the compiled loop first, protobuf's own runtime for what it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.formats import kinds
+from penstock.formats.columns import binary_parts, validity
+from penstock.formats.nested import NestedColumns, Shape
+from penstock.formats.protobuf import read_kernel
+from penstock.formats.protobuf.exact import ExactReader
+from penstock.formats.protobuf.fields import check
+from penstock.formats.protobuf.options import ProtobufOptions
+from penstock.formats.protobuf.program import Program
+from penstock.formats.protobuf.reading import reading
+from penstock.formats.protobuf.refused import LEFT, REASONS
+from penstock.formats.refusals import FieldError, Malformed
+from penstock.formats.rows import completed
+from penstock.spi import Decoded
+from penstock.types import RowType
+
+__all__ = ["ProtobufDecoder"]
+
+
+@dataclass(frozen=True)
+class ProtobufDecoder:
+    """Decodes one message per row. A null message gives no row; an empty one is a message without fields.
+
+    Raises SchemaError for columns that the message has no field for, or that do not fit it.
+    """
+
+    schema: RowType
+    options: ProtobufOptions
+
+    def __post_init__(self) -> None:
+        check(self.options.loaded.message, self.schema)
+        _ = self._program
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"schema": self.schema, "options": self.options}
+
+    @property
+    def ignores_errors(self) -> bool:
+        """Whether refused messages are to be skipped."""
+        return self.options.ignore_parse_errors
+
+    @cached_property
+    def _shape(self) -> Shape:
+        return Shape.of(self.schema)
+
+    @cached_property
+    def _program(self) -> Program:
+        return reading(self.options.loaded.message, self._shape, self.options.read_default_values)
+
+    @cached_property
+    def _exact(self) -> ExactReader:
+        return ExactReader(self.options.loaded.message, self.schema, self.options.read_default_values)
+
+    def decode(self, messages: pa.BinaryArray) -> Decoded:
+        """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored."""
+        program, columns = self._program, NestedColumns(self._shape, len(messages))
+        text, offsets = binary_parts(messages)
+        constants_at = len(text)
+        if len(program.constants):
+            text = np.concatenate([text, program.constants])
+        status = np.where(validity(messages) == 0, kinds.NO_ROW, kinds.READ).astype(np.uint8)
+        reasons = np.zeros((len(status), 2), np.int64)
+        row, full = 0, 0
+        while row < len(status):
+            row, full = read_kernel.read_records(
+                text,
+                offsets,
+                constants_at,
+                program.messages,
+                program.fields,
+                program.lookup,
+                program.inits,
+                program.table,
+                program.maps,
+                program.root,
+                program.blank,
+                columns.nodes,
+                columns.words,
+                columns.valid,
+                columns.counts,
+                status,
+                reasons,
+                row,
+            )
+            if full >= 0:
+                columns.grow(full)
+        read = columns.batch(text)
+        if not (status != kinds.READ).any():
+            return Decoded(read)
+
+        def rows_of(index: int) -> list[dict[str, Any]]:
+            reason, place = reasons[index].tolist()
+            if reason == LEFT:
+                return [self._exact.read(text[offsets[index] : offsets[index + 1]].tobytes())]
+            path = program.paths[place]
+            raise FieldError(path, REASONS[reason]) if path else Malformed(REASONS[reason])
+
+        return completed(read, status, rows_of)

@@ -1,0 +1,193 @@
+"""Which protobuf message a table's rows are: out of a descriptor file, or of a .proto file that is compiled.
+
+Files are read where the table is defined. What tasks get is the bytes of the descriptors, and needs no file.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+
+from penstock.errors import OptionsError, Problem
+from penstock.formats.protobuf.javanames import java_names
+from penstock.options import nearest
+
+__all__ = ["Definition"]
+
+_INSTALL = "pip install 'penstock[protobuf]', or give a descriptor file"
+_DESCRIBE = "write it with protoc --include_imports --descriptor_set_out=FILE"
+_WARNING = re.compile(r"warning: |.*: warning: ")
+
+
+class _Unusable(Exception):
+    """Says which option is to blame, why, and what to do."""
+
+    def __init__(self, key: str, *reasons: str, hint: str = ""):
+        super().__init__(key, reasons)
+        self.problems = tuple(Problem(reason, key, hint=hint) for reason in reasons)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The message ``name`` and the files that describe it, as the bytes of a FileDescriptorSet; or what is wrong.
+
+    A ``Problem`` is about the option of its ``key``.
+    """
+
+    files: bytes = b""
+    name: str = ""
+    problems: tuple[Problem, ...] = ()
+
+    @classmethod
+    def load(
+        cls, name: str, descriptor_file: str | None, proto_file: str | None, proto_path: tuple[str, ...]
+    ) -> Definition:
+        """Read or compile the one file that is given, and find the message in it.
+
+        ``name`` is the message's full name, or that of the Java class that protoc makes of it, as Flink wants it. What
+        the message does not need is left out. Nothing is raised: ``problems`` says what is wrong.
+        """
+        try:
+            if (descriptor_file is None) == (proto_file is None):
+                raise _Unusable("descriptor-file", "give this option or 'proto-file': one of them")
+            if proto_path and proto_file is None:
+                raise _Unusable("proto-path", "has a meaning with 'proto-file' alone")
+            key = "proto-file" if descriptor_file is None else "descriptor-file"
+            data = _read(key, descriptor_file) if descriptor_file is not None else _compiled(proto_file, proto_path)
+            files = _parsed(key, data)
+            found = _found(files, name)
+            _build(key, files)
+            return cls(_needed(files, found).SerializeToString(deterministic=True), found)
+        except _Unusable as error:
+            return cls(problems=error.problems)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"files": self.files, "name": self.name, "problems": self.problems}
+
+    @cached_property
+    def message(self) -> Any:
+        """The message's descriptor. Raises OptionsError where there is none."""
+        if self.problems:
+            raise OptionsError(self.problems)
+        pool = DescriptorPool()
+        for each in FileDescriptorSet.FromString(self.files).file:
+            pool.Add(each)
+        return pool.FindMessageTypeByName(self.name)
+
+
+def _read(key: str, path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise _Unusable(key, f"cannot read '{path}': {error.strerror}") from error
+
+
+def _compiled(proto_file: str | None, proto_path: tuple[str, ...]) -> bytes:
+    """What protoc makes of a .proto file. Its own folder is searched after ``proto_path``."""
+    path = Path(proto_file or "")
+    if not path.is_file():
+        raise _Unusable("proto-file", f"there is no file '{path}'")
+    missing = [root for root in proto_path if not Path(root).is_dir()]
+    if missing:
+        raise _Unusable("proto-path", *(f"there is no folder '{root}'" for root in missing))
+    if importlib.util.find_spec("grpc_tools") is None:
+        raise _Unusable("proto-file", "compiling a .proto file needs the package grpcio-tools", hint=_INSTALL)
+    roots = [Path(root).resolve() for root in proto_path]
+    roots += [] if any(path.resolve().is_relative_to(root) for root in roots) else [path.resolve().parent]
+    with TemporaryDirectory() as folder:
+        out = Path(folder, "descriptors")
+        arguments = [*(f"-I{root}" for root in roots), "--include_imports", f"--descriptor_set_out={out}"]
+        command = [sys.executable, "-m", "grpc_tools.protoc", *arguments, str(path.resolve())]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ran.returncode == 0:
+            return out.read_bytes()
+    said = [line for line in ran.stderr.splitlines() if line.strip() and not _WARNING.match(line)]
+    raise _Unusable("proto-file", *(said or [f"protoc ended with code {ran.returncode} and said nothing"]))
+
+
+def _parsed(key: str, data: bytes) -> list[FileDescriptorProto]:
+    """The files, each after those that it imports, without the extensions of others: they are skipped when read."""
+    try:
+        found = {each.name: each for each in FileDescriptorSet.FromString(data).file}
+    except DecodeError as error:
+        raise _Unusable(key, "not a set of protobuf descriptors", hint=_DESCRIBE) from error
+    missing = sorted({name for each in found.values() for name in each.dependency if name not in found})
+    if missing:
+        raise _Unusable(key, *(f"it imports '{name}', which it does not hold" for name in missing), hint=_DESCRIBE)
+    if not any(each.message_type for each in found.values()):
+        raise _Unusable(key, "it describes no message", hint=_DESCRIBE)
+    ordered: dict[str, FileDescriptorProto] = {}
+    for each in found.values():
+        _after_imports(each, found, ordered)
+    for each in ordered.values():
+        each.ClearField("source_code_info")
+        each.ClearField("extension")
+        for message in each.message_type:
+            _without_extensions(message)
+    return list(ordered.values())
+
+
+def _after_imports(
+    file: FileDescriptorProto, found: dict[str, FileDescriptorProto], ordered: dict[str, FileDescriptorProto]
+) -> None:
+    if file.name not in ordered:
+        for name in file.dependency:
+            _after_imports(found[name], found, ordered)
+        ordered[file.name] = file
+
+
+def _without_extensions(message: DescriptorProto) -> None:
+    message.ClearField("extension")
+    for each in message.nested_type:
+        _without_extensions(each)
+
+
+def _build(key: str, files: list[FileDescriptorProto]) -> None:
+    """Check that the descriptors make sense together."""
+    pool = DescriptorPool()
+    for each in files:
+        try:
+            pool.Add(each)
+        except TypeError as error:
+            raise _Unusable(key, f"'{each.name}' is not consistent: {error}") from error
+
+
+def _found(files: list[FileDescriptorProto], wanted: str) -> str:
+    """The full name of the message that is meant by its name or by that of its Java class."""
+    full = {name for file in files for name, _ in _names(file)}
+    java = {java: name for file in files for name, java in _names(file)}
+    name = wanted.strip().removeprefix(".").replace("$", ".")
+    if name in full:
+        return name
+    if name in java:
+        return java[name]
+    plain = sorted(each for each in full if not each.startswith("google.protobuf."))
+    hint = nearest(name, [*full, *java]) or f"there are: {', '.join(plain[:10])}{', ...' if len(plain) > 10 else ''}"
+    raise _Unusable("message-class-name", f"no message '{wanted}'", hint=hint)
+
+
+def _names(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
+    """The full name of each message of a file, and the name of its Java class with dots for ``$``."""
+    for name, java in java_names(file):
+        yield name, java.replace("$", ".")
+
+
+def _needed(files: list[FileDescriptorProto], name: str) -> FileDescriptorSet:
+    """The file that has the message, and those that it imports, directly or not."""
+    wanted: set[str] = set()
+    for file in reversed(files):
+        if file.name in wanted or any(name == each for each, _ in _names(file)):
+            wanted |= {file.name, *file.dependency}
+    return FileDescriptorSet(file=[each for each in files if each.name in wanted])

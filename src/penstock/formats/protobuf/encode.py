@@ -1,0 +1,84 @@
+"""Rows to ``protobuf`` messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import RecordError
+from penstock.formats import kinds
+from penstock.formats.nested import NestedInputs, Shape
+from penstock.formats.protobuf import write_kernel
+from penstock.formats.protobuf.fields import check
+from penstock.formats.protobuf.options import ProtobufOptions
+from penstock.formats.protobuf.writing import Program, writing
+from penstock.types import RowType, arrow_schema
+
+__all__ = ["ProtobufEncoder"]
+
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class ProtobufEncoder:
+    """Encodes each row as one message, its fields in the order of their numbers.
+
+    Raises SchemaError for columns that the message has no field for, or that do not fit it, and for fields without a
+    column that the message requires.
+    """
+
+    schema: RowType
+    options: ProtobufOptions
+
+    def __post_init__(self) -> None:
+        check(self.options.loaded.message, self.schema)
+        _ = self._program
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"schema": self.schema, "options": self.options}
+
+    @cached_property
+    def _shape(self) -> Shape:
+        return Shape.of(self.schema)
+
+    @cached_property
+    def _program(self) -> Program:
+        return writing(self.options.loaded.message, self._shape, self.options.write_null_string_literal)
+
+    def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        """One message per row. Raises RecordError for a row that lacks what the message requires, with its index."""
+        program = self._program
+        inputs = NestedInputs(self._shape, rows.cast(arrow_schema(self.schema)) if self.schema.fields else rows)
+        out = np.empty(self._room(inputs), np.uint8)
+        offsets = np.zeros(rows.num_rows + 1, np.int64)
+        row, reason, step = write_kernel.write_records(
+            program.steps,
+            program.table,
+            program.constants,
+            inputs.nodes,
+            inputs.words,
+            inputs.valid,
+            inputs.text,
+            out,
+            offsets,
+        )
+        if reason:
+            raise RecordError(write_kernel.REASONS[reason], offset=row, format="protobuf", field=program.paths[step])
+        if offsets[-1] - offsets[0] > _LARGEST:
+            raise RecordError("the messages of one batch exceed 2 GiB", format="protobuf", hint="use smaller batches")
+        data = pa.py_buffer(out[offsets[0] :])
+        buffers = [None, pa.py_buffer((offsets - offsets[0]).astype(np.int32)), data]
+        return pa.Array.from_buffers(pa.binary(), rows.num_rows, buffers)
+
+    def _room(self, inputs: NestedInputs) -> int:
+        """The bytes that the messages take at most."""
+        literal = len(self.options.write_null_string_literal.encode())
+        nodes = self._shape.nodes
+        nullable = [node.repeated and node.kind == kinds.STRING for node in nodes]
+        return int(inputs.counts.sum() * write_kernel.WIDEST + inputs.counts[nullable].sum() * literal) + len(
+            inputs.text
+        )

@@ -1,0 +1,129 @@
+"""What the loop that reads knows of the messages: tables, one row each for a message, a field, a value to begin with.
+
+A message stands in the tables once for every place among the columns that it is read into, and once for all places
+where it is only checked; the latter may contain itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Program", "Tables"]
+
+#: The columns of ``messages``. DENSE numbers of fields are looked up from LOOKUP on; the other fields are those from
+#: FIRST to LAST, in the order of their numbers. INIT to INIT_END is what a new one begins with. MASK has a bit for
+#: each field that must be there. ENTRY says whether it is the entry of a map that is a column.
+LOOKUP, DENSE, FIRST, LAST, INIT, INIT_END, MASK, ENTRY = range(8)
+#: The columns of ``fields``. NODE is the node of the columns that is filled, SKIP for none; CHILD that of the elements
+#: or keys of a list or map; MESSAGE the message of a message. A and B are for strings and enums, see below. From RIVALS
+#: to RIVALS_END is what the other members of its oneof are set to. BIT is its bit in the mask of its message.
+NUMBER, TYPE, REPEATED, NODE, CHILD, INNER, A, B, RIVALS, RIVALS_END, BIT = range(11)
+#: The columns of ``inits``: a node, whether it is valid, its words, and what kind of words they are.
+INIT_NODE, INIT_VALID, INIT_LOW, INIT_HIGH, INIT_KIND = range(5)
+#: No words; a number; text among the constants; the end of a list whose elements are those of node INIT_LOW.
+NOTHING, NUMERIC, TEXTUAL, LISTED = range(4)
+SKIP = -1
+#: For strings, ``A``: not looked at, refused when it is not text, left to the exact path then.
+ANYTHING, REFUSED_UNLESS_TEXT, LEFT_UNLESS_TEXT = range(3)
+#: For enums, ``A`` is where the table has: how many numbers, whether others are unknown fields, the numbers in their
+#: order; and for each, and for any other, where its name is among the constants, and its size. ``B`` is AS_TEXT, or the
+#: largest number that the column takes.
+AS_TEXT = -1
+
+#: How many numbers of fields are looked up rather than searched for.
+MOST_DENSE = 256
+#: The message that has no fields: what an unknown group is.
+UNKNOWN = 0
+
+
+@dataclass(frozen=True)
+class Program:
+    """The tables, the bytes that they use, and for errors the path of each field and then of each message.
+
+    ``maps`` has, for every map, its node, that of its keys, and whether these are text. ``blank`` is the part of
+    ``inits`` that makes a row of nulls, ``root`` the number of the message.
+    """
+
+    messages: npt.NDArray[np.int64]
+    fields: npt.NDArray[np.int64]
+    lookup: npt.NDArray[np.int64]
+    inits: npt.NDArray[np.int64]
+    table: npt.NDArray[np.int64]
+    maps: npt.NDArray[np.int64]
+    constants: npt.NDArray[np.uint8]
+    paths: tuple[str, ...]
+    root: int
+    blank: tuple[int, int]
+
+
+@dataclass
+class Tables:
+    """A program that is being put together."""
+
+    messages: list[list[int]] = field(default_factory=list)
+    fields: list[list[int]] = field(default_factory=list)
+    lookup: list[int] = field(default_factory=list)
+    inits: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    table: list[int] = field(default_factory=list)
+    constants: bytearray = field(default_factory=bytearray)
+    field_paths: list[str] = field(default_factory=list)
+    message_paths: list[str] = field(default_factory=list)
+
+    def reserve(self, path: str) -> int:
+        """The number of a message whose row comes later."""
+        self.messages.append([])
+        self.message_paths.append(path)
+        return len(self.messages) - 1
+
+    def set(
+        self, message: int, fields: list[tuple[str, list[int]]], begin: tuple[int, int], mask: int, entry: bool
+    ) -> None:
+        """The row of a message, whose fields, each with its path, are in the order of their numbers."""
+        dense = min(MOST_DENSE, fields[-1][1][NUMBER] + 1) if fields else 0
+        at, first = len(self.lookup), len(self.fields)
+        self.lookup += [-1] * dense
+        sparse = first
+        for path, row in fields:
+            if row[NUMBER] < dense:
+                self.lookup[at + row[NUMBER]] = len(self.fields)
+                sparse += 1
+            self.fields.append(row)
+            self.field_paths.append(path)
+        self.messages[message] = [at, dense, sparse, len(self.fields), *begin, mask, int(entry)]
+
+    def begin_with(self, values: Iterable[tuple[int, int, int, int, int]]) -> tuple[int, int]:
+        """Put values among ``inits``; from where to where they are."""
+        first = len(self.inits)
+        self.inits += values
+        return first, len(self.inits)
+
+    def keep(self, data: bytes) -> int:
+        """Put bytes among the constants; where they are."""
+        at = len(self.constants)
+        self.constants += data
+        return at
+
+    def look_up(self, values: Iterable[int]) -> int:
+        """Put numbers into the table; where they are."""
+        at = len(self.table)
+        self.table += values
+        return at
+
+    def program(self, root: int, blank: tuple[int, int], maps: list[tuple[int, int, int]]) -> Program:
+        """What the loop takes."""
+        return Program(
+            np.array(self.messages, np.int64).reshape(-1, ENTRY + 1),
+            np.array(self.fields, np.int64).reshape(-1, BIT + 1),
+            np.array(self.lookup or [0], np.int64),
+            np.array(self.inits, np.int64).reshape(-1, INIT_KIND + 1),
+            np.array(self.table or [0], np.int64),
+            np.array(maps, np.int64).reshape(-1, 3),
+            np.frombuffer(bytes(self.constants), np.uint8),
+            (*self.field_paths, *self.message_paths),
+            root,
+            blank,
+        )

@@ -1,0 +1,465 @@
+"""Protobuf messages straight to columns, inside a compiled loop that reads by tables.
+
+Fields come in any order, any number of times. Every value has its place from the moment its message begins, and starts
+as what it is when absent: a later value takes the place of an earlier one, a message that comes in parts is merged, and
+elements that lie apart follow one another, for no other list of the same column is written before this one ends.
+
+Messages are read as protobuf's official parsers do: a field that is encoded unlike its type is skipped as an unknown
+one, numbers may be packed or not whatever was declared.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.formats.compiled import Vector, Word, borrowed, compiled
+from penstock.formats.keys import MOST_KEYS, numbers_repeat, texts_repeat
+from penstock.formats.kinds import EXACT, READ
+from penstock.formats.nested import BASE, CAPACITY, VALID_BASE, WIDTH
+from penstock.formats.protobuf.program import (
+    AS_TEXT,
+    BIT,
+    CHILD,
+    DENSE,
+    ENTRY,
+    FIRST,
+    INIT,
+    INIT_END,
+    INIT_HIGH,
+    INIT_KIND,
+    INIT_LOW,
+    INIT_NODE,
+    INIT_VALID,
+    INNER,
+    LAST,
+    LISTED,
+    LOOKUP,
+    MASK,
+    NODE,
+    NUMBER,
+    NUMERIC,
+    REFUSED_UNLESS_TEXT,
+    REPEATED,
+    RIVALS,
+    RIVALS_END,
+    TEXTUAL,
+    TYPE,
+    UNKNOWN,
+    A,
+    B,
+)
+from penstock.formats.protobuf.refused import BAD_GROUP, BAD_LENGTH, BAD_TAG, CUT_SHORT, LEFT, NOT_TEXT
+from penstock.formats.protobuf.wire import (
+    ENUM,
+    FIXED_32,
+    FIXED_64,
+    GROUP,
+    GROUP_END,
+    MESSAGE,
+    SIZED,
+    STRING,
+    VARINT,
+    WIRES,
+    read_number,
+    read_short,
+    read_varint,
+)
+from penstock.formats.scan import is_utf8
+
+__all__ = ["read_records"]
+
+#: How deep the loop follows messages in messages. The official parsers go to 100; the exact path decides beyond this.
+_DEEPEST = 64
+#: A number that an enum does not have, as good as an unknown field; one that the column does not take.
+_UNKNOWN, _UNFIT = 0, -1
+_LARGEST_TAG, _LARGEST_SIZE = 2**32 - 1, 2**31 - 1
+
+
+@compiled
+def _begin(
+    first: int,
+    last: int,
+    index: int,
+    constants_at: int,
+    inits: Vector,
+    nodes: Vector,
+    words: Vector,
+    valid: Vector,
+    counts: Vector,
+) -> int:
+    """Set value ``index`` of nodes to what ``inits`` says; the node that has no room for it, or -1."""
+    for place in range(first, last):
+        node: int = inits[place, INIT_NODE]
+        if index >= nodes[node, CAPACITY]:
+            return node
+        counts[node] = index + 1
+        valid[nodes[node, VALID_BASE] + index] = inits[place, INIT_VALID]
+        kind, at = inits[place, INIT_KIND], nodes[node, BASE] + index * nodes[node, WIDTH]
+        if kind == NUMERIC:
+            words[at] = inits[place, INIT_LOW]
+        elif kind == TEXTUAL:
+            words[at] = inits[place, INIT_LOW] + constants_at
+            words[at + 1] = inits[place, INIT_HIGH]
+        elif kind == LISTED:
+            words[at] = counts[inits[place, INIT_LOW]]
+    return -1
+
+
+@compiled
+def _has_elements(first: int, last: int, index: int, inits: Vector, nodes: Vector, words: Vector) -> bool:
+    """Whether value ``index`` of a list among ``inits`` has elements."""
+    for place in range(first, last):
+        if inits[place, INIT_KIND] == LISTED:
+            at = nodes[inits[place, INIT_NODE], BASE] + index
+            if words[at] > (words[at - 1] if index else 0):
+                return True
+    return False
+
+
+@compiled
+def _field(number: int, message: int, messages: Vector, fields: Vector, lookup: Vector) -> int:
+    """The field of a message that has this number, or -1."""
+    if number < messages[message, DENSE]:
+        found: int = lookup[messages[message, LOOKUP] + number]
+        return found
+    low, high = messages[message, FIRST], messages[message, LAST]
+    while low < high:
+        middle = (low + high) // 2
+        if fields[middle, NUMBER] < number:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < messages[message, LAST] and fields[low, NUMBER] == number else -1
+
+
+@compiled
+def _place(value: Word, enum: int, table: Vector) -> int:
+    """Which of an enum's numbers it is, or -1."""
+    count = table[enum]
+    first = enum + 2
+    if count == 0:
+        return -1
+    guess = value - table[first]
+    if 0 <= guess < count and table[first + guess] == value:
+        return int(guess)
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if table[first + middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < count and table[first + low] == value else -1
+
+
+@compiled
+def _enum(value: Word, enum: int, column: int, table: Vector, constants_at: int) -> tuple[int, Word, Word]:
+    """How many words a column has for a number of an enum, and the words; or _UNKNOWN, or _UNFIT."""
+    place = _place(value, enum, table)
+    if place < 0:
+        if table[enum + 1]:
+            return _UNKNOWN, value, value
+        place = table[enum]
+    if column == AS_TEXT:
+        place = enum + 2 + table[enum] + 2 * place
+        return 2, table[place] + constants_at, table[place + 1]
+    return (1, value, value) if -column - 1 <= value <= column else (_UNFIT, value, value)
+
+
+@compiled
+def _maps_repeat(text: Vector, maps: Vector, nodes: Vector, words: Vector, counts: Vector, marks: Vector) -> bool:
+    """Whether a map that began after ``marks`` may have a key twice."""
+    places = np.empty(0, np.int64)
+    for each in range(len(maps)):
+        node, key = maps[each, 0], maps[each, 1]
+        if counts[key] < marks[key] + 2:
+            continue
+        if len(places) == 0:
+            places = np.empty(2 * MOST_KEYS, np.int64)
+        start = marks[key]
+        base, width = nodes[key, BASE], nodes[key, WIDTH]
+        for index in range(marks[node], counts[node]):
+            stop = words[nodes[node, BASE] + index]
+            first, last = base + width * start, base + width * stop
+            if stop - start > 1:
+                if maps[each, 2]:
+                    if texts_repeat(text, words, first, last, places):
+                        return True
+                elif numbers_repeat(words, first, last, places):
+                    return True
+            start = stop
+    return False
+
+
+@compiled
+def read_records(
+    text: Vector,
+    offsets: Vector,
+    constants_at: int,
+    messages: Vector,
+    fields: Vector,
+    lookup: Vector,
+    inits: Vector,
+    table: Vector,
+    maps: Vector,
+    root: int,
+    blank: tuple[int, int],
+    nodes: Vector,
+    words: Vector,
+    valid: Vector,
+    counts: Vector,
+    status: Vector,
+    reasons: Vector,
+    first: int,
+) -> tuple[int, int]:
+    """Read every message from ``first`` on whose ``status`` is READ; the others become a row of nulls.
+
+    Message ``i`` is ``text[offsets[i]:offsets[i + 1]]``; the program's constants are in ``text`` from ``constants_at``
+    on. ``nodes``, ``words``, ``valid`` and ``counts`` are those of :class:`penstock.formats.nested.NestedColumns`. A
+    message that is not read is marked EXACT, with (reason, which of the program's paths) in ``reasons``. Gives the
+    number of messages and -1, or the message at which a node lacks room, and that node: the message is to be read
+    again when there is room.
+    """
+    text, inits, nodes = borrowed(text), borrowed(inits), borrowed(nodes)
+    words, valid, counts = borrowed(words), borrowed(valid), borrowed(counts)
+    messages, fields, lookup, table = borrowed(messages), borrowed(fields), borrowed(lookup), borrowed(table)
+    all_marks = np.zeros(len(counts), np.int64)
+    marks = borrowed(all_marks)
+    frames = np.zeros((_DEEPEST, 5), np.int64)  # of each open message: its number, value, end, group, mask
+    for row in range(first, len(offsets) - 1):
+        if status[row] != READ:
+            _begin(blank[0], blank[1], row, constants_at, inits, nodes, words, valid, counts)
+            continue
+        for node in range(len(counts)):
+            marks[node] = counts[node]
+        at, end = offsets[row], offsets[row + 1]
+        message, index, group, mask = root, row, 0, 0
+        depth, reason, full, field = 0, 0, -1, -1
+        _begin(messages[root, INIT], messages[root, INIT_END], row, constants_at, inits, nodes, words, valid, counts)
+        while True:
+            if at >= end:
+                # --- the end of a message that is not a group
+                if group:
+                    reason = CUT_SHORT
+                    break
+                if mask != messages[message, MASK]:
+                    reason = LEFT
+                    break
+                if depth == 0:
+                    break
+                depth -= 1
+                message, index, end = frames[depth, 0], frames[depth, 1], frames[depth, 2]
+                group, mask = frames[depth, 3], frames[depth, 4]
+                continue
+            # --- a tag
+            field = -1
+            tag: Word = np.int64(text[at])
+            if tag < 128:
+                at += 1
+            else:
+                tag, at = read_short(text, at, end, _LARGEST_TAG)
+                if at < 0:
+                    reason = BAD_TAG if -at == BAD_LENGTH else -at
+                    break
+            number, wire = tag >> 3, tag & 7
+            if number == 0:
+                reason = BAD_TAG
+                break
+            field = _field(number, message, messages, fields, lookup)
+            kind, packed = 0, False
+            if field >= 0:
+                kind = fields[field, TYPE]
+                expected = WIRES[kind]
+                if wire != expected:
+                    packed = wire == SIZED and fields[field, REPEATED] != 0 and expected != GROUP
+                    if not packed:
+                        field = -1
+            # --- what is not known
+            if field < 0:
+                if wire == VARINT:
+                    _, at = read_varint(text, at, end)
+                    if at < 0:
+                        reason = -at
+                        break
+                elif wire == SIZED:
+                    size, at = read_short(text, at, end, _LARGEST_SIZE)
+                    if at < 0:
+                        reason = -at
+                        break
+                    if size > end - at:
+                        reason = BAD_LENGTH
+                        break
+                    at += size
+                elif wire in (FIXED_64, FIXED_32):
+                    at += 8 if wire == FIXED_64 else 4
+                    if at > end:
+                        reason = CUT_SHORT
+                        break
+                elif wire == GROUP:
+                    if depth >= _DEEPEST:
+                        reason = LEFT
+                        break
+                    frames[depth, 0], frames[depth, 1], frames[depth, 2] = message, index, end
+                    frames[depth, 3], frames[depth, 4] = group, mask
+                    depth += 1
+                    message, group, mask = UNKNOWN, number, 0
+                elif wire == GROUP_END:
+                    if number != group:
+                        reason = BAD_GROUP
+                        break
+                    if mask != messages[message, MASK]:
+                        reason = LEFT
+                        break
+                    depth -= 1
+                    message, index, end = frames[depth, 0], frames[depth, 1], frames[depth, 2]
+                    group, mask = frames[depth, 3], frames[depth, 4]
+                else:
+                    reason = BAD_TAG
+                    break
+                continue
+            # --- how far it goes, where that is said
+            node = fields[field, NODE]
+            size = end - at
+            if wire == SIZED:
+                if at < end and text[at] < 128:
+                    size = np.int64(text[at])
+                    at += 1
+                else:
+                    size, at = read_short(text, at, end, _LARGEST_SIZE)
+                    if at < 0:
+                        reason = -at
+                        break
+                if size > end - at:
+                    reason = BAD_LENGTH
+                    break
+            # --- a number that is not one of an array
+            value: Word = np.int64(0)
+            more: Word = np.int64(0)
+            width = 1
+            if wire not in (SIZED, GROUP) and not (node >= 0 and fields[field, REPEATED]):
+                value, at = read_number(text, at, end, kind)
+                if at < 0:
+                    reason = -at
+                    break
+                if kind == ENUM:
+                    width, value, more = _enum(value, fields[field, A], fields[field, B], table, constants_at)
+                    if width == _UNFIT or (width == _UNKNOWN and messages[message, ENTRY]):
+                        reason = LEFT
+                        break
+                    if width == _UNKNOWN:
+                        continue
+            # --- it is there: one of a oneof drives the others out
+            mask |= fields[field, BIT]
+            begin, stop = fields[field, RIVALS], fields[field, RIVALS_END]
+            if begin < stop:
+                if _has_elements(begin, stop, index, inits, nodes, words):
+                    reason = LEFT
+                    break
+                _begin(begin, stop, index, constants_at, inits, nodes, words, valid, counts)
+            # --- a message begins
+            if wire == GROUP or kind == MESSAGE:
+                if depth >= _DEEPEST:
+                    reason = LEFT
+                    break
+                frames[depth, 0], frames[depth, 1], frames[depth, 2] = message, index, end
+                frames[depth, 3], frames[depth, 4] = group, mask
+                depth += 1
+                message = fields[field, INNER]
+                group, mask = number if wire == GROUP else 0, 0
+                if wire == SIZED:
+                    end = at + size
+                if node >= 0:
+                    begin, stop = messages[message, INIT], messages[message, INIT_END]
+                    if fields[field, REPEATED]:
+                        outer = index
+                        index = counts[fields[field, CHILD]]
+                        full = _begin(begin, stop, index, constants_at, inits, nodes, words, valid, counts)
+                        if full >= 0:
+                            break
+                        words[nodes[node, BASE] + outer] = index + 1
+                        valid[nodes[node, VALID_BASE] + outer] = 1
+                    elif not valid[nodes[node, VALID_BASE] + index]:
+                        _begin(begin, stop, index, constants_at, inits, nodes, words, valid, counts)
+                continue
+            # --- text or bytes
+            if wire == SIZED and not packed:
+                value, more, width = at, size, 2
+                at += size
+                if fields[field, A]:
+                    seen = 0
+                    for place in range(value, at):
+                        seen |= text[place]
+                    if seen >= 128 and not is_utf8(text, value, at):
+                        reason = NOT_TEXT if fields[field, A] == REFUSED_UNLESS_TEXT else LEFT
+                        break
+            if node < 0 and not packed:
+                continue
+            # --- into its place
+            if not fields[field, REPEATED]:
+                place = nodes[node, BASE] + index * width
+                words[place] = value
+                if width == 2:
+                    words[place + 1] = more
+                valid[nodes[node, VALID_BASE] + index] = 1
+                continue
+            child = fields[field, CHILD]
+            if kind == STRING or width == 2:
+                count = counts[child]
+                if count >= nodes[child, CAPACITY]:
+                    full = child
+                    break
+                place = nodes[child, BASE] + 2 * count
+                words[place], words[place + 1] = value, more
+                valid[nodes[child, VALID_BASE] + count] = 1
+                counts[child] = count + 1
+                words[nodes[node, BASE] + index] = count + 1
+                valid[nodes[node, VALID_BASE] + index] = 1
+                continue
+            # --- numbers of an array, one or many
+            if packed:
+                stop = at + size
+                if (WIRES[kind] == FIXED_64 and size % 8) or (WIRES[kind] == FIXED_32 and size % 4):
+                    reason = BAD_LENGTH
+                    break
+            else:
+                stop = end
+            while at < stop or not packed:
+                value, at = read_number(text, at, stop, kind)
+                if at < 0:
+                    reason = -at
+                    break
+                width = 1
+                if kind == ENUM:
+                    width, value, more = _enum(value, fields[field, A], fields[field, B], table, constants_at)
+                    if width == _UNFIT:
+                        reason = LEFT
+                        break
+                if node >= 0 and width != _UNKNOWN:
+                    count = counts[child]
+                    if count >= nodes[child, CAPACITY]:
+                        full = child
+                        break
+                    place = nodes[child, BASE] + width * count
+                    words[place] = value
+                    if width == 2:
+                        words[place + 1] = more
+                    valid[nodes[child, VALID_BASE] + count] = 1
+                    counts[child] = count + 1
+                    words[nodes[node, BASE] + index] = count + 1
+                    valid[nodes[node, VALID_BASE] + index] = 1
+                if not packed:
+                    break
+            if reason or full >= 0:
+                break
+        if reason == 0 and full < 0 and _maps_repeat(text, maps, nodes, words, counts, marks):
+            reason = LEFT
+        if reason == 0 and full < 0:
+            continue
+        for node in range(len(counts)):
+            counts[node] = marks[node]
+        if full >= 0:
+            return row, full
+        status[row] = EXACT
+        reasons[row, 0], reasons[row, 1] = reason, field if field >= 0 else len(fields) + message
+        _begin(blank[0], blank[1], row, constants_at, inits, nodes, words, valid, counts)
+    return len(offsets) - 1, -1

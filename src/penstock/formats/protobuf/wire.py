@@ -1,0 +1,117 @@
+"""Protobuf's numbers on the wire, inside compiled loops, as its official parsers read them.
+
+A number has ten bytes at most, and what it has more than 64 bits of is cut off. Tags and lengths have five, though the
+parser for Java takes longer ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.formats.compiled import Vector, Word, compiled
+from penstock.formats.protobuf.refused import BAD_LENGTH, CUT_SHORT, TOO_LONG
+from penstock.formats.shortest import double_bits, float_value
+
+__all__ = ["WIRES", "read_number", "read_short", "read_varint", "write_varint"]
+
+#: How values are on the wire.
+VARINT, FIXED_64, SIZED, GROUP, GROUP_END, FIXED_32 = 0, 1, 2, 3, 4, 5
+#: The types of fields, by the numbers that descriptors have for them.
+DOUBLE, FLOAT, INT64, UINT64, INT32, FIXED64, FIXED32, BOOL, STRING, GROUP_TYPE, MESSAGE = range(1, 12)
+BYTES, UINT32, ENUM, SFIXED32, SFIXED64, SINT32, SINT64 = range(12, 19)
+#: How each type is on the wire.
+WIRES = np.array([9, 1, 5, 0, 0, 0, 1, 5, 0, 2, 3, 2, 2, 0, 0, 5, 1, 0, 0], np.int64)
+
+_U0, _U7, _U127, _U128 = np.uint64(0), np.uint64(7), np.uint64(127), np.uint64(128)
+_LOW_32 = np.int64(2**32 - 1)
+_SHORT = 5
+
+
+@compiled
+def read_varint(text: Vector, at: int, end: int) -> tuple[Word, int]:
+    """A number, and where it ends: less than 0 is the reason why it cannot be read."""
+    value, shift = _U0, _U0
+    for place in range(at, at + 10):
+        if place >= end:
+            return np.int64(0), -CUT_SHORT
+        each = np.uint64(text[place])
+        value |= (each & _U127) << shift
+        if each < _U128:
+            return np.int64(value), place + 1
+        shift += _U7
+    return np.int64(0), -TOO_LONG
+
+
+@compiled
+def read_short(text: Vector, at: int, end: int, most: int) -> tuple[Word, int]:
+    """A tag or a length of at most ``most``, and where it ends: less than 0 is the reason why it cannot be read."""
+    value: Word = np.int64(0)
+    for place in range(at, at + _SHORT):
+        if place >= end:
+            return np.int64(0), -CUT_SHORT
+        each = np.int64(text[place])
+        value |= (each & 127) << 7 * (place - at)
+        if each < 128:
+            return (value, place + 1) if value <= most else (np.int64(0), -BAD_LENGTH)
+    return np.int64(0), -TOO_LONG
+
+
+@compiled
+def _low_32(value: Word) -> Word:
+    """The lower 32 bits, with their sign."""
+    return np.int64(np.int32(value & _LOW_32))
+
+
+@compiled
+def read_number(text: Vector, at: int, end: int, kind: int) -> tuple[Word, int]:
+    """A value of a type that is a number, as columns hold it, and where it ends; as :func:`read_varint`.
+
+    Unsigned numbers keep their bits, as in Java.
+    """
+    wire = WIRES[kind]
+    if wire == VARINT:
+        if at < end and text[at] < 128:
+            value: Word = np.int64(text[at])
+            at += 1
+        else:
+            value, at = read_varint(text, at, end)
+        if kind in (INT64, UINT64):
+            return value, at
+        if kind == BOOL:
+            return np.int64(value != 0), at
+        if kind == SINT64:
+            return np.int64(np.uint64(value) >> np.uint64(1)) ^ -(value & 1), at
+        if kind == SINT32:
+            value &= _LOW_32
+            return value >> 1 ^ -(value & 1), at
+        return _low_32(value), at
+    size = 8 if wire == FIXED_64 else 4
+    if size > end - at:
+        return np.int64(0), -CUT_SHORT
+    value = np.int64(0)
+    for place in range(size - 1, -1, -1):
+        value = value << 8 | np.int64(text[at + place])
+    if kind == FLOAT:
+        value = double_bits(np.float64(float_value(value)))
+    elif size == 4:
+        value = _low_32(value)
+    return value, at + size
+
+
+@compiled
+def write_varint(out: Vector, at: int, value: Word) -> int:
+    """Write a number so that it ends before ``at``; where it begins."""
+    if 0 <= value < 128:
+        out[at - 1] = value
+        return at - 1
+    rest, size = np.uint64(value), 0
+    while rest >= _U128:
+        rest >>= _U7
+        size += 1
+    at -= size + 1
+    rest = np.uint64(value)
+    for place in range(size):
+        out[at + place] = rest & _U127 | _U128
+        rest >>= _U7
+    out[at + size] = rest
+    return at

@@ -1,0 +1,282 @@
+"""Columns to protobuf messages, inside a compiled loop whose steps go from the end of a message to its beginning."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.formats.compiled import Vector, Word, borrowed, compiled
+from penstock.formats.nested import BASE, VALID_BASE
+from penstock.formats.protobuf.wire import (
+    BYTES,
+    ENUM,
+    FIXED_64,
+    SINT32,
+    SINT64,
+    STRING,
+    UINT32,
+    VARINT,
+    WIRES,
+    write_varint,
+)
+from penstock.formats.protobuf.writing import (
+    ALWAYS,
+    BLOCK,
+    CLOSE,
+    DEEPEST,
+    END,
+    END_TAG,
+    LIST,
+    NEXT,
+    NODE,
+    NOT_DEFAULT,
+    OPEN,
+    PACKED,
+    REQUIRED,
+    RIVALS,
+    RIVALS_END,
+    STEP,
+    TAG,
+    TYPE,
+    VALUE,
+    WHEN,
+    A,
+    B,
+)
+
+__all__ = ["REASONS", "WIDEST", "write_records"]
+
+#: Why a row cannot be written, by number.
+REASONS = (
+    "",
+    "NULL, where the message requires a value",
+    "NULL, for which an empty message is written, but it requires fields",
+)
+_NULL, _INCOMPLETE = 1, 2
+
+#: The most bytes that a value takes beside its text: a number and its tag, with the tag and the length of the entry of
+#: a map that it is in.
+WIDEST = 30
+
+_LOW_32 = np.int64(2**32 - 1)
+
+
+@compiled
+def _same(text: Vector, start: int, size: int, constants: Vector, place: int) -> bool:
+    same = 0
+    while same < size and constants[place + same] == text[start + same]:
+        same += 1
+    return same == size
+
+
+@compiled
+def _named(text: Vector, start: int, size: int, constants: Vector, table: Vector, enum: int) -> int:
+    """The number of the name, or that of the first one where there is no such name."""
+    for place in range(enum + 2, enum + 2 + 3 * table[enum], 3):
+        if table[place + 2] == size and _same(text, start, size, constants, table[place + 1]):
+            number: int = table[place]
+            return number
+    first: int = table[enum + 1]
+    return first
+
+
+@compiled
+def _known(number: int, table: Vector, enum: int) -> int:
+    """The number, or the first one where the enum has no such number."""
+    for place in range(enum + 2, enum + 2 + 3 * table[enum], 3):
+        if table[place] == number:
+            return number
+    first: int = table[enum + 1]
+    return first
+
+
+@compiled
+def _write_number(out: Vector, at: int, kind: int, value: Word) -> int:
+    """Write a number of a type so that it ends before ``at``; where it begins."""
+    wire = WIRES[kind]
+    if wire == VARINT:
+        if kind == UINT32:
+            value &= _LOW_32
+        elif kind in (SINT32, SINT64):
+            value = value << 1 ^ value >> 63
+        return write_varint(out, at, value)
+    size = 8 if wire == FIXED_64 else 4
+    at -= size
+    for place in range(size):
+        out[at + place] = value & 255
+        value >>= 8
+    return at
+
+
+@compiled
+def _number(
+    words: Vector,
+    place: int,
+    kind: int,
+    a: int,
+    b: int,
+    text: Vector,
+    constants: Vector,
+    table: Vector,
+) -> Word:
+    """The number that a field has for the value at ``place`` of the columns."""
+    value: Word = words[place]
+    if kind == ENUM:
+        if b:
+            return np.int64(_named(text, value, words[place + 1] - value, constants, table, a))
+        return np.int64(_known(value, table, a))
+    return value
+
+
+@compiled
+def write_records(
+    steps: Vector,
+    table: Vector,
+    constants: Vector,
+    nodes: Vector,
+    words: Vector,
+    valid: Vector,
+    text: Vector,
+    out: Vector,
+    offsets: Vector,
+) -> tuple[int, int, int]:
+    """Write one message per row, the last row at the end of ``out``; ``offsets`` says where in ``out`` they are.
+
+    ``nodes``, ``words``, ``valid`` and ``text`` are those of :class:`penstock.formats.nested.NestedInputs`. ``out``
+    has room for WIDEST bytes a value, all text and what is written for NULL. Gives 0, 0 and 0, or the first row that
+    cannot be written, the reason and the step.
+    """
+    steps, table, constants, nodes = borrowed(steps), borrowed(table), borrowed(constants), borrowed(nodes)
+    words, valid, text, out = borrowed(words), borrowed(valid), borrowed(text), borrowed(out)
+    frames = np.zeros((DEEPEST, 2), np.int64)  # of each open message: its end; of a list: where to go on, its first
+    at = len(out)
+    bad_row, bad_reason, bad_step = 0, 0, 0
+    offsets[len(offsets) - 1] = at
+    for row in range(len(offsets) - 2, -1, -1):
+        index = row
+        step, depth, reason = 0, 0, 0
+        while True:
+            what = steps[step, STEP]
+            if what == END:
+                break
+            node = steps[step, NODE]
+            if what == BLOCK:
+                index -= 1
+                if index >= frames[depth - 1, 1]:
+                    step = steps[step, NEXT]
+                else:
+                    depth -= 1
+                    index = frames[depth, 0]
+                    step += 1
+                continue
+            if what == CLOSE:
+                depth -= 1
+                if steps[step, END_TAG] == 0:
+                    at = write_varint(out, at, frames[depth, 0] - at)
+                at = write_varint(out, at, steps[step, TAG])
+                step += 1
+                continue
+            # --- where a later one of a oneof has a value, this one is not written
+            begin, stop = steps[step, RIVALS], steps[step, RIVALS_END]
+            present = node == 0 or valid[nodes[node, VALID_BASE] + index] != 0
+            while begin < stop and present:
+                present = valid[nodes[table[begin], VALID_BASE] + index] == 0
+                begin += 1
+            when = steps[step, WHEN]
+            if not present and when != ALWAYS:
+                if when == REQUIRED:
+                    reason = _NULL
+                    break
+                step = steps[step, NEXT] if what in (OPEN, LIST) else step + 1
+                continue
+            if what == VALUE:
+                kind = steps[step, TYPE]
+                if kind in (STRING, BYTES):
+                    if present:
+                        place = nodes[node, BASE] + index
+                        start, end = words[place], words[place + 1]
+                        if start == end and when == NOT_DEFAULT:
+                            step += 1
+                            continue
+                        size = end - start
+                        at -= size
+                        for each in range(size):
+                            out[at + each] = text[start + each]
+                    else:
+                        start, size = steps[step, A], steps[step, B]
+                        at -= size
+                        for each in range(size):
+                            out[at + each] = constants[start + each]
+                    at = write_varint(out, at, size)
+                else:
+                    value: Word = np.int64(0)
+                    if present:
+                        value = _number(
+                            words,
+                            nodes[node, BASE] + index,
+                            kind,
+                            steps[step, A],
+                            steps[step, B],
+                            text,
+                            constants,
+                            table,
+                        )
+                        if value == 0 and when == NOT_DEFAULT:
+                            step += 1
+                            continue
+                    elif kind == ENUM:
+                        value = table[steps[step, A] + 1]
+                    at = _write_number(out, at, kind, value)
+                at = write_varint(out, at, steps[step, TAG])
+                step += 1
+            elif what == OPEN:
+                if not present:
+                    if steps[step, B]:
+                        reason = _INCOMPLETE
+                        break
+                    if steps[step, END_TAG]:
+                        at = write_varint(out, at, steps[step, END_TAG])
+                    else:
+                        at = write_varint(out, at, 0)
+                    at = write_varint(out, at, steps[step, TAG])
+                    step = steps[step, NEXT]
+                    continue
+                if steps[step, END_TAG]:
+                    at = write_varint(out, at, steps[step, END_TAG])
+                frames[depth, 0] = at
+                depth += 1
+                step += 1
+            else:
+                place = nodes[node, BASE] + index
+                start, stop = words[place], words[place + 1]
+                if start == stop:
+                    step = steps[step, NEXT] if what == LIST else step + 1
+                elif what == LIST:
+                    frames[depth, 0], frames[depth, 1] = index, start
+                    depth += 1
+                    index = stop - 1
+                    step += 1
+                elif what == PACKED:
+                    kind, child, end = steps[step, TYPE], node + 1, at
+                    for each in range(stop - 1, start - 1, -1):
+                        value = np.int64(0)
+                        if valid[nodes[child, VALID_BASE] + each]:
+                            value = _number(
+                                words,
+                                nodes[child, BASE] + each,
+                                kind,
+                                steps[step, A],
+                                steps[step, B],
+                                text,
+                                constants,
+                                table,
+                            )
+                        elif kind == ENUM:
+                            value = table[steps[step, A] + 1]
+                        at = _write_number(out, at, kind, value)
+                    at = write_varint(out, at, end - at)
+                    at = write_varint(out, at, steps[step, TAG])
+                    step += 1
+        if reason:
+            bad_row, bad_reason, bad_step = row, reason, step
+        offsets[row] = at
+    return bad_row, bad_reason, bad_step
