@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
 import io
 import random
@@ -9,26 +10,36 @@ import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import fastavro
 import numpy as np
 import pyarrow as pa
 from fastavro.validation import validate
+from google.protobuf.message_factory import GetMessageClass
 
+from bench.messages import options_of
 from penstock.errors import RecordError
+from penstock.formats.avro.derived import derived
+from penstock.formats.avro.options import AvroOptions
+from penstock.formats.avro.schema import document_of
+from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.formats.csv.exact import ExactReader as CsvReader
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.json.exact import ExactReader as JsonReader
 from penstock.formats.json.options import JsonOptions, TimestampStandard
+from penstock.formats.protobuf.exact import ExactReader as ProtobufReader
 from penstock.formats.raw.options import Endianness, RawOptions
 from penstock.formats.refusals import FieldError, Malformed
 from penstock.options import OptionSet
+from penstock.services import RegistryServer
 from penstock.spi import Decoded, formats
 from penstock.types import ArrayType, DataType, MapType, RowType, arrow_schema, parse_columns
 from tests.fuzz.values import plain, rows_of
+from tests.unit.formats.protobuf.test_protobuf_agreement import is_like_java
 
-__all__ = ["SUBJECTS", "Answer", "Subject"]
+__all__ = ["NEED_REGISTRY", "SUBJECTS", "Answer", "Subject"]
 
 #: What a decoder makes of one message: its rows, or None when it refuses it.
 Answer = list[tuple[Any, ...]] | None
@@ -206,17 +217,40 @@ _AVRO = (
 )
 
 
-def _avro(rng: random.Random) -> Subject:
-    from penstock.formats.avro.derived import derived
-    from penstock.formats.avro.options import AvroOptions
-    from penstock.formats.avro.schema import document_of
+_AVRO_TOKENS = (b"\x00", b"\x02", b"\x01", b"\xff" * 10, b"\x80\x80\x80")
 
+
+def _avro(rng: random.Random) -> Subject:
     schema = parse_columns(_AVRO)
+    return Subject("avro", schema, AvroOptions(), _AVRO_TOKENS, *_fastavro(schema, b""))
+
+
+def _avro_confluent(rng: random.Random) -> Subject:
+    schema = parse_columns(_AVRO)
+    options = AvroConfluentOptions.from_text({"url": _registry(), "subject": "fuzz"})
+    message = formats.get("avro-confluent").encoder(schema, options).encode(rows_of(rng, schema, 1))[0].as_py()
+    return Subject("avro-confluent", schema, options, _AVRO_TOKENS, *_fastavro(schema, message[:5]))
+
+
+@cache
+def _registry() -> str:
+    """The address of a registry that ends with this process."""
+    server = RegistryServer().start()
+    atexit.register(server.stop)
+    return server.url
+
+
+def _fastavro(
+    schema: RowType, header: bytes
+) -> tuple[Callable[[bytes], Answer], Callable[[bytes, Answer, Answer], bool]]:
+    """The second decoder of data behind a header, and what it is allowed to answer differently."""
     parsed = fastavro.parse_schema(document_of(derived(schema)))
 
     def second(message: bytes) -> Answer:
+        if not message.startswith(header):
+            return None
         try:
-            value = fastavro.schemaless_reader(io.BytesIO(message), parsed, None)
+            value = fastavro.schemaless_reader(io.BytesIO(message[len(header) :]), parsed, None)
             return _as_columns(schema, [_avro_value(schema, value)])
         except (ValueError, IndexError, EOFError, OverflowError, TypeError):
             return None
@@ -225,15 +259,13 @@ def _avro(rng: random.Random) -> Subject:
         """Of what no writer makes, fastavro takes ints of 64 bits, and booleans other than 0 and 1 as true."""
         if ours == theirs or not theirs:
             return ours == theirs
-        if _written(message, parsed):
+        if _written(message[len(header) :], parsed):
             return False
         return ours is None or {
             name for name, one, other in zip(schema.names, ours[0], theirs[0], strict=True) if one != other
         } <= {"b", "i", "a"}
 
-    return Subject(
-        "avro", schema, AvroOptions(), (b"\x00", b"\x02", b"\x01", b"\xff" * 10, b"\x80\x80\x80"), second, same
-    )
+    return second, same
 
 
 def _avro_value(kind: DataType, value: Any) -> Any:
@@ -264,4 +296,47 @@ def _written(message: bytes, schema: Any) -> bool:
     return message.startswith(out.getvalue())
 
 
-SUBJECTS: Mapping[str, Callable[[random.Random], Subject]] = {"avro": _avro, "csv": _csv, "json": _json, "raw": _raw}
+# --- protobuf ------------------------------------------------------------------------------------------------
+
+
+def _protobuf(rng: random.Random) -> Subject:
+    schema = parse_columns(
+        "b BOOLEAN, i INT, l BIGINT, f FLOAT, d DOUBLE, s STRING, y BYTES, r ROW<i INT, s STRING>, a ARRAY<INT>, "
+        "t ARRAY<STRING>, m MAP<STRING, BIGINT>, ar ARRAY<ROW<d DOUBLE, y BYTES>>"
+    )
+    options = options_of(schema)
+    kind = GetMessageClass(options.loaded.message)
+    reader = ProtobufReader(options.loaded.message, schema, options.read_default_values)
+
+    def second(message: bytes) -> Answer:
+        try:
+            return _as_columns(schema, [reader.read(message)])
+        except (Malformed, FieldError):
+            return None
+
+    def same(message: bytes, ours: Answer, theirs: Answer) -> bool:
+        """The entries of maps have no order; and some messages protobuf's runtime for Python reads otherwise than that
+        for Java."""
+        return _ordered(ours) == _ordered(theirs) or not is_like_java(kind, message)
+
+    tokens = (b"\x08\x01", b"\x0b", b"\x0c", b"\x82\x01\x00", b"\xff" * 9 + b"\x01", b"\x00", b"\x2a\x01\xff")
+    return Subject("protobuf", schema, options, tokens, second, same)
+
+
+def _ordered(answer: Answer) -> Answer:
+    """An answer with the entries of its only map, the last column but one, in the order of their keys."""
+    if not answer:
+        return answer
+    return [(*row[:-2], row[-2] and sorted(row[-2]), row[-1]) for row in answer]
+
+
+#: By the names of the formats; those of NEED_REGISTRY have a schema registry run beside them.
+SUBJECTS: Mapping[str, Callable[[random.Random], Subject]] = {
+    "avro": _avro,
+    "avro-confluent": _avro_confluent,
+    "csv": _csv,
+    "json": _json,
+    "protobuf": _protobuf,
+    "raw": _raw,
+}
+NEED_REGISTRY = ("avro-confluent",)
