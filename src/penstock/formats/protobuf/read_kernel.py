@@ -223,8 +223,7 @@ def read_records(
     text, inits, nodes = borrowed(text), borrowed(inits), borrowed(nodes)
     words, valid, counts = borrowed(words), borrowed(valid), borrowed(counts)
     messages, fields, lookup, table = borrowed(messages), borrowed(fields), borrowed(lookup), borrowed(table)
-    all_marks = np.zeros(len(counts), np.int64)
-    marks = borrowed(all_marks)
+    marks = np.zeros(len(counts), np.int64)
     frames = np.zeros((_DEEPEST, 5), np.int64)  # of each open message: its number, value, end, group, mask
     for row in range(first, len(offsets) - 1):
         if status[row] != READ:
