@@ -1,6 +1,6 @@
 """Options: declared once, bound from SQL, YAML and Python alike, rendered into the reference."""
 
-from penstock.options.codec import BOOLEAN, CHARACTER, DURATION, INTEGER, LIST, MEMORY, TEXT, Codec, choice
+from penstock.options.codec import BOOLEAN, CHARACTER, DURATION, INTEGER, LIST, MEMORY, PATTERN, TEXT, Codec, choice
 from penstock.options.options import (
     Option,
     OptionSet,
@@ -20,6 +20,7 @@ __all__ = [
     "INTEGER",
     "LIST",
     "MEMORY",
+    "PATTERN",
     "TEXT",
     "Codec",
     "Option",

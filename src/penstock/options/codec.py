@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-__all__ = ["BOOLEAN", "CHARACTER", "DURATION", "INTEGER", "LIST", "MEMORY", "TEXT", "Codec", "choice"]
+__all__ = ["BOOLEAN", "CHARACTER", "DURATION", "INTEGER", "LIST", "MEMORY", "PATTERN", "TEXT", "Codec", "choice"]
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,20 @@ def _show_character(value: str) -> str:
     return {plain: escape for escape, plain in _ESCAPES.items() if plain not in "'\""}.get(value, value)
 
 
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"expected a regular expression ({error})") from None
+    return text
+
+
 TEXT = Codec("String", lambda text: text)
 BOOLEAN = Codec("Boolean", _boolean, lambda value: "true" if value else "false", ("true", "false"))
 INTEGER = Codec("Integer", _integer)
 DURATION = Codec("Duration", _duration, _show_duration)
 MEMORY = Codec("MemorySize", _memory)
+PATTERN = Codec("Regex", _pattern)
 LIST = Codec("List<String>", _list, ";".join)
 CHARACTER = Codec("Character", _character, _show_character)
 

@@ -90,8 +90,12 @@ formats: Registry[Format] = Registry(
     Format,  # type: ignore[type-abstract]
     (
         ("avro", "penstock.formats.avro.factory:AvroFormat"),
+        ("canal-json", "penstock.formats.canal_json.factory:CanalJsonFormat"),
         ("csv", "penstock.formats.csv.factory:CsvFormat"),
+        ("debezium-json", "penstock.formats.debezium_json.factory:DebeziumJsonFormat"),
         ("json", "penstock.formats.json.factory:JsonFormat"),
+        ("maxwell-json", "penstock.formats.maxwell_json.factory:MaxwellJsonFormat"),
+        ("ogg-json", "penstock.formats.ogg_json.factory:OggJsonFormat"),
         ("raw", "penstock.formats.raw.factory:RawFormat"),
     ),
 )
