@@ -7,7 +7,7 @@ a null row holds a null for each of its fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ from penstock.errors import RecordError
 from penstock.formats import kinds
 from penstock.formats.columns import batch_of, binary_parts, from_buffers, validity, validity_buffer
 from penstock.formats.inputs import decimal_pairs, words
-from penstock.formats.layout import fixed_column, gathered, kind_of
+from penstock.formats.layout import Gather, fixed_column, gathered, kind_of
 from penstock.formats.scan import gather_strings
 from penstock.types import ArrayType, DataType, MapType, RowType, arrow_schema, arrow_type
 
@@ -155,10 +155,11 @@ class NestedColumns:
         self.valid = np.empty(int(capacities.sum()), np.uint8)
 
     def grow(self, node: int) -> None:
-        """Make room for twice as many values of a node that an array or map holds."""
+        """Make room for twice as many values of a node that an array or map holds, and of those that follow it."""
         nodes, words, valid = self.nodes, self.words, self.valid
         capacities = nodes[:, CAPACITY].copy()
-        capacities[node] *= 2
+        padded, starts = self.shape.padding
+        capacities[padded[starts[node] : starts[node + 1]]] *= 2
         self._allocate(capacities)
         for index, count in enumerate(self.counts.tolist()):
             width = int(nodes[index, WIDTH])
@@ -167,27 +168,30 @@ class NestedColumns:
             to, start = int(self.nodes[index, VALID_BASE]), int(nodes[index, VALID_BASE])
             self.valid[to : to + count] = valid[start : start + count]
 
-    def batch(self, text: npt.NDArray[np.uint8]) -> pa.RecordBatch:
-        """All columns; strings and bytes are copied from ``text``.
+    def batch(
+        self, text: npt.NDArray[np.uint8], strings: Gather = gather_strings, binaries: Gather = gather_strings
+    ) -> pa.RecordBatch:
+        """All columns; ``strings`` and ``binaries`` copy strings and bytes from ``text``.
 
         Raises RecordError where a column cannot hold them, for it takes 2 GiB of text and 2**31 elements at most.
         """
         root, schema = self.shape.nodes[0], arrow_schema(self.shape.row)
-        columns = [self._column(child, text) for child in root.children]
+        copy = {kinds.STRING: strings, kinds.BYTES: binaries}
+        columns = [self._column(child, text, copy) for child in root.children]
         return batch_of(columns, schema, int(self.counts[0]))
 
-    def _column(self, index: int, text: npt.NDArray[np.uint8]) -> pa.Array:
+    def _column(self, index: int, text: npt.NDArray[np.uint8], copy: Mapping[int, Gather]) -> pa.Array:
         node, count = self.shape.nodes[index], int(self.counts[index])
         arrow, kind, width = arrow_type(node.type), node.kind, int(self.nodes[index, WIDTH])
         start = int(self.nodes[index, VALID_BASE])
         valid = self.valid[start : start + count]
         start = int(self.nodes[index, BASE])
         values = self.words[start : start + count * width]
-        if kind in (kinds.STRING, kinds.BYTES):
-            return gathered(arrow, text, values.reshape(-1, 2), valid, gather_strings)
+        if kind in copy:
+            return gathered(arrow, text, values.reshape(-1, 2), valid, copy[kind])
         if kind == kinds.DECIMAL:
             return from_buffers(arrow, valid, values)
-        children = [self._column(child, text) for child in node.children]
+        children = [self._column(child, text, copy) for child in node.children]
         if kind == kinds.ROW:
             return pa.Array.from_buffers(arrow, count, [validity_buffer(valid)], children=children)
         if kind not in (kinds.ARRAY, kinds.MAP):

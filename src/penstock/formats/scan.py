@@ -239,9 +239,8 @@ def gather_base64(text: Vector, spans: Vector, valid: Vector, offsets: Vector, o
     for row in range(len(valid)):
         if not valid[row]:
             continue
-        at, start, end = offsets[row], spans[row, 0], spans[row, 0] + spans[row, 1]
-        last = offsets[row + 1]
-        while start < end:
+        at, last, start = offsets[row], offsets[row + 1], spans[row, 0]
+        while at < last:
             word = (
                 np.int64(_SEXTETS[text[start]]) << 18
                 | np.int64(_SEXTETS[text[start + 1]]) << 12

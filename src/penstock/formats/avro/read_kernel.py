@@ -60,6 +60,7 @@ from penstock.formats.compiled import Vector, Word, compiled
 from penstock.formats.kinds import ARRAY, BYTES, EXACT, MAP, READ, STRING
 from penstock.formats.kinds import DECIMAL as DECIMAL_KIND
 from penstock.formats.nested import BASE, CAPACITY, KIND, VALID_BASE, WIDTH
+from penstock.formats.repeats import MOST_KEYS, repeats
 from penstock.formats.scan import is_utf8
 from penstock.formats.shortest import double_bits, float_value
 
@@ -68,64 +69,8 @@ __all__ = ["read_records"]
 #: How many items that take no bytes a message may have.
 _MOST_EMPTY = 1000
 
-#: How many keys of a map are compared each with each, how many are looked at, and how many of them may get in the way
-#: of one: messages can be made so that all do.
-_FEW_KEYS = 4
-_MOST_KEYS = 1 << 15
-_MOST_PROBES = 64
-_FNV_START, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
-_MIXER, _U32 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(32)
-
 _MOST = np.int64(2**63 - 1)
 _DAY = 86_400_000_000_000
-
-
-@compiled
-def _same(text: Vector, words: Vector, one: int, other: int) -> bool:
-    """Whether the strings whose (start, size) is at ``words[one]`` and ``words[other]`` are the same."""
-    if words[one + 1] != words[other + 1]:
-        return False
-    place, stop = words[one], words[one] + words[one + 1]
-    shift = words[other] - place
-    while place < stop and text[place] == text[place + shift]:
-        place += 1
-    return bool(place == stop)
-
-
-@compiled
-def _repeats(text: Vector, words: Vector, first: int, last: int, places: Vector) -> bool:
-    """Whether two of the strings whose (start, size) is in ``words[first:last]`` are the same, or may be.
-
-    Few are compared with one another, more by a table of hashes in ``places``; very many are not looked at.
-    """
-    if last - first <= 2 * _FEW_KEYS:
-        for one in range(first, last, 2):
-            for other in range(first, one, 2):
-                if _same(text, words, one, other):
-                    return True
-        return False
-    if last - first > len(places):
-        return True
-    mask = 1
-    while mask < last - first:
-        mask *= 2
-    mask -= 1
-    for empty in range(mask + 1):
-        places[empty] = -1
-    for one in range(first, last, 2):
-        key = _FNV_START
-        for index in range(words[one], words[one] + words[one + 1]):
-            key = (key ^ np.uint64(text[index])) * _FNV_PRIME
-        key = (key ^ key >> _U32) * _MIXER
-        place: Word = np.int64(key >> _U32) & mask
-        probes = 0
-        while places[place] >= 0:
-            probes += 1
-            if probes > _MOST_PROBES or _same(text, words, one, places[place]):
-                return True
-            place = (place + 1) & mask
-        places[place] = one
-    return False
 
 
 @compiled
@@ -178,7 +123,7 @@ def read_records(
     """
     marks = np.zeros(len(counts), np.int64)
     frames = np.zeros((DEEPEST, 2), np.int64)  # of each open array or map: items left in the block, its place
-    places = np.empty(2 * _MOST_KEYS, np.int64)
+    places = np.empty(2 * MOST_KEYS, np.int64)
     for row in range(first, len(starts)):
         for node in range(len(counts)):
             marks[node] = counts[node]
@@ -397,7 +342,7 @@ def read_records(
                     words[place] = counts[node + 1]
                     if steps[step, B] and compare_keys:
                         keys = nodes[node + 1, BASE]
-                        if _repeats(text, words, keys + 2 * begun, keys + 2 * words[place], places):
+                        if repeats(text, words, keys + 2 * begun, keys + 2 * words[place], places):
                             reason = REPEATS
                             break
                 step += 1
