@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.formats.compiled import Vector, Word, borrowed, compiled
 from penstock.formats.json.names import ARITY, FIRST, PRECISION, SCALE
-from penstock.formats.json.syntax import blank, same_bytes, string, value_end
+from penstock.formats.json.syntax import blank, keeps_its_text, same_bytes, string, value_end
 from penstock.formats.kinds import ARRAY, BOOLEAN, BYTES, DECIMAL, EXACT, MAP, READ, ROW, STRING
 from penstock.formats.nested import BASE, CAPACITY, KIND, VALID_BASE, WIDTH
 from penstock.formats.repeats import MOST_KEYS, repeats
@@ -252,7 +252,9 @@ def read_records(
                                 )
                                 more = value >> 63
                             else:
-                                ok = kind == STRING and streaming
+                                ok = kind == STRING and (
+                                    streaming or keeps_its_text(text, start, at, digits, power, whole)
+                                )
                                 value, more = start, at - start
                         else:
                             at = scan_word(text, at, end)

@@ -7,7 +7,7 @@ import numpy as np
 from penstock.formats.compiled import Vector, Word, compiled, eight_bytes, first_mark
 from penstock.formats.scan import FAILED, is_utf8, scan_number, scan_word
 
-__all__ = ["blank", "gather_strings", "same_bytes", "string", "value_end"]
+__all__ = ["blank", "gather_strings", "keeps_its_text", "same_bytes", "string", "value_end"]
 
 #: How deep a value that is not read may be nested: one bit of a word for each level.
 _DEEPEST = 60
@@ -39,6 +39,23 @@ def same_bytes(text: Vector, start: int, other: Vector, first: int, size: int) -
         if eight_bytes(text, start + place) != eight_bytes(other, first + place):
             return False
     return bool(eight_bytes(text, start + size - 8) == eight_bytes(other, first + size - 8))
+
+
+@compiled
+def keeps_its_text(text: Vector, start: int, end: int, digits: Word, power: int, whole: bool) -> bool:
+    """Whether a number, once read, is written as it was: by Java as a double, as a BigDecimal and as an integer.
+
+    ``digits``, ``power`` and ``whole`` are what ``scan_number`` says of it.
+    """
+    if whole:
+        return bool(digits != 0 or text[start] != 45)
+    if not 0 < digits < 10**15 or text[end - 1] == 48:
+        return False
+    for place in range(start, end):
+        if text[place] | 32 == 101:
+            return False
+    size = digits * 10.0**power
+    return bool(0.00101 < size < 9.99e6)
 
 
 @compiled

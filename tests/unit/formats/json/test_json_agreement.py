@@ -212,3 +212,11 @@ def test_both_paths_agree(given: list[bytes | None], options: JsonOptions) -> No
 def test_both_paths_agree_on_single_values(pairs: list[tuple[str, str]]) -> None:
     given: list[bytes | None] = [f'{{"{name}":{value}}}'.encode() for name, value in pairs]
     assert by_the_loop(SCHEMA, JsonOptions(), given) == by_the_exact_path(SCHEMA, JsonOptions(), given)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(["x STRING", "x STRING, n DECIMAL(5, 2)"]), st.lists(st.one_of(NUMBERS, DECIMALS), max_size=20))
+def test_both_paths_agree_on_numbers_as_the_tree_parser_shows_them(columns: str, found: list[str]) -> None:
+    given: list[bytes | None] = [f'{{"x":{each}}}'.encode() for each in found]
+    schema, options = parse_columns(columns), JsonOptions(json_parser=False)
+    assert by_the_loop(schema, options, given) == by_the_exact_path(schema, options, given)
