@@ -83,7 +83,9 @@ class Flink:
                 schema.deserialize(message, collector)
             except Py4JJavaError as error:
                 answer["error"] = _reason(error.java_exception)
-            answer["rows"] = [[row.getRowKind().shortString(), _text(show.serialize(row))] for row in found if row is not None]
+            answer["rows"] = [
+                [row.getRowKind().shortString(), _text(show.serialize(row))] for row in found if row is not None
+            ]
             answers.append(answer)
         return answers
 

@@ -473,7 +473,9 @@ def _special(flink: Flink) -> Iterator[dict[str, Any]]:
     ):
         texts = [message.format(f'{{"at":"{each}"}}') for each in moments]
         yield _group(flink, name, "at TIMESTAMP(3)", texts, (iso, iso | IGNORE))
-        floats = [message.format(f'{{"x":{each}}}') for each in ("1.10", "0.1e1", "1e400", "100", "12345678901234567890")]
+        floats = [
+            message.format(f'{{"x":{each}}}') for each in ("1.10", "0.1e1", "1e400", "100", "12345678901234567890")
+        ]
         yield _group(flink, name, "x STRING, d DOUBLE", floats)
 
 
@@ -514,14 +516,42 @@ _JSON_VALUES = (
     *("[]", "[1]", '["1",null]', '["x"]', "{}", '{"k":1}', '{"k":"x"}', '{"p":1}', '{"p":"x","q":2}', "[[1]]"),
 )
 _CSV_CELLS = (
-    *("", " ", "1", " 1 ", "1.5", "true", " TRUE", "abc", "128", "2147483648", "1e3", "NaN", "null", '""', '"a b"', '"a""b"'),
+    *(
+        "",
+        " ",
+        "1",
+        " 1 ",
+        "1.5",
+        "true",
+        " TRUE",
+        "abc",
+        "128",
+        "2147483648",
+        "1e3",
+        "NaN",
+        "null",
+        '""',
+        '"a b"',
+        '"a""b"',
+    ),
     *("2026-01-02", "2026-1-2", "03:04:05", "03:04:05.678", "2026-01-02 03:04:05", "2026-01-02 03:04:05.1234"),
     *("2026-01-02T03:04:05", "2026-01-02 03:04:05Z", "QUJD", "1;2", ";", "a;b", '"1;2"'),
 )
 
 
 def _columns_one_by_one() -> Iterator[str]:
-    yield from ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10, 2)", "STRING", "BYTES")
+    yield from (
+        "BOOLEAN",
+        "TINYINT",
+        "SMALLINT",
+        "INT",
+        "BIGINT",
+        "FLOAT",
+        "DOUBLE",
+        "DECIMAL(10, 2)",
+        "STRING",
+        "BYTES",
+    )
     yield from ("DATE", "TIME", "TIMESTAMP(3)", "TIMESTAMP_LTZ(3)", "ARRAY<INT>")
 
 
@@ -533,7 +563,22 @@ def _plain(flink: Flink) -> Iterator[dict[str, Any]]:
     yield _group(flink, "json", COLUMNS, [*GOOD, *ODD, *UNFIT, *BROKEN], ({}, IGNORE, tree, tree | IGNORE))
     for kind in (*_columns_one_by_one(), "ROW<p INT, q STRING>"):
         yield _group(flink, "csv", f"v {kind}, w INT", [f"{each},7" for each in _CSV_CELLS])
-    lines = ["1,a", "1", "1,a,b", "1,a,", "", " ", "#1,a", '1,"a', "1,'a'", "1;a", "1,a\n", "1,a\n2,b", "\udcff", '"1","a"']
+    lines = [
+        "1,a",
+        "1",
+        "1,a,b",
+        "1,a,",
+        "",
+        " ",
+        "#1,a",
+        '1,"a',
+        "1,'a'",
+        "1;a",
+        "1,a\n",
+        "1,a\n2,b",
+        "\udcff",
+        '"1","a"',
+    ]
     options = ({}, IGNORE, {"null-literal": "a"}, {"allow-comments": "true"}, {"quote-character": "'"})
     yield _group(flink, "csv", SMALL, lines, options)
 

@@ -27,6 +27,7 @@ from penstock.types import ArrayType, DataType, MapType, RowType, arrow_schema, 
 __all__ = [
     "BASE",
     "CAPACITY",
+    "GIVEN_NULL",
     "KIND",
     "VALID_BASE",
     "WIDTH",
@@ -40,6 +41,9 @@ __all__ = [
 #: What ``nodes[n]`` says to the loops: the kind of node ``n``; how many words a value of it takes; where its words and
 #: its validity begin; for how many values there is room.
 KIND, WIDTH, BASE, VALID_BASE, CAPACITY = 0, 1, 2, 3, 4
+
+#: What a loop may write as the validity of a null that was given as such, so that it can be told from a lacking value.
+GIVEN_NULL = 2
 
 _WIDTHS = {kinds.ROW: 0, kinds.STRING: 2, kinds.BYTES: 2, kinds.DECIMAL: 2}
 _LEAST_CAPACITY = 64
@@ -168,6 +172,16 @@ class NestedColumns:
             to, start = int(self.nodes[index, VALID_BASE]), int(nodes[index, VALID_BASE])
             self.valid[to : to + count] = valid[start : start + count]
 
+    def given(self, index: int) -> npt.NDArray[np.bool_]:
+        """For each value of a node whether it was given, be it as null."""
+        start = int(self.nodes[index, VALID_BASE])
+        return self.valid[start : start + int(self.counts[index])] != 0
+
+    def ends(self, index: int) -> npt.NDArray[np.int64]:
+        """For each value of an array or map how many elements it and all before it have."""
+        start = int(self.nodes[index, BASE])
+        return self.words[start : start + int(self.counts[index])]
+
     def batch(
         self, text: npt.NDArray[np.uint8], strings: Gather = gather_strings, binaries: Gather = gather_strings
     ) -> pa.RecordBatch:
@@ -184,7 +198,7 @@ class NestedColumns:
         node, count = self.shape.nodes[index], int(self.counts[index])
         arrow, kind, width = arrow_type(node.type), node.kind, int(self.nodes[index, WIDTH])
         start = int(self.nodes[index, VALID_BASE])
-        valid = self.valid[start : start + count]
+        valid = self.valid[start : start + count] & 1
         start = int(self.nodes[index, BASE])
         values = self.words[start : start + count * width]
         if kind in copy:

@@ -11,7 +11,19 @@ from typing import ClassVar
 from penstock.connectors.kafka.headers import HEADER_FILTER, HeaderTerm
 from penstock.connectors.kafka.offsets import OFFSETS, PARTITIONS, PartitionOffset
 from penstock.errors import Problem
-from penstock.options import BOOLEAN, DURATION, INTEGER, LIST, PATTERN, TEXT, Codec, OptionSet, Properties, Rule, choice, opt
+from penstock.options import (
+    BOOLEAN,
+    DURATION,
+    INTEGER,
+    LIST,
+    PATTERN,
+    TEXT,
+    OptionSet,
+    Properties,
+    Rule,
+    choice,
+    opt,
+)
 from penstock.plan import Guarantee
 
 __all__ = [

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from penstock.formats.canal_json.include import Include
 from penstock.formats.canal_json.options import CanalJsonOptions
-from penstock.formats.changes.decode import DELETE, INSERT, SKIP, UPDATE, ChangeDecoder, Changes, Images, operations
+from penstock.formats.changes.decode import DELETE, INSERT, SKIP, UPDATE, Changes, Images, operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null
 from penstock.formats.changes.metadata import MILLISECONDS, Metadata, as_it_is, epoch
-from penstock.formats.changes.overlay import OldNames
+from penstock.formats.changes.overlay import OverlayDecoder
 from penstock.spi import BadRecord
 from penstock.types import BIGINT, INT, STRING, ArrayType, Field, MapType, RowType
 
@@ -52,7 +52,7 @@ class _Lists:
 
 
 @dataclass(frozen=True)
-class CanalJsonDecoder(ChangeDecoder):
+class CanalJsonDecoder(OverlayDecoder):
     """Decodes messages of Canal: the arrays ``data`` and ``old``, and ``type``, which is INSERT, UPDATE or DELETE.
 
     CREATE, which Canal writes when a table is made, gives nothing.
@@ -65,10 +65,6 @@ class CanalJsonDecoder(ChangeDecoder):
     def _envelope(self) -> RowType:
         rows = ArrayType(element=self.schema)
         return RowType((Field("data", rows), Field("old", rows), Field("type", STRING), *self._wanted()))
-
-    @cached_property
-    def _names(self) -> OldNames:
-        return OldNames(self.schema.names, listed=True)
 
     @cached_property
     def _filters(self) -> tuple[Include, ...]:
@@ -97,24 +93,8 @@ class CanalJsonDecoder(ChangeDecoder):
         before = Images(old.rows, np.where(paired, old.starts[envelope] + place, -1))
         wrong = Faults(len(envelope))
         _check(wrong, before, after, update, place)
-        missing = self._missing(paired & ~wrong.found, envelope, place, envelopes, messages)
+        missing = self._lacking(paired & ~wrong.found, envelope, place, envelopes, messages)
         return Changes(action[envelope], envelope, before, after, after, wrong, missing)
-
-    def _missing(
-        self,
-        changes: Mask,
-        envelope: npt.NDArray[np.int64],
-        place: npt.NDArray[np.int64],
-        envelopes: Envelopes,
-        messages: pa.BinaryArray,
-    ) -> Mask | None:
-        if not changes.any():
-            return None
-        wanted, rank = np.unique(envelope[changes], return_inverse=True)
-        given, starts = self._names.read(messages.take(pa.array(envelopes.message[wanted])))
-        missing = np.ones((len(given), len(changes)), bool)
-        missing[:, changes] = ~given[:, starts[rank] + place[changes]]
-        return missing
 
 
 def _check(wrong: Faults, before: Images, after: Images, update: Mask, place: npt.NDArray[np.int64]) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.formats.changes.encode import ChangeJsonEncoder, Frame
-from penstock.formats.changes.metadata import checked
 from penstock.formats.canal_json.decode import METADATA, CanalJsonDecoder
 from penstock.formats.canal_json.options import CanalJsonOptions
+from penstock.formats.changes.encode import ChangeJsonEncoder, Frame
+from penstock.formats.changes.metadata import checked
 from penstock.options import OptionSet
 from penstock.types import DataType, RowType
 

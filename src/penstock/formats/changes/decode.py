@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.columns import batch_of
 from penstock.formats.json.decode import JsonDecoder
 from penstock.spi import BadRecord, Decoded
-from penstock.types import DataType, Field, RowKind, RowType, arrow_schema
+from penstock.types import Field, RowKind, RowType, arrow_schema
 
 __all__ = ["DELETE", "INSERT", "SKIP", "UPDATE", "ChangeDecoder", "Changes", "Images", "operations"]
 
@@ -64,6 +64,8 @@ class ChangeDecoder(ABC):
 
     #: The format's metadata columns by key.
     known: ClassVar[Mapping[str, Metadata]]
+    #: The field of the messages of which it has to be known what is given in it, if there is one.
+    asked: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         _ = self._reader  # raises for a schema that JSON cannot hold
@@ -112,7 +114,7 @@ class ChangeDecoder(ABC):
         """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored; then the
         changes that stand before the one at fault in the same message are still given, as by Flink."""
         messages, places, refused = self._included(messages)
-        envelopes = read_envelopes(self._reader, messages)
+        envelopes = read_envelopes(self._reader, messages, self.asked)
         faults = Faults(len(envelopes))
         changes = self._changes(envelopes, faults, messages)
         metadata = [self._read(envelopes, self.known[key], changes) for key in self.metadata]
@@ -159,9 +161,7 @@ def _refused(envelopes: Envelopes, faults: Faults, changes: Changes) -> list[Bad
     return [BadRecord(int(envelopes.message[index]), reason, field) for index, (field, reason) in told.items()]
 
 
-def _rows(
-    changes: Changes, kept: Mask
-) -> tuple[list[pa.Array], npt.NDArray[np.int8], npt.NDArray[np.int64]]:
+def _rows(changes: Changes, kept: Mask) -> tuple[list[pa.Array], npt.NDArray[np.int8], npt.NDArray[np.int64]]:
     """The columns of the rows that the changes give, the kind of each row and the change that it is of."""
     counts = np.where(kept, _ROWS[changes.action], 0)
     change = np.repeat(np.arange(len(counts)), counts)
@@ -204,9 +204,7 @@ def _taken(column: pa.Array, at: npt.NDArray[np.int64]) -> pa.Array:
     return column if whole else column.take(pa.array(at))
 
 
-def operations(
-    names: Mapping[str, int], column: pa.Array, place: str, faults: Faults
-) -> npt.NDArray[np.int64]:
+def operations(names: Mapping[str, int], column: pa.Array, place: str, faults: Faults) -> npt.NDArray[np.int64]:
     """What each envelope does, by the name of its operation; SKIP with a fault where there is none or another."""
     known = list(names)
     at = positions(column, known)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.formats.columns import binary_parts, validity
-from penstock.formats.json.decode import JsonDecoder
+from penstock.formats.json.decode import Given, JsonDecoder
 from penstock.spi import BadRecord
 
 __all__ = ["Envelopes", "Faults", "Mask", "always", "is_null", "positions", "read_envelopes"]
@@ -23,35 +23,40 @@ Mask = npt.NDArray[np.bool_]
 class Envelopes:
     """Messages that are JSON objects, one row each, and those that are not.
 
-    ``columns`` are the fields asked for, by name; ``message[i]`` is the index of row ``i``'s message.
+    ``columns`` are the fields asked for, by name; ``message[i]`` is the index of row ``i``'s message. ``given`` tells, if
+    it was asked for, which fields of one column the messages had.
     """
 
     columns: dict[str, pa.Array]
     message: npt.NDArray[np.int64]
     bad: tuple[BadRecord, ...]
+    given: Given | None = None
 
     def __len__(self) -> int:
         return len(self.message)
 
 
-def read_envelopes(decoder: JsonDecoder, messages: pa.BinaryArray) -> Envelopes:
-    """Read ``messages``. An array around a single object is taken for it, as Flink does; other arrays are refused."""
-    decoded = decoder.decode(messages)
+def read_envelopes(decoder: JsonDecoder, messages: pa.BinaryArray, column: str = "") -> Envelopes:
+    """Read ``messages``, and what is given in ``column``.
+
+    An array around a single object is taken for it, as Flink does; other arrays are refused.
+    """
+    decoded, given = decoder.decode_given(messages, column) if column else (decoder.decode(messages), None)
     rows = decoded.rows
     if decoded.origin is None:
-        return Envelopes(_by_name(rows), np.arange(rows.num_rows), decoded.bad)
+        return Envelopes(_by_name(rows), np.arange(rows.num_rows), decoded.bad, given)
     counts = np.bincount(decoded.origin, minlength=len(messages))
     _, offsets = binary_parts(messages)
-    given = (validity(messages) != 0) & (np.diff(offsets) > 0)
-    given[[each.index for each in decoded.bad]] = False
+    filled = (validity(messages) != 0) & (np.diff(offsets) > 0)
+    filled[[each.index for each in decoded.bad]] = False
     arrays = [
         BadRecord(index, f"expected a JSON object, not an array of {counts[index]}")
-        for index in np.flatnonzero(given & (counts != 1)).tolist()
+        for index in np.flatnonzero(filled & (counts != 1)).tolist()
     ]
     single = counts[decoded.origin] == 1
     if not single.all():
         rows = rows.filter(pa.array(single))
-    return Envelopes(_by_name(rows), decoded.origin[single], (*decoded.bad, *arrays))
+    return Envelopes(_by_name(rows), decoded.origin[single], (*decoded.bad, *arrays), given)
 
 
 def _by_name(rows: pa.RecordBatch) -> dict[str, pa.Array]:

@@ -59,7 +59,9 @@ def checked(keys: Sequence[str], known: Mapping[str, Metadata], name: str) -> tu
     """``keys`` when the format ``name`` knows them all. Raises SchemaError with every one that it does not."""
     problems = tuple(
         Problem(
-            f"{name} has no metadata '{key}'; known: {', '.join(known)}", f"value.{key}", hint=nearest(key, tuple(known))
+            f"{name} has no metadata '{key}'; known: {', '.join(known)}",
+            f"value.{key}",
+            hint=nearest(key, tuple(known)),
         )
         for key in keys
         if key not in known
@@ -151,5 +153,3 @@ def _timestamps(values: npt.NDArray[np.int64], missing: Mask, unit: int) -> Valu
     usable = ~(missing | outside)
     column = from_buffers(_MICROS, usable.astype(np.uint8), np.where(usable, values, 0) * unit)
     return column, outside if outside.any() else None
-
-

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from penstock.errors import OptionsError, Problem
 from penstock.formats.changes.encode import ChangeJsonEncoder, image_frames
 from penstock.formats.changes.metadata import checked
 from penstock.formats.debezium_json.decode import METADATA, DebeziumJsonDecoder
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
-from penstock.errors import OptionsError, Problem
 from penstock.options import OptionSet
 from penstock.types import DataType, RowType
 
 __all__ = ["DebeziumJsonFormat"]
-
 
 
 class DebeziumJsonFormat:
@@ -36,7 +35,9 @@ class DebeziumJsonFormat:
         if given.schema_include:
             hint = "remove it; it is for reading alone"
             raise OptionsError((Problem("messages cannot be written with their schema", "schema-include", hint=hint),))
-        return ChangeJsonEncoder(self.identifier, schema, given, *image_frames("op", "c", "d", omit=given.ignore_null_fields))
+        return ChangeJsonEncoder(
+            self.identifier, schema, given, *image_frames("op", "c", "d", omit=given.ignore_null_fields)
+        )
 
 
 def _typed(options: OptionSet) -> DebeziumJsonOptions:

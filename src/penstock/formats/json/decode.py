@@ -24,9 +24,22 @@ from penstock.formats.scan import gather_base64
 from penstock.spi import Decoded
 from penstock.types import RowType
 
-__all__ = ["JsonDecoder"]
+__all__ = ["Given", "JsonDecoder"]
 
 _SEPARATORS = {TimestampStandard.SQL: ord(" "), TimestampStandard.ISO_8601: ord("T")}
+
+
+@dataclass(frozen=True)
+class Given:
+    """Which fields stand in the objects of a column, be it as null.
+
+    ``read[m]`` tells whether anything is known of message ``m``. Then ``fields[f, starts[m]]`` is about field ``f`` of
+    its object or of the first in its array, which the others follow.
+    """
+
+    read: npt.NDArray[np.bool_]
+    fields: npt.NDArray[np.bool_]
+    starts: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -64,17 +77,35 @@ class JsonDecoder:
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored."""
+        return self._decoded(messages)[0]
+
+    def decode_given(self, messages: pa.BinaryArray, column: str) -> tuple[Decoded, Given]:
+        """As :meth:`decode`, and what is given in ``column``, a ROW or an ARRAY of them. Of messages that the compiled
+        loop leaves nothing is known."""
+        decoded, nested, read = self._decoded(messages)
+        index = self._shape.nodes[0].children[self.schema.names.index(column)]
+        node = self._shape.nodes[index]
+        starts = np.arange(len(messages))
+        if node.kind == kinds.ARRAY:
+            starts[1:] = nested.ends(index)[:-1]
+            node = self._shape.nodes[node.children[0]]
+        return decoded, Given(read, np.array([nested.given(child) for child in node.children], bool), starts)
+
+    def _decoded(self, messages: pa.BinaryArray) -> tuple[Decoded, NestedColumns, npt.NDArray[np.bool_]]:
+        """What the messages mean, what the loop filled, and which messages it read."""
         text, offsets = binary_parts(messages)
         empty = (validity(messages) == 0) | (np.diff(offsets) == 0)
         status = np.where(empty, kinds.NO_ROW, kinds.READ if self._names.plain else kinds.EXACT).astype(np.uint8)
-        read = self._read(text, offsets, status).batch(text, gather_strings, gather_base64)
-        if not (status != kinds.READ).any():
-            return Decoded(read)
-        return completed(
-            read,
+        nested = self._read(text, offsets, status)
+        batch, read = nested.batch(text, gather_strings, gather_base64), status == kinds.READ
+        if read.all():
+            return Decoded(batch), nested, read
+        found = completed(
+            batch,
             status,
             lambda index: self._reader.rows(text[offsets[index] : offsets[index + 1]].tobytes()),
         )
+        return found, nested, read
 
     def _read(self, text: Bytes, offsets: npt.NDArray[np.int64], status: npt.NDArray[np.uint8]) -> NestedColumns:
         """What the loop reads; it marks in ``status`` what it leaves."""

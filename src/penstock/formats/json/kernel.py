@@ -13,7 +13,7 @@ from penstock.formats.compiled import Vector, Word, borrowed, compiled
 from penstock.formats.json.names import ARITY, FIRST, PRECISION, SCALE
 from penstock.formats.json.syntax import blank, keeps_its_text, same_bytes, string, value_end
 from penstock.formats.kinds import ARRAY, BOOLEAN, BYTES, DECIMAL, EXACT, MAP, READ, ROW, STRING
-from penstock.formats.nested import BASE, CAPACITY, KIND, VALID_BASE, WIDTH
+from penstock.formats.nested import BASE, CAPACITY, GIVEN_NULL, KIND, VALID_BASE, WIDTH
 from penstock.formats.repeats import MOST_KEYS, repeats
 from penstock.formats.scan import base64_size, number_value, scan_number, scan_word, text_value
 
@@ -213,6 +213,7 @@ def read_records(
                         if at < 0 or mark != 110:
                             break
                         _pad(target, i, padded, pad_starts, nodes, words, valid, counts)
+                        valid[nodes[target, VALID_BASE] + i] = GIVEN_NULL
                     else:
                         value: Word = np.int64(0)
                         more: Word = np.int64(0)
@@ -273,7 +274,7 @@ def read_records(
                         words[place] = value
                         if width > 1:
                             words[place + 1] = more
-                        valid[nodes[target, VALID_BASE] + i] = mark != 110
+                        valid[nodes[target, VALID_BASE] + i] = GIVEN_NULL if mark == 110 else 1
                 at = blank(text, at, end)
             # what follows it
             while at < end and text[at] == (93 if inside == ARRAY else 125):

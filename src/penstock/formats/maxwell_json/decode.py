@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats.changes.decode import DELETE, INSERT, SKIP, UPDATE, ChangeDecoder, Changes, Images, operations
-from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null
+from penstock.formats.changes.decode import DELETE, INSERT, SKIP, UPDATE, Changes, Images, operations
+from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
 from penstock.formats.changes.metadata import MILLISECONDS, Metadata, as_it_is, epoch
-from penstock.formats.changes.overlay import OldNames
+from penstock.formats.changes.overlay import OverlayDecoder
 from penstock.types import BIGINT, STRING, ArrayType, Field, RowType
 
 __all__ = ["METADATA", "MaxwellJsonDecoder"]
@@ -31,7 +30,7 @@ METADATA = {
 
 
 @dataclass(frozen=True)
-class MaxwellJsonDecoder(ChangeDecoder):
+class MaxwellJsonDecoder(OverlayDecoder):
     """Decodes messages of Maxwell's daemon: ``data``, ``old`` and ``type``, which is insert, update or delete."""
 
     known: ClassVar[Mapping[str, Metadata]] = METADATA
@@ -39,10 +38,6 @@ class MaxwellJsonDecoder(ChangeDecoder):
     def _envelope(self) -> RowType:
         images = (Field("data", self.schema), Field("old", self.schema), Field("type", STRING))
         return RowType((*images, *self._wanted()))
-
-    @cached_property
-    def _names(self) -> OldNames:
-        return OldNames(self.schema.names)
 
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
         data, old = envelopes.columns["data"], envelopes.columns["old"]
@@ -54,13 +49,6 @@ class MaxwellJsonDecoder(ChangeDecoder):
         )
         every = np.arange(len(envelopes))
         after = Images(data, every)
-        missing = self._missing((action == UPDATE) & ~faults.found, envelopes, messages)
+        updates = (action == UPDATE) & ~faults.found
+        missing = self._lacking(updates, every, np.zeros_like(every), envelopes, messages)
         return Changes(action, every, Images(old, every), after, after, faults, missing)
-
-    def _missing(self, updates: Mask, envelopes: Envelopes, messages: pa.BinaryArray) -> Mask | None:
-        if not updates.any():
-            return None
-        given, _ = self._names.read(messages.take(pa.array(envelopes.message[updates])))
-        missing = np.ones((len(given), len(updates)), bool)
-        missing[:, updates] = ~given
-        return missing

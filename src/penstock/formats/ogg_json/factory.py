@@ -14,7 +14,6 @@ from penstock.types import DataType, RowType
 __all__ = ["OggJsonFormat"]
 
 
-
 class OggJsonFormat:
     """Changes as Oracle GoldenGate writes them, by Flink's rules."""
 
@@ -30,7 +29,9 @@ class OggJsonFormat:
     def encoder(self, schema: RowType, options: OptionSet) -> ChangeJsonEncoder:
         """An encoder for changes of rows of ``schema``. Raises SchemaError for maps with keys other than text."""
         given = _typed(options)
-        return ChangeJsonEncoder(self.identifier, schema, given, *image_frames("op_type", "I", "D", omit=given.ignore_null_fields))
+        return ChangeJsonEncoder(
+            self.identifier, schema, given, *image_frames("op_type", "I", "D", omit=given.ignore_null_fields)
+        )
 
 
 def _typed(options: OptionSet) -> ChangeOptions:

@@ -6,12 +6,10 @@ The answers are in ``tests/recorded``; the script beside them asks Flink for the
 from __future__ import annotations
 
 import json
-import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
