@@ -13,7 +13,7 @@ from penstock.connectors.kafka.options import FieldsInclude, KafkaSinkOptions, K
 from penstock.connectors.kafka.scan import without_prefix
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.options import Option, nearest, properties_of, unknown_keys
-from penstock.spi import Column, ColumnKind, Format, FormatSpec, Surface, TableDefinition, formats
+from penstock.spi import ChangeFormat, Column, ColumnKind, Format, FormatSpec, Surface, TableDefinition, formats
 from penstock.types import RowType
 
 __all__ = ["Resolution", "Resolved", "Side"]
@@ -166,6 +166,9 @@ class Resolution:
         prefixes = self._prefixes(name)
         prefix = next((each for each in prefixes if any(key.startswith(each) for key in self.given)), prefixes[0])
         found = formats.get(identifier)
+        if isinstance(found, ChangeFormat):
+            reason = f"tables of changes, as '{identifier}' holds them, are not supported yet"
+            self.unsupported.append(Problem(reason, name, self.origin.of(name), "'penstock decode' reads its messages"))
         try:
             spec = FormatSpec.bind(found, self.given, self.origin, prefix)
             if schema is not None:

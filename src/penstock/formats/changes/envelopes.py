@@ -23,8 +23,8 @@ Mask = npt.NDArray[np.bool_]
 class Envelopes:
     """Messages that are JSON objects, one row each, and those that are not.
 
-    ``columns`` are the fields asked for, by name; ``message[i]`` is the index of row ``i``'s message. ``given`` tells, if
-    it was asked for, which fields of one column the messages had.
+    ``columns`` are the fields asked for, by name; ``message[i]`` is the index of row ``i``'s message. ``given`` tells,
+    if it was asked for, which fields of one column the messages had.
     """
 
     columns: dict[str, pa.Array]

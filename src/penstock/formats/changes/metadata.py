@@ -86,12 +86,12 @@ def epoch(unit: int) -> Callable[[pa.Array], Values]:
 
 
 def text_property(key: str) -> Callable[[pa.Array], Values]:
-    """One entry of a map of texts."""
+    """One entry of a map, or field of a row, of texts."""
     return lambda column: (_entry(column, key), None)
 
 
 def millis_property(key: str) -> Callable[[pa.Array], Values]:
-    """One entry of a map of texts, which is milliseconds since the epoch."""
+    """One entry of a map, or field of a row, of texts: milliseconds since the epoch."""
 
     def read(column: pa.Array) -> Values:
         texts = _entry(column, key)
@@ -144,6 +144,8 @@ def _long(text: str) -> int:
 
 
 def _entry(column: pa.Array, key: str) -> pa.Array:
+    if pa.types.is_struct(column.type):
+        return column.flatten()[column.type.get_field_index(key)]
     return pc.map_lookup(column, pa.scalar(key, column.type.key_type), "last")
 
 

@@ -33,9 +33,9 @@ METADATA = {
     "schema": Metadata(STRING, Field("schema", STRING), as_it_is, beside=True),
     "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts_ms", BIGINT), epoch(1000)),
     "source.timestamp": Metadata(MILLISECONDS, _SOURCE, millis_property("ts_ms"), "source.ts_ms"),
-    "source.database": Metadata(STRING, _SOURCE, text_property("db")),
-    "source.schema": Metadata(STRING, _SOURCE, text_property("schema")),
-    "source.table": Metadata(STRING, _SOURCE, text_property("table")),
+    "source.database": Metadata(STRING, _SOURCE, text_property("db"), "source.db"),
+    "source.schema": Metadata(STRING, _SOURCE, text_property("schema"), "source.schema"),
+    "source.table": Metadata(STRING, _SOURCE, text_property("table"), "source.table"),
     "source.properties": Metadata(PROPERTIES, _SOURCE, as_it_is),
 }
 
@@ -53,6 +53,17 @@ class DebeziumJsonDecoder(ChangeDecoder):
         if self.options.schema_include:
             payload = (Field("payload", RowType(payload)),)
         return RowType((*payload, *self._wanted(beside=True)))
+
+    def _wanted(self, *, beside: bool = False) -> tuple[Field, ...]:
+        return tuple(self._source() if each == _SOURCE else each for each in super()._wanted(beside=beside))
+
+    def _source(self) -> Field:
+        """``source`` as a row of what is wanted of it, which is faster than all of it, unless all is wanted."""
+        if "source.properties" in self.metadata:
+            return _SOURCE
+        places = (METADATA[key].place for key in self.metadata)
+        names = (place.removeprefix("source.") for place in places if place.startswith("source."))
+        return Field("source", RowType(tuple(Field(name, STRING) for name in names)))
 
     def _place(self, name: str) -> str:
         return f"payload.{name}" if self.options.schema_include else name
