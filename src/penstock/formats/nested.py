@@ -175,7 +175,8 @@ class NestedColumns:
     def given(self, index: int) -> npt.NDArray[np.bool_]:
         """For each value of a node whether it was given, be it as null."""
         start = int(self.nodes[index, VALID_BASE])
-        return self.valid[start : start + int(self.counts[index])] != 0
+        found: npt.NDArray[np.bool_] = self.valid[start : start + int(self.counts[index])] != 0
+        return found
 
     def ends(self, index: int) -> npt.NDArray[np.int64]:
         """For each value of an array or map how many elements it and all before it have."""
@@ -198,7 +199,7 @@ class NestedColumns:
         node, count = self.shape.nodes[index], int(self.counts[index])
         arrow, kind, width = arrow_type(node.type), node.kind, int(self.nodes[index, WIDTH])
         start = int(self.nodes[index, VALID_BASE])
-        valid = self.valid[start : start + count] & 1
+        valid = self.valid[start : start + count] & np.uint8(1)
         start = int(self.nodes[index, BASE])
         values = self.words[start : start + count * width]
         if kind in copy:

@@ -29,7 +29,8 @@ def decoded(
 
 def shown(found: Decoded) -> list[Any]:
     """Rows as (message, kind, values...)."""
-    assert found.kinds is not None and found.origin is not None
+    assert found.kinds is not None
+    assert found.origin is not None
     return [
         (origin, RowKind(kind).short, *row.values())
         for origin, kind, row in zip(found.origin.tolist(), found.kinds.tolist(), found.rows.to_pylist(), strict=True)

@@ -79,7 +79,8 @@ class Faults:
     @property
     def found(self) -> Mask:
         """Which have a fault."""
-        return self._codes != 0
+        found: Mask = self._codes != 0
+        return found
 
     def tell(self, index: int) -> tuple[str, str]:
         """The field and the reason of the fault at ``index``."""
@@ -88,13 +89,15 @@ class Faults:
 
 def is_null(column: pa.Array) -> Mask:
     """Which values are null."""
-    return validity(column) == 0
+    null: Mask = validity(column) == 0
+    return null
 
 
 def positions(values: pa.Array, known: list[str]) -> npt.NDArray[np.int64]:
     """The place of each text among ``known``, -1 for others and null."""
-    found = pc.index_in(values, value_set=pa.array(known, values.type))
-    return found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    found = pc.index_in(values, value_set=pa.array(known, values.type)).fill_null(-1)
+    places: npt.NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    return places
 
 
 def always(field: str, reason: str) -> Callable[[int], tuple[str, str]]:

@@ -141,7 +141,7 @@ def test_what_is_not_wanted_is_not_looked_at() -> None:
 
 
 def test_a_pattern_that_is_none_is_refused() -> None:
-    with pytest.raises(OptionsError, match="'canal-json.table.include': expected a regular expression"):
+    with pytest.raises(OptionsError, match=r"'canal-json\.table\.include': expected a regular expression"):
         CanalJsonOptions.from_text({"canal-json.table.include": "("}, prefix="canal-json.")
 
 

@@ -125,7 +125,9 @@ def test_a_source_timestamp_that_is_no_moment_is_an_error_where_it_is_asked_for(
 
 
 def test_metadata_that_is_not_known_is_refused() -> None:
-    with pytest.raises(SchemaError, match="debezium-json has no metadata 'source.tabel'.*did you mean 'source.table'"):
+    with pytest.raises(
+        SchemaError, match=r"debezium-json has no metadata 'source\.tabel'.*did you mean 'source\.table'"
+    ):
         read(metadata=("source.tabel",))
 
 
@@ -170,5 +172,5 @@ def test_changes_are_written_as_creations_and_deletions() -> None:
 
 
 def test_messages_cannot_be_written_with_a_schema() -> None:
-    with pytest.raises(OptionsError, match="'?schema-include'?: messages cannot be written with their schema"):
+    with pytest.raises(OptionsError, match=r"'schema-include': messages cannot be written with their schema"):
         DebeziumJsonFormat().encoder(parse_columns(COLUMNS), DebeziumJsonOptions(schema_include=True))

@@ -64,11 +64,12 @@ def test_other_messages_are_refused(message: str, field: str) -> None:
 
 def test_metadata_columns_with_the_time_in_seconds() -> None:
     keys = ("ingestion-timestamp", "primary-key-columns", "table", "database")
-    message = '{"database":"shop","table":"items","ts":1769000000,"primary_key_columns":["id"],"type":"insert","data":{"id":1}}'
-    found = read(message, metadata=keys)
-    assert shown(found) == [
-        (0, "+I", 1, None, dt.datetime(2026, 1, 21, 12, 53, 20, tzinfo=dt.UTC), ["id"], "items", "shop")
-    ]
+    message = (
+        '{"database":"shop","table":"items","ts":1769000000,"primary_key_columns":["id"],'
+        '"type":"insert","data":{"id":1}}'
+    )
+    moment = dt.datetime(2026, 1, 21, 12, 53, 20, tzinfo=dt.UTC)
+    assert shown(read(message, metadata=keys)) == [(0, "+I", 1, None, moment, ["id"], "items", "shop")]
 
 
 def test_a_time_that_columns_cannot_hold_is_an_error() -> None:
