@@ -1,5 +1,7 @@
 """Records a second of each format, both ways, from Arrow columns to Arrow columns on one core.
 
+Formats of change data read updates as their tools write them, two rows a message, and write changes of all kinds.
+
 Everything runs round after round in one go, on processor time, so that other work on the machine weighs less; the
 medians are printed. Beside Avro stands the library fastavro, which makes Python objects.
 
@@ -20,12 +22,15 @@ from typing import Any
 import fastavro
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bench.records import SCHEMA
 from penstock.formats.avro.derived import derived
 from penstock.formats.avro.schema import document_of
+from penstock.formats.json.factory import JsonFormat
+from penstock.formats.json.options import JsonOptions
 from penstock.options import OptionSet
-from penstock.spi import formats
+from penstock.spi import ChangeFormat, formats
 from penstock.types import arrow_schema, parse_columns
 
 #: The columns of each shape of record. ``flat`` is what the whole path is measured with.
@@ -39,6 +44,37 @@ SHAPES = {
     "arrays of rows": "id BIGINT, items ARRAY<ROW<sku STRING, amount INT, price DOUBLE>>",
 }
 _FLAT_ALONE = ("csv", "json")
+#: Messages of an update: bytes as they are, and None for a row of the table.
+_UPDATES: dict[str, tuple[bytes | None, ...]] = {
+    "debezium-json": (
+        b'{"before":',
+        None,
+        b',"after":',
+        None,
+        b',"source":{"version":"2.7","connector":"postgresql","name":"shop","ts_ms":1769000000123,"snapshot":"false",'
+        b'"db":"shop","schema":"public","table":"items","txId":571,"lsn":24023128},"op":"u","ts_ms":1769000000999}',
+    ),
+    "canal-json": (
+        b'{"data":[',
+        None,
+        b'],"database":"shop","es":1769000000000,"id":3,"isDdl":false,"mysqlType":{"user_id":"BIGINT"},'
+        b'"old":[{"behavior":"buy"}],"pkNames":["user_id"],"sql":"","sqlType":{"user_id":-5},"table":"items",'
+        b'"ts":1769000000477,"type":"UPDATE"}',
+    ),
+    "maxwell-json": (
+        b'{"database":"shop","table":"items","type":"update","ts":1769000000,"xid":571,"commit":true,"data":',
+        None,
+        b',"old":{"behavior":"buy","amount":1.25}}',
+    ),
+    "ogg-json": (
+        b'{"table":"SHOP.ITEMS","op_type":"U","op_ts":"2026-01-21 12:53:20.000000",'
+        b'"current_ts":"2026-01-21T12:53:20.766000","pos":"00000000000000002928","primary_keys":["user_id"],"before":',
+        None,
+        b',"after":',
+        None,
+        b"}",
+    ),
+}
 
 
 @dataclass
@@ -58,8 +94,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", help="comma-separated formats")
     arguments = parser.parse_args()
-    names = arguments.only.split(",") if arguments.only else ["avro", "csv", "json"]
-    cases = [case for name in names for case in _cases(name, arguments.records)]
+    names = arguments.only.split(",") if arguments.only else ["avro", "csv", "json", *_UPDATES]
+    cases = [case for name in names for case in (_changes if name in _UPDATES else _cases)(name, arguments.records)]
     for number in range(arguments.rounds + 1):
         for case in cases:
             begun = time.process_time()
@@ -94,6 +130,24 @@ def _cases(name: str, records: int) -> list[Case]:
             if name == "avro" and shape == "flat":
                 found.append(_fastavro(columns, messages))
     return found
+
+
+def _changes(name: str, records: int) -> list[Case]:
+    fmt, schema, rows = formats.get(name), parse_columns(SCHEMA), _rows(SCHEMA, records, nulls=False)
+    assert isinstance(fmt, ChangeFormat)
+    bound = fmt.options.from_text({})
+    decoder, encoder = fmt.decoder(schema, bound), fmt.encoder(schema, bound)
+    texts = JsonFormat().encoder(schema, JsonOptions()).encode(rows)
+    parts = [texts if part is None else pa.scalar(part) for part in _UPDATES[name]]
+    messages = pc.binary_join_element_wise(*parts, pa.scalar(b""))
+    decoded = decoder.decode(messages)
+    if decoded.bad or decoded.rows.num_rows != 2 * records:
+        raise SystemExit(f"{name}: the messages are not read: {decoded.bad[:1]}")
+    kinds = np.arange(records).astype(np.int8) % np.int8(4)
+    return [
+        Case(f"{name} flat decode", _size(messages), lambda: decoder.decode(messages)),
+        Case(f"{name} flat encode", _size(encoder.encode(rows, kinds)), lambda: encoder.encode(rows, kinds)),
+    ]
 
 
 def _size(messages: pa.BinaryArray) -> int:
