@@ -1,7 +1,9 @@
 """Records a second of each format, both ways, from Arrow columns to Arrow columns on one core.
 
 Everything runs round after round in one go, on processor time, so that other work on the machine weighs less; the
-medians are printed. Beside Avro stands the library fastavro, which makes Python objects.
+medians are printed. Beside Avro stands the library fastavro, which makes Python objects, beside JSON Arrow's own
+reader, which takes lines. "changes" are envelopes as Debezium writes them: what was before and after, read out of much
+else.
 
 Usage: ``python -m bench.formats [--records N] [--rounds N] [--only FORMAT,...]``.
 """
@@ -20,6 +22,8 @@ from typing import Any
 import fastavro
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
 
 from bench.records import SCHEMA
 from penstock.formats.avro.derived import derived
@@ -38,7 +42,17 @@ SHAPES = {
     "maps": "id BIGINT, properties MAP<STRING, STRING>",
     "arrays of rows": "id BIGINT, items ARRAY<ROW<sku STRING, amount INT, price DOUBLE>>",
 }
-_FLAT_ALONE = ("csv", "json")
+_FLAT_ALONE = ("csv",)
+
+_IMAGE = "ROW<id BIGINT, name STRING, price DOUBLE, amount INT, at TIMESTAMP(3)>"
+CHANGES = f"before {_IMAGE}, after {_IMAGE}, op STRING"
+ENVELOPES = (
+    f"before {_IMAGE}, after {_IMAGE}, source ROW<version STRING, connector STRING, name STRING, ts_ms BIGINT, "
+    "snapshot BOOLEAN, db STRING, sequence STRING, `schema` STRING, `table` STRING, lsn BIGINT, xmin BIGINT>, "
+    "op STRING, ts_ms BIGINT, transaction ROW<id STRING>"
+)
+#: What Arrow's reader of JSON understands as it stands.
+_IN_ARROW = ("flat", "rows", "arrays", "arrays of rows")
 
 
 @dataclass
@@ -93,7 +107,41 @@ def _cases(name: str, records: int) -> list[Case]:
             ]
             if name == "avro" and shape == "flat":
                 found.append(_fastavro(columns, messages))
-    return found
+            if name == "json" and shape in _IN_ARROW:
+                found.append(_arrow_json(shape, columns, messages))
+    return found + (_changes(records) if name == "json" else [])
+
+
+def _changes(records: int) -> list[Case]:
+    """Half of them have nothing before; none belongs to a transaction."""
+    schema, random = arrow_schema(parse_columns(ENVELOPES)), np.random.default_rng(1)
+    columns = {each.name: _column(each.type, records, random, nulls=False) for each in schema}
+    for name, chance in (("before", 0.5), ("transaction", 1.0)):
+        column, mask = columns[name], pa.array(random.random(records) < chance)
+        columns[name] = pa.StructArray.from_arrays(column.flatten(), fields=list(column.type), mask=mask)
+    columns["op"] = pc.if_else(pc.is_null(columns["before"]), "c", "u")
+    rows = pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+    fmt = formats.get("json")
+    options = fmt.options.from_text({})
+    messages = fmt.encoder(parse_columns(ENVELOPES), options).encode(rows)
+    decoder = fmt.decoder(parse_columns(CHANGES), options)
+    if not decoder.decode(messages).rows.equals(rows.select(["before", "after", "op"])):
+        raise SystemExit("json, changes: what was written is not what is read")
+    return [
+        Case("json changes decode", _size(messages), lambda: decoder.decode(messages)),
+        _arrow_json("changes", CHANGES, messages),
+    ]
+
+
+def _arrow_json(shape: str, columns: str, messages: pa.BinaryArray) -> Case:
+    lines = pa.py_buffer(b"\n".join(messages.to_pylist()))
+    parsing = pj.ParseOptions(arrow_schema(parse_columns(columns)), unexpected_field_behavior="ignore")
+    reading = pj.ReadOptions(use_threads=False)
+    return Case(
+        f"pyarrow.json {shape} decode",
+        _size(messages),
+        lambda: pj.read_json(pa.BufferReader(lines), reading, parsing),
+    )
 
 
 def _size(messages: pa.BinaryArray) -> int:
