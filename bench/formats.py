@@ -3,7 +3,9 @@
 Formats of change data read updates as their tools write them, two rows a message, and write changes of all kinds.
 
 Everything runs round after round in one go, on processor time, so that other work on the machine weighs less; the
-medians are printed. Beside Avro stands the library fastavro, which makes Python objects.
+medians are printed. Beside Avro stands the library fastavro, which makes Python objects, beside JSON Arrow's own
+reader, which takes lines. "changes" are envelopes as Debezium writes them: what was before and after, read out of much
+else.
 
 Usage: ``python -m bench.formats [--records N] [--rounds N] [--only FORMAT,...]``.
 """
@@ -23,6 +25,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json as pj
 
 from bench.records import SCHEMA
 from penstock.formats.avro.derived import derived
@@ -43,7 +46,7 @@ SHAPES = {
     "maps": "id BIGINT, properties MAP<STRING, STRING>",
     "arrays of rows": "id BIGINT, items ARRAY<ROW<sku STRING, amount INT, price DOUBLE>>",
 }
-_FLAT_ALONE = ("csv", "json")
+_FLAT_ALONE = ("csv",)
 #: Messages of an update: bytes as they are, and None for a row of the table.
 _UPDATES: dict[str, tuple[bytes | None, ...]] = {
     "debezium-json": (
@@ -76,6 +79,16 @@ _UPDATES: dict[str, tuple[bytes | None, ...]] = {
     ),
 }
 
+_IMAGE = "ROW<id BIGINT, name STRING, price DOUBLE, amount INT, at TIMESTAMP(3)>"
+CHANGES = f"before {_IMAGE}, after {_IMAGE}, op STRING"
+ENVELOPES = (
+    f"before {_IMAGE}, after {_IMAGE}, source ROW<version STRING, connector STRING, name STRING, ts_ms BIGINT, "
+    "snapshot BOOLEAN, db STRING, sequence STRING, `schema` STRING, `table` STRING, lsn BIGINT, xmin BIGINT>, "
+    "op STRING, ts_ms BIGINT, transaction ROW<id STRING>"
+)
+#: What Arrow's reader of JSON understands as it stands.
+_IN_ARROW = ("flat", "rows", "arrays", "arrays of rows")
+
 
 @dataclass
 class Case:
@@ -95,7 +108,7 @@ def main() -> int:
     parser.add_argument("--only", help="comma-separated formats")
     arguments = parser.parse_args()
     names = arguments.only.split(",") if arguments.only else ["avro", "csv", "json", *_UPDATES]
-    cases = [case for name in names for case in (_changes if name in _UPDATES else _cases)(name, arguments.records)]
+    cases = [case for name in names for case in (_updates if name in _UPDATES else _cases)(name, arguments.records)]
     for number in range(arguments.rounds + 1):
         for case in cases:
             begun = time.process_time()
@@ -129,10 +142,44 @@ def _cases(name: str, records: int) -> list[Case]:
             ]
             if name == "avro" and shape == "flat":
                 found.append(_fastavro(columns, messages))
-    return found
+            if name == "json" and shape in _IN_ARROW:
+                found.append(_arrow_json(shape, columns, messages))
+    return found + (_changes(records) if name == "json" else [])
 
 
-def _changes(name: str, records: int) -> list[Case]:
+def _changes(records: int) -> list[Case]:
+    """Half of them have nothing before; none belongs to a transaction."""
+    schema, random = arrow_schema(parse_columns(ENVELOPES)), np.random.default_rng(1)
+    columns = {each.name: _column(each.type, records, random, nulls=False) for each in schema}
+    for name, chance in (("before", 0.5), ("transaction", 1.0)):
+        column, mask = columns[name], pa.array(random.random(records) < chance)
+        columns[name] = pa.StructArray.from_arrays(column.flatten(), fields=list(column.type), mask=mask)
+    columns["op"] = pc.if_else(pc.is_null(columns["before"]), "c", "u")
+    rows = pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+    fmt = formats.get("json")
+    options = fmt.options.from_text({})
+    messages = fmt.encoder(parse_columns(ENVELOPES), options).encode(rows)
+    decoder = fmt.decoder(parse_columns(CHANGES), options)
+    if not decoder.decode(messages).rows.equals(rows.select(["before", "after", "op"])):
+        raise SystemExit("json, changes: what was written is not what is read")
+    return [
+        Case("json changes decode", _size(messages), lambda: decoder.decode(messages)),
+        _arrow_json("changes", CHANGES, messages),
+    ]
+
+
+def _arrow_json(shape: str, columns: str, messages: pa.BinaryArray) -> Case:
+    lines = pa.py_buffer(b"\n".join(messages.to_pylist()))
+    parsing = pj.ParseOptions(arrow_schema(parse_columns(columns)), unexpected_field_behavior="ignore")
+    reading = pj.ReadOptions(use_threads=False)
+    return Case(
+        f"pyarrow.json {shape} decode",
+        _size(messages),
+        lambda: pj.read_json(pa.BufferReader(lines), reading, parsing),
+    )
+
+
+def _updates(name: str, records: int) -> list[Case]:
     fmt, schema, rows = formats.get(name), parse_columns(SCHEMA), _rows(SCHEMA, records, nulls=False)
     assert isinstance(fmt, ChangeFormat)
     bound = fmt.options.from_text({})

@@ -9,7 +9,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-__all__ = ["Vector", "Word", "borrowed", "compiled", "eight_bytes", "first_mark"]
+__all__ = ["Vector", "Word", "borrowed", "compiled", "eight_bytes", "first_mark", "put_eight_bytes"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -51,6 +51,19 @@ def eight_bytes(_: Any, array: Any, at: Any) -> Any:
         return builder.load(builder.bitcast(place, context.get_value_type(types.uint64).as_pointer()), align=1)
 
     return types.uint64(array, types.int64), build
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def put_eight_bytes(_: Any, array: Any, at: Any, word: Any) -> Any:
+    """Put what :func:`eight_bytes` gave into ``array``, from ``array[at]`` on, for compiled code."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        given = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.gep(given.data, [arguments[1]])
+        builder.store(arguments[2], builder.bitcast(place, context.get_value_type(types.uint64).as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.uint64), build
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.formats.chunks import same_bytes
 from penstock.formats.compiled import Vector, Word, borrowed, compiled
 from penstock.formats.json.names import ARITY, FIRST, PRECISION, SCALE
-from penstock.formats.json.syntax import blank, keeps_its_text, same_bytes, string, value_end
+from penstock.formats.json.syntax import blank, keeps_its_text, string, value_end
 from penstock.formats.kinds import ARRAY, BOOLEAN, BYTES, DECIMAL, EXACT, MAP, READ, ROW, STRING
 from penstock.formats.nested import BASE, CAPACITY, GIVEN_NULL, KIND, VALID_BASE, WIDTH
 from penstock.formats.repeats import MOST_KEYS, repeats

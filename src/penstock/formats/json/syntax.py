@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.formats.chunks import copy_bytes
 from penstock.formats.compiled import Vector, Word, compiled, eight_bytes, first_mark
 from penstock.formats.scan import FAILED, is_utf8, scan_number, scan_word
 
-__all__ = ["blank", "gather_strings", "keeps_its_text", "same_bytes", "string", "value_end"]
+__all__ = ["blank", "gather_strings", "keeps_its_text", "string", "value_end"]
 
 #: How deep a value that is not read may be nested: one bit of a word for each level.
 _DEEPEST = 60
@@ -25,20 +26,6 @@ def blank(text: Vector, at: int, end: int) -> int:
     while at < end and (text[at] == 32 or text[at] == 10 or text[at] == 13 or text[at] == 9):
         at += 1
     return at
-
-
-@compiled
-def same_bytes(text: Vector, start: int, other: Vector, first: int, size: int) -> bool:
-    """Whether the ``size`` bytes from ``text[start]`` and from ``other[first]`` on are the same."""
-    if size < 8:
-        place = 0
-        while place < size and text[start + place] == other[first + place]:
-            place += 1
-        return bool(place == size)
-    for place in range(0, size - 8, 8):
-        if eight_bytes(text, start + place) != eight_bytes(other, first + place):
-            return False
-    return bool(eight_bytes(text, start + size - 8) == eight_bytes(other, first + size - 8))
 
 
 @compiled
@@ -190,8 +177,7 @@ def gather_strings(text: Vector, spans: Vector, valid: Vector, offsets: Vector, 
             continue
         at, start = offsets[row], spans[row, 0]
         if start >= 0:
-            for place in range(spans[row, 1]):
-                out[at + place] = text[start + place]
+            copy_bytes(text, start, out, at, spans[row, 1])
         else:
             _unescape(text, ~start, out, at, offsets[row + 1])
 
