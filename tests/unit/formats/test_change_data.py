@@ -17,7 +17,7 @@ from penstock.errors import SchemaError
 from penstock.formats.json.names import Names
 from penstock.formats.nested import Shape
 from penstock.spi import ChangeFormat, formats
-from penstock.types import RowKind, arrow_schema, parse_columns
+from penstock.types import RowKind, RowType, arrow_schema, parse_columns
 from tests.unit.formats.changes import decoded, shown
 
 NAMES = ("debezium-json", "canal-json", "maxwell-json", "ogg-json")
@@ -110,5 +110,32 @@ def test_what_is_written_is_read_as_insertions_and_deletions(name: str) -> None:
 def test_a_map_without_text_for_its_keys_is_refused(name: str) -> None:
     fmt, schema = formats.get(name), parse_columns("m MAP<INT, INT>")
     for build in (fmt.decoder, fmt.encoder):
-        with pytest.raises(SchemaError, match="JSON objects have text keys"):
+        with pytest.raises(SchemaError, match=r"'m': JSON objects have text keys"):
             build(schema, fmt.options.from_text({}))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("debezium-json", '{"before":{},"after":{"a":1},"op":"u","source":{"db":"shop","table":"t"}}'),
+        ("canal-json", '{"data":[{"a":1}],"old":[{"a":2}],"type":"UPDATE","database":"shop","table":"t"}'),
+        ("maxwell-json", '{"data":{"a":1},"old":{},"type":"update","database":"shop","table":"t"}'),
+        ("ogg-json", '{"before":{},"after":{"a":1},"op_type":"U","table":"t"}'),
+    ],
+)
+def test_a_table_may_have_metadata_alone(name: str, message: str) -> None:
+    fmt, key = formats.get(name), "source.table" if name == "debezium-json" else "table"
+    assert isinstance(fmt, ChangeFormat)
+    for metadata in ((), (key,)):
+        decoder = fmt.decoder(RowType(()), fmt.options.from_text({}), metadata)
+        found = decoder.decode(pa.array([message.encode(), b"", message.encode()]))
+        rest = ("t",) if metadata else ()
+        assert shown(found) == [(0, "-U", *rest), (0, "+U", *rest), (2, "-U", *rest), (2, "+U", *rest)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_operation_that_is_not_known_is_not_shown_at_any_length(name: str) -> None:
+    field = OPERATIONS[name][0]
+    (bad,) = decoded(name, COLUMNS, f'{{"{field}":"{"x" * 10_000}"}}').bad
+    assert bad.field == field
+    assert len(bad.reason) < 200

@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.errors import RecordError
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, is_null, positions, read_envelopes
 from penstock.formats.changes.metadata import Metadata
 from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.columns import batch_of
 from penstock.formats.json.decode import JsonDecoder
+from penstock.formats.json.schema import check_schema
 from penstock.spi import BadRecord, Decoded
 from penstock.types import Field, RowKind, RowType, arrow_schema
 
@@ -24,6 +26,8 @@ __all__ = ["DELETE", "INSERT", "SKIP", "UPDATE", "ChangeDecoder", "Changes", "Im
 
 #: What a change does. SKIP: nothing, and rightly so.
 INSERT, UPDATE, DELETE, SKIP = 0, 1, 2, 3
+#: How much of an unknown operation is shown.
+_LONGEST = 100
 _ROWS = np.array([1, 2, 1, 0])
 _KINDS = np.array([RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.DELETE, RowKind.INSERT], np.int8)
 
@@ -68,7 +72,7 @@ class ChangeDecoder(ABC):
     asked: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        _ = self._reader  # raises for a schema that JSON cannot hold
+        check_schema(self.schema)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"schema": self.schema, "options": self.options, "metadata": self.metadata}
@@ -121,7 +125,7 @@ class ChangeDecoder(ABC):
         kept = self._kept(changes, len(envelopes))
         columns, kinds, change = _rows(changes, kept)
         envelope = changes.envelope[change]
-        columns += [column.take(pa.array(envelope)) for column in metadata]
+        columns += [_taken([column], envelope) for column in metadata]
         bad = [*envelopes.bad, *_refused(envelopes, faults, changes)]
         bad = [BadRecord(int(places[each.index]), each.reason, each.field) for each in bad] + refused
         bad.sort(key=lambda each: each.index)
@@ -192,16 +196,22 @@ def _mixed(
 ) -> pa.Array:
     """Column ``index`` of the images before where ``old``, else of those after."""
     if not old.any():
-        return _taken(after.field(index), after_at)
+        return _taken([after.field(index)], after_at)
     if old.all():
-        return _taken(before.field(index), before_at)
-    both = pa.concat_arrays([before.field(index), after.field(index)])
-    return both.take(pa.array(np.where(old, before_at, len(before) + after_at)))
+        return _taken([before.field(index)], before_at)
+    return _taken([before.field(index), after.field(index)], np.where(old, before_at, len(before) + after_at))
 
 
-def _taken(column: pa.Array, at: npt.NDArray[np.int64]) -> pa.Array:
-    whole = len(at) == len(column) and bool((at == np.arange(len(at))).all())
-    return column if whole else column.take(pa.array(at))
+def _taken(columns: list[pa.Array], at: npt.NDArray[np.int64]) -> pa.Array:
+    """The values at these places of the columns, one behind the other. Raises RecordError where one column cannot hold
+    them."""
+    first, *others = columns
+    if not others and len(at) == len(first) and bool((at == np.arange(len(at))).all()):
+        return first
+    try:
+        return (pa.concat_arrays(columns) if others else first).take(pa.array(at))
+    except pa.ArrowInvalid as error:
+        raise RecordError("the texts of one column exceed 2 GiB", hint="use smaller batches") from error
 
 
 def operations(names: Mapping[str, int], column: pa.Array, place: str, faults: Faults) -> npt.NDArray[np.int64]:
@@ -210,5 +220,5 @@ def operations(names: Mapping[str, int], column: pa.Array, place: str, faults: F
     at = positions(column, known)
     wanted = f"expected {', '.join(known[:-1])} or {known[-1]}"
     faults.add(is_null(column), lambda _: (place, f"the field is missing or null; {wanted}"))
-    faults.add(at < 0, lambda index: (place, f"unknown operation '{column[index].as_py()}'; {wanted}"))
+    faults.add(at < 0, lambda index: (place, f"unknown operation '{column[index].as_py()[:_LONGEST]}'; {wanted}"))
     return np.append(np.array(list(names.values())), SKIP)[at]

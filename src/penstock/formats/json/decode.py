@@ -84,12 +84,15 @@ class JsonDecoder:
         loop leaves nothing is known."""
         decoded, nested, read = self._decoded(messages)
         index = self._shape.nodes[0].children[self.schema.names.index(column)]
-        node = self._shape.nodes[index]
         starts = np.arange(len(messages))
-        if node.kind == kinds.ARRAY:
+        if self._shape.nodes[index].kind == kinds.ARRAY:
             starts[1:] = nested.ends(index)[:-1]
-            node = self._shape.nodes[node.children[0]]
-        return decoded, Given(read, np.array([nested.given(child) for child in node.children], bool), starts)
+            (index,) = self._shape.nodes[index].children
+        children = self._shape.nodes[index].children
+        fields = np.zeros((len(children), int(nested.counts[index])), bool)
+        for place, child in enumerate(children):
+            fields[place] = nested.given(child)
+        return decoded, Given(read, fields, starts)
 
     def _decoded(self, messages: pa.BinaryArray) -> tuple[Decoded, NestedColumns, npt.NDArray[np.bool_]]:
         """What the messages mean, what the loop filled, and which messages it read."""
