@@ -5,7 +5,7 @@ Formats of change data read updates as their tools write them, two rows a messag
 Everything runs round after round in one go, on processor time, so that other work on the machine weighs less; the
 medians are printed. Beside Avro stands the library fastavro, which makes Python objects, beside JSON Arrow's own
 reader, which takes lines. "changes" are envelopes as Debezium writes them: what was before and after, read out of much
-else.
+else. avro-confluent has a schema registry, which is asked once for each schema, before anything is measured.
 
 Usage: ``python -m bench.formats [--records N] [--rounds N] [--only FORMAT,...]``.
 """
@@ -18,6 +18,7 @@ import io
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +34,8 @@ from penstock.formats.avro.schema import document_of
 from penstock.formats.json.factory import JsonFormat
 from penstock.formats.json.options import JsonOptions
 from penstock.options import OptionSet
-from penstock.spi import ChangeFormat, formats
+from penstock.services import RegistryServer
+from penstock.spi import ChangeFormat, Decoder, formats
 from penstock.types import arrow_schema, parse_columns
 
 #: The columns of each shape of record. ``flat`` is what the whole path is measured with.
@@ -47,6 +49,7 @@ SHAPES = {
     "arrays of rows": "id BIGINT, items ARRAY<ROW<sku STRING, amount INT, price DOUBLE>>",
 }
 _FLAT_ALONE = ("csv",)
+_REGISTERED = "avro-confluent"
 #: Messages of an update: bytes as they are, and None for a row of the table.
 _UPDATES: dict[str, tuple[bytes | None, ...]] = {
     "debezium-json": (
@@ -107,8 +110,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", help="comma-separated formats")
     arguments = parser.parse_args()
-    names = arguments.only.split(",") if arguments.only else ["avro", "csv", "json", *_UPDATES]
-    cases = [case for name in names for case in (_updates if name in _UPDATES else _cases)(name, arguments.records)]
+    names = arguments.only.split(",") if arguments.only else ["avro", _REGISTERED, "csv", "json", *_UPDATES]
+    with ExitStack() as stack:
+        url = stack.enter_context(RegistryServer()).url if _REGISTERED in names else ""
+        _measure([case for name in names for case in _all_cases(name, arguments.records, url)], arguments)
+    return 0
+
+
+def _measure(cases: list[Case], arguments: argparse.Namespace) -> None:
     for number in range(arguments.rounds + 1):
         for case in cases:
             begun = time.process_time()
@@ -116,20 +125,24 @@ def main() -> int:
             if number:
                 case.seconds.append(time.process_time() - begun)
     print(f"{arguments.records:,} records, median of {arguments.rounds} rounds, one core")
-    print(f"{'':<34}{'records/s':>12}{'MB/s':>8}{'bytes':>7}")
+    print(f"{'':<42}{'records/s':>12}{'MB/s':>8}{'bytes':>7}")
     for case in cases:
         taken = statistics.median(case.seconds)
         rate, volume = arguments.records / taken, case.size / taken / 1e6
-        print(f"{case.name:<34}{rate:>12,.0f}{volume:>8,.0f}{case.size / arguments.records:>7.0f}")
-    return 0
+        print(f"{case.name:<42}{rate:>12,.0f}{volume:>8,.0f}{case.size / arguments.records:>7.0f}")
 
 
-def _cases(name: str, records: int) -> list[Case]:
+def _all_cases(name: str, records: int, url: str) -> list[Case]:
+    return _updates(name, records) if name in _UPDATES else _cases(name, records, url)
+
+
+def _cases(name: str, records: int, url: str) -> list[Case]:
     found = []
     for shape, columns in SHAPES.items():
         if name not in _FLAT_ALONE or shape == "flat":
             schema, rows = parse_columns(columns), _rows(columns, records, nulls=shape != "flat")
-            bound: OptionSet = formats.get(name).options.from_text({})
+            given = {"url": url, "subject": shape} if name == _REGISTERED else {}
+            bound: OptionSet = formats.get(name).options.from_text(given)
             decoder = formats.get(name).decoder(schema, bound)
             encoder = formats.get(name).encoder(schema, bound)
             messages = encoder.encode(rows)
@@ -140,6 +153,8 @@ def _cases(name: str, records: int) -> list[Case]:
                 Case(f"{name} {shape} decode", size, lambda d=decoder, m=messages: d.decode(m)),
                 Case(f"{name} {shape} encode", size, lambda e=encoder, r=rows: e.encode(r)),
             ]
+            if name == _REGISTERED and shape == "flat":
+                found.append(_two_schemas(decoder, columns, messages, url))
             if name == "avro" and shape == "flat":
                 found.append(_fastavro(columns, messages))
             if name == "json" and shape in _IN_ARROW:
@@ -195,6 +210,19 @@ def _updates(name: str, records: int) -> list[Case]:
         Case(f"{name} flat decode", _size(messages), lambda: decoder.decode(messages)),
         Case(f"{name} flat encode", _size(encoder.encode(rows, kinds)), lambda: encoder.encode(rows, kinds)),
     ]
+
+
+def _two_schemas(decoder: Decoder, columns: str, messages: pa.BinaryArray, url: str) -> Case:
+    """Every other message by the schema of another version."""
+    fmt, later = formats.get(_REGISTERED), parse_columns(f"{columns}, later BIGINT")
+    encoder = fmt.encoder(later, fmt.options.from_text({"url": url, "subject": "flat"}))
+    rows = decoder.decode(messages).rows
+    others = encoder.encode(rows.append_column("later", pa.nulls(len(rows), pa.int64())))
+    odd = pa.array(np.arange(len(rows)) % 2 == 1)
+    mixed = pc.if_else(odd, others, messages)
+    if not decoder.decode(mixed).rows.equals(rows):
+        raise SystemExit("what was written by two schemas is not what is read")
+    return Case(f"{_REGISTERED} flat decode, two schemas", _size(mixed), lambda: decoder.decode(mixed))
 
 
 def _size(messages: pa.BinaryArray) -> int:

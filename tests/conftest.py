@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-    from penstock.services import KafkaCluster
+    from penstock.services import KafkaCluster, RegistryServer
 
 #: Makes a topic of this many partitions and returns its name, which no other test has.
 TopicFactory = Callable[..., str]
@@ -30,6 +30,28 @@ def kafka() -> Iterator[KafkaCluster]:
 
     with KafkaCluster() as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def registry_java() -> None:
+    """Skips a test that starts a schema registry, where there is no Java that is new enough for one."""
+    from penstock.errors import ServiceError
+    from penstock.services import find_java
+    from penstock.services.registry import REGISTRY_JAVA
+
+    try:
+        find_java(REGISTRY_JAVA)
+    except ServiceError as error:
+        pytest.skip(f"the schema registry cannot be started: {error}")
+
+
+@pytest.fixture(scope="session")
+def registry(registry_java: None) -> Iterator[RegistryServer]:
+    """A schema registry on a free port, started when the first test asks for it."""
+    from penstock.services import RegistryServer
+
+    with RegistryServer() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,8 @@
          │   └─ AuthenticationError wrong credentials or an untrusted certificate; never retried
          ├─ DatabaseError           a database refused
          │   └─ DatabaseUnavailableError  could not be reached, or may grant it when it is tried again
+         ├─ SchemaRegistryError     a schema registry refused
+         │   └─ SchemaRegistryUnavailableError  could not be reached, or gave no answer in time
          ├─ FencedError             another instance took over the transactional id; terminal
          ├─ TransactionExpiredError the broker aborted the transaction on time-out; the batch is redone
          ├─ PossibleDataLossError   positions that cannot be reconciled; terminal
@@ -53,6 +55,8 @@ __all__ = [
     "RecordError",
     "RetriableError",
     "SchemaError",
+    "SchemaRegistryError",
+    "SchemaRegistryUnavailableError",
     "ServiceError",
     "SqlError",
     "TransactionExpiredError",
@@ -209,6 +213,19 @@ class DatabaseError(ExecutionError):
 
 class DatabaseUnavailableError(DatabaseError):
     """An error of a database that goes away by itself: a lost connection, a restart, a deadlock, a lock time-out."""
+
+    retriable = True
+    restartable = True
+
+
+class SchemaRegistryError(ExecutionError):
+    """A schema registry answered with an error: what was asked is wrong, not allowed, or incompatible."""
+
+    restartable = False
+
+
+class SchemaRegistryUnavailableError(SchemaRegistryError):
+    """An error of a schema registry that goes away by itself: it could not be reached, or gave no answer in time."""
 
     retriable = True
     restartable = True

@@ -7,8 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,16 +23,10 @@ from penstock.services.process import Identity
 from penstock.services.running import BackgroundCluster
 from penstock.services.settings import NodePorts
 from penstock.services.wire import cluster_members
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.conftest import TopicFactory
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not so after {seconds} s"
-        time.sleep(0.05)
 
 
 def members(address: str) -> set[int]:
@@ -290,7 +283,7 @@ class TestCommand:
             folder = tmp_path / "state/penstock/brokers/9"
             folder.mkdir(parents=True)
             node = {"pid": other.pid, "started": "another boot:1"}
-            state = {"port": 9, "bootstrap": "127.0.0.1:9", "version": "4.3.0", "data": "", "temporary": True}
+            state = {"port": 9, "address": "127.0.0.1:9", "version": "4.3.0", "data": "", "temporary": True}
             (folder / "state.json").write_text(json.dumps(state | {"nodes": [node]}))
             assert BackgroundCluster.all() == []
             with pytest.raises(ServiceError, match="no broker"):

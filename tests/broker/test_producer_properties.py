@@ -23,10 +23,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.deadline import Deadline
 from penstock.errors import AbortableError, RetriableError
 from penstock.kafka import wire
 from penstock.kafka.batches import encode
-from penstock.kafka.deadline import Deadline
 from penstock.kafka.faults import KafkaFault, fault_of
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING, ClientConfig
@@ -34,6 +34,7 @@ from penstock.kafka.session import Session
 from penstock.kafka.transactions import TransactionClient, describe_transaction
 from penstock.services import DEFAULT_VERSION, fetch_jars, find_java
 from penstock.testing import Api, ProxiedCluster, Then, Trap
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
@@ -81,13 +82,6 @@ def counting(session: Session) -> list[str]:
 
     session.send = counted  # type: ignore[method-assign]
     return sent
-
-
-def eventually(condition: Callable[[], Any]) -> None:
-    until = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def test_every_property_of_kafkas_own_clients_is_known() -> None:

@@ -41,6 +41,7 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
 from penstock.kafka.topics import topic_configs, transaction_version
 from penstock.kafka.transactions import State, TransactionClient, UnknownOutcomeError, describe_transaction
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
@@ -77,14 +78,6 @@ def publish(session: Session, client: TransactionClient, topic: ProgressTopic, b
         producer.submit(topic.name, *progress_batch(topic, client.transactional_id, progress))
         producer.flush()
     return progress
-
-
-def eventually(session: Session, condition: Callable[[], Any]) -> Any:
-    deadline = session.deadline()
-    while not (result := condition()):
-        assert not deadline.passed
-        time.sleep(0.02)
-    return result
 
 
 class TestRule4:
@@ -158,7 +151,6 @@ class TestRule4:
             client.commit()
         kafka_admin.create_partitions({progress_topic.name: 4})
         grown = eventually(
-            session,
             lambda: next((t for t in [ensure_progress_topic(session, progress_topic.name)] if t.partitions == 4), None),
         )
         assert len({grown.partition_of(each) for each in expected}) > 1
@@ -185,7 +177,7 @@ class TestRule4:
             if count > topic.partitions:
                 kafka_admin.create_partitions({name: count})
                 session.forget_topics([name])
-                eventually(session, lambda count=count: ensure_progress_topic(session, name).partitions == count)
+                eventually(lambda count=count: ensure_progress_topic(session, name).partitions == count)
                 topic = ensure_progress_topic(session, name)
             if batch_id:
                 read = read_progress(session, topic, wanted)
@@ -337,9 +329,7 @@ class TestRule3WhileClaiming(BothVersions):
         name = client.transactional_id
         self.when_it_is_written(
             monkeypatch,
-            lambda: eventually(
-                session, lambda: (seen := describe_transaction(session, name)) and seen.state == "CompleteAbort"
-            ),
+            lambda: eventually(lambda: (seen := describe_transaction(session, name)) and seen.state == "CompleteAbort"),
         )
         mine = claim(session, client, progress_topic, "run-1")
         last = publish(session, client, progress_topic, 0)
@@ -446,7 +436,6 @@ class TestRule16:
     def test_expired(self, session: Session, client: TransactionClient, progress_topic: ProgressTopic) -> None:
         publish(session, client, progress_topic, 1)
         eventually(
-            session,
             lambda: (seen := describe_transaction(session, client.transactional_id)) and seen.state == "CompleteAbort",
         )
         with pytest.raises(UnknownOutcomeError):

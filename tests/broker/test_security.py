@@ -20,8 +20,8 @@ import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from penstock.deadline import Deadline
 from penstock.errors import AuthenticationError, AuthorizationError, OptionsError, PenstockError, RetriableError
-from penstock.kafka.deadline import Deadline
 from penstock.kafka.offsets import committed_offsets
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
@@ -176,7 +176,7 @@ class TestClientCertificates:
             brokers(settings)
 
     def test_a_certificate_of_another_authority_is_refused(self, mutual: Listener) -> None:
-        folder = Path(__file__).parents[1] / "unit" / "kafka" / "stores"
+        folder = Path(__file__).parents[1] / "unit" / "tls" / "stores"
         settings = {
             **mutual.settings("anna"),
             "ssl.keystore.location": str(folder / "key.p12"),

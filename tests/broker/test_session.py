@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest
 
+from penstock.deadline import Deadline
 from penstock.errors import (
     AuthorizationError,
     ExecutionError,
@@ -21,7 +22,6 @@ from penstock.errors import (
     OptionsError,
     RetriableError,
 )
-from penstock.kafka.deadline import Deadline
 from penstock.kafka.offsets import (
     EARLIEST,
     LATEST,

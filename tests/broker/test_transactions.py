@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from penstock.kafka.transactions import (
     transaction_timeout_ms,
 )
 from penstock.services import KafkaCluster
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,14 +70,6 @@ def write(session: Session, client: TransactionClient, topic: str, numbers: Sequ
         producer.flush()
 
 
-def eventually(session: Session, condition: Callable[[], Any]) -> Any:
-    deadline = session.deadline()
-    while not (result := condition()):
-        assert not deadline.passed
-        time.sleep(0.02)
-    return result
-
-
 def ended(session: Session, client: TransactionClient) -> bool:
     seen = describe_transaction(session, client.transactional_id)
     return seen is not None and seen.state in {"CompleteCommit", "CompleteAbort", "Empty"}
@@ -105,7 +98,7 @@ def test_rule_14_batches_are_committed_or_aborted_whole(
             client.abort()
         else:
             client.commit()
-        eventually(session, lambda: ended(session, client))
+        eventually(lambda: ended(session, client))
     assert committed(session, topic, 0) == committed(session, topic, 1) == [0, 2]
     # Each batch has an epoch of its own, so that its sequences start at 0.
     assert len({each.epoch for each in identities}) == 4
@@ -162,7 +155,7 @@ def test_rule_3_init_fences_the_former_owner_and_ends_its_transaction(
     other.begin()
     write(session, other, topic, [3])
     other.commit()
-    eventually(session, lambda: ended(session, other))
+    eventually(lambda: ended(session, other))
     assert committed(session, topic) == [3]
 
 
@@ -185,7 +178,7 @@ def test_rule_3_a_former_owner_between_two_batches_does_not_fence_the_new_one(
     other.begin()
     write(session, other, topic, [3])
     other.commit()
-    eventually(session, lambda: ended(session, other))
+    eventually(lambda: ended(session, other))
     assert committed(session, topic) == [1, 3]
 
 
@@ -215,7 +208,7 @@ def test_rule_16_a_repeated_commit_answers_what_the_first_did(
     client.begin()
     write(session, client, topic, [2])
     client.commit()
-    eventually(session, lambda: ended(session, client))
+    eventually(lambda: ended(session, client))
     assert committed(session, topic) == [1, 2]
 
 
@@ -224,7 +217,7 @@ def test_rule_16_a_transaction_that_timed_out_has_an_unknown_outcome(session: Se
     client.init()
     client.begin()
     write(session, client, topic, [1])
-    eventually(session, lambda: ended(session, client))
+    eventually(lambda: ended(session, client))
     with pytest.raises(UnknownOutcomeError, match=f"tx-{topic}"):
         client.commit()
     assert client.state is State.UNKNOWN
@@ -233,7 +226,7 @@ def test_rule_16_a_transaction_that_timed_out_has_an_unknown_outcome(session: Se
     client.begin()
     write(session, client, topic, [2])
     client.commit()
-    eventually(session, lambda: ended(session, client))
+    eventually(lambda: ended(session, client))
     assert committed(session, topic) == [2]
 
 
@@ -268,7 +261,7 @@ def test_rule_15_an_abort_gives_a_new_epoch(session: Session, topic: str, client
         write(session, late, topic, [2])
     write(session, client, topic, [3])
     client.commit()
-    eventually(session, lambda: ended(session, client))
+    eventually(lambda: ended(session, client))
     assert committed(session, topic) == [3]
 
 
@@ -311,7 +304,7 @@ def test_rule_18_an_id_that_expired_is_taken_over_again(older: KafkaCluster) -> 
     create_topic(session, name, partitions=2)
     client = TransactionClient(session, f"tx-{name}", 60_000)
     client.init()
-    eventually(session, lambda: describe_transaction(session, client.transactional_id) is None)
+    eventually(lambda: describe_transaction(session, client.transactional_id) is None)
     client.begin()
     with pytest.raises(AbortableError, match="INVALID_PRODUCER_ID_MAPPING"):
         write(session, client, name, [1])
@@ -320,7 +313,7 @@ def test_rule_18_an_id_that_expired_is_taken_over_again(older: KafkaCluster) -> 
         client.begin()
         write(session, client, name, [number])
         client.commit()
-        eventually(session, lambda: describe_transaction(session, client.transactional_id) is None)
+        eventually(lambda: describe_transaction(session, client.transactional_id) is None)
     assert committed(session, name) == [2, 3]
     session.close()
 

@@ -86,6 +86,15 @@ def test_every_table_of_the_guide_to_security_is_understood():
         assert "hush" not in "".join(map(explain, script.jobs))
 
 
+def test_the_table_of_the_guide_to_schema_registries_is_read_and_written():
+    (table,) = blocks("docs/schema-registry.md", "sql")
+    copy = table.replace("orders (", "copies (")
+    script = parse_script(f"{table}{copy}INSERT INTO copies SELECT * FROM orders;")
+    assert not script.warnings
+    (sink,) = script.jobs[0].sinks
+    assert (sink.spec.key.options.subject, sink.spec.value.options.subject) == ("orders-key", "orders-value")
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)\s]+)\)", text(document)):

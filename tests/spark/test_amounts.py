@@ -18,6 +18,7 @@ from penstock.datastream.connectors.kafka import (
     KafkaTopicPartition,
 )
 from tests.scans import delete_below
+from tests.waiting import eventually
 
 COLUMNS = "id BIGINT"
 COPY = "INSERT INTO t SELECT * FROM s;"
@@ -32,14 +33,6 @@ def read(topics, name):
     return sorted(message.json["id"] for message in topics.read(name))
 
 
-def until(condition):
-    """Waits for ``condition``, and fails when it is not met in time."""
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "the condition was not met in time"
-        time.sleep(0.1)
-
-
 def ended(running):
     """Waits for the end of a job that is to end by itself."""
     assert running.wait(PATIENCE), "the job has not ended"
@@ -52,7 +45,7 @@ def test_a_checkpoint_wins_over_the_start_time_which_wins_over_the_start_option(
     source, sink = topic(1), topic(1)
     topics.write(source, ids(1, 2))
     at = time.time_ns() // 1_000_000 + 1
-    until(lambda: time.time_ns() // 1_000_000 > at)
+    eventually(lambda: time.time_ns() // 1_000_000 > at)
     topics.write(source, ids(3, 4))
     sql = jobs.bounded("s", COLUMNS, source) + jobs.exactly_once("t", COLUMNS, sink) + COPY
     job = jobs.parse(sql)
@@ -86,7 +79,7 @@ def test_a_checkpoint_goes_on_where_it_ended_whatever_the_group_says(jobs, kafka
     def goes_on(first):
         topics.write(source, ids(*range(first, first + 3)))
         running = jobs.start(sql)
-        until(lambda: read(topics, sink) == [*range(first + 3)])
+        eventually(lambda: read(topics, sink) == [*range(first + 3)])
         running.stop()
 
     goes_on(0)
@@ -170,7 +163,7 @@ def test_a_source_that_was_set_unbounded_ends_at_its_stop_and_keeps_the_interval
     job = strings(kafka, tmp_path, source, sink, unbounded=stop)
     running = engine.start(job)
     try:
-        until(lambda: running._run.spark_query is not None)
+        eventually(lambda: running._run.spark_query is not None)
         trigger = running._run.spark_query._jsq.streamingQuery().trigger().toString()
         assert "200" in trigger
         assert not ended(running).stopped
@@ -194,9 +187,9 @@ def test_a_stop_that_is_not_there_yet_is_waited_for(jobs, topics, topic):
     running = jobs.start(
         jobs.table("s", COLUMNS, source, **options) + jobs.exactly_once("t", COLUMNS, sink) + COPY,
     )
-    until(lambda: read(topics, sink) == [1])
+    eventually(lambda: read(topics, sink) == [1])
     topics.write(source, ids(3), partition=1)
-    until(lambda: read(topics, sink) == [1, 3])
+    eventually(lambda: read(topics, sink) == [1, 3])
     assert not running.wait(0)
     topics.write(source, ids(2, 4), partition=0)
     assert not ended(running).stopped
@@ -237,7 +230,7 @@ def test_a_compacted_end_is_passed_and_not_waited_for(jobs, kafka_admin, topics,
         topics.write(source, ids(99), keys=["k"])  # a new record closes the segment before it
         return len(topics.read(source)) < 10
 
-    until(compacted)
+    eventually(compacted)
     first = topics.read(source)[0].offset
     stop = {"scan_bounded_mode": "specific-offsets"}
     result = jobs.run(
@@ -266,9 +259,9 @@ def test_a_batch_waits_for_its_minimum_but_not_for_ever(jobs, topics, topic):
     )
     topics.write(source, ids(*range(10)))
     jobs.start(table + jobs.exactly_once("t", COLUMNS, sink) + COPY)
-    until(lambda: read(topics, sink) == [*range(10)])
+    eventually(lambda: read(topics, sink) == [*range(10)])
     topics.write(source, ids(10, 11, 12))
-    until(lambda: read(topics, sink) == [*range(13)])
+    eventually(lambda: read(topics, sink) == [*range(13)])
 
 
 def test_a_bounded_scan_ends_whatever_its_minimum_and_its_rate(jobs, topics, topic):
@@ -326,7 +319,7 @@ def test_what_retention_removed_ends_the_job_or_is_passed_over_and_told_once(
 
     topics.write(source, ids(*range(10)))
     running = jobs.start(sql())
-    until(lambda: read(topics, sink) == [*range(10)])
+    eventually(lambda: read(topics, sink) == [*range(10)])
     running.stop()
     topics.write(source, ids(*range(10, 40)))
     delete_below(kafka_admin, source, 25)
@@ -337,15 +330,15 @@ def test_what_retention_removed_ends_the_job_or_is_passed_over_and_told_once(
     running.stop()
     # The batch that failed is planned from 10 to 40; a task passes over what it does not find.
     running = jobs.start(sql(scan_fail__on__data__loss="false"))
-    until(lambda: read(topics, sink) == [*range(10), *range(25, 40)])
+    eventually(lambda: read(topics, sink) == [*range(10), *range(25, 40)])
     running.stop()
 
     topics.write(source, ids(*range(40, 50)))
     delete_below(kafka_admin, source, 45)
     running = jobs.start(sql(scan_fail__on__data__loss="false"))
-    until(lambda: read(topics, sink) == [*range(10), *range(25, 40), *range(45, 50)])
+    eventually(lambda: read(topics, sink) == [*range(10), *range(25, 40), *range(45, 50)])
     topics.write(source, ids(50))
-    until(lambda: read(topics, sink)[-1] == 50)
+    eventually(lambda: read(topics, sink)[-1] == 50)
     told = [each for each in jobs.warnings if "passed over" in each]
     assert told == [
         f"table 's': topic '{source}', partition 0: offsets 40 to 45 are not in the log any more; 5 were passed over"
@@ -433,16 +426,16 @@ def test_a_planned_batch_whose_topic_goes_is_done_with_what_is_left_and_so_are_i
 
     running = engine.start(job, jobs.warnings.append)
     jobs.started.append(running)
-    until(lambda: read(topics, sink) == [*range(10, 20)])
+    eventually(lambda: read(topics, sink) == [*range(10, 20)])
     topics.write(two, ids(20))
-    until(lambda: read(topics, sink) == [*range(10, 21)])
+    eventually(lambda: read(topics, sink) == [*range(10, 21)])
     session = session_for(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap}))
 
     def committed():
         places = [(two, 0), (two, 1)]
         return sum(each.offset for each in committed_offsets(session, f"group-{sink}", places).values())
 
-    until(lambda: committed() == 11)
+    eventually(lambda: committed() == 11)
     assert not running.wait(0)
     assert not topics.open_transactions(sink)
     assert jobs.warnings == [f"table 's': topic '{one}', partition 0 exists no more; it was read up to offset 10"]
@@ -457,11 +450,11 @@ def test_a_topic_that_goes_while_it_is_read_is_told_of_and_the_rest_goes_on(jobs
         + jobs.exactly_once("t", COLUMNS, sink)
         + COPY
     )
-    until(lambda: read(topics, sink) == [1, 2])
+    eventually(lambda: read(topics, sink) == [1, 2])
     kafka_admin.delete_topics([one])
-    until(lambda: any("exists no more" in each for each in jobs.warnings))
+    eventually(lambda: any("exists no more" in each for each in jobs.warnings))
     topics.write(two, ids(3))
-    until(lambda: read(topics, sink) == [1, 2, 3])
+    eventually(lambda: read(topics, sink) == [1, 2, 3])
     assert not running.wait(0)
     told = [each for each in jobs.warnings if "exists no more" in each]
     assert told == [f"table 's': topic '{one}', partition 0 exists no more; it was read up to offset 1"]

@@ -19,6 +19,7 @@ from penstock.errors import (
     PossibleDataLossError,
     RecordError,
 )
+from tests.waiting import while_running
 
 COLUMNS = "id BIGINT"
 
@@ -40,16 +41,6 @@ def read_ids(topics, topic):
     return sorted(message.json["id"] for message in topics.read(topic))
 
 
-def wait_until(running, condition, seconds=60):
-    """Waits for ``condition`` while the job runs; fails with the job's own error when that ends first."""
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "the condition was not met in time"
-        if running.wait(timeout=1):
-            break
-    assert condition()
-
-
 def test_rule_1_starts_are_resolved_once_before_batch_0(jobs, topics, topic, monkeypatch):
     """A job that reads from the latest offset dies in batch 0; what arrived meanwhile is read when it comes back."""
     source, sink = topic(1), topic(1)
@@ -59,12 +50,12 @@ def test_rule_1_starts_are_resolved_once_before_batch_0(jobs, topics, topic, mon
     running = jobs.start(sql)
     topics.write(source, ids(5, start=100))
     with pytest.raises(AbortableError):
-        wait_until(running, lambda: False)
+        while_running(running, lambda: False)
     running.stop()
     topics.write(source, ids(5, start=200))
     monkeypatch.undo()
     again = jobs.start(sql)
-    wait_until(again, lambda: len(topics.read(sink)) >= 10)
+    while_running(again, lambda: len(topics.read(sink)) >= 10)
     assert read_ids(topics, sink) == [*range(100, 105), *range(200, 205)]
 
 
@@ -93,6 +84,22 @@ def test_a_batch_that_is_aborted_is_redone_in_place(jobs, topics, topic, monkeyp
     assert len(topics.read(sink, "read_uncommitted")) == 1500  # two aborted attempts are in the log, unseen
     assert sum("is redone" in warning for warning in jobs.warnings) == 2
     assert not topics.open_transactions(sink)
+
+
+def test_rule_24_a_batch_that_is_redone_is_counted_once(jobs, topics, topic, monkeypatch):
+    """What was read, what could not be decoded and where that went: all of two attempts that nobody has seen."""
+    source, sink, dead = topic(2), topic(2), topic(1)
+    for partition in range(2):
+        topics.write(source, [*ids(250, start=250 * partition), b"{"], partition=partition)
+    fail_publishing(monkeypatch, times=2)
+    running = jobs.start(copy(jobs, source, sink, scan_dead__letter_topic=dead))
+    while not running.wait(timeout=1):
+        pass
+    running.stop()
+    assert [message.value for message in topics.read(dead)] == [b"{"] * 2
+    counted = {name: running.metrics[f"operator.{name}"] for name in ("s.numRecordsIn", "s.numRecordsInErrors")}
+    assert counted == {"s.numRecordsIn": 502, "s.numRecordsInErrors": 2}
+    assert running.metrics["operator.s.dead-letters.numRecordsOut"] == 2
 
 
 def test_rule_5_a_committed_batch_that_spark_replays_is_skipped(jobs, topics, topic):
@@ -169,9 +176,9 @@ def test_rule_6_a_skipped_batch_starts_no_job(jobs, topics, topic):
         (jobs.checkpoint() / "commits" / name).unlink()
     tracker = SparkSession.getActiveSession().sparkContext._jsc.sc().statusTracker()
     first = jobs.start(sql, "another")  # a query that has to write the batch
-    wait_until(first, lambda: first.progress.batches == 1)
+    while_running(first, lambda: first.progress.batches == 1)
     running = jobs.start(sql)
-    wait_until(running, lambda: running.progress.batches == 1)
+    while_running(running, lambda: running.progress.batches == 1)
     assert running.progress.records_out == 0
     assert len(list(tracker.getJobIdsForGroup(str(first.run_id)))) > 0
     assert len(list(tracker.getJobIdsForGroup(str(running.run_id)))) == 0
@@ -183,7 +190,7 @@ def test_rules_3_and_17_the_former_owner_is_fenced_and_stops(jobs, topics, topic
     topics.write(source, ids(10))
     sql = copy(jobs, source, sink, bounded=False)
     first = jobs.start(sql)
-    wait_until(first, lambda: first.progress.records_out == 10)
+    while_running(first, lambda: first.progress.records_out == 10)
     shutil.copytree(jobs.folder, tmp_path / "copy")
     file = tmp_path / "job.sql"
     file.write_text(f"SET 'pipeline.name' = 'job';\n{sql}")
@@ -196,7 +203,7 @@ def test_rules_3_and_17_the_former_owner_is_fenced_and_stops(jobs, topics, topic
                 assert said[-1], f"the copy ended: {said}"
             topics.write(source, ids(10, start=10))
             with pytest.raises(FencedError) as raised:
-                wait_until(first, lambda: False)
+                while_running(first, lambda: False)
             assert f"process {second.pid} on" in str(raised.value)
             until = time.monotonic() + 60
             while len(topics.read(sink)) < 20:
@@ -266,12 +273,12 @@ def test_stopping_leaves_no_transaction_open(jobs, topics, topic):
     source, sink = topic(2), topic(2)
     topics.write(source, ids(2000))
     running = jobs.start(copy(jobs, source, sink, bounded=False, scan_max__records__per__trigger="50"))
-    wait_until(running, lambda: running.progress.records_out > 0)
+    while_running(running, lambda: running.progress.records_out > 0)
     threading.Thread(target=running.stop).start()
     running.stop()
     assert not topics.open_transactions(sink)
     seen = read_ids(topics, sink)
     assert len(seen) == len(set(seen))
     again = jobs.start(copy(jobs, source, sink, bounded=False))
-    wait_until(again, lambda: len(read_ids(topics, sink)) >= 2000)
+    while_running(again, lambda: len(read_ids(topics, sink)) >= 2000)
     assert read_ids(topics, sink) == list(range(2000))

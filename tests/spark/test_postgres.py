@@ -40,6 +40,7 @@ from penstock.plan import Guarantee, Settings
 from penstock.services.postgres import PostgresServer
 from penstock.spi import Batch, JobContext, Output
 from penstock.types import parse_columns
+from tests.waiting import while_running
 
 
 @pytest.fixture(scope="module")
@@ -122,16 +123,6 @@ def copy(jobs, db, source, *, bounded=True, sink=None, **options):
         + db.table("t", "id BIGINT", **(sink or {}))
         + "INSERT INTO t SELECT * FROM s;"
     )
-
-
-def wait_until(running, condition, seconds=60):
-    """Waits for ``condition`` while the job runs; fails with the job's own error when that ends first."""
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "the condition was not met in time"
-        if running.wait(timeout=1):
-            break
-    assert condition()
 
 
 def forget_last_commit(jobs):
@@ -352,7 +343,7 @@ def test_rules_3_and_17_a_copy_takes_over_and_the_former_owner_stops(jobs, topic
     db.rows("CREATE TABLE t (id bigint)")
     sql = copy(jobs, db, source, bounded=False)
     first = jobs.start(sql)
-    wait_until(first, lambda: first.progress.records_out == 10)
+    while_running(first, lambda: first.progress.records_out == 10)
     shutil.copytree(jobs.folder, tmp_path / "copy")
     file = tmp_path / "job.sql"
     file.write_text(f"SET 'pipeline.name' = 'job';\n{sql}")
@@ -365,7 +356,7 @@ def test_rules_3_and_17_a_copy_takes_over_and_the_former_owner_stops(jobs, topic
                 assert said[-1], f"the copy ended: {said}"
             topics.write(source, ids(10, start=10))
             with pytest.raises(FencedError, match="was taken over by run") as raised:
-                wait_until(first, lambda: False)
+                while_running(first, lambda: False)
             assert f"process {second.pid} on" in str(raised.value)
             until = time.monotonic() + 60
             while len(db.ids()) < 20:
@@ -384,12 +375,12 @@ def test_a_database_that_restarts_is_waited_for(jobs, topics, topic, db):
     topics.write(source, ids(10))
     db.rows("CREATE TABLE t (id bigint)")
     running = jobs.start(copy(jobs, db, source, bounded=False))
-    wait_until(running, lambda: running.progress.records_out == 10)
+    while_running(running, lambda: running.progress.records_out == 10)
     db.server.kill()
     topics.write(source, ids(10, start=10))
-    wait_until(running, (jobs.checkpoint() / "offsets" / "1").exists)  # the next batch has begun
+    while_running(running, (jobs.checkpoint() / "offsets" / "1").exists)  # the next batch has begun
     db.server.start()
-    wait_until(running, lambda: len(db.ids()) >= 20)
+    while_running(running, lambda: len(db.ids()) >= 20)
     running.stop()
     assert db.ids() == list(range(20))
     assert db.staging() == []

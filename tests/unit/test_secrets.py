@@ -16,7 +16,7 @@ from penstock.kafka.session import Session
 from penstock.plan.explain import explain
 from penstock.sql import parse_script
 
-STORES = Path(__file__).parent / "kafka" / "stores"
+STORES = Path(__file__).parent / "tls" / "stores"
 BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -89,6 +89,37 @@ def test_plans_and_descriptions(properties: dict[str, str], tmp_path: Path, caps
     assert main(["check", str(tmp_path / "job.sql")]) == 0
     output = capsys.readouterr()
     assert "hush" not in output.out + output.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {
+            "url": "https://anna:hush-1@registry",
+            "ssl.keystore.password": "hush-2",
+            "ssl.truststore.password": "hush-3",
+            "properties.schema.registry.ssl.key.password": "hush-4",
+        },
+        {"url": "https://registry", "basic-auth.user-info": "anna:hush-5"},
+        {"url": "https://registry", "properties": "bearer.auth.token:hush-6"},
+        {"url": "https://registry", "bearer-auth.token": "hush-7"},
+    ],
+)
+def test_credentials_for_a_schema_registry(
+    options: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = "".join(f", 'avro-confluent.{key}' = '{value}'" for key, value in options.items())
+    script = statements({}).replace("'format' = 'json'", f"'format' = 'avro-confluent'{given}")
+    (job,) = parse_script(script).jobs
+    scan = job.sinks[0].input.spec  # type: ignore[attr-defined]
+    assert "hush" in str(scan.value.options.to_text())
+    for shown in (explain(job), repr(job), repr(scan), scan.describe(), repr(scan.value.options.settings)):
+        assert "hush" not in shown
+    for text in (script, script.replace(".url' = '", ".url' = 'x")):
+        (tmp_path / "job.sql").write_text(text)
+        assert main(["check", str(tmp_path / "job.sql")]) == (0 if text is script else 2)
+        output = capsys.readouterr()
+        assert "hush" not in output.out + output.err
 
 
 @pytest.mark.parametrize("properties", LOGINS.values(), ids=LOGINS)

@@ -51,7 +51,7 @@ def _start(args: argparse.Namespace) -> int:
             args.brokers, port=args.port, data=args.data, version=args.version, progress=progress
         )
     pids = [node.pid for node in started.nodes]
-    print(json.dumps({"bootstrap": started.bootstrap, "pid": pids[0] if len(pids) == 1 else pids}))
+    print(json.dumps({"bootstrap": started.address, "pid": pids[0] if len(pids) == 1 else pids}))
     return 0
 
 
@@ -65,7 +65,7 @@ def _stop(args: argparse.Namespace) -> int:
         ports = ", ".join(str(cluster.port) for cluster in chosen)
         raise ServiceError(f"several brokers run, on ports {ports}; name one with --port")
     chosen[0].stop()
-    print(f"stopped {chosen[0].bootstrap} (pid {chosen[0].pids})")
+    print(f"stopped {chosen[0].address} (pid {chosen[0].pids})")
     return 0
 
 
@@ -73,7 +73,7 @@ def _status(args: argparse.Namespace) -> int:
     running = BackgroundCluster.all()
     for cluster in running:
         data = "temporary data" if cluster.temporary else f"data in {cluster.data}"
-        print(f"{cluster.bootstrap}  Kafka {cluster.version}  {_answering(cluster)}  pid {cluster.pids}  {data}")
+        print(f"{cluster.address}  Kafka {cluster.version}  {_answering(cluster)}  pid {cluster.pids}  {data}")
     if not running:
         print("no broker runs; `penstock broker start` starts one")
     return 0 if running else 1
@@ -81,7 +81,7 @@ def _status(args: argparse.Namespace) -> int:
 
 def _answering(cluster: BackgroundCluster) -> str:
     answering = 0
-    addresses = cluster.bootstrap.split(",")
+    addresses = cluster.address.split(",")
     for address in addresses:
         host, _, port = address.rpartition(":")
         try:

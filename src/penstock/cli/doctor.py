@@ -17,10 +17,12 @@ from penstock.cli.client import add_client_options, client_config
 from penstock.errors import PenstockError
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
+from penstock.services.downloads import spark_jars_folder
 from penstock.services.folders import cache_folder
-from penstock.services.jars import DEFAULT_VERSION, cached_jars, spark_jars_folder
+from penstock.services.jars import DEFAULT_VERSION, cached_jars
 from penstock.services.java import find_java
-from penstock.services.running import BackgroundCluster
+from penstock.services.registry import REGISTRY_JAVA, REGISTRY_VERSION, cached_registry
+from penstock.services.running import BackgroundCluster, BackgroundRegistry
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -41,6 +43,7 @@ LIBRARIES = {
     "prometheus-client": "prometheus_client",
     "pyarrow": "pyarrow",
     "pyyaml": "yaml",
+    "urllib3": "urllib3",
 }
 _SPARK = "4.3"
 _PYTHON = (3, 11)
@@ -69,7 +72,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def _run(args: argparse.Namespace) -> int:
     asked = args.bootstrap_servers or args.property or args.command_config
     config = client_config(args) if asked else None  # first: a mistyped option ends it at once
-    findings = [*_python(), *_spark(), *_libraries(), *_local_brokers()]
+    findings = [*_python(), *_spark(), *_libraries(), *_local_brokers(), *_local_registries()]
     if config is not None:
         findings += _cluster(config)
     print(f"penstock {__version__}\n")
@@ -139,7 +142,25 @@ def _local_brokers() -> Iterator[Finding]:
     else:
         yield Finding("broker jars", "not yet", f"Kafka {DEFAULT_VERSION} goes to {cache_folder()} when first needed")
     for cluster in BackgroundCluster.all():
-        yield Finding("local broker", cluster.bootstrap, f"pid {cluster.pids}, `penstock broker stop` stops it")
+        yield Finding("local broker", cluster.address, f"pid {cluster.pids}, `penstock broker stop` stops it")
+
+
+def _local_registries() -> Iterator[Finding]:
+    folder = cached_registry()
+    if folder:
+        yield Finding("schema registry", REGISTRY_VERSION, str(folder))
+    else:
+        where = f"Apicurio Registry {REGISTRY_VERSION} goes to {cache_folder()} when first needed"
+        yield Finding("schema registry", "not yet", where)
+    try:
+        java = find_java(REGISTRY_JAVA)
+        yield Finding("its Java", java.version, f"{java.executable} (by {java.origin})")
+    except PenstockError:
+        where = f"there is none of version {REGISTRY_JAVA} or newer; nothing but `penstock registry` needs it"
+        yield Finding("its Java", "none", where)
+    for registry in BackgroundRegistry.all():
+        where = f"pid {registry.pids}, `penstock registry stop` stops it"
+        yield Finding("local registry", registry.address, where)
 
 
 def _cluster(config: ClientConfig) -> Iterator[Finding]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import base64
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +19,13 @@ from penstock.formats.json.encode import JsonEncoder
 from penstock.formats.json.exact import ExactReader
 from penstock.formats.json.options import JsonOptions
 from penstock.formats.refusals import FieldError, Malformed
-from penstock.options import Origin, unknown_keys
+from penstock.options import OptionSet, Origin, unknown_keys
 from penstock.spi import ChangeEncoder, ChangeFormat, Format, FormatSpec, formats
 from penstock.types import RowKind, RowType, arrow_schema, parse_columns
 
 __all__ = ["add_parser"]
+
+_Built = TypeVar("_Built")
 
 _LINES_AT_ONCE = 10_000
 _REFUSED = 2
@@ -63,7 +66,7 @@ def add_parser(subparsers: Any) -> None:
 def _decode(args: argparse.Namespace) -> int:
     try:
         schema, fmt, spec = _definition(args)
-        decoder = fmt.decoder(schema, spec.options)
+        decoder = _built(fmt.decoder, schema, spec)
         show = JsonEncoder(schema, JsonOptions(decimal_as_plain_number=True))
         source = _opened(args.file)
     except (DefinitionError, PluginError) as error:
@@ -88,7 +91,7 @@ def _decode(args: argparse.Namespace) -> int:
 def _encode(args: argparse.Namespace) -> int:
     try:
         schema, fmt, spec = _definition(args)
-        encoder = fmt.encoder(schema, spec.options)
+        encoder = _built(fmt.encoder, schema, spec)
         changes = isinstance(fmt, ChangeFormat)
         reader = ExactReader(schema, JsonOptions())
         source = _opened(args.file)
@@ -190,7 +193,7 @@ def _definition(args: argparse.Namespace) -> tuple[RowType, Format, FormatSpec]:
         raise DefinitionError((*problems, Problem(str(error)))) from error
     prefix, origin = f"{fmt.identifier}.", Origin("--option")
     known = tuple(prefix + key for key in fmt.options.keys())  # noqa: SIM118 - a method of option sets, not a mapping's
-    problems += unknown_keys(given, known, (), origin)
+    problems += unknown_keys(given, known, tuple(prefix + each for each in fmt.options.prefixes()), origin)
     spec = None
     try:
         spec = FormatSpec.bind(fmt, given, origin, prefix)
@@ -199,6 +202,15 @@ def _definition(args: argparse.Namespace) -> tuple[RowType, Format, FormatSpec]:
     if problems or spec is None:
         raise DefinitionError(tuple(problems))
     return schema, fmt, spec
+
+
+def _built(build: Callable[[RowType, OptionSet], _Built], schema: RowType, spec: FormatSpec) -> _Built:
+    """A decoder or an encoder. Raises DefinitionError, options named as they are written."""
+    try:
+        return build(schema, spec.options)
+    except OptionsError as error:
+        named = tuple(replace(each, key=f"{spec.identifier}.{each.key}") for each in error.problems)
+        raise OptionsError(named) from error
 
 
 def _opened(path: str) -> BinaryIO:

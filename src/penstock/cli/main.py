@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from penstock import __version__
-from penstock.cli import broker, demo, doctor, formats, reference, run, txn
+from penstock.cli import broker, demo, doctor, formats, reference, registry, run, txn
 from penstock.errors import DefinitionError, ExecutionError, PenstockError
 
 __all__ = ["main"]
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"penstock {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (run, formats, txn, broker, doctor, demo, reference):
+    for module in (run, formats, txn, broker, registry, doctor, demo, reference):
         module.add_parser(subparsers)
     parser.set_defaults(terminal_status=1)
     arguments = parser.parse_args(argv)

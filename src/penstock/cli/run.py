@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
 from penstock.errors import DefinitionError, ExecutionError, PenstockError, Problem
-from penstock.plan import Job
+from penstock.plan import Job, check_changes, with_dead_letters
 from penstock.plan.identity import check_identities
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.file.suffix.lower() != ".py":  # whose jobs run one after the other
         check_identities(jobs)
     for job in jobs:
-        print(explain(job))
+        check_changes(job)
+        print(explain(with_dead_letters(job)))
     return 0
 
 

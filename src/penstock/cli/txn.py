@@ -14,8 +14,8 @@ from itertools import groupby
 
 from penstock.cli.client import add_client_options, client_config
 from penstock.cli.text import count, moment, span, table
+from penstock.deadline import Deadline
 from penstock.errors import KafkaError, OptionsError, PenstockError, Problem
-from penstock.kafka.deadline import Deadline
 from penstock.kafka.inspection import (
     HeldBack,
     Holder,

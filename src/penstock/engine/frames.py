@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.errors import Problem, SchemaError
-from penstock.plan import AssignWatermarks, Filter, MapRows, Node, Project, Scan, Sink, column_text
-from penstock.spi import HIDDEN, Output, guarded
+from penstock.plan import AssignWatermarks, DeadLetters, Filter, MapRows, Node, Project, Scan, Sink, base, column_text
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, guarded
 from penstock.types import RowType, arrow_schema, spark_ddl, spark_type
 
-__all__ = ["Reading", "base", "build", "direct"]
+__all__ = ["Reading", "build", "direct"]
 
 #: What Spark's stateful operators look for in the metadata of a column to know that it is the event time.
 _EVENT_TIME = {"spark.watermarkDelayMs": 0}
@@ -63,6 +64,9 @@ def direct(sinks: Sequence[Sink]) -> tuple[Scan, tuple[Output, ...]] | None:
         return None
     outputs = []
     for i, sink in enumerate(sinks):
+        if isinstance(sink.input, DeadLetters):
+            outputs.append(Output(i, sink.table, sink.spec, sink.schema, DEAD_LETTER))
+            continue
         columns = _picked(sink.input)
         if columns is None or len(columns) != len(sink.schema.fields):
             return None
@@ -87,13 +91,6 @@ def _picked(node: Node) -> tuple[str, ...] | None:
     return picked if all(picked) else None
 
 
-def base(node: Node) -> Node:
-    """The nearest node below that is no expression: what branches of one group share."""
-    while isinstance(node, AssignWatermarks | Filter | Project):
-        node = node.input
-    return node
-
-
 def _rows(node: Node, reading: Reading) -> DataFrame:
     match node:
         case Scan():
@@ -101,14 +98,31 @@ def _rows(node: Node, reading: Reading) -> DataFrame:
         case AssignWatermarks(input=below):
             return _event_time(node, _rows(below, reading), reading)
         case Filter(input=below, condition=condition):
-            return _rows(below, reading).where(condition)
+            frame = _rows(below, reading)
+            return frame.where(_of_rows(frame, F.expr(condition), F.lit(True)))
         case Project(input=below, items=items):
-            columns = [F.expr(item.expression).alias(item.name) for item in items]
-            return _rows(below, reading).select(*columns, *HIDDEN.names)
+            frame = _rows(below, reading)
+            columns = [_of_rows(frame, F.expr(item.expression)).alias(item.name) for item in items]
+            return frame.select(*columns, *_hidden(frame))
         case MapRows(input=below, rows=rows, schema=schema):
-            ddl = f"{spark_ddl(schema)}, {spark_ddl(HIDDEN)}"
-            return _rows(below, reading).mapInArrow(_row_mapper(rows, below.schema, schema), ddl)
+            frame = _rows(below, reading)
+            hidden = _hidden(frame)
+            kinds = [f"{name} {frame.schema[name].dataType.simpleString()}" for name in hidden]
+            mapper = _row_mapper(rows, below.schema, schema, hidden)
+            return frame.mapInArrow(mapper, ", ".join([spark_ddl(schema), *kinds]))
     raise SchemaError((Problem(f"the engine does not run {type(node).__name__} nodes"),))
+
+
+def _hidden(frame: DataFrame) -> list[str]:
+    """The columns of a frame that come with its rows and are no table's."""
+    return [name for name in (*HIDDEN.names, KIND, DEAD_LETTER) if name in frame.columns]
+
+
+def _of_rows(frame: DataFrame, value: Column, otherwise: Column | None = None) -> Column:
+    """``value``, computed of the table's rows and not of dead letters."""
+    if DEAD_LETTER not in frame.columns:
+        return value
+    return F.when(F.col(DEAD_LETTER).isNull(), value).otherwise(F.lit(None) if otherwise is None else otherwise)
 
 
 def _event_time(node: AssignWatermarks, frame: DataFrame, reading: Reading) -> DataFrame:
@@ -120,7 +134,7 @@ def _event_time(node: AssignWatermarks, frame: DataFrame, reading: Reading) -> D
 
 
 def _cast(frame: DataFrame, sink: Sink) -> DataFrame:
-    return frame.select(*_sink_columns(sink), *HIDDEN.names)
+    return frame.select(*_sink_columns(sink), *_hidden(frame))
 
 
 def _sink_columns(sink: Sink) -> list[Column]:
@@ -141,12 +155,18 @@ def _group(below: Node, members: list[tuple[Output, Sink]], reading: Reading) ->
     ran alone.
     """
     rows = _rows(below, reading)
-    kept = {f"__base_{i}": name for i, name in enumerate(rows.columns) if name not in HIDDEN.names}
-    frame = rows.select(*(_column(name).alias(alias) for alias, name in kept.items()), *HIDDEN.names)
+    hidden = _hidden(rows)
+    kept = {f"__base_{i}": name for i, name in enumerate(rows.columns) if name not in hidden}
+    frame = rows.select(*(_column(name).alias(alias) for alias, name in kept.items()), *hidden)
     done: list[str] = []
     for output, sink in members:
-        carried = [*kept, *HIDDEN.names, *done]
-        current = frame.select(*carried, F.lit(True).alias("__kept"), *_originals(kept))
+        carried = [*kept, *hidden, *done]
+        if isinstance(sink.input, DeadLetters):
+            frame = frame.select(*carried, F.col(DEAD_LETTER).alias(str(output.column)))
+            done.append(str(output.column))
+            continue
+        of_table = _of_rows(frame, F.lit(True), F.lit(False))
+        current = frame.select(*carried, of_table.alias("__kept"), *_originals(kept))
         for node in _steps(sink.input):
             if isinstance(node, AssignWatermarks):
                 current = _event_time(node, current, reading)
@@ -163,7 +183,7 @@ def _group(below: Node, members: list[tuple[Output, Sink]], reading: Reading) ->
     wanted = F.lit(False)
     for name in done:
         wanted = wanted | F.col(name).isNotNull()
-    return frame.select(*done, *HIDDEN.names).where(wanted)
+    return frame.select(*done, *(name for name in hidden if name != DEAD_LETTER)).where(wanted)
 
 
 def _originals(kept: Mapping[str, str]) -> list[Column]:
@@ -183,7 +203,10 @@ def _column(name: str) -> Column:
 
 
 def _row_mapper(
-    rows: Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]], given: RowType, made: RowType
+    rows: Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]],
+    given: RowType,
+    made: RowType,
+    hidden: list[str],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     schema = arrow_schema(made)
 
@@ -192,13 +215,21 @@ def _row_mapper(
             columns = [batch.column(i).to_pylist() for i in range(len(given.fields))]
             out: list[tuple[Any, ...]] = []
             origin: list[int] = []
+            passed = _dead(batch)
             for i, row in enumerate(zip(*columns, strict=True)):
-                made_of_row = list(rows(iter((row,))))
+                made_of_row = [(None,) * len(schema)] if i in passed else list(rows(iter((row,))))
                 out.extend(made_of_row)
                 origin.extend([i] * len(made_of_row))
             values = list(zip(*out, strict=True)) if out else [()] * len(schema)
             arrays = [pa.array(column, kind) for column, kind in zip(values, schema.types, strict=True)]
-            hidden = [batch.column(name).take(pa.array(origin, pa.int64())) for name in HIDDEN.names]
-            yield pa.RecordBatch.from_arrays([*arrays, *hidden], names=[*schema.names, *HIDDEN.names])
+            taken = [batch.column(name).take(pa.array(origin, pa.int64())) for name in hidden]
+            yield pa.RecordBatch.from_arrays([*arrays, *taken], names=[*schema.names, *hidden])
 
     return guarded(run)
+
+
+def _dead(batch: pa.RecordBatch) -> frozenset[int]:
+    """Which rows are dead letters."""
+    if DEAD_LETTER not in batch.schema.names:
+        return frozenset()
+    return frozenset(np.flatnonzero(batch.column(DEAD_LETTER).is_valid()).tolist())

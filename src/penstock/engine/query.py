@@ -19,11 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.checkpoint import JobCheckpoint
-from penstock.engine.frames import base, build, direct
+from penstock.engine.frames import build, direct
 from penstock.engine.reports import Reports, observed, watched
 from penstock.engine.session import close_idle_callbacks, is_alive
 from penstock.errors import CheckpointError, ExecutionError, PenstockError, RecordError, from_wire
-from penstock.plan import AssignWatermarks, Job, Scan
+from penstock.plan import AssignWatermarks, Job, Scan, base
 from penstock.spi import (
     Batch,
     JobContext,

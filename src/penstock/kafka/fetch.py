@@ -14,8 +14,8 @@ from uuid import UUID
 
 from kafka.protocol.consumer import FetchRequest
 
+from penstock.deadline import Backoff
 from penstock.errors import KafkaError, PossibleDataLossError, Problem, RetriableError, UnsupportedError
-from penstock.kafka.deadline import Backoff
 from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED

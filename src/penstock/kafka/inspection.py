@@ -16,8 +16,8 @@ from uuid import uuid4
 from kafka.protocol.admin import DescribeProducersRequest
 from kafka.protocol.producer import WriteTxnMarkersRequest
 
+from penstock.deadline import Deadline
 from penstock.errors import AuthorizationError, ExecutionError, KafkaError
-from penstock.kafka.deadline import Deadline
 from penstock.kafka.faults import Action, fault_of
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.produce import ProducerIdentity

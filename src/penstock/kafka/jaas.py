@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.kafka.values import Malformed
+from penstock.options.values import Malformed
 
 __all__ = ["LoginModule", "login_module"]
 

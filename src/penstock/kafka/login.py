@@ -10,8 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 from penstock.errors import Problem
 from penstock.kafka.jaas import LoginModule, login_module
-from penstock.kafka.tls import Tls, read_tls
-from penstock.kafka.values import Malformed, Property, flag, number, one_of, text
+from penstock.options.values import Malformed, Property, flag, number, one_of, text
+from penstock.tls import Tls, read_tls
 
 __all__ = [
     "LOGIN_PROPERTIES",

@@ -15,8 +15,8 @@ from kafka.protocol.consumer import (
     OffsetForLeaderEpochRequest,
 )
 
+from penstock.deadline import Deadline
 from penstock.errors import PossibleDataLossError
-from penstock.kafka.deadline import Deadline
 from penstock.kafka.faults import Action, KafkaFault, fault_of
 from penstock.kafka.properties import READ_COMMITTED
 from penstock.kafka.session import GROUP, Partition, PartitionInfo, Session

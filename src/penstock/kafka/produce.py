@@ -23,9 +23,9 @@ from weakref import WeakKeyDictionary
 
 from kafka.protocol.producer import AddPartitionsToTxnRequest, InitProducerIdRequest, ProduceRequest
 
+from penstock.deadline import Backoff, Deadline
 from penstock.errors import AbortableError, KafkaError, PenstockError, RetriableError
 from penstock.kafka.batches import stamp
-from penstock.kafka.deadline import Backoff, Deadline
 from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of, fault_of_exception
 from penstock.kafka.session import TRANSACTION, Partition, Session
 from penstock.kafka.wire import Node

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.deadline import Deadline
 from penstock.errors import (
     AbortableError,
     AuthorizationError,
@@ -34,7 +35,6 @@ from penstock.errors import (
 from penstock.kafka import batches, partitioner
 from penstock.kafka.batches import ControlType, RecordTooLargeError
 from penstock.kafka.compression import Codec
-from penstock.kafka.deadline import Deadline
 from penstock.kafka.fetch import Chunk, Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.produce import IMPLICIT_VERSION, Ack, Producer, ProducerIdentity

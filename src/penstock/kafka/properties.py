@@ -16,8 +16,8 @@ from typing import Any
 
 from penstock.errors import OptionsError, Problem
 from penstock.kafka.login import LOGIN_PROPERTIES, Login, read_login
-from penstock.kafka.tls import TLS_PROPERTIES, Tls, read_tls
-from penstock.kafka.values import Malformed, Property, flag, items, number, one_of, text
+from penstock.options.values import Malformed, Property, flag, items, number, one_of, text
+from penstock.tls import TLS_PROPERTIES, Tls, read_tls
 
 __all__ = ["ACTS", "REFUSED", "WITHOUT_MEANING", "ClientConfig", "check"]
 

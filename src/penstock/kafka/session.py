@@ -14,8 +14,8 @@ from uuid import UUID
 
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
+from penstock.deadline import Backoff, Deadline
 from penstock.errors import KafkaError, RetriableError
-from penstock.kafka.deadline import Backoff, Deadline
 from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of, fault_of_exception
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.wire import Node, Wire

@@ -13,7 +13,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault
 from penstock.kafka.login import TokenEndpoint, TokenFile, TokenLogin, UnsecuredToken
-from penstock.kafka.tls import tls_context
+from penstock.tls import tls_context
 
 __all__ = ["Tokens"]
 

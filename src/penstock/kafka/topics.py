@@ -11,8 +11,8 @@ from uuid import UUID
 from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
+from penstock.deadline import Deadline
 from penstock.errors import KafkaError
-from penstock.kafka.deadline import Deadline
 from penstock.kafka.faults import Action, KafkaFault, fault_of
 from penstock.kafka.session import Session, TopicInfo
 

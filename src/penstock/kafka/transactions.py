@@ -21,8 +21,8 @@ from kafka.protocol.producer import (
     TxnOffsetCommitRequest,
 )
 
+from penstock.deadline import Deadline
 from penstock.errors import AbortableError, ExecutionError, KafkaError, OptionsError, Problem, RetriableError
-from penstock.kafka.deadline import Deadline
 from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of
 from penstock.kafka.offsets import CommittedOffset, is_gone
 from penstock.kafka.produce import IMPLICIT_VERSION, ProducerIdentity

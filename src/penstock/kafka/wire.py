@@ -24,7 +24,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from penstock.kafka.authentication import Authentication
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.tls import tls_context
+from penstock.tls import tls_context
 
 __all__ = ["Node", "Wire"]
 

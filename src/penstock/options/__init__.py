@@ -1,6 +1,18 @@
 """Options: declared once, bound from SQL, YAML and Python alike, rendered into the reference."""
 
-from penstock.options.codec import BOOLEAN, CHARACTER, DURATION, INTEGER, LIST, MEMORY, PATTERN, TEXT, Codec, choice
+from penstock.options.codec import (
+    BOOLEAN,
+    CHARACTER,
+    DURATION,
+    INTEGER,
+    LIST,
+    MAP,
+    MEMORY,
+    PATTERN,
+    TEXT,
+    Codec,
+    choice,
+)
 from penstock.options.options import (
     Option,
     OptionSet,
@@ -19,6 +31,7 @@ __all__ = [
     "DURATION",
     "INTEGER",
     "LIST",
+    "MAP",
     "MEMORY",
     "PATTERN",
     "TEXT",

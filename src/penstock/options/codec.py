@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-__all__ = ["BOOLEAN", "CHARACTER", "DURATION", "INTEGER", "LIST", "MEMORY", "PATTERN", "TEXT", "Codec", "choice"]
+__all__ = ["BOOLEAN", "CHARACTER", "DURATION", "INTEGER", "LIST", "MAP", "MEMORY", "PATTERN", "TEXT", "Codec", "choice"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,34 @@ def _list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(";") if part.strip())
 
 
+_QUOTED = r"""'(?:[^']|'')*'|"(?:[^"]|"")*\""""
+_ENTRY = re.compile(rf"(?:{_QUOTED}|[^,'\"])+")
+_PAIR = re.compile(rf"\s*({_QUOTED}|[^:'\"]+):(.*)", re.DOTALL)
+
+
+def _unquoted(text: str) -> str:
+    text = text.strip()
+    return text[1:-1].replace(text[0] * 2, text[0]) if re.fullmatch(_QUOTED, text) else text
+
+
+def _map(text: str) -> tuple[tuple[str, str], ...]:
+    found = {}
+    for entry in _ENTRY.findall(text):
+        if entry.strip():
+            pair = _PAIR.fullmatch(_unquoted(entry))
+            if pair is None:
+                raise ValueError("expected pairs 'key:value', joined by commas")
+            found[_unquoted(pair[1])] = _unquoted(pair[2])
+    return tuple(sorted(found.items()))
+
+
+def _show_map(pairs: tuple[tuple[str, str], ...]) -> str:
+    def quoted(part: str) -> str:
+        return "'" + part.replace("'", "''") + "'" if re.search(r"[,:'\"\s]", part) else part
+
+    return ",".join(f"{quoted(key)}:{quoted(value)}" for key, value in pairs)
+
+
 _ESCAPES = {r"\t": "\t", r"\n": "\n", r"\r": "\r", r"\b": "\b", r"\f": "\f", r"\\": "\\", r"\'": "'", r"\"": '"'}
 
 
@@ -106,6 +134,8 @@ DURATION = Codec("Duration", _duration, _show_duration)
 MEMORY = Codec("MemorySize", _memory)
 PATTERN = Codec("Regex", _pattern)
 LIST = Codec("List<String>", _list, ";".join)
+#: Pairs, sorted by key. Each may also be written as an option of its own, whose key has that of the pair at its end.
+MAP = Codec("Map", _map, _show_map)
 CHARACTER = Codec("Character", _character, _show_character)
 
 

@@ -9,7 +9,7 @@ from dataclasses import MISSING, dataclass, field
 from typing import Any, ClassVar, Self
 
 from penstock.errors import OptionsError, Problem
-from penstock.options.codec import Codec
+from penstock.options.codec import MAP, Codec
 
 __all__ = [
     "Option",
@@ -49,6 +49,11 @@ class Option:
     required: bool = False
     default: Any = None
     default_text: str = ""
+
+    @property
+    def all_keys(self) -> tuple[str, ...]:
+        """The key, and the older names that still work."""
+        return self.key, *self.aliases
 
     @property
     def shown_default(self) -> str:
@@ -108,7 +113,12 @@ class OptionSet:
     @classmethod
     def keys(cls) -> tuple[str, ...]:
         """Every key that is understood, older names included."""
-        return tuple(key for option in cls.declared().values() for key in (option.key, *option.aliases))
+        return tuple(key for option in cls.declared().values() for key in option.all_keys)
+
+    @classmethod
+    def prefixes(cls) -> tuple[str, ...]:
+        """What stands before the keys of single entries of options that are maps."""
+        return tuple(f"{key}." for option in cls.declared().values() if option.codec is MAP for key in option.all_keys)
 
     @classmethod
     def from_text(cls, given: Mapping[str, str], origin: Origin | None = None, prefix: str = "", **extra: Any) -> Self:
@@ -121,17 +131,20 @@ class OptionSet:
         values: dict[str, Any] = dict(extra)
         problems: list[Problem] = []
         for name, option in cls.declared().items():
-            key = next((prefix + key for key in (option.key, *option.aliases) if prefix + key in given), None)
-            if key is None:
+            key = next((prefix + key for key in option.all_keys if prefix + key in given), None)
+            entries = _entries(option, given, prefix)
+            if key is None and not entries:
                 if option.required:
                     hint = f"for example '{prefix}{option.key}' = '{option.example}'" if option.example else ""
                     problems.append(Problem("is required", prefix + option.key, origin.of(""), hint))
                 continue
             try:
-                values[name] = option.codec.parse(given[key])
+                values[name] = option.codec.parse(given[key]) if key is not None else ()
+                if entries:
+                    values[name] = tuple(sorted((dict(values[name]) | entries).items()))
             except ValueError as error:
-                shown = "" if option.secret else f", not '{given[key]}'"
-                problems.append(Problem(f"{error}{shown}", key, origin.of(key)))
+                shown = "" if option.secret or key is None else f", not '{given[key]}'"
+                problems.append(Problem(f"{error}{shown}", key or "", origin.of(key or "")))
         if problems:
             raise OptionsError(tuple(problems))
         bound = cls(**values)
@@ -158,6 +171,13 @@ class OptionSet:
             for name, option in self.declared().items()
             if option.required or getattr(self, name) != option.default
         }
+
+
+def _entries(option: Option, given: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """The entries of a map that are written as options of their own."""
+    if option.codec is not MAP:
+        return {}
+    return {key: value for start in option.all_keys for key, value in properties_of(given, f"{prefix}{start}.")}
 
 
 def nearest(key: str, known: Iterable[str]) -> str:

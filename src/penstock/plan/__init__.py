@@ -1,9 +1,12 @@
 """The plan that every front end lowers to."""
 
+from penstock.plan.changes import check_changes
+from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.guarantees import Guarantee, check_guarantees
 from penstock.plan.kerberos import KerberosSettings
 from penstock.plan.nodes import (
     AssignWatermarks,
+    DeadLetters,
     Filter,
     Item,
     Job,
@@ -13,13 +16,16 @@ from penstock.plan.nodes import (
     Scan,
     Settings,
     Sink,
+    base,
     column_text,
     project,
+    scan_of,
 )
 from penstock.plan.restart import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
 
 __all__ = [
     "AssignWatermarks",
+    "DeadLetters",
     "ExponentialDelay",
     "FailureRate",
     "Filter",
@@ -35,7 +41,11 @@ __all__ = [
     "Scan",
     "Settings",
     "Sink",
+    "base",
+    "check_changes",
     "check_guarantees",
     "column_text",
     "project",
+    "scan_of",
+    "with_dead_letters",
 ]

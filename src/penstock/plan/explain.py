@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.options import DURATION
 from penstock.plan.nodes import (
     AssignWatermarks,
+    DeadLetters,
     Filter,
     Item,
     Job,
@@ -72,6 +73,8 @@ def _node(node: Node) -> list[str]:
             return ["select", *(f"  {_item(item)}" for item in items), *_indented(_node(below))]
         case AssignWatermarks(input=below, column=column, watermark=watermark):
             return [f"event time {column_text(column)}, watermark {watermark}", *_indented(_node(below))]
+        case DeadLetters(input=below):
+            return ["what cannot be decoded", *_indented(_node(below))]
         case MapRows(input=below, rows=rows):
             return [f"map rows with {getattr(rows, '__qualname__', type(rows).__name__)}", *_indented(_node(below))]
     return [type(node).__name__]

@@ -17,6 +17,7 @@ from penstock.types import RowType
 
 __all__ = [
     "AssignWatermarks",
+    "DeadLetters",
     "Filter",
     "Item",
     "Job",
@@ -26,8 +27,10 @@ __all__ = [
     "Scan",
     "Settings",
     "Sink",
+    "base",
     "column_text",
     "project",
+    "scan_of",
 ]
 
 
@@ -90,6 +93,13 @@ class MapRows(Node):
 
 
 @dataclass(frozen=True)
+class DeadLetters(Node):
+    """The records that the scan below could not decode, in place of the rows."""
+
+    input: Node
+
+
+@dataclass(frozen=True)
 class Sink:
     """Writes a node's rows to a table; columns are matched by position and cast to ``schema``."""
 
@@ -132,6 +142,21 @@ class Job:
     name: str
     sinks: tuple[Sink, ...]
     settings: Settings = Settings()
+
+
+def scan_of(node: Node) -> Scan:
+    """The scan whose rows ``node`` is made of."""
+    while not isinstance(node, Scan):
+        assert isinstance(node, AssignWatermarks | DeadLetters | Filter | MapRows | Project)  # noqa: S101
+        node = node.input
+    return node
+
+
+def base(node: Node) -> Node:
+    """The nearest node below that is no expression: what branches of one group share."""
+    while isinstance(node, AssignWatermarks | DeadLetters | Filter | Project):
+        node = node.input
+    return node
 
 
 def project(node: Node, items: tuple[Item, ...], schema: RowType) -> Node:

@@ -3,6 +3,7 @@
 from penstock.services.jars import DEFAULT_VERSION, KafkaJars, cached_jars, fetch_jars
 from penstock.services.java import Java, find_java
 from penstock.services.kafka import KafkaCluster
+from penstock.services.registry import RegistryServer
 from penstock.services.settings import Security
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Java",
     "KafkaCluster",
     "KafkaJars",
+    "RegistryServer",
     "Security",
     "cached_jars",
     "fetch_jars",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,15 +19,35 @@ __all__ = ["MINIMUM_JAVA", "Java", "find_java"]
 #: Spark 4 and Kafka 4 both ask for it.
 MINIMUM_JAVA = 17
 
-_INSTALL = (
-    f"install Java {MINIMUM_JAVA} or newer (`apt-get install openjdk-17-jre-headless`, `brew install openjdk@17`) "
-    "and put `java` on PATH, or point JAVA_HOME at it"
+#: Where packages, installers and version managers put Java runtimes, one folder each.
+_SHELVES = (
+    "/usr/lib/jvm/*",
+    "/opt/java/*",
+    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+    "/opt/homebrew/opt/openjdk*",
+    "~/.sdkman/candidates/java/*",
+    "~/.jdks/*",
 )
+
+
+def _install(minimum: int) -> str:
+    return (
+        f"install Java {minimum} or newer (`apt-get install openjdk-{minimum}-jre-headless`, "
+        f"`brew install openjdk@{minimum}`) and put `java` on PATH, or point JAVA_HOME at it"
+    )
+
+
+def _install_beside(minimum: int) -> str:
+    return (
+        f"install one beside it (`apt-get install openjdk-{minimum}-jre-headless`, `brew install openjdk@{minimum}`, "
+        "or unpack one from https://adoptium.net in ~/.jdks): it is found there, and Spark keeps this one"
+    )
 
 
 @dataclass(frozen=True)
 class Java:
-    """A Java runtime: its ``java`` program, full version, and where it was found (``JAVA_HOME`` or ``PATH``)."""
+    """A Java runtime: its ``java`` program, full version, and where it was found (``JAVA_HOME``, ``PATH``, or a
+    folder)."""
 
     executable: Path
     version: str
@@ -44,34 +67,56 @@ class Java:
         """
         tool = self.home / "bin" / "keytool"
         if not tool.exists():
-            raise ServiceError(f"{self.home} has no bin/keytool, which makes the broker's certificate; {_INSTALL}")
+            raise ServiceError(
+                f"{self.home} has no bin/keytool, which makes the broker's certificate; {_install(MINIMUM_JAVA)}"
+            )
         return tool
 
 
-def find_java() -> Java:
+def find_java(minimum: int = MINIMUM_JAVA) -> Java:
     """The Java of JAVA_HOME, else the first on PATH: the order that Spark's own launcher keeps.
 
+    Where that one is older than ``minimum``, and Spark's own needs are met, the newest of those that are installed in
+    the usual places is taken.
+
     Raises:
-        ServiceError: there is none, it does not run, or it is older than :data:`MINIMUM_JAVA`.
+        ServiceError: there is none, it does not run, or all are older than ``minimum``.
     """
+    java = _chosen(minimum)
+    if java.major >= minimum:
+        return java
+    if minimum > MINIMUM_JAVA:
+        found = max(_others(), key=lambda each: each.major, default=java)
+        if found.major >= minimum:
+            return found
+    raise ServiceError(
+        f"{java.executable} (from {java.origin}) is Java {java.version}, Java {minimum} or newer is needed; "
+        + (_install(minimum) if java.major < MINIMUM_JAVA else _install_beside(minimum))
+    )
+
+
+def _chosen(minimum: int) -> Java:
     home = os.environ.get("JAVA_HOME")
     if home:
         executable, origin = Path(home) / "bin" / "java", "JAVA_HOME"
         if not executable.exists():
             raise ServiceError(
-                f"JAVA_HOME is {home}, but there is no bin/java in it; correct or unset it, or {_INSTALL}"
+                f"JAVA_HOME is {home}, but there is no bin/java in it; correct or unset it, or {_install(minimum)}"
             )
     else:
         found = shutil.which("java")
         if found is None:
-            raise ServiceError(f"no Java: JAVA_HOME is not set and there is no `java` on PATH; {_INSTALL}")
+            raise ServiceError(f"no Java: JAVA_HOME is not set and there is no `java` on PATH; {_install(minimum)}")
         executable, origin = Path(found), "PATH"
-    java = _inspect(executable, origin)
-    if java.major < MINIMUM_JAVA:
-        raise ServiceError(
-            f"{executable} (from {origin}) is Java {java.version}, Java {MINIMUM_JAVA} or newer is needed; {_INSTALL}"
-        )
-    return java
+    return _inspect(executable, origin)
+
+
+def _others() -> Iterator[Java]:
+    """The runtimes in the usual places that run."""
+    for pattern in _SHELVES:
+        for executable in sorted(glob.glob(os.path.expanduser(f"{pattern}/bin/java"))):
+            with suppress(ServiceError):
+                yield _inspect(Path(executable), str(Path(executable).parents[1]))
 
 
 def _inspect(executable: Path, origin: str) -> Java:
@@ -85,10 +130,10 @@ def _inspect(executable: Path, origin: str) -> Java:
             check=True,
         ).stderr
     except (OSError, subprocess.SubprocessError) as error:
-        raise ServiceError(f"{executable} (from {origin}) cannot be run: {error}; {_INSTALL}") from error
+        raise ServiceError(f"{executable} (from {origin}) cannot be run: {error}; {_install(MINIMUM_JAVA)}") from error
     settings = dict(re.findall(r"^\s+(java\.version|java\.home) = (.+?)\s*$", shown, re.MULTILINE))
     if len(settings) != 2 or not _major(settings["java.version"]):
-        raise ServiceError(f"{executable} (from {origin}) does not say which Java it is; {_INSTALL}")
+        raise ServiceError(f"{executable} (from {origin}) does not say which Java it is; {_install(MINIMUM_JAVA)}")
     return Java(executable, settings["java.version"], Path(settings["java.home"]), origin)
 
 

@@ -19,7 +19,6 @@ import subprocess
 import tempfile
 import time
 import uuid
-import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -29,8 +28,9 @@ from typing import Self
 from penstock.errors import ServiceError
 from penstock.services import settings
 from penstock.services.certificates import Certificates, make_certificates
-from penstock.services.folders import locked
-from penstock.services.jars import DEFAULT_VERSION, KafkaJars, Progress, fetch_jars
+from penstock.services.classes import class_archive, sharing
+from penstock.services.downloads import Progress
+from penstock.services.jars import DEFAULT_VERSION, KafkaJars, fetch_jars
 from penstock.services.java import Java, find_java
 from penstock.services.process import Identity, ServerProcess, end_all, launch, tail
 from penstock.services.settings import HOST, NodePorts, Security
@@ -295,10 +295,9 @@ class KafkaCluster:
             self._certificates = make_certificates(java, self.data / "tls", self.security.certificates)
         logging = self._folder / "log4j2.properties"
         logging.write_text(settings.LOGGING)
-        # Without the archive's warnings: where it does not fit, the JVM does without.
-        shared = (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off") if archive else ()
         self._command = [
-            str(java.executable), *_JVM, *shared, f"-Dlog4j2.configurationFile={logging}", "-cp", jars.classpath(),
+            str(java.executable), *_JVM, *sharing(archive), f"-Dlog4j2.configurationFile={logging}",
+            "-cp", jars.classpath(),
         ]  # fmt: skip
         for node in self.nodes:
             written = settings.node_settings(
@@ -409,25 +408,7 @@ def choose_ports(nodes: int, first: int, *, separate: bool) -> dict[int, NodePor
 
 
 def _class_archive(java: Java, jars: KafkaJars, progress: Progress) -> Path | None:
-    """The JVM's archive of loaded classes, with which this Java starts this Kafka in less than half the time.
+    def train(scratch: Path, options: Sequence[str]) -> None:
+        KafkaCluster(data=scratch / "data", version=jars.version, jvm_options=options)._launch(java, jars, None).stop()
 
-    Made once, by starting and stopping a broker. A convenience: None when it cannot be made.
-    """
-    archive = jars.folder / f"java-{java.version}-{zlib.crc32(bytes(java.home)):08x}.jsa"
-    if archive.exists():
-        return archive
-    with locked(archive.with_suffix(".lock"), lambda: progress("waiting for another process that prepares Kafka")):
-        if archive.exists():
-            return archive
-        progress("preparing Kafka for quick starts (once)")
-        with tempfile.TemporaryDirectory(prefix="archive-", dir=jars.folder) as scratch:
-            fresh = Path(scratch) / "fresh.jsa"
-            options = [f"-XX:ArchiveClassesAtExit={fresh}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
-            training = KafkaCluster(data=Path(scratch) / "data", version=jars.version, jvm_options=options)
-            try:
-                training._launch(java, jars, None).stop()
-                fresh.rename(archive)
-            except (ServiceError, OSError) as error:
-                progress(f"quick starts cannot be prepared: {error}")
-                return None
-    return archive
+    return class_archive(jars.folder, java, "Kafka", train, progress)

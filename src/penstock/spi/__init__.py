@@ -9,11 +9,14 @@ from penstock.spi.formats import (
     Encoder,
     Format,
     FormatSpec,
+    RegistryFormat,
 )
 from penstock.spi.metrics import Counter, Gauge, Meter, Metric, MetricGroup
 from penstock.spi.registry import Registry, connectors, formats
 from penstock.spi.runtime import (
+    DEAD_LETTER,
     HIDDEN,
+    KIND,
     REPORT,
     WATERMARK,
     Batch,
@@ -33,7 +36,9 @@ from penstock.spi.runtime import (
 from penstock.spi.tables import Column, ColumnKind, Connector, Surface, TableDefinition, Watermark
 
 __all__ = [
+    "DEAD_LETTER",
     "HIDDEN",
+    "KIND",
     "REPORT",
     "WATERMARK",
     "BadRecord",
@@ -58,6 +63,7 @@ __all__ = [
     "Output",
     "Published",
     "Registry",
+    "RegistryFormat",
     "Runtime",
     "Source",
     "Stage",

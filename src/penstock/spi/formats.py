@@ -13,7 +13,17 @@ import pyarrow as pa
 from penstock.options import OptionSet, Origin
 from penstock.types import DataType, RowType
 
-__all__ = ["BadRecord", "ChangeEncoder", "ChangeFormat", "Decoded", "Decoder", "Encoder", "Format", "FormatSpec"]
+__all__ = [
+    "BadRecord",
+    "ChangeEncoder",
+    "ChangeFormat",
+    "Decoded",
+    "Decoder",
+    "Encoder",
+    "Format",
+    "FormatSpec",
+    "RegistryFormat",
+]
 
 
 @dataclass(frozen=True)
@@ -103,6 +113,18 @@ class ChangeFormat(Format, Protocol):
         ...
 
 
+@runtime_checkable
+class RegistryFormat(Format, Protocol):
+    """A format that keeps the schemas of what it writes in a schema registry, under a subject.
+
+    It does not know where its messages go. A connector that has a subject for them, such as ``<topic>-value``, says so
+    when it binds the options (:meth:`FormatSpec.bind`).
+    """
+
+    #: The option, without prefix, that names the subject.
+    subject_option: str
+
+
 @dataclass(frozen=True)
 class FormatSpec:
     """A format with its options bound: what plans carry and tasks unpickle."""
@@ -111,6 +133,16 @@ class FormatSpec:
     options: OptionSet
 
     @classmethod
-    def bind(cls, fmt: Format, given: Mapping[str, str], origin: Origin, prefix: str) -> FormatSpec:
-        """Bind the options of ``fmt`` that stand under ``prefix`` (``json.``, ``value.json.``). Raises OptionsError."""
+    def bind(
+        cls, fmt: Format, given: Mapping[str, str], origin: Origin, prefix: str, subject: str | None = None
+    ) -> FormatSpec:
+        """Bind the options of ``fmt`` that stand under ``prefix`` (``json.``, ``value.json.``). Raises OptionsError.
+
+        ``subject`` is that of a format with a schema registry (:class:`RegistryFormat`) where the user names none;
+        other formats are not told.
+        """
+        if subject is not None and isinstance(fmt, RegistryFormat):
+            found = next(each for each in fmt.options.declared().values() if each.key == fmt.subject_option)
+            if given.keys().isdisjoint(prefix + key for key in found.all_keys):
+                given = {**given, prefix + found.key: subject}
         return cls(fmt.identifier, fmt.options.from_text(given, origin, prefix))

@@ -90,6 +90,7 @@ formats: Registry[Format] = Registry(
     Format,  # type: ignore[type-abstract]
     (
         ("avro", "penstock.formats.avro.factory:AvroFormat"),
+        ("avro-confluent", "penstock.formats.avro_confluent.factory:AvroConfluentFormat"),
         ("canal-json", "penstock.formats.canal_json.factory:CanalJsonFormat"),
         ("csv", "penstock.formats.csv.factory:CsvFormat"),
         ("debezium-json", "penstock.formats.debezium_json.factory:DebeziumJsonFormat"),

@@ -18,7 +18,9 @@ from penstock.spi.metrics import MetricGroup
 from penstock.types import BIGINT, INT, Field, RowType
 
 __all__ = [
+    "DEAD_LETTER",
     "HIDDEN",
+    "KIND",
     "REPORT",
     "WATERMARK",
     "Batch",
@@ -40,6 +42,14 @@ __all__ = [
 #: Columns that follow a scan's own: the number of the place (topic and partition) that a row came from, and its offset.
 #: Errors name them.
 HIDDEN = RowType((Field("__place", INT), Field("__offset", BIGINT)))
+
+#: A column (TINYINT) that follows those of :data:`HIDDEN` where rows are changes of rows: their RowKind, null for an
+#: insertion.
+KIND = "__kind"
+
+#: A column (a struct) that follows them where a source keeps records that it cannot decode. A row that has a value in
+#: it is none of the table's, but such a record on its way to the sink whose columns the struct has.
+DEAD_LETTER = "__dead_letter"
 
 #: The last column (BINARY) of a source's frame. A row that has a value in it is none of the table's, but what a reading
 #: task has to tell its source's :meth:`Source.reported`; the engine takes it out.
@@ -182,8 +192,9 @@ class Source(Protocol):
     measures: bool
 
     def frame(self, stage: Stage | None = None) -> Any:
-        """The streaming DataFrame: the scan's columns and those of :data:`HIDDEN`, with ``stage`` what that makes of
-        them; without it :data:`WATERMARK` if the source is ``timed``; and the column :data:`REPORT`."""
+        """The streaming DataFrame: the scan's columns, those of :data:`HIDDEN`, and :data:`KIND` and
+        :data:`DEAD_LETTER` where the scan has them, with ``stage`` what that makes of them; without it
+        :data:`WATERMARK` if the source is ``timed``; and the column :data:`REPORT`."""
         ...
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:

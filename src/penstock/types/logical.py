@@ -192,6 +192,10 @@ class RowType(DataType):
         by_name = {field.name: field for field in self.fields}
         return replace(self, fields=tuple(by_name[name] for name in names))
 
+    def without_prefix(self, prefix: str) -> RowType:
+        """The row with ``prefix`` removed from every name that has it."""
+        return replace(self, fields=tuple(Field(each.name.removeprefix(prefix), each.type) for each in self.fields))
+
 
 BOOLEAN = PrimitiveType("BOOLEAN")
 TINYINT = PrimitiveType("TINYINT")

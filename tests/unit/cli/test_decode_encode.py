@@ -167,6 +167,13 @@ def test_standard_input_is_read_in_the_absence_of_a_file() -> None:
     assert [json.loads(line)["row"]["v"] for line in done.stdout.splitlines()] == ["one", "two"]
 
 
+def test_what_an_encoder_needs_is_named_as_it_is_written(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    given = ["--format", "avro-confluent", "--schema", "id INT", "--option", "avro-confluent.url=http://localhost:1"]
+    status, _, err = run(capfdbinary, "encode", *given)
+    assert status == 2
+    assert err[0].startswith("penstock encode: 'avro-confluent.subject': is required to write")
+
+
 def test_changes_are_decoded_with_their_kinds(capfdbinary: pytest.CaptureFixture[bytes], lines: Any) -> None:
     args = ["decode", "--format", "debezium-json", "--schema", "id INT"]
     path = lines(

@@ -164,8 +164,8 @@ def test_seed_example_with_a_primary_key_on_json():
     found = scan(definition)
 
     assert found.metadata == (
-        MetadataColumn("offset", "offset", INT.with_nullability(False)),
-        MetadataColumn("part", "partition", BIGINT.with_nullability(False)),
+        MetadataColumn("offset", "offset", INT.with_nullability(False), READABLE["offset"]),
+        MetadataColumn("part", "partition", BIGINT.with_nullability(False), READABLE["partition"]),
     )
     assert found.value_columns == ()
     assert found.produced.names == ("offset", "part")
@@ -176,7 +176,7 @@ def test_seed_example_with_a_primary_key_on_json():
 def test_every_metadata_can_be_read_as_its_own_type(key):
     column = Column("m", READABLE[key], ColumnKind.METADATA, key, virtual=True)
 
-    assert scan(table(*COLUMNS, column)).metadata == (MetadataColumn("m", key, READABLE[key]),)
+    assert scan(table(*COLUMNS, column)).metadata == (MetadataColumn("m", key, READABLE[key], READABLE[key]),)
 
 
 @pytest.mark.parametrize(
@@ -499,3 +499,52 @@ def test_every_problem_is_reported_with_its_place():
     )
     assert any("'properties.bootstrap.servers': is required" in line for line in lines)
     assert any("column 'm': there is no metadata 'offsett' (did you mean 'offset'?)" in line for line in lines)
+
+
+REGISTRY = {
+    "value.format": "avro-confluent",
+    "value.avro-confluent.url": "http://registry:8081",
+    "value.avro-confluent.properties.retries.wait.ms": "5",
+    "key.format": "avro-confluent",
+    "key.avro-confluent.url": "http://registry:8081",
+    "key.fields": "user",
+}
+
+
+def test_a_sink_with_one_topic_has_subjects_of_its_own():
+    found = sink(with_options(REGISTRY))
+    assert (found.value.options.subject, found.key.options.subject) == ("orders-value", "orders-key")
+    assert found.value.options.properties == (("retries.wait.ms", "5"),)
+    short = sink(with_options({"format": "avro-confluent", "avro-confluent.url": "http://registry:8081"}))
+    assert short.value.options.subject == "orders-value"
+
+
+def test_a_subject_that_is_given_stays():
+    given = {"value.avro-confluent.subject": "mine", "key.avro-confluent.schema-registry.subject": "yours"}
+    found = sink(with_options(REGISTRY | given))
+    assert (found.value.options.subject, found.key.options.subject) == ("mine", "yours")
+
+
+def test_a_scan_needs_no_subject():
+    found = scan(with_options(REGISTRY))
+    assert (found.value.options.subject, found.key.options.subject) == (None, None)
+
+
+@pytest.mark.parametrize("topics", [{"topic": "a;b"}, {"topic": "", "topic-pattern": "a.*"}])
+def test_a_sink_of_several_topics_is_told_its_subject(topics):
+    columns = (*COLUMNS, metadata("topic", "STRING", "topic"))
+    given = {key: each for key, each in (BASE | REGISTRY | topics).items() if each}
+    table = TableDefinition("orders", columns, given)
+    with pytest.raises(OptionsError) as raised:
+        sink(table)
+    assert [(each.key, each.reason) for each in raised.value.problems] == [
+        ("value.avro-confluent.subject", "is required to write"),
+        ("key.avro-confluent.subject", "is required to write"),
+    ]
+    named = {"value.avro-confluent.subject": "v", "key.avro-confluent.subject": "k"}
+    assert sink(TableDefinition("orders", columns, given | named)).value.options.subject == "v"
+
+
+def test_unknown_options_of_a_format_with_a_map_are_named():
+    with pytest.raises(OptionsError, match=r"'value\.avro-confluent\.sujbect': unknown option"):
+        sink(with_options(REGISTRY | {"value.avro-confluent.sujbect": "s"}))

@@ -177,7 +177,36 @@ def test_ignored_messages_are_counted_and_the_others_keep_their_places():
         (2, 2, 102),
         (4, 4, 104),
     ]
-    assert row_reader.ignored == 2
+    assert row_reader.refused == 2
+
+
+def test_refused_records_become_dead_letters_behind_the_rows():
+    options = as_options(KEYED | {"scan.dead-letter.topic": "orders-dead"})
+    row_reader = reader(Column("k", INT), Column("v", INT), **options)
+    keys, values = [text({"k": i}) for i in range(4)], [text({"v": i}) for i in range(4)]
+    headers = [[("a", b"1")], [], [("b", None)], []]
+    rows = read(row_reader, [values[0], b"{", b"{", values[3]], [*keys[:2], b"[", b"x"], headers, [1, 2, 3, 4])
+
+    assert rows.schema.equals(row_reader.schema)
+    assert [(row["k"], row["v"], row["__place"], row["__offset"]) for row in rows.to_pylist()] == [
+        (0, 0, PLACE, 100),
+        (None, None, PLACE, 101),
+        (None, None, PLACE, 102),
+        (None, None, PLACE, 103),
+    ]
+    first, *letters = rows.column("__dead_letter").to_pylist()
+    assert first is None
+    assert [(each["key"], each["value"]) for each in letters] == [(keys[1], b"{"), (b"[", b"{"), (b"x", values[3])]
+    assert [each["timestamp"].microsecond for each in letters] == [2000, 3000, 4000]
+    told = [[(each["key"], each["value"]) for each in letter["headers"]] for letter in letters]
+    assert told[1][0] == ("b", None)
+    given = [{key.removeprefix("penstock.dead-letter."): value.decode() for key, value in each[-7:]} for each in told]
+    assert [(each["topic"], each["partition"], each["offset"], each["part"], each["format"]) for each in given] == [
+        ("orders", "3", "101", "value", "json"),
+        ("orders", "3", "102", "key", "json"),
+        ("orders", "3", "103", "key", "json"),
+    ]
+    assert row_reader.refused == 3
 
 
 # --- metadata ------------------------------------------------------------------------------------------------

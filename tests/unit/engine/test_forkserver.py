@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
 
 from penstock.engine.session import _launcher
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")
@@ -21,17 +21,10 @@ def server(tmp_path_factory):
     environment = os.environ | {"PYTHONHASHSEED": "0"}
     command = [sys.executable, "-m", "penstock.engine.forkserver", str(path)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, process_group=0)
-    until(path.exists)
+    eventually(path.exists)
     yield path
     process.stdin.close()
     assert process.wait(20) == 0  # it ends with the one that started it
-
-
-def until(condition):
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -99,7 +92,7 @@ def test_a_fork_ends_with_the_process_that_spark_knows(start, how):
     process = start("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(1000)")
     pid = int(process.stdout.readline())
     process.send_signal(how)
-    until(lambda: not running(pid))
+    eventually(lambda: not running(pid))
 
 
 def test_the_process_that_spark_knows_ends_with_a_fork_that_is_killed(start):

@@ -14,7 +14,7 @@ from penstock.kafka.login import (
     UnsecuredToken,
 )
 from penstock.kafka.properties import ClientConfig, check
-from penstock.kafka.tls import Tls
+from penstock.tls import Tls
 
 SASL = {"bootstrap.servers": "broker:9092", "security.protocol": "SASL_SSL"}
 BEARER = {**SASL, "sasl.mechanism": "OAUTHBEARER"}

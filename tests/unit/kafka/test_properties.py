@@ -8,7 +8,7 @@ import pytest
 from penstock.errors import OptionsError
 from penstock.kafka.login import LOGIN_PROPERTIES, PasswordLogin
 from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING, ClientConfig, check
-from penstock.kafka.tls import Tls
+from penstock.tls import Tls
 
 SERVERS = {"bootstrap.servers": "broker-1:9092,[::1]:9093"}
 SASL = {**SERVERS, "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256"}

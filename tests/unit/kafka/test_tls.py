@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.deadline import Deadline
 from penstock.errors import AuthenticationError, OptionsError, RetriableError
-from penstock.kafka.deadline import Deadline
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
 
-FOLDER = Path(__file__).parent / "tls"
+FOLDER = Path(__file__).parents[1] / "tls" / "pem"
 CERTIFICATE, KEY, LOCKED = FOLDER / "certificate.pem", FOLDER / "key.pem", FOLDER / "locked.pem"
 TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(CERTIFICATE)}
 

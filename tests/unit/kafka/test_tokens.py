@@ -19,10 +19,10 @@ import pytest
 from penstock.errors import OptionsError
 from penstock.kafka.faults import Action, KafkaFault
 from penstock.kafka.login import TokenEndpoint, TokenFile, TokenLogin, UnsecuredToken
-from penstock.kafka.tls import Tls
 from penstock.kafka.tokens import Tokens
+from penstock.tls import Tls
 
-FOLDER = Path(__file__).parent / "tls"
+FOLDER = Path(__file__).parents[1] / "tls" / "pem"
 TRUST = Tls(truststore_type="PEM", truststore_location=str(FOLDER / "certificate.pem"))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.errors import ServiceError
 from penstock.services import KafkaCluster
+from penstock.services import java as java_module
 from penstock.services.java import find_java
 
 
@@ -47,6 +48,21 @@ def test_an_old_java_is_named(version: str, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ServiceError, match=rf"{tmp_path}.*is Java {version}, Java 17 or newer is needed"):
         find_java()
+
+
+def test_where_more_is_needed_the_newest_that_is_installed_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(java_module, "_SHELVES", (str(tmp_path / "jvm" / "*"),))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    fake_java(tmp_path / "home", "17.0.1")
+    with pytest.raises(ServiceError, match=r"is Java 17\.0\.1, Java 21 or newer.*apt-get install openjdk-21-jre"):
+        find_java(21)
+    fake_java(tmp_path / "jvm/broken", "23").write_text("#!/bin/sh\nexit 3\n")
+    for version in ("11.0.1", "25.0.3", "21.0.2"):
+        fake_java(tmp_path / "jvm" / version, version)
+    assert find_java(21).home == tmp_path / "jvm/25.0.3"
+    assert find_java().major == 17
 
 
 def test_a_wrong_java_home_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

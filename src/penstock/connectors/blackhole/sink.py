@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from penstock.types import RowType
 
@@ -15,6 +16,9 @@ class BlackholeSink:
 
     table: str
     schema: RowType
+
+    #: Updates and deletions are dropped too.
+    takes_changes: ClassVar[bool] = True
 
     def describe(self) -> str:
         """One line for people."""

@@ -19,7 +19,7 @@ from penstock.kafka.batches import EncodedBatch, RecordTooLargeError, encode
 from penstock.kafka.compression import Codec
 from penstock.kafka.partitioner import by_key, fixed, round_robin
 from penstock.kafka.properties import ClientConfig
-from penstock.spi import Encoder, FormatSpec, Task, formats
+from penstock.spi import ChangeFormat, FormatSpec, Task, formats
 from penstock.types import RowType, arrow_type
 
 __all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "RowEncoder"]
@@ -28,6 +28,9 @@ __all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "RowEncoder"]
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 
 _ROWS_IN_A_RUN = 4096
+
+_Kinds = NDArray[np.int8] | None
+_Encode = Callable[[pa.RecordBatch, _Kinds], pa.BinaryArray]
 
 
 class RowEncoder:
@@ -61,11 +64,13 @@ class RowEncoder:
         }.get(self._codec)
         self._turn = random.randrange(1 << 16)  # noqa: S311 - so that small batches do not all begin with one partition
 
-    def encode(self, rows: pa.RecordBatch, places: pa.Array, offsets: pa.Array) -> Iterator[tuple[str, EncodedBatch]]:
+    def encode(
+        self, rows: pa.RecordBatch, places: pa.Array, offsets: pa.Array, kinds: _Kinds = None
+    ) -> Iterator[tuple[str, EncodedBatch]]:
         """The record batches of ``rows``, by topic and partition; each partition's rows keep their order.
 
-        ``places`` and ``offsets`` say where each row came from. Raises RecordError with the row's place as partition
-        and without a topic: the driver knows the topic's name.
+        ``places`` and ``offsets`` say where each row came from, ``kinds`` what it is (None: all are insertions).
+        Raises RecordError with the row's place as partition and without a topic: the driver knows the topic's name.
         """
         if not rows.num_rows:
             return
@@ -73,9 +78,10 @@ class RowEncoder:
             part = rows if chosen is None else rows.take(chosen)
             where = (places, offsets) if chosen is None else (places.take(chosen), offsets.take(chosen))
             try:
-                keys = self._part(part, self._key, self._sink.key_columns, self._sink.key_prefix, "__raw_key__")
+                kinds_of = kinds if kinds is None or chosen is None else kinds[chosen]
+                keys = self._part(part, None, self._key, self._sink.key_columns, self._sink.key_prefix, "__raw_key__")
                 values = self._part(
-                    part, self._value, self._sink.value_columns, self._sink.value_prefix, "__raw_value__"
+                    part, kinds_of, self._value, self._sink.value_columns, self._sink.value_prefix, "__raw_value__"
                 )
                 batches = encode(
                     keys=keys,
@@ -100,13 +106,19 @@ class RowEncoder:
                 yield topic, batch
 
     def _part(
-        self, rows: pa.RecordBatch, encoder: Encoder | None, columns: tuple[str, ...], prefix: str, raw: str
+        self,
+        rows: pa.RecordBatch,
+        kinds: _Kinds,
+        encode: _Encode | None,
+        columns: tuple[str, ...],
+        prefix: str,
+        raw: str,
     ) -> pa.BinaryArray | None:
-        """The keys or values of messages: made by ``encoder`` of columns without their prefix, or as the metadata
+        """The keys or values of messages: made by ``encode`` of columns without their prefix, or as the metadata
         column ``raw`` has them."""
-        if encoder is not None:
+        if encode is not None:
             part = rows.select(list(columns))
-            return encoder.encode(part.rename_columns([name.removeprefix(prefix) for name in columns]))
+            return encode(part.rename_columns([name.removeprefix(prefix) for name in columns]), kinds)
         if raw in self._metadata:
             return rows.column(self._metadata[raw]).cast(arrow_type(WRITABLE[raw]))
         return None
@@ -186,5 +198,9 @@ class RowEncoder:
         return None
 
 
-def _encoder(spec: FormatSpec, schema: RowType) -> Encoder:
-    return formats.get(spec.identifier).encoder(schema, spec.options)
+def _encoder(spec: FormatSpec, schema: RowType) -> _Encode:
+    found = formats.get(spec.identifier)
+    if isinstance(found, ChangeFormat):
+        return found.encoder(schema, spec.options).encode
+    encoder = found.encoder(schema, spec.options)
+    return lambda rows, _: encoder.encode(rows)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.connectors.kafka.client import completed
-from penstock.connectors.kafka.metadata import READABLE, MetadataColumn
+from penstock.connectors.kafka.deadletters import definition
+from penstock.connectors.kafka.metadata import MetadataColumn
 from penstock.connectors.kafka.options import (
     BoundedMode,
     KafkaSinkOptions,
@@ -20,7 +21,6 @@ from penstock.errors import OptionsError, Problem
 from penstock.options import OptionSet
 from penstock.plan import Guarantee
 from penstock.spi import Surface, TableDefinition, Watermark
-from penstock.types import spark_type
 
 __all__ = ["KafkaConnector"]
 
@@ -58,8 +58,14 @@ class KafkaConnector:
             start_by=table.objects.get("scan.startup.mode"),
             stop_by=table.objects.get("scan.bounded.mode"),
             watermark=_measured(table.watermark, found.metadata),
+            dead_letters=self._dead_letters(table, options),
             notes=found.notes,
         )
+
+    def _dead_letters(self, table: TableDefinition, options: KafkaSourceOptions) -> KafkaSink | None:
+        if options.dead_letter_topic is None:
+            return None
+        return self.sink(definition(table, options.dead_letter_topic))
 
     def sink(self, table: TableDefinition) -> KafkaSink:
         """What writing ``table`` means. Raises OptionsError or UnsupportedError with every problem found."""
@@ -102,7 +108,7 @@ def _measured(watermark: Watermark | None, metadata: tuple[MetadataColumn, ...])
     """What reading tasks can measure by themselves: not a metadata column that Spark casts to another type."""
     if watermark is None or watermark.lag is None:
         return watermark
-    cast = {each.name for each in metadata if spark_type(each.type) != spark_type(READABLE[each.key])}
+    cast = {each.name for each in metadata if each.cast}
     return replace(watermark, column="", lag=None) if watermark.column in cast else watermark
 
 

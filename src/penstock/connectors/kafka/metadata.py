@@ -20,9 +20,13 @@ from penstock.types import (
     RowType,
     StringType,
     TimestampType,
+    spark_type,
 )
 
-__all__ = ["READABLE", "WRITABLE", "MetadataColumn", "castable"]
+__all__ = ["OF_VALUE", "READABLE", "WRITABLE", "MetadataColumn", "castable"]
+
+#: What stands before the keys of what the value's format reads besides the row.
+OF_VALUE = "value."
 
 _TIMESTAMP = TimestampType(3, True)
 _HEADER = RowType((Field("key", STRING), Field("value", BYTES)))
@@ -50,11 +54,17 @@ WRITABLE: Mapping[str, DataType] = {
 
 @dataclass(frozen=True)
 class MetadataColumn:
-    """A column of the table that holds the metadata ``key``, cast to or from ``type``."""
+    """A column of the table that holds the metadata ``key``, which is ``native``, cast to or from ``type``."""
 
     name: str
     key: str
     type: DataType
+    native: DataType
+
+    @property
+    def cast(self) -> bool:
+        """Whether Spark has to cast it."""
+        return spark_type(self.type) != spark_type(self.native)
 
 
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")

@@ -41,7 +41,7 @@ class SourceMetrics:
         """Count what a batch has read."""
         self._operator.count("numRecordsIn", "numRecordsInPerSecond", report.records)
         self._operator.count("numBytesIn", "numBytesInPerSecond", report.fetched_bytes)
-        self._operator.counter("numRecordsInErrors").inc(report.ignored)
+        self._operator.counter("numRecordsInErrors").inc(report.refused)
         self._operator.counter("numRecordsFiltered").inc(report.filtered)
         self._operator.counter("numRecordsLost").inc(report.lost)
         if self._consumer:

@@ -362,6 +362,17 @@ class KafkaSourceOptions(KafkaTableOptions):
         ),
         example="false",
     )
+    dead_letter_topic: str | None = opt(
+        "scan.dead-letter.topic",
+        TEXT,
+        default=None,
+        doc=(
+            "Topic, of the same cluster, for records that cannot be decoded, instead of failing or leaving them out: "
+            "key, value, headers and timestamp as they were, and the reason in further headers. Written with the "
+            "guarantee of the job's sinks, in the same transaction where there is one."
+        ),
+        example="orders-dead",
+    )
     parallelism: int | None = opt(
         "scan.parallelism", INTEGER, default=None, doc="Most tasks that read at a time.", example="4"
     )

@@ -79,7 +79,7 @@ class RangeReader:
     def report(self) -> ReadReport:
         """What was read so far."""
         report = self._report
-        report.filtered, report.ignored = self._reader.filtered, self._reader.ignored
+        report.filtered, report.refused = self._reader.filtered, self._reader.refused
         if self._reader.measure is not None:
             report.watermarks = [(*place, at) for place, at in self._reader.measure.reached.items()]
         if self._lags:

@@ -14,18 +14,18 @@ class ReadReport:
     """What one task, or (:meth:`merged`) the tasks of a batch have read.
 
     ``records`` were read, in record batches of ``fetched_bytes``; of them ``filtered`` did not pass the header filter,
-    and ``ignored`` could not be decoded and were left out. ``lost`` counts offsets that were to be read and are not in
-    the log any more, passed over as the user asked. ``fetches`` counts answers with records. Lags are in milliseconds,
-    of the last record of the partition where it was largest: ``fetch_lag`` from the record's timestamp until it was
-    there, ``emit_lag`` until its row was made. ``behind`` is the most records that a partition had beyond what was
-    fetched of it. ``watermarks`` lists topic, partition and the watermark of its rows, in ms since 1970, for scans with
-    event time.
+    and ``refused`` could not be decoded, and were left out or became dead letters. ``lost`` counts offsets that were to
+    be read and are not in the log any more, passed over as the user asked. ``fetches`` counts answers with records.
+    Lags are in milliseconds, of the last record of the partition where it was largest: ``fetch_lag`` from the record's
+    timestamp until it was there, ``emit_lag`` until its row was made. ``behind`` is the most records that a partition
+    had beyond what was fetched of it. ``watermarks`` lists topic, partition and the watermark of its rows, in ms since
+    1970, for scans with event time.
     """
 
     records: int = 0
     fetched_bytes: int = 0
     filtered: int = 0
-    ignored: int = 0
+    refused: int = 0
     lost: int = 0
     fetches: int = 0
     fetch_lag: float | None = None
@@ -42,7 +42,7 @@ class ReadReport:
         """One report for all: counters add up, of lags the largest counts."""
         documents = [json.loads(each) for each in reports]
         whole = cls()
-        for name in ("records", "fetched_bytes", "filtered", "ignored", "lost", "fetches"):
+        for name in ("records", "fetched_bytes", "filtered", "refused", "lost", "fetches"):
             setattr(whole, name, sum(each[name] for each in documents))
         for name in ("fetch_lag", "emit_lag", "behind"):
             setattr(whole, name, max((each[name] for each in documents if each[name] is not None), default=None))

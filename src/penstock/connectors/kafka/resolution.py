@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from penstock.connectors.kafka.client import CONNECTOR_PROPERTIES, checked
-from penstock.connectors.kafka.metadata import READABLE, WRITABLE, MetadataColumn, castable
+from penstock.connectors.kafka.metadata import OF_VALUE, READABLE, WRITABLE, MetadataColumn, castable
 from penstock.connectors.kafka.options import FieldsInclude, KafkaSinkOptions, KafkaSourceOptions, KafkaTableOptions
-from penstock.connectors.kafka.scan import without_prefix
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
-from penstock.options import Option, nearest, properties_of, unknown_keys
+from penstock.options import LIST, Option, nearest, properties_of, unknown_keys
 from penstock.spi import ChangeFormat, Column, ColumnKind, Format, FormatSpec, Surface, TableDefinition, formats
-from penstock.types import RowType
+from penstock.types import DataType, RowType
 
 __all__ = ["Resolution", "Resolved", "Side"]
 
@@ -64,8 +63,8 @@ class Resolution:
         physical = self.table.physical
         key_schema = value_schema = None
         if options and not self.problems:
-            key_schema = without_prefix(physical.select(keys), options.key_fields_prefix)
-            value_schema = without_prefix(physical.select(values), options.value_fields_prefix)
+            key_schema = physical.select(keys).without_prefix(options.key_fields_prefix)
+            value_schema = physical.select(values).without_prefix(options.value_fields_prefix)
         metadata = self._metadata(options)
         written_raw = {column.key for column in metadata} if self.side is Side.WRITE else set()
         if "__raw_value__" in written_raw:
@@ -76,7 +75,7 @@ class Resolution:
             key_schema = None
         value = self._format("value.format" if "value.format" in self.given else "format", value_schema)
         key = self._format("key.format", key_schema)
-        if self.table.primary_key:
+        if self.table.primary_key and value and not isinstance(formats.get(value.identifier), ChangeFormat):
             self.notes.append("PRIMARY KEY is not enforced and does not make updates of inserts; see 'upsert-kafka'")
         if options is None or value is None or self.problems or self.unsupported:
             kind = OptionsError if self.problems else UnsupportedError
@@ -133,8 +132,9 @@ class Resolution:
             identifier = self._identifier(name)
             for prefix in self._prefixes(name):
                 if identifier in formats.names():
-                    declared = formats.get(identifier).options.keys()
-                    known |= {prefix + key for key in declared}
+                    declared = formats.get(identifier).options
+                    known |= {prefix + key for key in declared.keys()}  # noqa: SIM118 - a method of option sets
+                    lenient += [prefix + each for each in declared.prefixes()]
                 else:  # the format is reported; its options cannot be judged
                     lenient.append(prefix)
         self.problems += unknown_keys(self.given, known, tuple(lenient), self.origin)
@@ -166,19 +166,26 @@ class Resolution:
         prefixes = self._prefixes(name)
         prefix = next((each for each in prefixes if any(key.startswith(each) for key in self.given)), prefixes[0])
         found = formats.get(identifier)
-        if isinstance(found, ChangeFormat):
-            reason = f"tables of changes, as '{identifier}' holds them, are not supported yet"
-            self.unsupported.append(Problem(reason, name, self.origin.of(name), "'penstock decode' reads its messages"))
+        if name == "key.format" and isinstance(found, ChangeFormat):
+            self.problem(f"'{identifier}' is for values: a key does not change", name, "for example 'json'")
+            return None
         try:
-            spec = FormatSpec.bind(found, self.given, self.origin, prefix)
+            spec = FormatSpec.bind(found, self.given, self.origin, prefix, self._subject(name))
             if schema is not None:
-                self._try_schema(found, schema, spec)
+                self._try_schema(found, schema, spec, prefix)
         except OptionsError as error:
             self.problems += error.problems
             return None
         return spec
 
-    def _try_schema(self, found: Format, schema: RowType, spec: FormatSpec) -> None:
+    def _subject(self, name: str) -> str | None:
+        """The subject of what a sink writes, for a format with a schema registry: there is one for one topic only."""
+        topics = LIST.parse(self.given.get("topic", ""))
+        if self.side is Side.READ or len(topics) != 1 or "topic-pattern" in self.given:
+            return None
+        return f"{topics[0]}-{'key' if name == 'key.format' else 'value'}"
+
+    def _try_schema(self, found: Format, schema: RowType, spec: FormatSpec, prefix: str) -> None:
         build = found.decoder if self.side is Side.READ else found.encoder
         try:
             build(schema, spec.options)
@@ -187,6 +194,9 @@ class Resolution:
             self.problems += [
                 replace(each, where=", ".join(filter(None, (place, each.where)))) for each in error.problems
             ]
+        except OptionsError as error:
+            for each in error.problems:
+                self.problem(each.reason, prefix + each.key, each.hint)
 
     # --- columns ---------------------------------------------------------------------------------------------
 
@@ -241,18 +251,24 @@ class Resolution:
         return tuple(column for column in found if column)
 
     def _readable(self, column: Column) -> MetadataColumn | None:
-        key = column.key or column.name
-        if key not in READABLE:
-            hint = nearest(key, READABLE) or f"known are {', '.join(READABLE)}"
+        key, readable = column.key or column.name, {**self._of_value(), **READABLE}
+        if key not in readable:
+            hint = nearest(key, readable) or f"known are {', '.join(readable)}"
             self._column_problem(column.name, f"there is no metadata '{key}'", hint)
             return None
-        if not castable(READABLE[key], column.type):
+        if not castable(readable[key], column.type):
             self._column_problem(
                 column.name,
-                f"metadata '{key}' is {READABLE[key]} and cannot be cast to {column.type}",
-                f"declare it {READABLE[key].text()}",
+                f"metadata '{key}' is {readable[key]} and cannot be cast to {column.type}",
+                f"declare it {readable[key].text()}",
             )
-        return MetadataColumn(column.name, key, column.type)
+        return MetadataColumn(column.name, key, column.type, readable[key])
+
+    def _of_value(self) -> dict[str, DataType]:
+        """What the value's format reads besides the row."""
+        identifier = self._identifier("value.format") or self._identifier("format")
+        found = formats.get(identifier) if identifier in formats.names() else None
+        return {OF_VALUE + key: kind for key, kind in found.metadata.items()} if isinstance(found, ChangeFormat) else {}
 
     def _writable(self, column: Column, options: KafkaTableOptions | None) -> MetadataColumn | None:
         key = column.key or column.name
@@ -267,7 +283,7 @@ class Resolution:
                 f"{column.type} cannot be cast to metadata '{key}', which is {WRITABLE[key]}",
                 f"declare it {WRITABLE[key].text()}",
             )
-        return MetadataColumn(column.name, key, column.type)
+        return MetadataColumn(column.name, key, column.type, WRITABLE[key])
 
     def _remark_unwritten(self, key: str, part: str, columns: tuple[str, ...]) -> None:
         if columns:

@@ -10,13 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from penstock.connectors.kafka.deadletters import DEAD_LETTER as LETTER
+from penstock.connectors.kafka.deadletters import DeadLetter, letters
 from penstock.connectors.kafka.eventtime import Measure
 from penstock.connectors.kafka.headers import matching
-from penstock.connectors.kafka.metadata import READABLE
+from penstock.connectors.kafka.metadata import OF_VALUE, READABLE
 from penstock.connectors.kafka.scan import KafkaScan
 from penstock.errors import RecordError
 from penstock.kafka.batches import Records, TimestampType
-from penstock.spi import HIDDEN, BadRecord, Decoded, FormatSpec, formats
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, BadRecord, ChangeFormat, Decoded, Decoder, FormatSpec, formats
 from penstock.types import arrow_schema, arrow_type
 
 __all__ = ["RowReader"]
@@ -30,61 +32,100 @@ class RowReader:
 
     def __init__(self, scan: KafkaScan):
         self._scan = scan
-        self._value = formats.get(scan.value.identifier).decoder(scan.value_schema, scan.value.options)
+        self._value = _value_decoder(scan)
         self._key = formats.get(scan.key.identifier).decoder(scan.key_schema, scan.key.options) if scan.key else None
         self._native = scan.native
-        self._metadata = {column.name: column.key for column in scan.metadata}
+        self._metadata = {column.name: column.key for column in scan.metadata if column not in scan.value_metadata}
+        self._in_value = (*scan.value_columns, *(column.name for column in scan.value_metadata))
+        self._keeps = scan.dead_letters is not None
+        hidden = [*arrow_schema(HIDDEN)]
+        hidden += [pa.field(KIND, pa.int8())] if scan.changes else []
+        hidden += [pa.field(DEAD_LETTER, arrow_type(LETTER))] if self._keeps else []
         #: Arrow schema of what :meth:`rows` gives.
-        self.schema = pa.schema([*arrow_schema(self._native), *arrow_schema(HIDDEN)])
+        self.schema = pa.schema([*arrow_schema(self._native), *hidden])
         #: Whether records have to be scanned with their headers.
-        self.wants_headers = bool(scan.options.header_filter) or any(
-            column.key in _HEADER_KEYS for column in scan.metadata
+        self.wants_headers = (
+            bool(scan.options.header_filter)
+            or self._keeps
+            or any(column.key in _HEADER_KEYS for column in scan.metadata)
         )
         #: How far event time has come, None in a scan without.
         self.measure = Measure(scan.watermark) if scan.watermark is not None else None
-        #: Messages that could not be decoded and were left out, as the user asked.
-        self.ignored = 0
+        #: Records that could not be decoded, and were left out or became dead letters, as the user asked.
+        self.refused = 0
         #: Records that the header filter left out.
         self.filtered = 0
 
     def rows(self, records: Records, topic: str, partition: int, place: int) -> pa.RecordBatch:
-        """The rows of ``records``. Raises RecordError naming the position of the first message that cannot be
-        decoded, unless the format was told to ignore such messages."""
+        """The rows of ``records``, and their dead letters. Raises RecordError naming the position of the first message
+        that cannot be decoded, unless such are kept as dead letters or the format was told to ignore them."""
         chosen = _Chosen.all_of(records)
         if self._scan.options.header_filter:
             chosen = chosen.where(matching(self._scan.options.header_filter, records.headers))
             self.filtered += len(records) - len(chosen)
         value = self._value.decode(chosen.values)
-        self._judge(value, self._scan.value, self._value.ignores_errors, chosen, topic, partition)
+        refused = self._judged("value", value, self._scan.value, self._value.ignores_errors, chosen, topic, partition)
         key: Decoded | None = None
         if self._key is not None and self._scan.key is not None:
             key = self._key.decode(chosen.keys)
-            self._judge(key, self._scan.key, self._key.ignores_errors, chosen, topic, partition)
+            refused |= self._judged("key", key, self._scan.key, self._key.ignores_errors, chosen, topic, partition)
+        self.refused += len(refused)
         value_at, key_at, record_at = _pair(value, key, len(chosen))
         columns: dict[str, pa.Array] = {}
         if key is not None:
             columns |= _columns(self._scan.key_fields, key.rows, key_at)
         # Where key and value carry the same column, the value's is the one that counts, as in Flink.
-        columns |= _columns(self._scan.value_columns, value.rows, value_at)
+        columns |= _columns(self._in_value, value.rows, value_at)
         for name, metadata in self._metadata.items():
             columns[name] = _taken(_metadata(metadata, chosen, topic, partition), record_at)
         offsets = pa.array(chosen.offsets if record_at is None else chosen.offsets[record_at])
         hidden = [pa.repeat(pa.scalar(place, pa.int32()), len(offsets)), offsets]
+        if self._scan.changes:
+            hidden.append(_kinds(value, value_at))
+        if self._keeps:
+            hidden.append(pa.nulls(len(offsets), self.schema.field(DEAD_LETTER).type))
         arrays = [columns[field.name] for field in self._native.fields]
         rows = pa.RecordBatch.from_arrays([*arrays, *hidden], schema=self.schema)
         if self.measure is not None:
             timestamps = chosen.timestamps if record_at is None else chosen.timestamps[record_at]
             self.measure.note((topic, partition), timestamps, rows)
+        if self._keeps and refused:
+            dead = self._dead([refused[index] for index in sorted(refused)], chosen, topic, partition, place)
+            return pa.concat_batches([rows, dead])
         return rows
 
-    def _judge(
-        self, decoded: Decoded, spec: FormatSpec, ignores: bool, chosen: _Chosen, topic: str, partition: int
-    ) -> None:
-        if not decoded.bad:
-            return
-        if ignores:
-            self.ignored += len(decoded.bad)
-            return
+    def _dead(self, found: list[DeadLetter], chosen: _Chosen, topic: str, partition: int, place: int) -> pa.RecordBatch:
+        """Rows that hold nothing but dead letters."""
+        at = np.array([letter.index for letter in found], np.int64)
+        index, offsets = pa.array(at), chosen.offsets[at]
+        record = {
+            "key": chosen.keys.take(index),
+            "value": chosen.values.take(index),
+            "headers": chosen.headers.take(index),  # type: ignore[union-attr]
+            "timestamp": _metadata("timestamp", chosen, topic, partition).take(index),
+        }
+        known = {
+            HIDDEN.names[0]: pa.repeat(pa.scalar(place, pa.int32()), len(at)),
+            HIDDEN.names[1]: pa.array(offsets),
+            DEAD_LETTER: letters(found, record, topic, partition, offsets.tolist()),
+        }
+        columns = [known.get(field.name, pa.nulls(len(at), field.type)) for field in self.schema]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _judged(
+        self,
+        part: str,
+        decoded: Decoded,
+        spec: FormatSpec,
+        ignores: bool,
+        chosen: _Chosen,
+        topic: str,
+        partition: int,
+    ) -> dict[int, DeadLetter]:
+        """The records whose ``part`` was refused, by their index. Raises RecordError when there is one and it may
+        not."""
+        if not decoded.bad or self._keeps or ignores:
+            return {bad.index: DeadLetter(bad.index, part, spec.identifier, bad) for bad in decoded.bad}
         first: BadRecord = min(decoded.bad, key=lambda bad: bad.index)
         raise RecordError(
             first.reason,
@@ -93,10 +134,28 @@ class RowReader:
             int(chosen.offsets[first.index]),
             spec.identifier,
             first.field,
-            f"look at the record; '{spec.identifier}.ignore-parse-errors' = 'true' leaves such records out"
-            if "ignore-parse-errors" in spec.options.keys()  # noqa: SIM118 - the option set's own method
-            else "look at the record, and at the format of the table",
+            "look at the record; "
+            + (
+                f"'{spec.identifier}.ignore-parse-errors' = 'true' leaves such records out, "
+                if "ignore-parse-errors" in spec.options.keys()  # noqa: SIM118 - the option set's own method
+                else ""
+            )
+            + "'scan.dead-letter.topic' keeps them elsewhere",
         )
+
+
+def _value_decoder(scan: KafkaScan) -> Decoder:
+    found = formats.get(scan.value.identifier)
+    if not isinstance(found, ChangeFormat):
+        return found.decoder(scan.value_schema, scan.value.options)
+    metadata = [column.key.removeprefix(OF_VALUE) for column in scan.value_metadata]
+    return found.decoder(scan.value_schema, scan.value.options, metadata)
+
+
+def _kinds(value: Decoded, index: _Index) -> pa.Array:
+    """The kind of each row of the table."""
+    kinds = np.zeros(value.rows.num_rows, np.int8) if value.kinds is None else value.kinds
+    return pa.array(kinds if index is None else kinds[index])
 
 
 @dataclass(frozen=True)

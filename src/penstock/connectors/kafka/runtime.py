@@ -29,7 +29,6 @@ from penstock.connectors.kafka.client import with_login
 from penstock.connectors.kafka.commits import CommitTimes
 from penstock.connectors.kafka.eventtime import END, Notes
 from penstock.connectors.kafka.losses import told
-from penstock.connectors.kafka.metadata import READABLE
 from penstock.connectors.kafka.metrics import SourceMetrics
 from penstock.connectors.kafka.offsets import partitions_text
 from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
@@ -37,6 +36,7 @@ from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Positions, Ra
 from penstock.connectors.kafka.reports import ReadReport
 from penstock.connectors.kafka.scan import KafkaScan
 from penstock.connectors.kafka.sink import KafkaSink
+from penstock.deadline import Deadline
 from penstock.errors import (
     AbortableError,
     CheckpointError,
@@ -48,13 +48,26 @@ from penstock.errors import (
     from_wire,
     to_wire,
 )
-from penstock.kafka.deadline import Deadline
 from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_members
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import cluster_id
 from penstock.plan import Guarantee, column_text
-from penstock.spi import HIDDEN, REPORT, WATERMARK, JobContext, Output, Stage, Target, Task, Written, cause_of, guarded
-from penstock.types import spark_ddl, spark_type
+from penstock.spi import (
+    DEAD_LETTER,
+    HIDDEN,
+    KIND,
+    REPORT,
+    WATERMARK,
+    JobContext,
+    Output,
+    Stage,
+    Target,
+    Task,
+    Written,
+    cause_of,
+    guarded,
+)
+from penstock.types import BIGINT, TINYINT, spark_ddl, spark_type
 
 if TYPE_CHECKING:
     from penstock.connectors.kafka.targets import Acknowledged, Consumed
@@ -125,7 +138,7 @@ class KafkaSource:
     """One scan of a running job, as the driver sees it."""
 
     def __init__(self, scan: KafkaScan, ordinal: int, context: JobContext):
-        self.stageable = all(spark_type(column.type) == spark_type(READABLE[column.key]) for column in scan.metadata)
+        self.stageable = not any(column.cast for column in scan.metadata)
         self._scan = scan
         self._context = context
         self._session = session_for(client_of(scan))
@@ -198,20 +211,28 @@ class KafkaSource:
         """The streaming DataFrame, metadata columns cast to their declared types; or what ``stage`` makes of rows."""
         spark: SparkSession = self._context.spark
         spark.dataSource.register(KafkaDataSource)
-        watermark = f"{WATERMARK} BIGINT" if self.timed else ""
-        rows = ", ".join(filter(None, (spark_ddl(self._scan.native), spark_ddl(HIDDEN), watermark, f"{REPORT} BINARY")))
+        rows = ", ".join(filter(None, (spark_ddl(self._scan.native), *self._hidden(), f"{REPORT} BINARY")))
         schema = rows if stage is None else from_arrow_schema(stage.schema).add(REPORT, BinaryType())
         reader = spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", _pickled(self._planner.spec))
         if stage is not None:
             return reader.option("secret.stage", _pickled(stage)).load()
         frame = reader.load()
-        declared = {column.name: column for column in self._scan.metadata}
         cast = {
-            name: F.col(column_text(name)).cast(spark_type(column.type))
-            for name, column in declared.items()
-            if spark_type(column.type) != spark_type(READABLE[column.key])
+            column.name: F.col(column_text(column.name)).cast(spark_type(column.type))
+            for column in self._scan.metadata
+            if column.cast
         }
         return frame.withColumns(cast) if cast else frame
+
+    def _hidden(self) -> Iterator[str]:
+        """The columns that follow the scan's own, as DDL."""
+        yield spark_ddl(HIDDEN)
+        if self._scan.changes:
+            yield f"{KIND} {spark_type(TINYINT)}"
+        if self._scan.dead_letters is not None:
+            yield f"{DEAD_LETTER} {spark_type(self._scan.dead_letters.schema)}"
+        if self.timed:
+            yield f"{WATERMARK} {spark_type(BIGINT)}"
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """How many tasks read the range."""

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 from penstock.connectors.kafka.client import masked
+from penstock.connectors.kafka.deadletters import beside
 from penstock.connectors.kafka.initializer import CustomOffsets
-from penstock.connectors.kafka.metadata import READABLE, MetadataColumn
+from penstock.connectors.kafka.metadata import OF_VALUE, MetadataColumn
 from penstock.connectors.kafka.offsets import PARTITIONS, PartitionOffset
 from penstock.connectors.kafka.options import BoundedMode, KafkaSourceOptions, ResetStrategy, StartupMode
 from penstock.connectors.kafka.positions import Place
+from penstock.connectors.kafka.sink import KafkaSink
 from penstock.options import DURATION, Properties
-from penstock.spi import FormatSpec, Watermark
-from penstock.types import Field, RowType
+from penstock.spi import ChangeFormat, FormatSpec, Watermark, formats
+from penstock.types import RowType
 
-__all__ = ["KafkaScan", "without_prefix"]
-
-
-def without_prefix(row: RowType, prefix: str) -> RowType:
-    """The row with ``prefix`` removed from every name that has it: the names that a message uses."""
-    return replace(row, fields=tuple(Field(each.name.removeprefix(prefix), each.type) for each in row.fields))
+__all__ = ["KafkaScan"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +29,8 @@ class KafkaScan:
     ``key_fields`` and ``value_columns`` are names of columns, prefixes included; :attr:`key_schema` and
     :attr:`value_schema` are what the formats see. ``group_id`` is empty when no group is used. ``client`` holds
     Kafka's own properties as text, by their Java names. ``start_by`` and ``stop_by`` are objects of the user's that
-    choose the offsets instead of the options; they stay on the driver. ``notes`` are remarks for ``penstock check``.
+    choose the offsets instead of the options; they stay on the driver. ``dead_letters`` is where records go that cannot
+    be decoded. ``notes`` are remarks for ``penstock check``.
     """
 
     table: str
@@ -49,27 +49,39 @@ class KafkaScan:
     start_by: CustomOffsets | None = field(default=None, hash=False)
     stop_by: CustomOffsets | None = field(default=None, hash=False)
     watermark: Watermark | None = None
+    dead_letters: KafkaSink | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def key_schema(self) -> RowType:
         """The columns that the key format decodes, under the names it uses, in the order of 'key.fields'."""
-        return without_prefix(self.physical.select(self.key_fields), self.key_prefix)
+        return self.physical.select(self.key_fields).without_prefix(self.key_prefix)
 
     @property
     def value_schema(self) -> RowType:
         """The columns that the value format decodes, under the names it uses, in the table's order."""
-        return without_prefix(self.physical.select(self.value_columns), self.value_prefix)
+        return self.physical.select(self.value_columns).without_prefix(self.value_prefix)
 
     @property
     def native(self) -> RowType:
         """The columns as tasks make them, before metadata columns are cast to their declared types."""
-        keys = {column.name: column.key for column in self.metadata}
-        fields = tuple(
-            replace(each, type=READABLE[keys[each.name]]) if each.name in keys else each
-            for each in self.produced.fields
-        )
+        native = {column.name: column.native for column in self.metadata}
+        fields = tuple(replace(each, type=native.get(each.name, each.type)) for each in self.produced.fields)
         return replace(self.produced, fields=fields)
+
+    @property
+    def changes(self) -> bool:
+        """Whether the rows are changes of rows: insertions, updates and deletions."""
+        return isinstance(formats.get(self.value.identifier), ChangeFormat)
+
+    def dead_letter_sink(self, others: Sequence[Any]) -> KafkaSink | None:
+        """The sink of the dead letters in a job that has ``others``, the specs of sinks; None without one."""
+        return None if self.dead_letters is None else beside(self.dead_letters, others)
+
+    @property
+    def value_metadata(self) -> tuple[MetadataColumn, ...]:
+        """The metadata columns that the value's format reads."""
+        return tuple(column for column in self.metadata if column.key.startswith(OF_VALUE))
 
     @property
     def reset(self) -> ResetStrategy:
@@ -136,6 +148,7 @@ class KafkaScan:
             f"  end: {end}",
             f"  discovery: {self.discovery or 'off'}",
             f"  event time: {self._event_time(self.watermark)}" if self.watermark else "",
+            f"  dead letters: {self.options.dead_letter_topic}" if self.dead_letters else "",
             f"  client: {', '.join(f'{key}={value}' for key, value in masked(self.client))}",
             *(f"  note: {note}" for note in self.notes),
         ]

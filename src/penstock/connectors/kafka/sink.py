@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from penstock.connectors.kafka.client import masked
 from penstock.connectors.kafka.metadata import MetadataColumn
 from penstock.connectors.kafka.options import KafkaSinkOptions
-from penstock.connectors.kafka.scan import without_prefix
 from penstock.options import Properties
 from penstock.plan import Guarantee
-from penstock.spi import FormatSpec
+from penstock.spi import ChangeFormat, FormatSpec, formats
 from penstock.types import RowType
 
 __all__ = ["KafkaSink"]
@@ -47,12 +46,17 @@ class KafkaSink:
     @property
     def key_schema(self) -> RowType:
         """The columns that the key format encodes, under the names it uses, in the order of 'key.fields'."""
-        return without_prefix(self.schema.select(self.key_columns), self.key_prefix)
+        return self.schema.select(self.key_columns).without_prefix(self.key_prefix)
 
     @property
     def value_schema(self) -> RowType:
         """The columns that the value format encodes, under the names it uses, in the table's order."""
-        return without_prefix(self.schema.select(self.value_columns), self.value_prefix)
+        return self.schema.select(self.value_columns).without_prefix(self.value_prefix)
+
+    @property
+    def takes_changes(self) -> bool:
+        """Whether updates and deletions can be written too."""
+        return isinstance(formats.get(self.value.identifier), ChangeFormat)
 
     @property
     def commits_to(self) -> str:

@@ -118,7 +118,7 @@ class _Writing:
         found: set[str] = set()
         for branch in self.branches:
             for name in branch.sink.topics:
-                self.session.topic(name, create=self.config.allow_auto_create_topics)
+                self.session.topic(name, create=branch.client.allow_auto_create_topics)
                 found.add(name)
             if branch.sink.topic_pattern:
                 found |= matching_topics(self.session, branch.sink.topic_pattern).keys()

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from penstock.connectors.kafka.encoding import RowEncoder
 from penstock.connectors.kafka.sink import KafkaSink
@@ -21,7 +23,8 @@ from penstock.kafka.batches import EncodedBatch
 from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
-from penstock.spi import Task
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task
+from penstock.types import RowKind
 
 __all__ = [
     "PUBLISHING_ORDER",
@@ -287,18 +290,40 @@ def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Ite
 
     encoders = [RowEncoder(branch.sink, branch.client, partitions, spec.limits, task) for branch in spec.branches]
     for batch in rows:
-        places, offsets = batch.column("__place"), batch.column("__offset")
+        kept = _without_dead_letters(batch)
         for number, (branch, encoder) in enumerate(zip(spec.branches, encoders, strict=True)):
             names = list(branch.sink.schema.names)
             if branch.column is None:
-                columns, where = [batch.column(name) for name in branch.columns], (places, offsets)
+                columns, hidden = [kept.column(name) for name in branch.columns], _hidden(kept)
             else:
                 struct = batch.column(branch.column)
                 chosen = struct.is_valid()
-                columns = struct.filter(chosen).flatten()
-                where = (places.filter(chosen), offsets.filter(chosen))
-            for topic, encoded in encoder.encode(pa.RecordBatch.from_arrays(columns, names=names), *where):
+                columns, hidden = struct.filter(chosen).flatten(), _hidden(batch).filter(chosen)
+            part = pa.RecordBatch.from_arrays(columns, names=names)
+            places, offsets = (hidden.column(name) for name in HIDDEN.names)
+            for topic, encoded in encoder.encode(part, places, offsets, _kinds(hidden)):
                 yield number, topic, encoded
+
+
+def _without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows that are a table's."""
+    if DEAD_LETTER not in batch.schema.names:
+        return batch
+    letters = batch.column(DEAD_LETTER)
+    return batch if letters.null_count == len(letters) else batch.filter(letters.is_null())
+
+
+def _hidden(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Where rows came from and, as the last column if there is one, their kinds."""
+    return batch.select([*HIDDEN.names, KIND] if KIND in batch.schema.names else list(HIDDEN.names))
+
+
+def _kinds(hidden: pa.RecordBatch) -> NDArray[np.int8] | None:
+    """What :func:`_hidden` has of kinds."""
+    if KIND not in hidden.schema.names:
+        return None
+    kinds: NDArray[np.int8] = hidden.column(KIND).fill_null(int(RowKind.INSERT)).to_numpy(zero_copy_only=False)
+    return kinds
 
 
 def _acknowledged(producer: Producer, task: int, counts: _Counts) -> pa.RecordBatch:

@@ -9,11 +9,12 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
 
 from penstock.connectors.print.sink import PrintSink
 from penstock.errors import UnsupportedError
 from penstock.plan import column_text
-from penstock.spi import Batch, JobContext, Output, Published, Source, Target, Written
+from penstock.spi import KIND, Batch, JobContext, Output, Published, Source, Target, Written
 from penstock.types import RowKind
 
 __all__ = ["PrintRuntime", "PrintTarget"]
@@ -50,15 +51,16 @@ class PrintTarget:
     def publish(self, batch: Batch, frame: DataFrame) -> Published:
         """Print the batch's rows in the order of the tasks."""
         spec: PrintSink = self._output.spec
+        kind = F.coalesce(F.col(KIND), F.lit(0)) if KIND in frame.columns else F.lit(0)
+        columns = [F.col(column_text(name)) for name in spec.schema.names]
         if self._output.column is not None:
-            column = column_text(self._output.column)
-            frame = frame.where(f"{column} is not null").select(f"{column}.*")
-        names = list(spec.schema.names)
+            struct = F.col(column_text(self._output.column))
+            frame, columns = frame.where(struct.isNotNull()), [struct[name] for name in spec.schema.names]
         stream = sys.stderr if spec.options.standard_error else sys.stdout
         prefix = f"{spec.options.identifier}> " if spec.options.identifier else ""
         printed = 0
-        for row in frame.select(*map(column_text, names)).toLocalIterator():
-            stream.write(f"{prefix}{RowKind.INSERT.short}[{', '.join(_text(value) for value in row)}]\n")
+        for row_kind, *row in frame.select(kind, *columns).toLocalIterator():
+            stream.write(f"{prefix}{RowKind(row_kind).short}[{', '.join(_text(value) for value in row)}]\n")
             printed += 1
         stream.flush()
         return Published((Written(printed),))

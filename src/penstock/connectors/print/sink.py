@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from penstock.connectors.print.options import PrintOptions
 from penstock.plan import Guarantee
@@ -18,6 +19,9 @@ class PrintSink:
     table: str
     options: PrintOptions
     schema: RowType
+
+    #: Updates and deletions are printed too.
+    takes_changes: ClassVar[bool] = True
 
     @property
     def guarantee(self) -> Guarantee | None:

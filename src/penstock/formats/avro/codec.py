@@ -26,6 +26,8 @@ from penstock.types import RowType, arrow_schema
 
 __all__ = ["DatumReader", "DatumWriter", "Read", "Spans"]
 
+_LARGEST = 2**31 - 1
+
 
 @dataclass(frozen=True)
 class Read:
@@ -163,9 +165,11 @@ class DatumWriter:
     schema: Record
     row: RowType
     prefix: bytes = b""
+    #: The format that errors name.
+    format: str = "avro"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "row": self.row, "prefix": self.prefix}
+        return {"schema": self.schema, "row": self.row, "prefix": self.prefix, "format": self.format}
 
     @cached_property
     def _shape(self) -> Shape:
@@ -198,5 +202,13 @@ class DatumWriter:
             offsets,
         )
         if reason:
-            raise RecordError(write_kernel.REASONS[reason], offset=row, format="avro", field=program.paths[step])
+            raise RecordError(write_kernel.REASONS[reason], offset=row, format=self.format, field=program.paths[step])
         return out, offsets
+
+    def messages(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        """One message per row. Raises RecordError for a row that the schema cannot hold, with its index."""
+        data, offsets = self.write(rows)
+        if offsets[-1] > _LARGEST:
+            raise RecordError("the messages of one batch exceed 2 GiB", format=self.format, hint="use smaller batches")
+        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.binary(), rows.num_rows, buffers)

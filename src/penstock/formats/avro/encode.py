@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from penstock.errors import RecordError
 from penstock.formats.avro.codec import DatumWriter
 from penstock.formats.avro.derived import derived
 from penstock.formats.avro.jsontext import JsonText
@@ -18,8 +16,6 @@ from penstock.formats.avro.schema import Record, parse
 from penstock.types import RowType
 
 __all__ = ["AvroEncoder"]
-
-_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -51,11 +47,7 @@ class AvroEncoder:
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row. Raises RecordError for a row that the schema cannot hold, with its index."""
-        data, offsets = self._writer.write(rows)
-        if offsets[-1] > _LARGEST:
-            raise RecordError("the messages of one batch exceed 2 GiB", format="avro", hint="use smaller batches")
-        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
-        messages = pa.Array.from_buffers(pa.binary(), rows.num_rows, buffers)
+        messages = self._writer.messages(rows)
         if self.options.encoding is Encoding.BINARY:
             return messages
         return pa.array([self._json.text(each) for each in messages.to_pylist()], pa.binary())

@@ -5,13 +5,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from penstock.errors import Problem, SchemaError
 from penstock.formats.avro.schema import Record, parse
 from penstock.options import BOOLEAN, TEXT, OptionSet, Rule, choice, opt
 
-__all__ = ["AvroOptions", "Encoding"]
+__all__ = ["AvroOptions", "Encoding", "schema_of_a_record"]
 
 
 class Encoding(enum.Enum):
@@ -21,7 +21,8 @@ class Encoding(enum.Enum):
     JSON = "json"
 
 
-def _schema_of_a_record(options: AvroOptions) -> Iterator[Problem]:
+def schema_of_a_record(options: Any) -> Iterator[Problem]:
+    """What is wrong with the option ``schema`` of a format of the family."""
     if options.schema is None:
         return
     try:
@@ -65,4 +66,4 @@ class AvroOptions(OptionSet):
         "skipped when reading, and get their default when writing. Not in Flink, where only avro-confluent has it.",
     )
 
-    rules: ClassVar[tuple[Rule, ...]] = (_schema_of_a_record,)
+    rules: ClassVar[tuple[Rule, ...]] = (schema_of_a_record,)

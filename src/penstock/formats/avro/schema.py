@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -111,16 +112,23 @@ class Record:
 Schema: TypeAlias = Primitive | Fixed | Enum | Array | Map | Union | Record
 
 
-def parse(text: str) -> Schema:
+def parse(text: str, references: Sequence[str] = ()) -> Schema:
     """The schema in a JSON document. Raises SchemaError naming the place of what is wrong.
 
+    ``references`` are the documents of schemas whose named types it may use, each behind those that it uses itself.
     Schemas that contain themselves are refused: a column has no such type.
     """
+    named: dict[str, Schema] = {}
+    for each in references:
+        _Parser(named, set()).schema(_document(each), "", "")
+    return _Parser(named, set()).schema(_document(text), "", "")
+
+
+def _document(text: str) -> Any:
     try:
-        document = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _error(f"an Avro schema is a JSON document: {error}") from error
-    return _Parser({}, set()).schema(document, "", "")
 
 
 def _error(reason: str, path: str = "") -> SchemaError:
@@ -280,8 +288,8 @@ def shown(schema: Schema) -> str:
 
 
 def text_of(schema: Schema) -> str:
-    """The schema as JSON; a named type is written out where it is first used."""
-    return json.dumps(document_of(schema))
+    """The schema as JSON, as Avro for Java writes it; a named type is written out where it is first used."""
+    return json.dumps(document_of(schema), separators=(",", ":"), ensure_ascii=False)
 
 
 def document_of(schema: Schema, known: set[str] | None = None, space: str = "") -> Any:
@@ -302,9 +310,10 @@ def document_of(schema: Schema, known: set[str] | None = None, space: str = "") 
     if schema.name in known:
         return schema.name
     known.add(schema.name)
-    named: dict[str, Any] = {"name": schema.name}
-    if space and "." not in schema.name:
-        named["namespace"] = ""
+    inner, _, short = schema.name.rpartition(".")
+    named: dict[str, Any] = {"name": short}
+    if inner != space:
+        named["namespace"] = inner
     if schema.aliases:
         named["aliases"] = list(schema.aliases)
     match schema:
@@ -314,7 +323,6 @@ def document_of(schema: Schema, known: set[str] | None = None, space: str = "") 
         case Enum(symbols=symbols, default=default):
             extra = {} if default is None else {"default": default}
             return {"type": "enum", **named, "symbols": list(symbols), **extra}
-    inner = schema.name.rpartition(".")[0]
     return {"type": "record", **named, "fields": [_field_document(each, known, inner) for each in schema.fields]}
 
 

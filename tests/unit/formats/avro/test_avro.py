@@ -19,7 +19,7 @@ from penstock.formats.avro.codec import DatumReader, DatumWriter, Spans
 from penstock.formats.avro.derived import derived
 from penstock.formats.avro.factory import AvroFormat
 from penstock.formats.avro.options import AvroOptions, Encoding
-from penstock.formats.avro.schema import document_of
+from penstock.formats.avro.schema import document_of, text_of
 from penstock.spi import BadRecord, Decoded, formats
 from penstock.types import RowType, arrow_schema, parse_columns
 
@@ -177,7 +177,7 @@ DERIVED = [
                 "null",
                 {
                     "type": "record",
-                    "name": "org.apache.flink.avro.generated.record_v",
+                    "name": "record_v",
                     "fields": [
                         {"name": "a", "type": "int"},
                         {
@@ -186,7 +186,7 @@ DERIVED = [
                                 "null",
                                 {
                                     "type": "record",
-                                    "name": "org.apache.flink.avro.generated.record_v_b",
+                                    "name": "record_v_b",
                                     "fields": [{"name": "c", "type": ["null", "int"], "default": None}],
                                 },
                             ],
@@ -206,9 +206,22 @@ def test_the_schema_of_a_table(columns: str, legacy: bool, expected: Any) -> Non
     default = {"default": None} if "NOT NULL" not in columns else {}
     assert document == {
         "type": "record",
-        "name": "org.apache.flink.avro.generated.record",
+        "name": "record",
+        "namespace": "org.apache.flink.avro.generated",
         "fields": [{"name": "v", "type": expected, **default}],
     }
+
+
+def test_the_text_of_a_schema_is_that_of_flinks_library() -> None:
+    """As Avro 1.12.1 for Java writes it; registries may compare texts."""
+    columns = "id BIGINT NOT NULL, `at` DATE, n DECIMAL(5, 2) NOT NULL, r ROW<a STRING NOT NULL> NOT NULL"
+    assert text_of(derived(parse_columns(columns))) == (
+        '{"type":"record","name":"record","namespace":"org.apache.flink.avro.generated","fields":['
+        '{"name":"id","type":"long"},'
+        '{"name":"at","type":["null",{"type":"int","logicalType":"date"}],"default":null},'
+        '{"name":"n","type":{"type":"bytes","logicalType":"decimal","precision":5,"scale":2}},'
+        '{"name":"r","type":{"type":"record","name":"record_r","fields":[{"name":"a","type":"string"}]}}]}'
+    )
 
 
 @pytest.mark.parametrize(

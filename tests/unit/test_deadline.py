@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from penstock.kafka.deadline import Backoff, Deadline
+from penstock.deadline import Backoff, Deadline
 
 
 def test_a_deadline_passes_once() -> None:

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
-from penstock.kafka.jks import MAGIC, BadPassword, Unreadable, read_jks
+from penstock.tls.jks import MAGIC, BadPassword, Unreadable, read_jks
 
 __all__ = ["TYPES", "Identity", "StoreError", "identity", "pem_identity", "trusted"]
 

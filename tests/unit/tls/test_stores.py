@@ -10,12 +10,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from penstock.errors import OptionsError
-from penstock.kafka.jks import BadPassword, Unreadable, read_jks
-from penstock.kafka.stores import identity
-from penstock.kafka.tls import Tls, read_tls, tls_context
+from penstock.tls import Tls, read_tls, tls_context
+from penstock.tls.jks import BadPassword, Unreadable, read_jks
+from penstock.tls.stores import identity
 
 FOLDER = Path(__file__).parent / "stores"
-PEM = FOLDER.parent / "tls"
+PEM = FOLDER.parent / "pem"
 CERTIFICATE = x509.load_pem_x509_certificate((PEM / "certificate.pem").read_bytes())
 STORE_PASS, KEY_PASS = "store-pass", "key-pass"
 
@@ -66,8 +66,8 @@ def test_a_private_key_comes_with_its_certificate(file: str, key_password: str |
         ("missing.jks", {"password": STORE_PASS}, "ssl.truststore.location", "on every machine"),
         ("trust.jks", {"password": STORE_PASS, "type": "PEM"}, "ssl.truststore.location", "set the type to JKS"),
         ("trust.p12", {"password": STORE_PASS, "type": "PEM"}, "ssl.truststore.location", "set the type to PKCS12"),
-        ("../tls/certificate.pem", {}, "ssl.truststore.location", "set the type to PEM"),
-        ("../tls/key.pem", {"type": "PEM"}, "ssl.truststore.location", "holds no certificate"),
+        ("../pem/certificate.pem", {}, "ssl.truststore.location", "set the type to PEM"),
+        ("../pem/key.pem", {"type": "PEM"}, "ssl.truststore.location", "holds no certificate"),
         ("README.md", {}, "ssl.truststore.location", "neither a JKS or PKCS12 store nor a PEM file"),
     ],
 )
@@ -102,8 +102,8 @@ def test_what_is_wrong_with_a_truststore(file: str, properties: dict[str, str], 
         ),
         ("trust.jks", {"ssl.keystore.password": STORE_PASS}, "ssl.keystore.location", "holds no private key"),
         ("trust.p12", {"ssl.keystore.password": STORE_PASS}, "ssl.keystore.location", "holds no private key"),
-        ("../tls/certificate.pem", {"ssl.keystore.type": "PEM"}, "ssl.keystore.location", "holds no private key"),
-        ("../tls/key.pem", {"ssl.keystore.type": "PEM"}, "ssl.keystore.location", "holds no certificate"),
+        ("../pem/certificate.pem", {"ssl.keystore.type": "PEM"}, "ssl.keystore.location", "holds no private key"),
+        ("../pem/key.pem", {"ssl.keystore.type": "PEM"}, "ssl.keystore.location", "holds no certificate"),
     ],
 )
 def test_what_is_wrong_with_a_keystore(file: str, properties: dict[str, str], key: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Readers of single values of Kafka's properties: text in, the value out, or :class:`Malformed`."""
+"""Readers of single values of Java clients' properties: text in, the value out, or :class:`Malformed`."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import OptionsError, Problem
-from penstock.kafka.stores import TYPES, Identity, StoreError, identity, pem_identity, trusted
-from penstock.kafka.values import Malformed, Property, items, one_of, text
+from penstock.options.values import Malformed, Property, items, one_of, text
+from penstock.tls.stores import TYPES, Identity, StoreError, identity, pem_identity, trusted
 
 __all__ = ["TLS_PROPERTIES", "Tls", "read_tls", "tls_context"]
 

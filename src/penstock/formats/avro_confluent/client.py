@@ -1,0 +1,270 @@
+"""The client of a schema registry: schemas by id, and ids of schemas, by the API that Confluent's has.
+
+What a registry once said about an id does not change, so it is asked once for each: by one thread, while others that
+want the same wait. There is one client per process and settings; a forked process has its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from functools import cached_property
+from http import HTTPStatus
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import urllib3
+
+from penstock.deadline import Backoff, Deadline
+from penstock.errors import SchemaError, SchemaRegistryError, SchemaRegistryUnavailableError
+from penstock.formats.avro.schema import Schema, parse
+from penstock.formats.avro_confluent.settings import Address, RegistrySettings
+from penstock.tls import tls_context
+
+__all__ = ["SchemaRegistry", "UnknownSchema", "registry_for"]
+
+_T = TypeVar("_T")
+_CONTENT = "application/vnd.schemaregistry.v1+json"
+#: Answers after which it is asked again (those of Confluent's client).
+_PASSING = {
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    HTTPStatus.BAD_GATEWAY,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT,
+}
+_REFUSED = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+#: "Subject not found", "version not found", "schema not found" in the body of an answer with the status 404.
+_NOT_FOUND = range(40400, 40500)
+_REDIRECTS = 3
+_CONNECTIONS = 4
+
+
+class UnknownSchema(ValueError):
+    """No record can be read by the schema of this id: the registry does not have it, or it is no schema for Avro."""
+
+
+class SchemaRegistry:
+    """Asks one registry. For use by any number of threads."""
+
+    def __init__(self, settings: RegistrySettings):
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._answers: dict[tuple[Any, ...], Future[Any]] = {}
+        self._first = 0
+
+    def schema(self, number: int) -> Schema:
+        """The schema of an id. Raises UnknownSchema, SchemaRegistryError or SchemaRegistryUnavailableError."""
+        found = self._once((number,), lambda: self._fetched(number))
+        if isinstance(found, UnknownSchema):
+            raise UnknownSchema(*found.args)  # anew: the kept one would keep the frames of those who met it
+        return found
+
+    def id_of(self, subject: str, text: str, *, register: bool) -> int:
+        """The id of a schema under a subject, where it is registered if it may be.
+
+        Raises SchemaRegistryError or SchemaRegistryUnavailableError.
+        """
+        return self._once((subject, text, register), lambda: self._asked_for_id(subject, text, register))
+
+    # --- once ------------------------------------------------------------------------------------------------
+
+    def _once(self, key: tuple[Any, ...], ask: Callable[[], _T]) -> _T:
+        """What ``ask`` said the first time that it did not raise; threads that come meanwhile wait for it."""
+        with self._lock:
+            answer = self._answers.get(key)
+            mine = answer is None
+            if answer is None:
+                answer = self._answers[key] = Future()
+        if mine:
+            try:
+                answer.set_result(ask())
+            except BaseException as error:
+                with self._lock:
+                    del self._answers[key]
+                answer.set_exception(error)
+                raise
+        found: _T = answer.result()
+        return found
+
+    # --- questions -------------------------------------------------------------------------------------------
+
+    def _fetched(self, number: int) -> Schema | UnknownSchema:
+        """The schema, or why no record can be read by it; that, too, does not change."""
+        said = self._document(f"schemas/ids/{number}", f"the schema with id {number}")
+        kind = said.get("schemaType", "AVRO")
+        if kind != "AVRO":
+            return UnknownSchema(f"the schema with id {number} is of type {kind}, not AVRO")
+        try:
+            return parse(str(said["schema"]), list(self._referenced(said, set())))
+        except SchemaError as error:
+            return UnknownSchema(f"the schema with id {number} cannot be understood: {error}")
+
+    def _referenced(self, said: dict[str, Any], known: set[tuple[str, Any]]) -> Iterator[str]:
+        """The texts of the schemas that one names, each behind those that it names itself."""
+        for each in said.get("references") or ():
+            subject, version = each["subject"], each["version"]
+            if (subject, version) not in known:
+                known.add((subject, version))
+                path = f"subjects/{quote(subject, safe='')}/versions/{version}"
+                inner = self._document(path, f"version {version} of subject '{subject}'")
+                yield from self._referenced(inner, known)
+                yield str(inner["schema"])
+
+    def _document(self, path: str, what: str) -> dict[str, Any]:
+        status, said, where = self._ask("GET", path, what)
+        if status == HTTPStatus.NOT_FOUND and said.get("error_code") in _NOT_FOUND:
+            raise UnknownSchema(f"the schema registry does not have {what}: GET {where} said: {said.get('message')}")
+        if status != HTTPStatus.OK or "schema" not in said:
+            raise _unexpected(status, said, where, what)
+        return said
+
+    def _asked_for_id(self, subject: str, text: str, register: bool) -> int:
+        path = f"subjects/{quote(subject, safe='')}" + ("/versions" if register else "")
+        what = f"the id of the schema of subject '{subject}'"
+        status, said, where = self._ask("POST", path, what, {"schema": text})
+        reason = said.get("message", "")
+        if status == HTTPStatus.CONFLICT:
+            raise SchemaRegistryError(
+                f"subject '{subject}' does not take the schema, which is not compatible with those that it has: "
+                f"{reason} ({where}); change the table or the option 'schema', or the compatibility of the subject"
+            )
+        if status == HTTPStatus.NOT_FOUND and said.get("error_code") in _NOT_FOUND:
+            raise SchemaRegistryError(
+                f"subject '{subject}' does not have the schema of what is written: {reason} ({where}); register it, or "
+                "set 'auto.register.schemas' to true"
+            )
+        if status == HTTPStatus.UNPROCESSABLE_ENTITY:
+            raise SchemaRegistryError(f"the schema registry takes the schema for invalid: {reason} ({where})")
+        if status != HTTPStatus.OK or not isinstance(said.get("id"), int):
+            raise _unexpected(status, said, where, what)
+        return int(said["id"])
+
+    # --- requests --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _connections(self) -> urllib3.PoolManager:
+        retries = urllib3.Retry(
+            connect=0, read=0, status=0, other=0, redirect=_REDIRECTS, respect_retry_after_header=False
+        )
+        if not any(each.url.startswith("https:") for each in self._settings.addresses):
+            return urllib3.PoolManager(maxsize=_CONNECTIONS, retries=retries)
+        context = tls_context(self._settings.tls, "schema registry")
+        named = None if context.check_hostname else False
+        return urllib3.PoolManager(maxsize=_CONNECTIONS, retries=retries, ssl_context=context, assert_hostname=named)
+
+    def _ask(
+        self, method: str, path: str, what: str, body: dict[str, Any] | None = None
+    ) -> tuple[int, dict[str, Any], str]:
+        """Status and document of an answer that is final, and the address that gave it.
+
+        Each address is tried in turn, the one that answered last first, and all of them again until the time is up.
+        """
+        deadline = Deadline.after(self._settings.timeout_ms)
+        backoff = Backoff(self._settings.wait_ms, self._settings.longest_wait_ms)
+        addresses = self._settings.addresses
+        while True:
+            for turn in range(len(addresses)):
+                index = (self._first + turn) % len(addresses)
+                where = f"{addresses[index].url}/{path}"
+                status, said, trouble = self._send(method, where, addresses[index], body, deadline)
+                if status in _REFUSED:
+                    raise SchemaRegistryError(
+                        f"the schema registry does not let one ask for {what}: {where} answered {status}: "
+                        f"{said.get('message', 'no reason given')}; check credentials and rights"
+                    )
+                if not trouble:
+                    self._first = index
+                    return status, said, where
+            wait = backoff.next()
+            if deadline.left <= wait:
+                raise SchemaRegistryUnavailableError(
+                    f"the schema registry did not say {what} within {deadline}: {where}: {trouble}; check that it runs "
+                    "and can be reached from here"
+                )
+            time.sleep(wait)
+
+    def _send(
+        self, method: str, where: str, address: Address, body: dict[str, Any] | None, deadline: Deadline
+    ) -> tuple[int, dict[str, Any], str]:
+        """One attempt: status, document, and what went wrong if it may go right the next time."""
+        headers = {"Accept": f"{_CONTENT}, application/json"}
+        if login := self._settings.authorization_for(address):
+            headers["Authorization"] = login
+        content = None
+        if body is not None:
+            headers["Content-Type"], content = _CONTENT, json.dumps(body).encode()
+        left = max(deadline.left, 0.001)
+        times = urllib3.Timeout(min(self._settings.connect_ms / 1000, left), min(self._settings.read_ms / 1000, left))
+        try:
+            answer = self._connections.request(method, where, body=content, headers=headers, timeout=times)
+        except urllib3.exceptions.HTTPError as error:
+            return 0, {}, _trouble(error, where)
+        said = _object(answer.data)
+        if answer.status in _PASSING:
+            return answer.status, said, f"it answered {answer.status} {said.get('message', '')}".rstrip()
+        return answer.status, said, ""
+
+
+def _trouble(error: urllib3.exceptions.HTTPError, where: str) -> str:
+    """What went wrong on the way. Raises SchemaRegistryError for what does not go away by itself."""
+    cause: BaseException = error
+    while isinstance(cause, urllib3.exceptions.MaxRetryError) and cause.reason is not None:
+        cause = cause.reason
+    if isinstance(cause, urllib3.exceptions.SSLError):
+        reason = cause.args[0] if cause.args else cause
+        if not isinstance(reason, ssl.SSLEOFError):
+            raise SchemaRegistryError(
+                f"there is no TLS connection to the schema registry at {where}: {reason}; check its certificate, the "
+                "truststore and the keystore"
+            ) from None
+    if isinstance(cause, urllib3.exceptions.ResponseError):
+        raise SchemaRegistryError(f"{where} leads nowhere: {cause}; check the address of the schema registry") from None
+    inner = cause.__cause__ or cause.__context__ or cause
+    if isinstance(inner, TimeoutError):
+        return "no answer in time"
+    return getattr(inner, "strerror", None) or str(inner) or type(inner).__name__
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _unexpected(status: int, said: dict[str, Any], where: str, what: str) -> SchemaRegistryError:
+    reason = said.get("message") or said.get("detail") or "nothing that a schema registry says"
+    return SchemaRegistryError(
+        f"{where}, asked for {what}, answered {status}: {reason}; check that this is the address of a schema registry"
+    )
+
+
+# --- one client per process and settings -----------------------------------------------------------------------
+
+_clients: dict[RegistrySettings, SchemaRegistry] = {}
+_clients_lock = threading.Lock()
+
+
+def registry_for(settings: RegistrySettings) -> SchemaRegistry:
+    """The client of this process for these settings. Nothing is asked for before it is used."""
+    with _clients_lock:
+        if settings not in _clients:
+            _clients[settings] = SchemaRegistry(settings)
+        return _clients[settings]
+
+
+def _forked() -> None:
+    # The parent's connections are not ours to use, nor to close, and its threads, which may hold locks, are not here.
+    global _clients, _clients_lock
+    _clients, _clients_lock = {}, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,172 @@
+"""``avro-confluent`` messages to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import SchemaError
+from penstock.formats import kinds
+from penstock.formats.avro.codec import DatumReader, Read, Spans
+from penstock.formats.avro.derived import derived
+from penstock.formats.avro.schema import Record, Schema, parse
+from penstock.formats.avro_confluent.client import SchemaRegistry, UnknownSchema, registry_for
+from penstock.formats.avro_confluent.options import AvroConfluentOptions
+from penstock.formats.columns import batch_of, validity
+from penstock.spi import BadRecord, Decoded
+from penstock.types import RowType, arrow_schema
+
+__all__ = ["AvroConfluentDecoder"]
+
+#: A magic byte, 0, and the id of a schema, big-endian.
+_HEADER = 5
+_READERS = 256
+
+
+@lru_cache(_READERS)
+def _reader(writer: Schema, reader: Record, row: RowType) -> DatumReader:
+    """A reader for each pair of schemas, compiled once in a process."""
+    return DatumReader(writer, reader, row)
+
+
+@dataclass(frozen=True)
+class AvroConfluentDecoder:
+    """Decodes one record per message, by the schema whose id stands before it. A null message gives no row.
+
+    Raises SchemaError for columns that Avro cannot hold, or that do not fit the schema that is given.
+    """
+
+    schema: RowType
+    options: AvroConfluentOptions
+
+    def __post_init__(self) -> None:
+        _ = _reader(self._wanted, self._wanted, self.schema).program
+
+    @property
+    def ignores_errors(self) -> bool:
+        """Never: the format has no such option."""
+        return False
+
+    @cached_property
+    def _wanted(self) -> Record:
+        given = parse(self.options.schema) if self.options.schema else None
+        return given if isinstance(given, Record) else derived(self.schema, self.options.legacy_timestamps)
+
+    @property
+    def _registry(self) -> SchemaRegistry:
+        return registry_for(self.options.settings)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"schema": self.schema, "options": self.options}
+
+    def decode(self, messages: pa.BinaryArray) -> Decoded:
+        """Decode a column of messages, whose schemas may differ from one to the next. Those that are refused are listed
+        in ``bad``.
+
+        Raises SchemaRegistryError where the registry refuses, or cannot be reached: that is no message's fault.
+        """
+        status = np.where(validity(messages) == 0, kinds.NO_ROW, kinds.READ).astype(np.uint8)
+        spans = Spans.of(messages, status)
+        bad = _without_header(spans, status)
+        numbers, places = _schema_ids(spans, status)
+        parts: list[tuple[npt.NDArray[np.int64], Read]] = []
+        body = Spans(spans.text, spans.starts + _HEADER, spans.stops, status)
+        for number, chosen in _groups(numbers, places):
+            try:
+                reader = self._reader_of(number)
+            except UnknownSchema as error:
+                bad += [BadRecord(index, str(error)) for index in chosen.tolist()]
+                status[chosen] = kinds.EXACT
+                continue
+            except SchemaError as error:
+                problem = error.problems[0]
+                reason = f"the schema with id {number} does not fit the table: {problem.reason}"
+                bad += [BadRecord(index, reason, problem.key) for index in chosen.tolist()]
+                status[chosen] = kinds.EXACT
+                continue
+            whole = len(chosen) == len(status)
+            read = reader.read(body if whole else body.among(chosen))
+            status[chosen] = read.status
+            bad += _refusals(reader, read, chosen)
+            parts.append((chosen, read))
+        return self._joined(parts, status, tuple(sorted(bad, key=lambda each: each.index)))
+
+    def _reader_of(self, number: int) -> DatumReader:
+        """What reads the data of a schema. Raises UnknownSchema, SchemaError, SchemaRegistryError."""
+        reader = _reader(self._registry.schema(number), self._wanted, self.schema)
+        _ = reader.program
+        return reader
+
+    def _joined(
+        self, parts: list[tuple[npt.NDArray[np.int64], Read]], status: npt.NDArray[np.uint8], bad: tuple[BadRecord, ...]
+    ) -> Decoded:
+        """The rows of all schemas, in the order of their messages."""
+        good = status == kinds.READ
+        if len(parts) == 1 and good.all():
+            return Decoded(parts[0][1].rows)
+        place = np.zeros(len(status), np.int64)
+        first = 0
+        for chosen, _ in parts:
+            place[chosen] = np.arange(first, first + len(chosen))
+            first += len(chosen)
+        wanted, columns = pa.array(place[good]), []
+        schema = arrow_schema(self.schema)
+        for index, field in enumerate(schema):
+            pieces = [read.rows.column(index) for _, read in parts]
+            columns.append((pa.concat_arrays(pieces) if pieces else pa.array([], field.type)).take(wanted))
+        rows = batch_of(columns, schema, int(good.sum()))
+        return Decoded(rows, None if good.all() else np.flatnonzero(good), bad=bad)
+
+
+def _without_header(spans: Spans, status: npt.NDArray[np.uint8]) -> list[BadRecord]:
+    """The messages that do not begin as they have to; marks them in ``status``."""
+    sizes = spans.stops - spans.starts
+    short = (status == kinds.READ) & (sizes < _HEADER)
+    bad = [
+        BadRecord(index, f"{sizes[index]} bytes are too few: the id of the schema is in the first {_HEADER}")
+        for index in np.flatnonzero(short).tolist()
+    ]
+    status[short] = kinds.EXACT
+    left = np.flatnonzero(status == kinds.READ)
+    other = left[spans.text[spans.starts[left]] != 0]
+    bad += [
+        BadRecord(
+            index,
+            f"the first byte is 0x{spans.text[spans.starts[index]]:02x}, not the magic byte 0x00, which stands before "
+            "the id of a schema",
+        )
+        for index in other.tolist()
+    ]
+    status[other] = kinds.EXACT
+    return bad
+
+
+def _schema_ids(spans: Spans, status: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The id in each message that has one, and the place of that message."""
+    places = np.flatnonzero(status == kinds.READ)
+    head = spans.text[spans.starts[places][:, None] + np.arange(1, _HEADER)]
+    return head.view(">i4")[:, 0].astype(np.int64), places
+
+
+def _groups(
+    numbers: npt.NDArray[np.int64], places: npt.NDArray[np.int64]
+) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Each id, and where it is."""
+    if len(numbers) and (numbers == numbers[0]).all():
+        yield int(numbers[0]), places
+        return
+    order = np.argsort(numbers, kind="stable")
+    found, begins = np.unique(numbers[order], return_index=True)
+    yield from zip(found.tolist(), np.split(places[order], begins[1:]), strict=False)
+
+
+def _refusals(reader: DatumReader, read: Read, chosen: npt.NDArray[np.int64]) -> Iterator[BadRecord]:
+    for index in np.flatnonzero(read.status == kinds.EXACT).tolist():
+        error = reader.refusal(read, index)
+        yield BadRecord(int(chosen[index]), str(error), getattr(error, "field", ""))

@@ -1,0 +1,65 @@
+"""Rows to ``avro-confluent`` messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import OptionsError, Problem
+from penstock.formats.avro.codec import DatumWriter
+from penstock.formats.avro.derived import derived
+from penstock.formats.avro.schema import Record, parse, text_of
+from penstock.formats.avro_confluent.client import registry_for
+from penstock.formats.avro_confluent.options import AvroConfluentOptions
+from penstock.types import RowType
+
+__all__ = ["AvroConfluentEncoder"]
+
+_NAME = "avro-confluent"
+
+
+@dataclass(frozen=True)
+class AvroConfluentEncoder:
+    """Encodes each row as one record behind the id of its schema, which is asked for when the first row comes.
+
+    Raises SchemaError for columns that Avro cannot hold, or that do not fit the schema that is given, and OptionsError
+    without a subject.
+    """
+
+    schema: RowType
+    options: AvroConfluentOptions
+
+    def __post_init__(self) -> None:
+        if self.options.subject is None:
+            hint = "there is a default for a table with one topic alone"
+            raise OptionsError((Problem("is required to write", "subject", hint=hint),))
+        _ = DatumWriter(self._written, self.schema).program
+
+    @cached_property
+    def _written(self) -> Record:
+        given = parse(self.options.schema) if self.options.schema else None
+        return given if isinstance(given, Record) else derived(self.schema, self.options.legacy_timestamps)
+
+    @cached_property
+    def _writer(self) -> DatumWriter:
+        # The registry is given the text of the user's schema, in which more may stand than is understood here.
+        number = registry_for(self.options.settings).id_of(
+            self.options.subject or "",
+            self.options.schema or text_of(self._written),
+            register=self.options.auto_register,
+        )
+        return DatumWriter(self._written, self.schema, b"\0" + number.to_bytes(4, "big"), _NAME)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"schema": self.schema, "options": self.options}
+
+    def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        """One message per row.
+
+        Raises RecordError for a row that the schema cannot hold, with its index, and SchemaRegistryError where the
+        registry refuses the schema or cannot be reached.
+        """
+        return self._writer.messages(rows) if rows.num_rows else pa.array([], pa.binary())

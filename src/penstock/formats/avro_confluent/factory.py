@@ -1,0 +1,34 @@
+"""The ``avro-confluent`` format as the registry knows it."""
+
+from __future__ import annotations
+
+from penstock.formats.avro_confluent.decode import AvroConfluentDecoder
+from penstock.formats.avro_confluent.encode import AvroConfluentEncoder
+from penstock.formats.avro_confluent.options import AvroConfluentOptions
+from penstock.options import OptionSet
+from penstock.types import RowType
+
+__all__ = ["AvroConfluentFormat"]
+
+
+class AvroConfluentFormat:
+    """One Avro record per message, behind the id under which a schema registry keeps the record's schema."""
+
+    identifier = "avro-confluent"
+    options: type[OptionSet] = AvroConfluentOptions
+    subject_option = "subject"
+
+    def decoder(self, schema: RowType, options: OptionSet) -> AvroConfluentDecoder:
+        """A decoder for rows of ``schema``. Raises SchemaError for columns that Avro cannot hold."""
+        return AvroConfluentDecoder(schema, _typed(options))
+
+    def encoder(self, schema: RowType, options: OptionSet) -> AvroConfluentEncoder:
+        """An encoder for rows of ``schema``. Raises SchemaError for columns that Avro cannot hold, and OptionsError
+        without a subject."""
+        return AvroConfluentEncoder(schema, _typed(options))
+
+
+def _typed(options: OptionSet) -> AvroConfluentOptions:
+    if not isinstance(options, AvroConfluentOptions):
+        raise TypeError(f"expected AvroConfluentOptions, not {type(options).__name__}")
+    return options

@@ -1,0 +1,130 @@
+"""The options of the ``avro-confluent`` format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import ClassVar
+
+from penstock.errors import Problem
+from penstock.formats.avro.options import schema_of_a_record
+from penstock.formats.avro_confluent.settings import (
+    PROPERTIES,
+    URLS,
+    Address,
+    RegistrySettings,
+    settings_and_problems,
+)
+from penstock.options import BOOLEAN, DURATION, MAP, TEXT, OptionSet, Properties, Rule, opt
+
+__all__ = ["AvroConfluentOptions"]
+
+_STORE = "JKS or PKCS12; a PEM file with the property `schema.registry.ssl.{}.type` = `PEM`."
+
+
+def _registry(options: AvroConfluentOptions) -> Iterator[Problem]:
+    yield from options._settings()[1]
+    if options.request_timeout <= timedelta(0):
+        yield Problem("expected more than nothing", "request.timeout")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AvroConfluentOptions(OptionSet):
+    """Options of ``avro-confluent``, with Flink's names and defaults, and two more: ``timestamp_mapping.legacy`` and
+    ``request.timeout``."""
+
+    addresses: tuple[Address, ...] = opt(
+        "url",
+        URLS,
+        aliases=("schema-registry.url",),
+        doc="The address of the schema registry; of several, joined by commas, the first that answers is asked.",
+        example="http://localhost:8081",
+    )
+    subject: str | None = opt(
+        "subject",
+        TEXT,
+        default=None,
+        default_text="in sinks of `kafka` with one topic: the topic and `-value` or `-key`",
+        aliases=("schema-registry.subject",),
+        doc="The subject under which the schema of what is written is registered, or looked up.",
+    )
+    schema: str | None = opt(
+        "schema",
+        TEXT,
+        default=None,
+        aliases=("schema-registry.schema",),
+        doc="The Avro schema, as JSON, that is registered and written, and that messages are read as; by default it "
+        "follows from the columns. Fields and columns are paired by name.",
+    )
+    auto_register: bool = opt(
+        "auto.register.schemas",
+        BOOLEAN,
+        default=True,
+        doc="Whether the schema of what is written is registered. If not, it has to be there already.",
+    )
+    keystore_location: str | None = opt(
+        "ssl.keystore.location",
+        TEXT,
+        default=None,
+        doc="File with one's own certificate: " + _STORE.format("keystore"),
+    )
+    keystore_password: str | None = opt(
+        "ssl.keystore.password", TEXT, default=None, doc="Password of that file.", secret=True
+    )
+    truststore_location: str | None = opt(
+        "ssl.truststore.location",
+        TEXT,
+        default=None,
+        doc="File with the certificates to trust, by default the system's: " + _STORE.format("truststore"),
+    )
+    truststore_password: str | None = opt(
+        "ssl.truststore.password", TEXT, default=None, doc="Password of that file.", secret=True
+    )
+    basic_source: str | None = opt(
+        "basic-auth.credentials-source",
+        TEXT,
+        default=None,
+        doc="Where user and password are: `USER_INFO`, or `URL` for those in the address.",
+    )
+    basic_login: str | None = opt(
+        "basic-auth.user-info", TEXT, default=None, doc="User and password.", example="user:password", secret=True
+    )
+    bearer_source: str | None = opt(
+        "bearer-auth.credentials-source", TEXT, default=None, doc="Where a token is: `STATIC_TOKEN`."
+    )
+    bearer_token: str | None = opt("bearer-auth.token", TEXT, default=None, doc="The token.", secret=True)
+    properties: Properties = opt(
+        "properties",
+        MAP,
+        default=(),
+        doc="Properties of Confluent's client, by their names there; also one by one, as `properties.<name>`. Options "
+        f"win over them. They are {', '.join(f'`{name}`' for name in PROPERTIES)} and `schema.registry.ssl.*`, which "
+        "are those of Kafka.",
+        secret=True,
+    )
+    legacy_timestamps: bool = opt(
+        "timestamp_mapping.legacy",
+        BOOLEAN,
+        default=True,
+        doc="As with `avro`; Flink has it for `avro` only.",
+    )
+    request_timeout: timedelta = opt(
+        "request.timeout",
+        DURATION,
+        default=timedelta(minutes=2),
+        doc="How long the registry is asked again before the batch fails. Not in Flink.",
+    )
+    settings: RegistrySettings = field(init=False, repr=False, compare=False)
+
+    rules: ClassVar[tuple[Rule, ...]] = (schema_of_a_record, _registry)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", self._settings()[0])
+
+    def _settings(self) -> tuple[RegistrySettings, list[Problem]]:
+        stand_for_properties = ("basic-auth.", "bearer-auth.", "ssl.")
+        given = {option.key: getattr(self, name) for name, option in self.declared().items()}
+        own = {key: each for key, each in given.items() if key.startswith(stand_for_properties) and each is not None}
+        timeout = self.request_timeout / timedelta(milliseconds=1)
+        return settings_and_problems(self.addresses, dict(self.properties), timeout, own)

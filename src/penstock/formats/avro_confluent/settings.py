@@ -1,0 +1,184 @@
+"""What a client of a schema registry has to know: addresses, credentials, TLS and times, out of a table's options.
+
+Besides the options of its own the format takes properties by the names of Confluent's client for Java; where both say
+something, the option counts, as in Flink.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from penstock.errors import Problem
+from penstock.options import Codec, nearest
+from penstock.options.values import Malformed, Property, number, text
+from penstock.tls import TLS_PROPERTIES, Tls, read_tls
+
+__all__ = ["PROPERTIES", "URLS", "Address", "RegistrySettings", "settings_and_problems"]
+
+_SSL = "schema.registry."
+_MILLISECONDS = number(1)
+
+#: Those of the client's properties that act, without the ``schema.registry.ssl.*``.
+PROPERTIES: Mapping[str, Property] = {
+    "basic.auth.credentials.source": Property(text, "As the option `basic-auth.credentials-source`."),
+    "basic.auth.user.info": Property(text, "As the option `basic-auth.user-info`.", secret=True),
+    "bearer.auth.credentials.source": Property(text, "As the option `bearer-auth.credentials-source`."),
+    "bearer.auth.token": Property(text, "As the option `bearer-auth.token`.", secret=True),
+    "http.connect.timeout.ms": Property(_MILLISECONDS, "Longest wait for a connection, 60000 by default."),
+    "http.read.timeout.ms": Property(_MILLISECONDS, "Longest wait for a part of an answer, 60000 by default."),
+    "retries.wait.ms": Property(_MILLISECONDS, "First wait before the registry is asked again, 1000 by default."),
+    "retries.max.wait.ms": Property(_MILLISECONDS, "Longest wait before it is asked again, 20000 by default."),
+}
+
+
+@dataclass(frozen=True)
+class Address:
+    """The URL of a registry without what is secret in it, and the user and password that stood there."""
+
+    url: str
+    login: str = field(default="", repr=False)
+
+    def __str__(self) -> str:
+        return self.url
+
+
+def _addresses(given: str) -> tuple[Address, ...]:
+    return tuple(_address(each.strip()) for each in given.split(",") if each.strip())
+
+
+def _address(given: str) -> Address:
+    if "@" not in given:
+        return Address(given.rstrip("/"))
+    # What stands before the last @ is taken for a login even where that breaks the address: it may be a secret.
+    before, _, behind = given.rpartition("@")
+    scheme, slashes, login = before.partition("//")
+    return Address(f"{scheme}{slashes}{behind}".rstrip("/"), unquote(login))
+
+
+def _shown(addresses: tuple[Address, ...]) -> str:
+    def whole(each: Address) -> str:
+        return each.url.replace("//", f"//{quote(each.login, safe=':')}@", 1) if each.login else each.url
+
+    return ",".join(map(whole, addresses))
+
+
+#: Addresses joined by commas; user and password may stand before the host.
+URLS = Codec("String", _addresses, _shown)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegistrySettings:
+    """How one registry is reached. Equal settings share a client. Times are milliseconds."""
+
+    addresses: tuple[Address, ...]
+    authorization: str = field(default="", repr=False)
+    tls: Tls = field(default_factory=Tls)
+    timeout_ms: float = 120_000
+    connect_ms: int = 60_000
+    read_ms: int = 60_000
+    wait_ms: int = 1_000
+    longest_wait_ms: int = 20_000
+
+    def authorization_for(self, address: Address) -> str:
+        """The value of the header Authorization, empty where there is none."""
+        return _basic(address.login) if address.login and not self.authorization else self.authorization
+
+
+def settings_and_problems(
+    addresses: tuple[Address, ...], given: Mapping[str, str], timeout_ms: float, own: Mapping[str, str]
+) -> tuple[RegistrySettings, list[Problem]]:
+    """The settings that addresses and properties give, and every problem of them.
+
+    ``given`` are the client's properties, ``own`` those that options stand for, by the option's key; problems are named
+    by what the user wrote.
+    """
+    problems = list(_address_problems(addresses))
+    written = {**{name: f"properties.{name}" for name in given}, **{_NAMES[key]: key for key in own}}
+    properties = {**given, **{_NAMES[key]: value for key, value in own.items()}}
+    values: dict[str, Any] = {}
+    for name, value in properties.items():
+        if name in PROPERTIES:
+            try:
+                values[name] = PROPERTIES[name].read(value)
+            except Malformed as malformed:
+                problems.append(Problem(str(malformed), written[name]))
+        elif name.removeprefix(_SSL) not in TLS_PROPERTIES or not name.startswith(_SSL):
+            known = [*PROPERTIES, *(_SSL + each for each in TLS_PROPERTIES)]
+            hint = nearest(name, known) or f"known are {', '.join(known[: len(PROPERTIES)])} and {_SSL}ssl.*"
+            problems.append(Problem("is no property that the registry's client has", written[name], hint=hint))
+    tls, unfit = read_tls({name.removeprefix(_SSL): each for name, each in properties.items() if name.startswith(_SSL)})
+    problems += [Problem(each.reason, written.get(_SSL + each.key, each.key), hint=each.hint) for each in unfit]
+    authorization, refused = _authorization(values, written)
+    found = RegistrySettings(
+        addresses=addresses,
+        authorization=authorization,
+        tls=tls,
+        timeout_ms=timeout_ms,
+        connect_ms=values.get("http.connect.timeout.ms", 60_000),
+        read_ms=values.get("http.read.timeout.ms", 60_000),
+        wait_ms=values.get("retries.wait.ms", 1_000),
+        longest_wait_ms=values.get("retries.max.wait.ms", 20_000),
+    )
+    return found, problems + refused
+
+
+#: What each option is called among the client's properties (Flink's RegistryAvroFormatFactory).
+_NAMES = {
+    "basic-auth.credentials-source": "basic.auth.credentials.source",
+    "basic-auth.user-info": "basic.auth.user.info",
+    "bearer-auth.credentials-source": "bearer.auth.credentials.source",
+    "bearer-auth.token": "bearer.auth.token",
+    "ssl.keystore.location": f"{_SSL}ssl.keystore.location",
+    "ssl.keystore.password": f"{_SSL}ssl.keystore.password",
+    "ssl.truststore.location": f"{_SSL}ssl.truststore.location",
+    "ssl.truststore.password": f"{_SSL}ssl.truststore.password",
+}
+
+
+def _address_problems(addresses: tuple[Address, ...]) -> Iterator[Problem]:
+    if not addresses:
+        yield Problem("expected the address of a schema registry", "url", hint="for example http://localhost:8081")
+    for each in addresses:
+        try:
+            parts = urlsplit(each.url)
+            fits = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            fits = False
+        if not fits:
+            yield Problem(f"expected http://host:port or https://host:port, not '{each.url}'", "url")
+
+
+def _authorization(values: Mapping[str, Any], written: Mapping[str, str]) -> tuple[str, list[Problem]]:
+    """The header for every address, empty where there is none or each address has its own, and what is wrong."""
+    basic, bearer = "basic.auth.credentials.source", "bearer.auth.credentials.source"
+    if basic in values and bearer in values:
+        return "", [Problem(f"cannot be combined with '{written[basic]}'", written[bearer], hint="keep one of the two")]
+    source = values.get(basic)
+    if source == "USER_INFO" or (source is None and bearer not in values and "basic.auth.user.info" in values):
+        login = values.get("basic.auth.user.info", "")
+        if ":" in login:
+            return _basic(login), []
+        return "", [Problem("expected 'user:password'", written.get("basic.auth.user.info", "basic-auth.user-info"))]
+    if source is not None and source != "URL":
+        return "", [_unknown(source, ("URL", "USER_INFO"), written[basic])]
+    source = values.get(bearer)
+    if source == "STATIC_TOKEN" or (source is None and basic not in values and "bearer.auth.token" in values):
+        token = values.get("bearer.auth.token", "").strip()
+        if token and token.isascii() and token.isprintable():
+            return f"Bearer {token}", []
+        return "", [Problem("expected a token", written.get("bearer.auth.token", "bearer-auth.token"))]
+    if source is not None:
+        return "", [_unknown(source, ("STATIC_TOKEN",), written[bearer])]
+    return "", []
+
+
+def _unknown(source: str, known: tuple[str, ...], key: str) -> Problem:
+    return Problem(f"'{source}' is no source of credentials that penstock has", key, hint=f"use {' or '.join(known)}")
+
+
+def _basic(login: str) -> str:
+    return "Basic " + b64encode(login.encode()).decode()

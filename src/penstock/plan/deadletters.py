@@ -1,0 +1,29 @@
+"""Dead letters: records that cannot be decoded go to a sink of their own, beside the job's others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.plan.nodes import DeadLetters, Job, Node, Scan, Sink, base, scan_of
+
+__all__ = ["with_dead_letters"]
+
+
+def with_dead_letters(job: Job) -> Job:
+    """The job with a sink for the dead letters of each scan that keeps them (rule 24 of exactly-once).
+
+    A scan's spec keeps them when its ``dead_letter_sink``, called with the specs of the job's sinks, gives the spec of
+    that sink. They are taken beside the rows of one of the job's sinks, so that the scan is not read once more.
+    """
+    specs = [sink.spec for sink in job.sinks]
+    places: dict[Scan, Node] = {}
+    for sink in job.sinks:
+        places.setdefault(scan_of(sink.input), base(sink.input))
+    added = []
+    for scan, place in places.items():
+        asked = getattr(scan.spec, "dead_letter_sink", None)
+        spec = asked(specs) if asked is not None else None
+        if spec is not None:
+            letters = DeadLetters(spec.schema, place)
+            added.append(Sink(letters, spec.table, scan.connector, spec.schema, spec))
+    return replace(job, sinks=(*job.sinks, *added)) if added else job

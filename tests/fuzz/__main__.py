@@ -1,0 +1,71 @@
+"""Run mutated messages through every format, each in a process of its own, and print what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import random
+import subprocess
+import sys
+import time
+
+from tests.fuzz.mutations import mutated
+from tests.fuzz.subjects import SUBJECTS
+
+_BATCH = 250
+#: Longer than any batch takes on the slowest machine: what takes longer hangs.
+_HANGS_AFTER_SECONDS = 300
+
+
+def main() -> int:
+    """Fuzz, and print a line for each format."""
+    parser = argparse.ArgumentParser(prog="tests.fuzz", description=__doc__)
+    parser.add_argument("--inputs", type=int, default=1_000_000, help="over all formats (default: 1,000,000)")
+    parser.add_argument("--only", default=",".join(SUBJECTS), help="comma-separated formats")
+    parser.add_argument("--seed", type=int, default=1, help="of the random numbers; a line that failed names its own")
+    parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    names = arguments.only.split(",")
+    if arguments.in_process:
+        fuzz(names[0], arguments.inputs, arguments.seed)
+        return 0
+    failed = []
+    for name in names:
+        share = -(-arguments.inputs // len(names))
+        command = [sys.executable, "-m", "tests.fuzz", "--in-process", "--only", name]
+        command += ["--inputs", str(share), "--seed", str(arguments.seed)]
+        if subprocess.run(command, check=False).returncode:
+            failed.append(name)
+    print(f"differences in: {', '.join(failed)}" if failed else "no crash, no hang, no difference")
+    return int(bool(failed))
+
+
+def fuzz(name: str, inputs: int, seed: int) -> None:
+    """So many inputs for one format. Raises AssertionError with the first message that is answered differently."""
+    begun, refused, done = time.monotonic(), 0, 0
+    while done < inputs:
+        faulthandler.dump_traceback_later(_HANGS_AFTER_SECONDS, exit=True)
+        refused += one_batch(name, f"{seed}-{done}")
+        done += _BATCH
+    faulthandler.cancel_dump_traceback_later()
+    print(f"{name}: {done:,} inputs, {refused:,} refused, {time.monotonic() - begun:.0f} s", flush=True)
+
+
+def one_batch(name: str, seed: str) -> int:
+    """One batch of inputs under random options; how many were refused."""
+    rng = random.Random(f"{name}-{seed}")
+    subject = SUBJECTS[name](rng)
+    good = subject.good(rng)
+    messages = [mutated(rng, good, subject.tokens) for _ in range(_BATCH)]
+    ours = subject.answers(messages)
+    for message, answer in zip(messages, ours, strict=True):
+        expected = subject.second(message)
+        assert subject.same(message, answer, expected), (
+            f"{name}, seed {seed}, {subject.options}\n  columns: {subject.schema}\n  message: {message!r}\n"
+            f"  the format: {answer}\n  the second decoder: {expected}"
+        )
+    return sum(answer is None for answer in ours)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+"""Records that cannot be decoded: kept in a topic of their own, with the reason, in the same transaction."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.connectors.kafka.deadletters import HEADERS
+from penstock.errors import KafkaError, RecordError
+
+COLUMNS = "id INT, name STRING"
+BAD = {7: b'{"id": 7, "na', 11: b'{"id": "eleven", "name": "n"}', 40: b"[1, 2]", 59: b"no json"}
+
+
+def fill(topics, source, count=60):
+    values = [BAD.get(i, json.dumps({"id": i, "name": f"n{i}"}).encode()) for i in range(count)]
+    topics.write(source, values, keys=[f"k{i}".encode() for i in range(count)])
+
+
+def script(jobs, source, sinks, dead, insert="SELECT id, name FROM s", guarantee="exactly-once", **options):
+    text = jobs.bounded("s", COLUMNS, source, scan_dead__letter_topic=dead, **options)
+    for i, sink in enumerate(sinks):
+        if guarantee == "exactly-once":
+            text += jobs.exactly_once(f"t{i}", COLUMNS, sink, sink_transactional__id__prefix=f"tx-{source}")
+        else:
+            text += jobs.table(f"t{i}", COLUMNS, sink)
+    inserts = "".join(f"INSERT INTO t{i} {insert};\n" for i in range(len(sinks)))
+    return text + (f"EXECUTE STATEMENT SET BEGIN {inserts} END;" if len(sinks) > 1 else inserts)
+
+
+def reasons(message):
+    """The headers of a dead letter that say where it came from and why."""
+    return {key: value.decode() for key, value in message.headers if key in HEADERS}
+
+
+def ids(topics, topic):
+    return sorted(message.json["id"] for message in topics.read(topic))
+
+
+GOOD = [i for i in range(60) if i not in BAD]
+
+
+AS_READ = "SELECT id, name FROM s"
+COMPUTED = "SELECT id + 0, UPPER(name) FROM s WHERE CHAR_LENGTH(name) > 0"
+
+
+@pytest.mark.parametrize(
+    ("insert", "branches", "guarantee"),
+    [
+        pytest.param(AS_READ, 1, "exactly-once", id="as they are read"),
+        pytest.param(AS_READ, 1, "at-least-once", id="as they are read, at least once"),
+        pytest.param(COMPUTED, 1, "exactly-once", id="computed"),
+        pytest.param(COMPUTED, 2, "exactly-once", id="in a statement set"),
+    ],
+)
+def test_bad_records_are_kept_as_they_were_with_the_reason(jobs, topics, topic, insert, branches, guarantee):
+    source, dead, sinks = topic(1), topic(1), [topic(2) for _ in range(branches)]
+    fill(topics, source)
+    result = jobs.run(script(jobs, source, sinks, dead, insert, guarantee, scan_max__records__per__trigger="25"))
+
+    for sink in sinks:
+        assert ids(topics, sink) == GOOD
+    letters = sorted(topics.read(dead), key=lambda message: int(reasons(message)[HEADERS[2]]))
+    assert [(message.key, message.value) for message in letters] == [(f"k{i}".encode(), BAD[i]) for i in BAD]
+    given = {message.offset: message for message in topics.read(source)}
+    for message, offset in zip(letters, BAD, strict=True):
+        told = reasons(message)
+        assert list(told) == list(HEADERS)
+        assert list(told.values())[:5] == [source, "0", str(offset), "value", "json"]
+        assert told[HEADERS[6]]
+        assert message.timestamp == given[offset].timestamp
+    assert reasons(letters[1])[HEADERS[5]] == "id"
+    assert not topics.open_transactions(dead)
+    assert result.progress.records_out == len(GOOD) * branches + len(BAD)
+
+
+def test_headers_of_the_record_stand_before_the_reason(jobs, topics, topic, kafka):
+    from confluent_kafka import Producer
+
+    source, sink, dead = topic(1), topic(1), topic(1)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer.produce(source, b"{", headers=[("trace", b"\x00\x01"), ("empty", None), ("trace", b"2")])
+    assert producer.flush(30) == 0
+    jobs.run(script(jobs, source, [sink], dead))
+
+    (message,) = topics.read(dead)
+    assert message.headers[:3] == (("trace", b"\x00\x01"), ("empty", None), ("trace", b"2"))
+    assert [key for key, _ in message.headers[3:]] == list(HEADERS)
+    assert message.key is None
+
+
+def test_a_key_that_cannot_be_decoded_makes_a_dead_letter_too(jobs, topics, topic):
+    source, sink, dead = topic(1), topic(1), topic(1)
+    topics.write(source, [{"name": "a"}, {"name": "b"}, b"{"], keys=[b'{"id": 1}', b"x", b"y"])
+    jobs.run(
+        script(
+            jobs,
+            source,
+            [sink],
+            dead,
+            key_format="json",
+            key_fields="id",
+            value_fields__include="EXCEPT_KEY",
+        )
+    )
+
+    assert ids(topics, sink) == [1]
+    assert [(message.key, reasons(message)[HEADERS[3]]) for message in topics.read(dead)] == [
+        (b"x", "key"),
+        (b"y", "key"),
+    ]
+
+
+def test_what_parse_errors_make_null_is_no_dead_letter(jobs, topics, topic):
+    source, sink, dead = topic(1), topic(1), topic(1)
+    fill(topics, source)
+    jobs.run(script(jobs, source, [sink], dead, json_ignore__parse__errors="true"))
+
+    assert [message.json["name"] for message in topics.read(sink) if message.json["id"] is None] == ["n"]
+    assert [message.value for message in topics.read(dead)] == [BAD[i] for i in (7, 40, 59)]
+
+
+def test_a_dead_letter_topic_that_does_not_exist_is_named(jobs, topics, topic):
+    source, sink = topic(1), topic(1)
+    fill(topics, source)
+    sql = script(jobs, source, [sink], f"no-{source}", properties_allow_auto_create_topics="false")
+    with pytest.raises(KafkaError, match=f"topic 'no-{source}' does not exist"):
+        jobs.run(sql)
+    assert topics.read(sink) == []
+
+
+def test_a_batch_that_fails_leaves_no_dead_letters(jobs, topics, topic):
+    """The row of record 30 cannot be written, so that the records of its batch, good and bad, are seen by nobody."""
+    source, sink, dead = topic(1), topic(1), topic(1)
+    fill(topics, source)
+    columns = f"{COLUMNS}, `to` STRING NOT NULL METADATA FROM 'topic'"
+
+    def sql(where):
+        return (
+            jobs.bounded("s", COLUMNS, source, scan_dead__letter_topic=dead, scan_max__records__per__trigger="25")
+            + jobs.exactly_once("t", columns, f"{sink};other", sink_transactional__id__prefix=f"tx-{source}")
+            + f"INSERT INTO t SELECT id, name, CASE WHEN id = 30 THEN '-' ELSE '{sink}' END FROM s{where};"
+        ).replace(f"{sink};other", f"{sink};{dead}")
+
+    with pytest.raises(RecordError):
+        jobs.run(sql(""))
+    assert [message.value for message in topics.read(dead)] == [BAD[7], BAD[11]]
+    assert not topics.open_transactions(dead)
+    jobs.run(sql(" WHERE id <> 30"))
+    assert ids(topics, sink) == [i for i in GOOD if i != 30]
+    assert [message.value for message in topics.read(dead)] == list(BAD.values())
+
+
+def test_refused_records_are_counted_with_the_source_and_dead_letters_as_a_table(jobs, topics, topic):
+    source, sink, dead = topic(1), topic(1), topic(1)
+    fill(topics, source)
+    running = jobs.start(script(jobs, source, [sink], dead))
+    while not running.wait(timeout=60):
+        pass
+    running.stop()
+    assert running.metrics["operator.s.numRecordsInErrors"] == len(BAD)
+    assert running.metrics["operator.s.dead-letters.numRecordsOut"] == len(BAD)
+    assert running.metrics["operator.t0.numRecordsOut"] == len(GOOD)

@@ -1,0 +1,33 @@
+"""Waiting for what is to come about, without sleeping for longer than it takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from penstock.engine import RunningJob
+
+__all__ = ["eventually", "while_running"]
+
+_T = TypeVar("_T")
+
+
+def eventually(condition: Callable[[], _T], seconds: float = 60) -> _T:
+    """What ``condition`` gives as soon as that is true; fails when it is not in time."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not so after {seconds} s"
+        time.sleep(0.02)
+    return found
+
+
+def while_running(running: RunningJob, condition: Callable[[], object], seconds: float = 60) -> None:
+    """Waits for ``condition`` while the job runs; fails with the job's own error when that ends first."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not so after {seconds} s"
+        if running.wait(timeout=0.2):
+            break
+    assert condition()
