@@ -41,6 +41,7 @@ from penstock.formats.kinds import (
 from penstock.formats.nested import BASE, VALID_BASE
 from penstock.formats.repeats import MOST_KEYS, repeats
 from penstock.formats.shortest import write_double, write_float
+from penstock.formats.wide import write_wide_decimal
 
 __all__ = ["WIDEST", "escaped_size", "write_records"]
 
@@ -223,10 +224,11 @@ def write_records(
                     out[at] = 34
                     at += 1
                 elif kind == DECIMAL:
-                    value, high = words[place + index], words[place + index + 1]
-                    if high != value >> 63:
-                        return column
-                    at = write_decimal(out, at, value, steps[step - 1, SCALE], plain)
+                    low, high = words[place + index], words[place + index + 1]
+                    if high == low >> 63:
+                        at = write_decimal(out, at, low, steps[step - 1, SCALE], plain)
+                    else:
+                        at = write_wide_decimal(out, at, low, high, steps[step - 1, SCALE], plain)
                 elif kind == OTHER:
                     for each in range(words[place], words[place + 1]):
                         out[at] = text[each]
