@@ -116,7 +116,7 @@ def _eight_digits(word: Word) -> Word:
 def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
     """A number by JSON's grammar: its end, digits without point, power of ten, and whether it is a whole one.
 
-    The end is FAILED where it is malformed; the digits are FAILED where they exceed 18.
+    The end is FAILED where it is malformed; the digits are FAILED where they exceed 63 bits.
     """
     start = at
     if at < end and text[at] == 45:
@@ -160,7 +160,7 @@ def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
         while start < last and (text[start] < 49 or text[start] > 57):
             count -= 1 if text[start] == 48 else 0
             start += 1
-        if count > 18:
+        if count > 19 or digits < 0:  # 19 digits are less than 64 bits, so that the sign tells
             digits = np.int64(FAILED)
     return at, digits, power, whole
 
