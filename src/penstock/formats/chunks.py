@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.formats.compiled import Vector, compiled, eight_bytes, put_eight_bytes
+from penstock.formats.compiled import Vector, compiled, eight_bytes, inlined, put_eight_bytes
 
 __all__ = ["copy_bytes", "same_bytes"]
 
 
-@compiled
+@inlined
 def same_bytes(text: Vector, start: int, other: Vector, first: int, size: int) -> bool:
     """Whether the ``size`` bytes from ``text[start]`` and from ``other[first]`` on are the same."""
     if size < 8:

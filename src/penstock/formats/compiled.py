@@ -9,7 +9,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-__all__ = ["Vector", "Word", "borrowed", "compiled", "eight_bytes", "first_mark", "put_eight_bytes"]
+__all__ = ["Vector", "Word", "borrowed", "compiled", "eight_bytes", "first_mark", "inlined", "put_eight_bytes"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -23,6 +23,11 @@ Word: TypeAlias = Any
 def compiled(function: _F) -> _F:
     """``function`` compiled on first call. Integers are 64-bit and wrap; arrays are not bounds-checked."""
     return cast(_F, njit(cache=True, nogil=True)(function))
+
+
+def inlined(function: _F) -> _F:
+    """``function`` compiled into each of its callers, for hot paths: handing it an array takes longer than a field."""
+    return cast(_F, njit(cache=True, nogil=True, forceinline=True)(function))
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.formats.calendar import REFUSED, parse_date, parse_time, parse_timestamp
 from penstock.formats.chunks import copy_bytes
-from penstock.formats.compiled import Vector, Word, compiled, eight_bytes, first_mark
+from penstock.formats.compiled import Vector, Word, compiled, eight_bytes, first_mark, inlined
 from penstock.formats.kinds import BIGINT, DATE, DECIMAL, DOUBLE, TIME, TIMESTAMP, TIMESTAMP_LTZ
 from penstock.formats.shortest import double_bits, to_double
 
@@ -80,7 +80,7 @@ def is_utf8(text: Vector, at: int, end: int) -> bool:
     return True
 
 
-@compiled
+@inlined
 def _more_digits(text: Vector, at: int, end: int, value: Word) -> tuple[int, Word]:
     """The end of the digits at ``at``, and the number that they make behind those of ``value``; it may wrap.
 
@@ -103,7 +103,7 @@ def _more_digits(text: Vector, at: int, end: int, value: Word) -> tuple[int, Wor
     return at, value
 
 
-@compiled
+@inlined
 def _eight_digits(word: Word) -> Word:
     """The number in eight bytes of 0 to 9, the first one lowest: pairs of digits first, then pairs of pairs."""
     pairs = word * _TEN + (word >> _U8)
@@ -112,11 +112,11 @@ def _eight_digits(word: Word) -> Word:
     return np.int64(even + odd >> _U32)
 
 
-@compiled
+@inlined
 def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
     """A number by JSON's grammar: its end, digits without point, power of ten, and whether it is a whole one.
 
-    The end is FAILED where it is malformed; the digits are FAILED where they exceed 18.
+    The end is FAILED where it is malformed; the digits are FAILED where they exceed 63 bits.
     """
     start = at
     if at < end and text[at] == 45:
@@ -160,12 +160,12 @@ def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
         while start < last and (text[start] < 49 or text[start] > 57):
             count -= 1 if text[start] == 48 else 0
             start += 1
-        if count > 18:
+        if count > 19 or digits < 0:  # 19 digits are less than 64 bits, so that the sign tells
             digits = np.int64(FAILED)
     return at, digits, power, whole
 
 
-@compiled
+@inlined
 def scan_word(text: Vector, at: int, end: int) -> int:
     """The end of ``true``, ``false`` or ``null`` at ``at``, or FAILED."""
     if at + 4 <= end:
@@ -223,7 +223,7 @@ def _scaled(digits: Word, power: int, scale: int, precision: int) -> int:
     return digits if digits < _POWERS[min(precision, 18)] else FAILED
 
 
-@compiled
+@inlined
 def number_value(
     kind: int, negative: bool, digits: Word, power: int, whole: bool, scale: int, precision: int
 ) -> tuple[bool, Word]:
@@ -243,7 +243,7 @@ def number_value(
     return kind == DOUBLE or _single_is_safe(real, bits), bits
 
 
-@compiled
+@inlined
 def text_value(
     kind: int, text: Vector, start: int, close: int, scale: int, precision: int, separator: int
 ) -> tuple[bool, Word]:

@@ -17,6 +17,7 @@ from penstock.formats.kinds import ARRAY, BOOLEAN, BYTES, DECIMAL, EXACT, MAP, R
 from penstock.formats.nested import BASE, CAPACITY, GIVEN_NULL, KIND, VALID_BASE, WIDTH
 from penstock.formats.repeats import MOST_KEYS, repeats
 from penstock.formats.scan import base64_size, number_value, scan_number, scan_word, text_value
+from penstock.formats.wide import wide_decimal
 
 __all__ = ["read_records"]
 
@@ -237,6 +238,10 @@ def read_records(
                                     kind, text, start, at, table[target, SCALE], table[target, PRECISION], separator
                                 )
                                 more = value >> 63
+                                if not ok and kind == DECIMAL:
+                                    ok, value, more = wide_decimal(
+                                        text, start, at, table[target, SCALE], table[target, PRECISION]
+                                    )
                             at += 1
                         elif mark == 45 or 48 <= mark <= 57:
                             at, digits, power, whole = scan_number(text, at, end)
@@ -253,6 +258,10 @@ def read_records(
                                     table[target, PRECISION],
                                 )
                                 more = value >> 63
+                                if not ok and kind == DECIMAL:
+                                    ok, value, more = wide_decimal(
+                                        text, start, at, table[target, SCALE], table[target, PRECISION]
+                                    )
                             else:
                                 ok = kind == STRING and (
                                     streaming or keeps_its_text(text, start, at, digits, power, whole)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.formats.calendar import write_date, write_time, write_timestamp
-from penstock.formats.compiled import Vector, borrowed, compiled, eight_bytes, first_mark, put_eight_bytes
+from penstock.formats.compiled import Vector, borrowed, compiled, eight_bytes, first_mark, inlined, put_eight_bytes
 from penstock.formats.digits import write_base64, write_decimal, write_integer
 from penstock.formats.json.steps import (
     CLOSE,
@@ -41,6 +41,7 @@ from penstock.formats.kinds import (
 from penstock.formats.nested import BASE, VALID_BASE
 from penstock.formats.repeats import MOST_KEYS, repeats
 from penstock.formats.shortest import write_double, write_float
+from penstock.formats.wide import write_wide_decimal
 
 __all__ = ["WIDEST", "escaped_size", "write_records"]
 
@@ -77,7 +78,7 @@ def escaped_size(text: Vector) -> int:
     return size
 
 
-@compiled
+@inlined
 def _write_string(out: Vector, at: int, text: Vector, start: int, end: int) -> int:
     out[at] = 34
     at += 1
@@ -112,7 +113,7 @@ def _write_string(out: Vector, at: int, text: Vector, start: int, end: int) -> i
     return at + 1
 
 
-@compiled
+@inlined
 def _write_word(out: Vector, at: int, value: int) -> int:
     """``true``, ``false`` or, for a negative value, ``null``."""
     if value < 0:
@@ -125,7 +126,7 @@ def _write_word(out: Vector, at: int, value: int) -> int:
     return at + 5
 
 
-@compiled
+@inlined
 def _write_fixed(out: Vector, at: int, kind: int, value: int, precision: int, separator: int, zone: bool) -> int:
     """A value of fixed width at ``out[at]``; the position after it, or -1 for one that this does not write."""
     if kind <= BIGINT:
@@ -223,10 +224,11 @@ def write_records(
                     out[at] = 34
                     at += 1
                 elif kind == DECIMAL:
-                    value, high = words[place + index], words[place + index + 1]
-                    if high != value >> 63:
-                        return column
-                    at = write_decimal(out, at, value, steps[step - 1, SCALE], plain)
+                    low, high = words[place + index], words[place + index + 1]
+                    if high == low >> 63:
+                        at = write_decimal(out, at, low, steps[step - 1, SCALE], plain)
+                    else:
+                        at = write_wide_decimal(out, at, low, high, steps[step - 1, SCALE], plain)
                 elif kind == OTHER:
                     for each in range(words[place], words[place + 1]):
                         out[at] = text[each]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.formats.chunks import copy_bytes
-from penstock.formats.compiled import Vector, Word, compiled, eight_bytes, first_mark
+from penstock.formats.compiled import Vector, Word, compiled, eight_bytes, first_mark, inlined
 from penstock.formats.scan import FAILED, is_utf8, scan_number, scan_word
 
 __all__ = ["blank", "gather_strings", "keeps_its_text", "string", "value_end"]
@@ -18,7 +18,7 @@ _QUOTES, _BACKSLASHES = np.uint64(0x2222222222222222), np.uint64(0x5C5C5C5C5C5C5
 _ONES, _HIGH_BITS, _NONE = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080), np.uint64(0)
 
 
-@compiled
+@inlined
 def blank(text: Vector, at: int, end: int) -> int:
     """The position of the first byte that is not JSON white space."""
     if at < end and text[at] > 32:
@@ -61,7 +61,7 @@ def _hex(text: Vector, at: int) -> Word:
     return value
 
 
-@compiled
+@inlined
 def string(text: Vector, at: int, end: int) -> tuple[int, int]:
     """The closing quote of the string that starts at ``at``, and how many bytes it has without its escapes.
 
@@ -121,7 +121,7 @@ def _member(text: Vector, at: int, end: int) -> int:
     return blank(text, at + 1, end)
 
 
-@compiled
+@inlined
 def value_end(text: Vector, at: int, end: int) -> int:
     """The end of the value at ``at``, however nested, or FAILED."""
     depth, objects = 0, np.int64(0)  # one bit a level: set in an object, clear in an array

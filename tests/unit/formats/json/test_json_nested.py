@@ -130,6 +130,15 @@ def test_nested_records_never_reach_the_exact_path(monkeypatch: pytest.MonkeyPat
     assert [row["before"] and row["before"]["id"] for row in decoded.rows.to_pylist()] == [None, 2]
 
 
+def test_long_numbers_never_reach_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ExactReader, "rows", lambda self, message: pytest.fail(f"exact path for {message!r}"))
+    row = parse_columns("i BIGINT, n DECIMAL(38, 3), t DECIMAL(38, 3), s DECIMAL(4, 2)")
+    message = b'{"i":9223372036854775807,"n":-12345678901234567890123456789.0125,"t":"1e30","s":1.00000000000000000005}'
+    decoded = by_the_loop(row, JsonOptions(), [message])
+    written = b'{"i":9223372036854775807,"n":-12345678901234567890123456789.013,"t":1E+30,"s":1}'
+    assert JsonEncoder(row, JsonOptions()).encode(decoded.rows).to_pylist() == [written]
+
+
 def test_a_record_that_is_refused_late_leaves_nothing_behind() -> None:
     row = parse_columns("a ARRAY<ROW<x INT, y STRING>>, m MAP<STRING, INT>")
     good = b'{"a":[{"x":1}],"m":{"k":1}}'
