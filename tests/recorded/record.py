@@ -117,7 +117,17 @@ def main() -> int:
 
 
 def _write(name: str, found: dict[str, Any]) -> None:
-    (HERE / name).write_text(json.dumps(found, indent=0, ensure_ascii=True) + "\n", "utf-8")
+    """One line for each case."""
+    parts = []
+    for key, value in found.items():
+        shown = json.dumps(value) if isinstance(value, dict) else "[\n" + ",\n".join(map(_shown, value)) + "\n]"
+        parts.append(f"{json.dumps(key)}: {shown}")
+    (HERE / name).write_text("{\n" + ",\n".join(parts) + "\n}\n", "utf-8")
+
+
+def _shown(group: dict[str, Any]) -> str:
+    head = json.dumps({key: value for key, value in group.items() if key != "cases"})
+    return f'{head[:-1]}, "cases": [\n' + ",\n".join(map(json.dumps, group["cases"])) + "\n]}"
 
 
 def _group(
