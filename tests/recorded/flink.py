@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from py4j.java_gateway import JavaGateway, launch_gateway
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
 __all__ = ["Flink", "started"]
@@ -37,18 +37,14 @@ def started(environment: Path) -> Iterator[Flink]:
     """Flink of the virtual environment, in a Java process that ends with the block."""
     (jars,) = environment.glob("lib/python*/site-packages/pyflink/lib")
     (py4j,) = environment.glob("lib/python*/site-packages/py4j/../../../../share/py4j/py4j*.jar")
-    port = launch_gateway(classpath=f"{jars}/*", jarpath=str(py4j), die_on_exit=True)
-    gateway = JavaGateway(gateway_parameters=_parameters(port), auto_convert=True)
+    # Java would leave out the texts of errors that come often
+    options = ["-XX:-OmitStackTraceInFastThrow"]
+    port = launch_gateway(classpath=f"{jars}/*", jarpath=str(py4j), die_on_exit=True, javaopts=options)
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
     try:
         yield Flink(gateway)
     finally:
         gateway.shutdown()
-
-
-def _parameters(port: int) -> Any:
-    from py4j.java_gateway import GatewayParameters
-
-    return GatewayParameters(port=port, auto_convert=True)
 
 
 class Flink:
