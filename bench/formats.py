@@ -1,8 +1,12 @@
 """Records a second of each format, both ways, from Arrow columns to Arrow columns on one core.
 
+Formats of change data read updates as their tools write them, two rows a message, and write changes of all kinds.
+
 Everything runs round after round in one go, on processor time, so that other work on the machine weighs less; the
-medians are printed. Beside Avro and protobuf stand the libraries fastavro and protobuf, which make Python objects.
-avro-confluent has a schema registry, which is asked once for each schema, before anything is measured.
+medians are printed. Beside Avro and protobuf stand the libraries fastavro and protobuf, which make Python objects,
+beside JSON Arrow's own reader, which takes lines. "changes" are envelopes as Debezium writes them: what was before and
+after, read out of much else. avro-confluent has a schema registry, which is asked once for each schema, before anything
+is measured.
 
 Usage: ``python -m bench.formats [--records N] [--rounds N] [--only FORMAT,...]``.
 """
@@ -23,15 +27,18 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json as pj
 from google.protobuf.message_factory import GetMessageClass
 
 from bench.messages import options_of
 from bench.records import SCHEMA
 from penstock.formats.avro.derived import derived
 from penstock.formats.avro.schema import document_of
+from penstock.formats.json.factory import JsonFormat
+from penstock.formats.json.options import JsonOptions
 from penstock.options import OptionSet
 from penstock.services import RegistryServer
-from penstock.spi import Decoder, formats
+from penstock.spi import ChangeFormat, Decoder, formats
 from penstock.types import RowType, arrow_schema, parse_columns
 
 #: The columns of each shape of record. ``flat`` is what the whole path is measured with.
@@ -44,13 +51,55 @@ SHAPES = {
     "maps": "id BIGINT, properties MAP<STRING, STRING>",
     "arrays of rows": "id BIGINT, items ARRAY<ROW<sku STRING, amount INT, price DOUBLE>>",
 }
-_FLAT_ALONE = ("csv", "json")
+_FLAT_ALONE = ("csv",)
 _REGISTERED = "avro-confluent"
+_KNOWN = ("avro", _REGISTERED, "csv", "json", "protobuf")
 #: What protobuf has no types for, in those that it has.
 _OF_PROTOBUF = {
     "flat": SCHEMA.replace("TIMESTAMP(3)", "BIGINT"),
     "scalars": "b BOOLEAN, i INT, l BIGINT, f FLOAT, d DOUBLE, s STRING, y BYTES",
 }
+#: Messages of an update: bytes as they are, and None for a row of the table.
+_UPDATES: dict[str, tuple[bytes | None, ...]] = {
+    "debezium-json": (
+        b'{"before":',
+        None,
+        b',"after":',
+        None,
+        b',"source":{"version":"2.7","connector":"postgresql","name":"shop","ts_ms":1769000000123,"snapshot":"false",'
+        b'"db":"shop","schema":"public","table":"items","txId":571,"lsn":24023128},"op":"u","ts_ms":1769000000999}',
+    ),
+    "canal-json": (
+        b'{"data":[',
+        None,
+        b'],"database":"shop","es":1769000000000,"id":3,"isDdl":false,"mysqlType":{"user_id":"BIGINT"},'
+        b'"old":[{"behavior":"buy"}],"pkNames":["user_id"],"sql":"","sqlType":{"user_id":-5},"table":"items",'
+        b'"ts":1769000000477,"type":"UPDATE"}',
+    ),
+    "maxwell-json": (
+        b'{"database":"shop","table":"items","type":"update","ts":1769000000,"xid":571,"commit":true,"data":',
+        None,
+        b',"old":{"behavior":"buy","amount":1.25}}',
+    ),
+    "ogg-json": (
+        b'{"table":"SHOP.ITEMS","op_type":"U","op_ts":"2026-01-21 12:53:20.000000",'
+        b'"current_ts":"2026-01-21T12:53:20.766000","pos":"00000000000000002928","primary_keys":["user_id"],"before":',
+        None,
+        b',"after":',
+        None,
+        b"}",
+    ),
+}
+
+_IMAGE = "ROW<id BIGINT, name STRING, price DOUBLE, amount INT, at TIMESTAMP(3)>"
+CHANGES = f"before {_IMAGE}, after {_IMAGE}, op STRING"
+ENVELOPES = (
+    f"before {_IMAGE}, after {_IMAGE}, source ROW<version STRING, connector STRING, name STRING, ts_ms BIGINT, "
+    "snapshot BOOLEAN, db STRING, sequence STRING, `schema` STRING, `table` STRING, lsn BIGINT, xmin BIGINT>, "
+    "op STRING, ts_ms BIGINT, transaction ROW<id STRING>"
+)
+#: What Arrow's reader of JSON understands as it stands.
+_IN_ARROW = ("flat", "rows", "arrays", "arrays of rows")
 
 
 @dataclass
@@ -70,10 +119,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", help="comma-separated formats")
     arguments = parser.parse_args()
-    names = arguments.only.split(",") if arguments.only else ["avro", _REGISTERED, "csv", "json", "protobuf"]
+    names = arguments.only.split(",") if arguments.only else [*_KNOWN, *_UPDATES]
     with ExitStack() as stack:
         url = stack.enter_context(RegistryServer()).url if _REGISTERED in names else ""
-        _measure([case for name in names for case in _cases(name, arguments.records, url)], arguments)
+        _measure([case for name in names for case in _all_cases(name, arguments.records, url)], arguments)
     return 0
 
 
@@ -100,6 +149,10 @@ def _options(name: str, schema: RowType, subject: str, url: str) -> OptionSet:
     return bound
 
 
+def _all_cases(name: str, records: int, url: str) -> list[Case]:
+    return _updates(name, records) if name in _UPDATES else _cases(name, records, url)
+
+
 def _cases(name: str, records: int, url: str) -> list[Case]:
     found = []
     for shape, columns in (SHAPES | (_OF_PROTOBUF if name == "protobuf" else {})).items():
@@ -124,7 +177,59 @@ def _cases(name: str, records: int, url: str) -> list[Case]:
                 found.append(_fastavro(columns, messages))
             if name == "protobuf" and shape == "flat":
                 found += _runtime(columns, messages, rows)
-    return found
+            if name == "json" and shape in _IN_ARROW:
+                found.append(_arrow_json(shape, columns, messages))
+    return found + (_changes(records) if name == "json" else [])
+
+
+def _changes(records: int) -> list[Case]:
+    """Half of them have nothing before; none belongs to a transaction."""
+    schema, random = arrow_schema(parse_columns(ENVELOPES)), np.random.default_rng(1)
+    columns = {each.name: _column(each.type, records, random, nulls=False) for each in schema}
+    for name, chance in (("before", 0.5), ("transaction", 1.0)):
+        column, mask = columns[name], pa.array(random.random(records) < chance)
+        columns[name] = pa.StructArray.from_arrays(column.flatten(), fields=list(column.type), mask=mask)
+    columns["op"] = pc.if_else(pc.is_null(columns["before"]), "c", "u")
+    rows = pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+    fmt = formats.get("json")
+    options = fmt.options.from_text({})
+    messages = fmt.encoder(parse_columns(ENVELOPES), options).encode(rows)
+    decoder = fmt.decoder(parse_columns(CHANGES), options)
+    if not decoder.decode(messages).rows.equals(rows.select(["before", "after", "op"])):
+        raise SystemExit("json, changes: what was written is not what is read")
+    return [
+        Case("json changes decode", _size(messages), lambda: decoder.decode(messages)),
+        _arrow_json("changes", CHANGES, messages),
+    ]
+
+
+def _arrow_json(shape: str, columns: str, messages: pa.BinaryArray) -> Case:
+    lines = pa.py_buffer(b"\n".join(messages.to_pylist()))
+    parsing = pj.ParseOptions(arrow_schema(parse_columns(columns)), unexpected_field_behavior="ignore")
+    reading = pj.ReadOptions(use_threads=False)
+    return Case(
+        f"pyarrow.json {shape} decode",
+        _size(messages),
+        lambda: pj.read_json(pa.BufferReader(lines), reading, parsing),
+    )
+
+
+def _updates(name: str, records: int) -> list[Case]:
+    fmt, schema, rows = formats.get(name), parse_columns(SCHEMA), _rows(SCHEMA, records, nulls=False)
+    assert isinstance(fmt, ChangeFormat)
+    bound = fmt.options.from_text({})
+    decoder, encoder = fmt.decoder(schema, bound), fmt.encoder(schema, bound)
+    texts = JsonFormat().encoder(schema, JsonOptions()).encode(rows)
+    parts = [texts if part is None else pa.scalar(part) for part in _UPDATES[name]]
+    messages = pc.binary_join_element_wise(*parts, pa.scalar(b""))
+    decoded = decoder.decode(messages)
+    if decoded.bad or decoded.rows.num_rows != 2 * records:
+        raise SystemExit(f"{name}: the messages are not read: {decoded.bad[:1]}")
+    kinds = np.arange(records).astype(np.int8) % np.int8(4)
+    return [
+        Case(f"{name} flat decode", _size(messages), lambda: decoder.decode(messages)),
+        Case(f"{name} flat encode", _size(encoder.encode(rows, kinds)), lambda: encoder.encode(rows, kinds)),
+    ]
 
 
 def _two_schemas(decoder: Decoder, columns: str, messages: pa.BinaryArray, url: str) -> Case:

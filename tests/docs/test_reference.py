@@ -9,7 +9,7 @@ import pytest
 
 from penstock.cli import reference
 from penstock.cli.main import main
-from penstock.spi import connectors, formats
+from penstock.spi import ChangeFormat, connectors, formats
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 PAGES = reference.pages()
@@ -34,6 +34,18 @@ def test_every_option_of_every_plug_in_is_in_it():
     ]
     known += [f"{name}.{key}" for name, _ in formats.built_in for key in formats.get(name).options.keys()]  # noqa: SIM118
     assert [key for key in known if f"`{key}`" not in text] == []
+
+
+def test_every_metadata_column_of_a_format_is_in_it():
+    found = [formats.get(name) for name, _ in formats.built_in]
+    keys = [
+        f"`value.{key}` | `{kind}`"
+        for fmt in found
+        if isinstance(fmt, ChangeFormat)
+        for key, kind in fmt.metadata.items()
+    ]
+    assert len(keys) == 21
+    assert [key for key in keys if key not in PAGES["formats.md"]] == []
 
 
 def test_tables_are_whole():

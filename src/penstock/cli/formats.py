@@ -8,8 +8,9 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DefinitionError, OptionsError, PluginError, Problem, RecordError
@@ -19,7 +20,7 @@ from penstock.formats.json.exact import ExactReader
 from penstock.formats.json.options import JsonOptions
 from penstock.formats.refusals import FieldError, Malformed
 from penstock.options import OptionSet, Origin, unknown_keys
-from penstock.spi import Format, FormatSpec, formats
+from penstock.spi import ChangeEncoder, ChangeFormat, Format, FormatSpec, formats
 from penstock.types import RowKind, RowType, arrow_schema, parse_columns
 
 __all__ = ["add_parser"]
@@ -91,6 +92,7 @@ def _encode(args: argparse.Namespace) -> int:
     try:
         schema, fmt, spec = _definition(args)
         encoder = _built(fmt.encoder, schema, spec)
+        changes = isinstance(fmt, ChangeFormat)
         reader = ExactReader(schema, JsonOptions())
         source = _opened(args.file)
     except (DefinitionError, PluginError) as error:
@@ -99,20 +101,28 @@ def _encode(args: argparse.Namespace) -> int:
     with source:
         for first, lines in _batches(source):
             rows: list[dict[str, Any]] = []
+            kinds: list[RowKind] = []
             places: list[int] = []
             for number, line in enumerate(lines, first):
                 if not line.strip():
                     continue
                 try:
-                    rows.append(reader.row(_row_object(line, schema)))
+                    kind, given = _row_object(line, schema, changes)
+                    rows.append(reader.row(given))
+                    kinds.append(kind)
                     places.append(number)
                 except (Malformed, FieldError) as error:
                     failed = True
                     _complain(f"line {number}", RecordError(str(error), field=getattr(error, "field", "")))
             arrow = arrow_schema(schema)
             columns = [pa.array([row[field.name] for row in rows], field.type) for field in arrow]
+            batch = pa.RecordBatch.from_arrays(columns, schema=arrow)
             try:
-                messages = encoder.encode(pa.RecordBatch.from_arrays(columns, schema=arrow)).to_pylist()
+                if changes:
+                    encoded = cast(ChangeEncoder, encoder).encode(batch, np.array(kinds, np.int8))
+                else:
+                    encoded = encoder.encode(batch)
+                messages = encoded.to_pylist()
             except RecordError as error:
                 _complain(f"line {places[error.offset]}" if error.offset >= 0 else f"lines from {first} on", error)
                 return 1
@@ -139,8 +149,9 @@ def _messages(lines: list[bytes], first: int) -> tuple[list[bytes], list[int]]:
     return messages, places
 
 
-def _row_object(line: bytes, schema: RowType) -> Object:
-    """The row in a line: the line itself, or what stands under ``row`` beside ``op``. Raises Malformed."""
+def _row_object(line: bytes, schema: RowType, changes: bool) -> tuple[RowKind, Object]:
+    """The row in a line and its kind: the line itself, or what stands under ``row`` beside ``op``; ``changes``: the
+    format writes all kinds. Raises Malformed."""
     document = parse(line)
     if not isinstance(document, Object):
         raise Malformed("expected a JSON object")
@@ -151,11 +162,14 @@ def _row_object(line: bytes, schema: RowType) -> Object:
         or not pairs.keys() <= {"op", "row"}
         or ("op" not in pairs and schema.field("row"))
     ):
-        return document
+        return RowKind.INSERT, document
     op = pairs.get("op", "+I")
-    if op not in (RowKind.INSERT.short, RowKind.UPDATE_AFTER.short):
+    kind = next((each for each in RowKind if each.short == op), None)
+    if kind is None:
+        raise Malformed(f"expected the op {', '.join(repr(each.short) for each in RowKind)}, not {op!r}")
+    if not changes and kind not in (RowKind.INSERT, RowKind.UPDATE_AFTER):
         raise Malformed(f"expected the op '+I' or '+U', the only ones that an insert-only format writes, not {op!r}")
-    return inner
+    return kind, inner
 
 
 def _definition(args: argparse.Namespace) -> tuple[RowType, Format, FormatSpec]:

@@ -17,7 +17,7 @@ from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING
 from penstock.options import Option
 from penstock.plan.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosSettings
 from penstock.plan.restart import PREFIX, STRATEGIES, TYPE_KEYS
-from penstock.spi import Connector, Format, connectors, formats
+from penstock.spi import ChangeFormat, Connector, Format, connectors, formats
 
 __all__ = ["add_parser", "pages"]
 
@@ -127,6 +127,11 @@ def _formats(found: Sequence[Format]) -> Iterator[str]:
     for each in found:
         yield from (f"## `{each.identifier}`", "", _doc(each), "")
         yield from _options(each.options.declared().values(), prefix=f"{each.identifier}.")
+        if isinstance(each, ChangeFormat):
+            yield from ("Columns declared as `name TYPE METADATA FROM 'value.key'`:", "")
+            yield from _table(
+                ("Key", "Type"), [(_code(f"value.{key}"), _code(kind)) for key, kind in each.metadata.items()]
+            )
 
 
 def _pipeline() -> Iterator[str]:

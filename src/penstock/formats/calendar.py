@@ -6,7 +6,7 @@ the caller asks :mod:`penstock.formats.timestamps`, which holds the whole rule.
 
 from __future__ import annotations
 
-from penstock.formats.compiled import Vector, compiled
+from penstock.formats.compiled import Vector, compiled, inlined
 
 __all__ = ["REFUSED", "parse_date", "parse_time", "parse_timestamp", "write_date", "write_time", "write_timestamp"]
 
@@ -16,7 +16,7 @@ REFUSED = -(2**63)
 DAY_MICROS = 86_400_000_000
 
 
-@compiled
+@inlined
 def days_of(year: int, month: int, day: int) -> int:
     """Days since 1970-01-01 of a day in the proleptic Gregorian calendar, years from March to February."""
     shifted = year - (1 if month <= 2 else 0)
@@ -26,7 +26,7 @@ def days_of(year: int, month: int, day: int) -> int:
     return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
 
 
-@compiled
+@inlined
 def two_digits(text: Vector, at: int) -> int:
     """The number in two ASCII digits, or -1."""
     high, low = text[at] - 48, text[at + 1] - 48
@@ -35,7 +35,7 @@ def two_digits(text: Vector, at: int) -> int:
     return int(high * 10 + low)
 
 
-@compiled
+@inlined
 def parse_date(text: Vector, start: int, end: int) -> int:
     """``yyyy-MM-dd`` in ``text[start:end]`` to days since the epoch, or REFUSED."""
     if end - start != 10 or text[start + 4] != 45 or text[start + 7] != 45:
@@ -60,7 +60,7 @@ def parse_date(text: Vector, start: int, end: int) -> int:
     return days_of(year, month, day)
 
 
-@compiled
+@inlined
 def parse_time(text: Vector, start: int, end: int) -> int:
     """``HH:mm:ss`` with at most nine more digits after a point to nanoseconds of the day, or REFUSED."""
     size = end - start
@@ -83,7 +83,7 @@ def parse_time(text: Vector, start: int, end: int) -> int:
     return int((hour * 3600 + minute * 60 + second) * 1_000_000_000 + nanos)
 
 
-@compiled
+@inlined
 def parse_timestamp(text: Vector, start: int, end: int, separator: int, zone: bool) -> int:
     """A date, ``separator``, a time and with ``zone`` a ``Z``, to microseconds since the epoch, or REFUSED.
 

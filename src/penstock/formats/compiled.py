@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar, cast
 
-from numba import njit
+from numba import njit, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-__all__ = ["Vector", "Word", "borrowed", "compiled"]
+__all__ = ["Vector", "Word", "borrowed", "compiled", "eight_bytes", "first_mark", "inlined", "put_eight_bytes"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -23,6 +23,11 @@ Word: TypeAlias = Any
 def compiled(function: _F) -> _F:
     """``function`` compiled on first call. Integers are 64-bit and wrap; arrays are not bounds-checked."""
     return cast(_F, njit(cache=True, nogil=True)(function))
+
+
+def inlined(function: _F) -> _F:
+    """``function`` compiled into each of its callers, for hot paths: handing it an array takes longer than a field."""
+    return cast(_F, njit(cache=True, nogil=True, forceinline=True)(function))
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -39,3 +44,39 @@ def borrowed(_: Any, array: Any) -> Any:
         return made._getvalue()
 
     return array(array), build
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def eight_bytes(_: Any, array: Any, at: Any) -> Any:
+    """The eight bytes from ``array[at]`` on as an unsigned number, the first one lowest, for compiled code."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        given = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.gep(given.data, [arguments[1]])
+        return builder.load(builder.bitcast(place, context.get_value_type(types.uint64).as_pointer()), align=1)
+
+    return types.uint64(array, types.int64), build
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def put_eight_bytes(_: Any, array: Any, at: Any, word: Any) -> Any:
+    """Put what :func:`eight_bytes` gave into ``array``, from ``array[at]`` on, for compiled code."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        given = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.gep(given.data, [arguments[1]])
+        builder.store(arguments[2], builder.bitcast(place, context.get_value_type(types.uint64).as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.uint64), build
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def first_mark(_: Any, marks: Any) -> Any:
+    """Which of eight bytes is the first that has a bit set, for compiled code; there must be one."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        bit = builder.cttz(arguments[0], context.get_constant(types.boolean, True))
+        return builder.lshr(bit, context.get_constant(types.uint64, 3))
+
+    return types.int64(types.uint64), build

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.compiled import Vector, Word, compiled
+from penstock.formats.compiled import Vector, Word, compiled, inlined
 
 __all__ = ["write_base64", "write_decimal", "write_integer"]
 
@@ -12,12 +12,12 @@ _U0, _U10 = np.uint64(0), np.uint64(10)
 _ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
 
 
-@compiled
+@inlined
 def _magnitude(value: int) -> Word:
     return np.uint64(-(value + 1)) + np.uint64(1) if value < 0 else np.uint64(value)
 
 
-@compiled
+@inlined
 def _width(value: Word) -> int:
     """How many decimal digits an unsigned number has."""
     count = 1
@@ -27,7 +27,7 @@ def _width(value: Word) -> int:
     return count
 
 
-@compiled
+@inlined
 def write_integer(out: Vector, at: int, value: int) -> int:
     """A signed 64-bit number at ``out[at]``; the position after it."""
     rest = _magnitude(value)

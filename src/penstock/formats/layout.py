@@ -75,7 +75,7 @@ def kind_of(kind: DataType) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class Cells:
-    """What the loop fills: values of fixed width, spans of strings in the messages, and which are not null."""
+    """What the loop fills: values of fixed width, (start, bytes) of strings in the messages, and which are not null."""
 
     fixed: npt.NDArray[np.int64]
     spans: npt.NDArray[np.int64]
@@ -84,25 +84,15 @@ class Cells:
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a schema as arrays: names joined, and (kind, slot, precision, scale) of each."""
+    """The columns of a schema, with (kind, slot, precision, scale) of each."""
 
     schema: pa.Schema
-    keys: npt.NDArray[np.uint8]
-    key_starts: npt.NDArray[np.int64]
     columns: npt.NDArray[np.int64]
-
-    @property
-    def plain_names(self) -> bool:
-        """Whether no name needs an escape, so that names can be compared byte by byte."""
-        return not np.isin(self.keys, (34, 92)).any()
 
     @classmethod
     def of(cls, schema: RowType) -> Layout:
         """The layout of a schema's columns."""
-        names = [field.name.encode() for field in schema.fields]
-        starts = np.zeros(len(names) + 1, np.int64)
-        starts[1:] = np.cumsum([len(name) for name in names])
-        columns = np.zeros((len(names), 4), np.int64)
+        columns = np.zeros((len(schema.fields), 4), np.int64)
         fixed = spans = 0
         for index, field in enumerate(schema.fields):
             kind, precision, scale = kind_of(field.type)
@@ -110,7 +100,7 @@ class Layout:
             columns[index] = kind, spans if text else fixed, precision, scale
             if kind != kinds.OTHER:
                 spans, fixed = spans + text, fixed + (not text)
-        return cls(arrow_schema(schema), np.frombuffer(b"".join(names), np.uint8), starts, columns)
+        return cls(arrow_schema(schema), columns)
 
     def cells(self, rows: int) -> Cells:
         """Empty cells for so many rows."""
@@ -119,7 +109,7 @@ class Layout:
         fixed = len(codes) - spans - int(np.count_nonzero(codes == kinds.OTHER))
         return Cells(
             np.zeros((max(fixed, 1), rows), np.int64),
-            np.zeros((max(spans, 1), rows, 3), np.int64),
+            np.zeros((max(spans, 1), rows, 2), np.int64),
             np.zeros((max(len(codes), 1), rows), np.uint8),
         )
 

@@ -7,7 +7,7 @@ a null row holds a null for each of its fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,13 +20,14 @@ from penstock.errors import RecordError
 from penstock.formats import kinds
 from penstock.formats.columns import batch_of, binary_parts, from_buffers, validity, validity_buffer
 from penstock.formats.inputs import decimal_pairs, words
-from penstock.formats.layout import fixed_column, gathered, kind_of
+from penstock.formats.layout import Gather, fixed_column, gathered, kind_of
 from penstock.formats.scan import gather_strings
 from penstock.types import ArrayType, DataType, MapType, RowType, arrow_schema, arrow_type
 
 __all__ = [
     "BASE",
     "CAPACITY",
+    "GIVEN_NULL",
     "KIND",
     "VALID_BASE",
     "WIDTH",
@@ -40,6 +41,9 @@ __all__ = [
 #: What ``nodes[n]`` says to the loops: the kind of node ``n``; how many words a value of it takes; where its words and
 #: its validity begin; for how many values there is room.
 KIND, WIDTH, BASE, VALID_BASE, CAPACITY = 0, 1, 2, 3, 4
+
+#: What a loop may write as the validity of a null that was given as such, so that it can be told from a lacking value.
+GIVEN_NULL = 2
 
 _WIDTHS = {kinds.ROW: 0, kinds.STRING: 2, kinds.BYTES: 2, kinds.DECIMAL: 2}
 _LEAST_CAPACITY = 64
@@ -155,10 +159,11 @@ class NestedColumns:
         self.valid = np.empty(int(capacities.sum()), np.uint8)
 
     def grow(self, node: int) -> None:
-        """Make room for twice as many values of a node that an array or map holds."""
+        """Make room for twice as many values of a node that an array or map holds, and of those that follow it."""
         nodes, words, valid = self.nodes, self.words, self.valid
         capacities = nodes[:, CAPACITY].copy()
-        capacities[node] *= 2
+        padded, starts = self.shape.padding
+        capacities[padded[starts[node] : starts[node + 1]]] *= 2
         self._allocate(capacities)
         for index, count in enumerate(self.counts.tolist()):
             width = int(nodes[index, WIDTH])
@@ -167,27 +172,41 @@ class NestedColumns:
             to, start = int(self.nodes[index, VALID_BASE]), int(nodes[index, VALID_BASE])
             self.valid[to : to + count] = valid[start : start + count]
 
-    def batch(self, text: npt.NDArray[np.uint8]) -> pa.RecordBatch:
-        """All columns; strings and bytes are copied from ``text``.
+    def given(self, index: int) -> npt.NDArray[np.bool_]:
+        """For each value of a node whether it was given, be it as null."""
+        start = int(self.nodes[index, VALID_BASE])
+        found: npt.NDArray[np.bool_] = self.valid[start : start + int(self.counts[index])] != 0
+        return found
+
+    def ends(self, index: int) -> npt.NDArray[np.int64]:
+        """For each value of an array or map how many elements it and all before it have."""
+        start = int(self.nodes[index, BASE])
+        return self.words[start : start + int(self.counts[index])]
+
+    def batch(
+        self, text: npt.NDArray[np.uint8], strings: Gather = gather_strings, binaries: Gather = gather_strings
+    ) -> pa.RecordBatch:
+        """All columns; ``strings`` and ``binaries`` copy strings and bytes from ``text``.
 
         Raises RecordError where a column cannot hold them, for it takes 2 GiB of text and 2**31 elements at most.
         """
         root, schema = self.shape.nodes[0], arrow_schema(self.shape.row)
-        columns = [self._column(child, text) for child in root.children]
+        copy = {kinds.STRING: strings, kinds.BYTES: binaries}
+        columns = [self._column(child, text, copy) for child in root.children]
         return batch_of(columns, schema, int(self.counts[0]))
 
-    def _column(self, index: int, text: npt.NDArray[np.uint8]) -> pa.Array:
+    def _column(self, index: int, text: npt.NDArray[np.uint8], copy: Mapping[int, Gather]) -> pa.Array:
         node, count = self.shape.nodes[index], int(self.counts[index])
         arrow, kind, width = arrow_type(node.type), node.kind, int(self.nodes[index, WIDTH])
         start = int(self.nodes[index, VALID_BASE])
-        valid = self.valid[start : start + count]
+        valid = self.valid[start : start + count] & np.uint8(1)
         start = int(self.nodes[index, BASE])
         values = self.words[start : start + count * width]
-        if kind in (kinds.STRING, kinds.BYTES):
-            return gathered(arrow, text, values.reshape(-1, 2), valid, gather_strings)
+        if kind in copy:
+            return gathered(arrow, text, values.reshape(-1, 2), valid, copy[kind])
         if kind == kinds.DECIMAL:
             return from_buffers(arrow, valid, values)
-        children = [self._column(child, text) for child in node.children]
+        children = [self._column(child, text, copy) for child in node.children]
         if kind == kinds.ROW:
             return pa.Array.from_buffers(arrow, count, [validity_buffer(valid)], children=children)
         if kind not in (kinds.ARRAY, kinds.MAP):

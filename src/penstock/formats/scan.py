@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.formats.calendar import REFUSED, parse_date, parse_time, parse_timestamp
-from penstock.formats.compiled import Vector, Word, compiled
+from penstock.formats.chunks import copy_bytes
+from penstock.formats.compiled import Vector, Word, compiled, eight_bytes, first_mark, inlined
 from penstock.formats.kinds import BIGINT, DATE, DECIMAL, DOUBLE, TIME, TIMESTAMP, TIMESTAMP_LTZ
 from penstock.formats.shortest import double_bits, to_double
 
@@ -29,6 +30,10 @@ FAILED = -1
 
 _LONGEST_NUMBER, _LARGEST_EXPONENT = 300, 9999
 _POWERS = np.array([10**each for each in range(19)], np.int64)
+_ZEROS, _BEYOND_NINE = np.uint64(0x3030303030303030), np.uint64(0x7676767676767676)
+_HIGH_BITS, _NONE, _TEN = np.uint64(0x8080808080808080), np.uint64(0), np.uint64(10)
+_EVERY_FOURTH, _U8, _U16, _U32 = np.uint64(0x000000FF000000FF), np.uint64(8), np.uint64(16), np.uint64(32)
+_TO_EVEN, _TO_ODD = np.uint64(100 + (1_000_000 << 32)), np.uint64(1 + (10_000 << 32))
 _LEAST = np.array([-(2**7), -(2**15), -(2**31), -(2**63)], np.int64)
 _MOST = np.array([2**7 - 1, 2**15 - 1, 2**31 - 1, 2**63 - 1], np.int64)
 
@@ -75,32 +80,60 @@ def is_utf8(text: Vector, at: int, end: int) -> bool:
     return True
 
 
-@compiled
+@inlined
+def _more_digits(text: Vector, at: int, end: int, value: Word) -> tuple[int, Word]:
+    """The end of the digits at ``at``, and the number that they make behind those of ``value``; it may wrap.
+
+    Eight at a time: how many there are is hard to foresee, and a wrong guess costs more than all the rest.
+    """
+    while at + 8 <= end:
+        word = eight_bytes(text, at) ^ _ZEROS
+        marks = ((word & ~_HIGH_BITS) + _BEYOND_NINE | word) & _HIGH_BITS
+        if marks == _NONE:
+            value = value * 100_000_000 + _eight_digits(word)
+            at += 8
+            continue
+        count = first_mark(marks)
+        if count > 0:
+            value = value * _POWERS[count] + _eight_digits(word << np.uint64(64 - 8 * count))
+        return at + count, value
+    while at < end and 48 <= text[at] <= 57:
+        value = value * 10 + (text[at] - 48)
+        at += 1
+    return at, value
+
+
+@inlined
+def _eight_digits(word: Word) -> Word:
+    """The number in eight bytes of 0 to 9, the first one lowest: pairs of digits first, then pairs of pairs."""
+    pairs = word * _TEN + (word >> _U8)
+    even = (pairs & _EVERY_FOURTH) * _TO_EVEN
+    odd = (pairs >> _U16 & _EVERY_FOURTH) * _TO_ODD
+    return np.int64(even + odd >> _U32)
+
+
+@inlined
 def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
     """A number by JSON's grammar: its end, digits without point, power of ten, and whether it is a whole one.
 
-    The end is FAILED where it is malformed; the digits are FAILED where they exceed 18.
+    The end is FAILED where it is malformed; the digits are FAILED where they exceed 63 bits.
     """
     start = at
     if at < end and text[at] == 45:
         at += 1
     if at >= end or text[at] < 48 or text[at] > 57:
         return FAILED, 0, 0, False
-    digits, power, whole = np.int64(0), 0, True
+    power, whole = 0, True
     if text[at] == 48 and at + 1 < end and 48 <= text[at + 1] <= 57:
         return FAILED, 0, 0, False
     first = at
-    while at < end and 48 <= text[at] <= 57:
-        digits = digits * 10 + (text[at] - 48)
-        at += 1
+    at, digits = _more_digits(text, at, end, np.int64(0))
     count = at - first
     if at < end and text[at] == 46:
         whole = False
         at += 1
         first = at
-        while at < end and 48 <= text[at] <= 57:
-            digits = digits * 10 + (text[at] - 48)
-            at += 1
+        at, digits = _more_digits(text, at, end, digits)
         power = first - at
         count -= power
         if power == 0:
@@ -127,12 +160,12 @@ def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
         while start < last and (text[start] < 49 or text[start] > 57):
             count -= 1 if text[start] == 48 else 0
             start += 1
-        if count > 18:
+        if count > 19 or digits < 0:  # 19 digits are less than 64 bits, so that the sign tells
             digits = np.int64(FAILED)
     return at, digits, power, whole
 
 
-@compiled
+@inlined
 def scan_word(text: Vector, at: int, end: int) -> int:
     """The end of ``true``, ``false`` or ``null`` at ``at``, or FAILED."""
     if at + 4 <= end:
@@ -190,7 +223,7 @@ def _scaled(digits: Word, power: int, scale: int, precision: int) -> int:
     return digits if digits < _POWERS[min(precision, 18)] else FAILED
 
 
-@compiled
+@inlined
 def number_value(
     kind: int, negative: bool, digits: Word, power: int, whole: bool, scale: int, precision: int
 ) -> tuple[bool, Word]:
@@ -210,7 +243,7 @@ def number_value(
     return kind == DOUBLE or _single_is_safe(real, bits), bits
 
 
-@compiled
+@inlined
 def text_value(
     kind: int, text: Vector, start: int, close: int, scale: int, precision: int, separator: int
 ) -> tuple[bool, Word]:
@@ -239,9 +272,8 @@ def gather_base64(text: Vector, spans: Vector, valid: Vector, offsets: Vector, o
     for row in range(len(valid)):
         if not valid[row]:
             continue
-        at, start, end = offsets[row], spans[row, 0], spans[row, 0] + spans[row, 1]
-        last = offsets[row + 1]
-        while start < end:
+        at, last, start = offsets[row], offsets[row + 1], spans[row, 0]
+        while at < last:
             word = (
                 np.int64(_SEXTETS[text[start]]) << 18
                 | np.int64(_SEXTETS[text[start + 1]]) << 12
@@ -260,6 +292,4 @@ def gather_strings(text: Vector, spans: Vector, valid: Vector, offsets: Vector, 
     """Copy strings one after the other into ``out``, as ``offsets`` says."""
     for row in range(len(valid)):
         if valid[row]:
-            at, start = offsets[row], spans[row, 0]
-            for place in range(spans[row, 1]):
-                out[at + place] = text[start + place]
+            copy_bytes(text, spans[row, 0], out, offsets[row], spans[row, 1])

@@ -1,6 +1,18 @@
 """Options: declared once, bound from SQL, YAML and Python alike, rendered into the reference."""
 
-from penstock.options.codec import BOOLEAN, CHARACTER, DURATION, INTEGER, LIST, MAP, MEMORY, TEXT, Codec, choice
+from penstock.options.codec import (
+    BOOLEAN,
+    CHARACTER,
+    DURATION,
+    INTEGER,
+    LIST,
+    MAP,
+    MEMORY,
+    PATTERN,
+    TEXT,
+    Codec,
+    choice,
+)
 from penstock.options.options import (
     Option,
     OptionSet,
@@ -21,6 +33,7 @@ __all__ = [
     "LIST",
     "MAP",
     "MEMORY",
+    "PATTERN",
     "TEXT",
     "Codec",
     "Option",

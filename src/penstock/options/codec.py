@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-__all__ = ["BOOLEAN", "CHARACTER", "DURATION", "INTEGER", "LIST", "MAP", "MEMORY", "TEXT", "Codec", "choice"]
+__all__ = ["BOOLEAN", "CHARACTER", "DURATION", "INTEGER", "LIST", "MAP", "MEMORY", "PATTERN", "TEXT", "Codec", "choice"]
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,20 @@ def _show_character(value: str) -> str:
     return {plain: escape for escape, plain in _ESCAPES.items() if plain not in "'\""}.get(value, value)
 
 
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"expected a regular expression ({error})") from None
+    return text
+
+
 TEXT = Codec("String", lambda text: text)
 BOOLEAN = Codec("Boolean", _boolean, lambda value: "true" if value else "false", ("true", "false"))
 INTEGER = Codec("Integer", _integer)
 DURATION = Codec("Duration", _duration, _show_duration)
 MEMORY = Codec("MemorySize", _memory)
+PATTERN = Codec("Regex", _pattern)
 LIST = Codec("List<String>", _list, ";".join)
 #: Pairs, sorted by key. Each may also be written as an option of its own, whose key has that of the pair at its end.
 MAP = Codec("Map", _map, _show_map)

@@ -91,8 +91,12 @@ formats: Registry[Format] = Registry(
     (
         ("avro", "penstock.formats.avro.factory:AvroFormat"),
         ("avro-confluent", "penstock.formats.avro_confluent.factory:AvroConfluentFormat"),
+        ("canal-json", "penstock.formats.canal_json.factory:CanalJsonFormat"),
         ("csv", "penstock.formats.csv.factory:CsvFormat"),
+        ("debezium-json", "penstock.formats.debezium_json.factory:DebeziumJsonFormat"),
         ("json", "penstock.formats.json.factory:JsonFormat"),
+        ("maxwell-json", "penstock.formats.maxwell_json.factory:MaxwellJsonFormat"),
+        ("ogg-json", "penstock.formats.ogg_json.factory:OggJsonFormat"),
         ("protobuf", "penstock.formats.protobuf.factory:ProtobufFormat"),
         ("raw", "penstock.formats.raw.factory:RawFormat"),
     ),

@@ -193,3 +193,30 @@ def test_what_an_encoder_needs_is_named_as_it_is_written(capfdbinary: pytest.Cap
     status, _, err = run(capfdbinary, "encode", *given)
     assert status == 2
     assert err[0].startswith("penstock encode: 'avro-confluent.subject': is required to write")
+
+
+def test_changes_are_decoded_with_their_kinds(capfdbinary: pytest.CaptureFixture[bytes], lines: Any) -> None:
+    args = ["decode", "--format", "debezium-json", "--schema", "id INT"]
+    path = lines(
+        '{"before":{"id":1},"after":{"id":2},"op":"u"}', "", '{"before":null,"op":"d"}', '{"before":{"id":3},"op":"d"}'
+    )
+    status, out, err = run(capfdbinary, *args, path)
+    assert out == ['{"op": "-U", "row": {"id":1}}', '{"op": "+U", "row": {"id":2}}', '{"op": "-D", "row": {"id":3}}']
+    assert status == 1
+    assert len(err) == 1
+    assert err[0].startswith("line 3: format 'debezium-json', field 'before': the field is missing or null in a delete")
+
+
+def test_rows_of_all_kinds_are_encoded_by_formats_of_changes(
+    capfdbinary: pytest.CaptureFixture[bytes], lines: Any
+) -> None:
+    rows = [f'{{"op":"{op}","row":{{"id":{at}}}}}' for at, op in enumerate(("+I", "-U", "+U", "-D"))]
+    path = lines(*rows, '{"id":4}', '{"op":"?","row":{"id":5}}')
+    status, out, err = run(capfdbinary, "encode", "--format", "maxwell-json", "--schema", "id INT", path)
+    kinds = ("insert", "delete", "insert", "delete", "insert")
+    assert out == [f'{{"data":{{"id":{at}}},"type":"{kind}"}}' for at, kind in enumerate(kinds)]
+    assert status == 1
+    assert err == ["line 6: expected the op '+I', '-U', '+U', '-D', not '?'"]
+    status, out, err = run(capfdbinary, "encode", "--format", "json", "--schema", "id INT", path)
+    assert out == ['{"id":0}', '{"id":2}', '{"id":4}']
+    assert [each.partition(":")[0] for each in err] == ["line 2", "line 4", "line 6"]

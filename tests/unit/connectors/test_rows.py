@@ -17,8 +17,8 @@ from penstock.connectors.kafka.rows import RowReader
 from penstock.errors import RecordError
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.columns import HEADERS_TYPE
-from penstock.spi import Column, ColumnKind, TableDefinition
-from penstock.types import BIGINT, INT, STRING
+from penstock.spi import KIND, Column, ColumnKind, TableDefinition
+from penstock.types import BIGINT, INT, STRING, RowKind
 
 BASE = {
     "connector": "kafka",
@@ -210,6 +210,16 @@ def test_refused_records_become_dead_letters_behind_the_rows():
 
 
 # --- metadata ------------------------------------------------------------------------------------------------
+
+
+def test_changes_give_rows_with_kinds_and_metadata_of_the_message():
+    table = Column("db", STRING, ColumnKind.METADATA, "value.source.database", virtual=True)
+    row_reader = reader(Column("id", INT), table, format="debezium-json")
+    update = {"before": {"id": 1}, "after": {"id": 2}, "op": "u", "source": {"db": "shop"}}
+    rows = read(row_reader, [text(update), None, text({"before": {"id": 3}, "op": "d"})])
+    assert rows["id"].to_pylist() == [1, 2, 3]
+    assert rows["db"].to_pylist() == ["shop", "shop", None]
+    assert rows[KIND].to_pylist() == [RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE]
 
 
 def test_every_metadata_column():

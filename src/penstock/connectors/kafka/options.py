@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,7 +11,19 @@ from typing import ClassVar
 from penstock.connectors.kafka.headers import HEADER_FILTER, HeaderTerm
 from penstock.connectors.kafka.offsets import OFFSETS, PARTITIONS, PartitionOffset
 from penstock.errors import Problem
-from penstock.options import BOOLEAN, DURATION, INTEGER, LIST, TEXT, Codec, OptionSet, Properties, Rule, choice, opt
+from penstock.options import (
+    BOOLEAN,
+    DURATION,
+    INTEGER,
+    LIST,
+    PATTERN,
+    TEXT,
+    OptionSet,
+    Properties,
+    Rule,
+    choice,
+    opt,
+)
 from penstock.plan import Guarantee
 
 __all__ = [
@@ -67,17 +78,6 @@ class NamingStrategy(enum.Enum):
 
     INCREMENTING = "incrementing"
     POOLING = "pooling"
-
-
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"expected a regular expression ({error})") from None
-    return text
-
-
-PATTERN = Codec("Regex", _pattern)
 
 
 def _one_topic_choice(options: KafkaTableOptions) -> Iterator[Problem]:

@@ -88,7 +88,7 @@ def read_records(
                 valid[column, row] = 1
                 if kind in (STRING, BYTES):
                     size = stop - start if kind == STRING else base64_size(text, start, stop)
-                    spans[slot, row, 0], spans[slot, row, 1], spans[slot, row, 2] = start, stop - start, size
+                    spans[slot, row, 0], spans[slot, row, 1] = start, size
                     ok = size >= 0
                 elif kind == BOOLEAN:
                     fixed[slot, row] = text[start] == 116

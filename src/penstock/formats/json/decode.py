@@ -7,22 +7,39 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.formats import kinds
-from penstock.formats.columns import binary_parts, validity
+from penstock.formats.columns import Bytes, binary_parts, validity
 from penstock.formats.json import kernel
 from penstock.formats.json.exact import ExactReader
+from penstock.formats.json.names import Names
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.schema import check_schema
-from penstock.formats.layout import Layout
+from penstock.formats.json.syntax import gather_strings
+from penstock.formats.nested import NestedColumns, Shape
 from penstock.formats.rows import completed
+from penstock.formats.scan import gather_base64
 from penstock.spi import Decoded
 from penstock.types import RowType
 
-__all__ = ["JsonDecoder"]
+__all__ = ["Given", "JsonDecoder"]
 
 _SEPARATORS = {TimestampStandard.SQL: ord(" "), TimestampStandard.ISO_8601: ord("T")}
+
+
+@dataclass(frozen=True)
+class Given:
+    """Which fields stand in the objects of a column, be it as null.
+
+    ``read[m]`` tells whether anything is known of message ``m``. Then ``fields[f, starts[m]]`` is about field ``f`` of
+    its object or of the first in its array, which the others follow.
+    """
+
+    read: npt.NDArray[np.bool_]
+    fields: npt.NDArray[np.bool_]
+    starts: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -44,8 +61,12 @@ class JsonDecoder:
         return self.options.ignore_parse_errors
 
     @cached_property
-    def _layout(self) -> Layout:
-        return Layout.of(self.schema)
+    def _shape(self) -> Shape:
+        return Shape.of(self.schema)
+
+    @cached_property
+    def _names(self) -> Names:
+        return Names.of(self._shape)
 
     @cached_property
     def _reader(self) -> ExactReader:
@@ -56,30 +77,66 @@ class JsonDecoder:
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored."""
-        layout, options = self._layout, self.options
+        return self._decoded(messages)[0]
+
+    def decode_given(self, messages: pa.BinaryArray, column: str) -> tuple[Decoded, Given]:
+        """As :meth:`decode`, and what is given in ``column``, a ROW or an ARRAY of them. Of messages that the compiled
+        loop leaves nothing is known."""
+        decoded, nested, read = self._decoded(messages)
+        index = self._shape.nodes[0].children[self.schema.names.index(column)]
+        starts = np.arange(len(messages))
+        if self._shape.nodes[index].kind == kinds.ARRAY:
+            starts[1:] = nested.ends(index)[:-1]
+            (index,) = self._shape.nodes[index].children
+        children = self._shape.nodes[index].children
+        fields = np.zeros((len(children), int(nested.counts[index])), bool)
+        for place, child in enumerate(children):
+            fields[place] = nested.given(child)
+        return decoded, Given(read, fields, starts)
+
+    def _decoded(self, messages: pa.BinaryArray) -> tuple[Decoded, NestedColumns, npt.NDArray[np.bool_]]:
+        """What the messages mean, what the loop filled, and which messages it read."""
         text, offsets = binary_parts(messages)
         empty = (validity(messages) == 0) | (np.diff(offsets) == 0)
-        status = np.where(empty, kinds.NO_ROW, kinds.READ if layout.plain_names else kinds.EXACT).astype(np.uint8)
-        cells = layout.cells(len(messages))
-        kernel.read_records(
-            text,
-            offsets,
-            layout.keys,
-            layout.key_starts,
-            layout.columns,
-            _SEPARATORS.get(options.timestamp_standard, 0),
-            options.json_parser,
-            options.fail_on_missing_field,
-            status,
-            cells.fixed,
-            cells.spans,
-            cells.valid,
-        )
-        read = layout.batch(text, cells, status, kernel.gather_strings)
-        if not (status != kinds.READ).any():
-            return Decoded(read)
-        return completed(
-            read,
+        status = np.where(empty, kinds.NO_ROW, kinds.READ if self._names.plain else kinds.EXACT).astype(np.uint8)
+        nested = self._read(text, offsets, status)
+        batch, read = nested.batch(text, gather_strings, gather_base64), status == kinds.READ
+        if read.all():
+            return Decoded(batch), nested, read
+        found = completed(
+            batch,
             status,
             lambda index: self._reader.rows(text[offsets[index] : offsets[index + 1]].tobytes()),
         )
+        return found, nested, read
+
+    def _read(self, text: Bytes, offsets: npt.NDArray[np.int64], status: npt.NDArray[np.uint8]) -> NestedColumns:
+        """What the loop reads; it marks in ``status`` what it leaves."""
+        shape, names, options = self._shape, self._names, self.options
+        columns = NestedColumns(shape, len(status))
+        padded, pad_starts = shape.padding
+        row = 0
+        while row < len(status):
+            row, full = kernel.read_records(
+                text,
+                offsets,
+                names.table,
+                names.fields,
+                names.keys,
+                names.starts,
+                names.repeated,
+                padded,
+                pad_starts,
+                _SEPARATORS.get(options.timestamp_standard, 0),
+                options.json_parser,
+                options.fail_on_missing_field,
+                columns.nodes,
+                columns.words,
+                columns.valid,
+                columns.counts,
+                status,
+                row,
+            )
+            if full >= 0:
+                columns.grow(full)
+        return columns

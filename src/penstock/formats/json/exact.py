@@ -43,8 +43,10 @@ class ExactReader:
     schema: RowType
     options: JsonOptions
     _convert: _Convert = field(init=False, repr=False)
+    _decimals: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self._decimals = _has_decimals(self.schema)
         self._convert = self._row(self.schema)
 
     def rows(self, message: bytes) -> list[dict[str, Any]]:
@@ -123,9 +125,9 @@ class ExactReader:
 
     def _text(self, value: Document) -> str:
         if isinstance(value, Object | list):
-            return _serialized(value)
+            return _serialized(value, self._decimals)
         if isinstance(value, Number) and not self.options.json_parser:
-            return _normalised(value)
+            return _normalised(value, self._decimals)
         return _scalar(value)
 
     def _array(self, element: DataType) -> _Convert:
@@ -220,12 +222,26 @@ def _bytes(value: Document) -> bytes:
     return parse_base64(value)
 
 
-def _normalised(value: Number) -> str:
-    """A number as the tree parser turns it into text: an integer as it is, others as Java prints the double."""
-    return str(int(value.text)) if value.whole else numbers.double_text(float(value.text))
+def _normalised(value: Number, decimals: bool) -> str:
+    """A number as the tree parser turns it into text: an integer as it is, others as Java prints the double, or, where
+    a column is a DECIMAL, the BigDecimal without trailing zeros."""
+    if value.whole:
+        return str(int(value.text))
+    return numbers.decimal_text(Decimal(value.text), False) if decimals else numbers.double_text(float(value.text))
 
 
-def _serialized(value: Document) -> str:
+def _has_decimals(kind: DataType) -> bool:
+    match kind:
+        case ArrayType(element=element):
+            return _has_decimals(element)
+        case MapType(key=key, value=value):
+            return _has_decimals(key) or _has_decimals(value)
+        case RowType(fields=fields):
+            return any(_has_decimals(each.type) for each in fields)
+    return isinstance(kind, DecimalType)
+
+
+def _serialized(value: Document, decimals: bool) -> str:
     """A container as compact JSON, as Jackson's tree prints it: of a repeated key the last value at the first place."""
     parts: list[str] = []
     todo: list[Document | _Literal] = [value]
@@ -240,7 +256,7 @@ def _serialized(value: Document) -> str:
         elif isinstance(each, str):
             parts.append(quote(each))
         else:
-            parts.append(_normalised(each) if isinstance(each, Number) else _scalar(each))
+            parts.append(_normalised(each, decimals) if isinstance(each, Number) else _scalar(each))
     return "".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""Flat JSON objects straight to columns, inside a compiled loop.
+"""JSON objects straight to columns, nested ones included, inside a compiled loop.
 
 The loop reads what is common and leaves the rest: a record with anything that it does not take is marked EXACT and read
 again by :mod:`penstock.formats.json.exact`, which holds the whole rule. It must therefore never accept what the exact
@@ -9,359 +9,329 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.formats.chunks import same_bytes
 from penstock.formats.compiled import Vector, Word, borrowed, compiled
-from penstock.formats.kinds import BOOLEAN, BYTES, DECIMAL, EXACT, READ, STRING
-from penstock.formats.scan import FAILED, base64_size, is_utf8, number_value, scan_number, scan_word, text_value
+from penstock.formats.json.names import ARITY, FIRST, PRECISION, SCALE
+from penstock.formats.json.syntax import blank, keeps_its_text, string, value_end
+from penstock.formats.keys import MOST_KEYS, texts_repeat
+from penstock.formats.kinds import ARRAY, BOOLEAN, BYTES, DECIMAL, EXACT, MAP, READ, ROW, STRING
+from penstock.formats.nested import BASE, CAPACITY, GIVEN_NULL, KIND, VALID_BASE, WIDTH
+from penstock.formats.scan import base64_size, number_value, scan_number, scan_word, text_value
+from penstock.formats.wide import wide_decimal
 
-__all__ = ["gather_strings", "read_records"]
+__all__ = ["read_records"]
 
-_DEEPEST = 60
-_ESCAPABLE = np.isin(np.arange(256), np.frombuffer(b'"\\/bfnrt', np.uint8))
-
-
-@compiled
-def _blank(text: Vector, at: int, end: int) -> int:
-    """The position of the first byte that is not JSON white space."""
-    if at < end and text[at] > 32:
-        return at
-    while at < end and (text[at] == 32 or text[at] == 10 or text[at] == 13 or text[at] == 9):
-        at += 1
-    return at
+_RUNNING, _DONE, _LEFT = 0, 1, 2
 
 
 @compiled
-def _hex(text: Vector, at: int) -> Word:
-    """The number in four hexadecimal digits, or -1."""
-    value = 0
-    for place in range(at, at + 4):
-        digit: Word = np.int64(text[place])
-        if 48 <= digit <= 57:
-            digit -= 48
-        elif 97 <= digit | 32 <= 102:
-            digit = (digit | 32) - 87
-        else:
-            return -1
-        value = value * 16 + digit
-    return value
+def _pad(
+    node: int, index: int, padded: Vector, starts: Vector, nodes: Vector, words: Vector, valid: Vector, counts: Vector
+) -> None:
+    """Make value ``index`` of a node null, and of those that follow it."""
+    for place in range(starts[node], starts[node + 1]):
+        each: int = padded[place]
+        valid[nodes[each, VALID_BASE] + index] = 0
+        kind, width = nodes[each, KIND], nodes[each, WIDTH]
+        at = nodes[each, BASE] + index * width
+        if kind in (ARRAY, MAP):
+            words[at] = counts[each + 1]
+        elif width > 0:
+            words[at] = 0
+            words[at + width - 1] = 0
 
 
 @compiled
-def _string(text: Vector, at: int, end: int) -> tuple[int, int]:
-    """The closing quote of the string that starts at ``at``, and how many bytes it has without its escapes.
-
-    FAILED where it is not closed, not UTF-8, wrongly escaped or has half of a surrogate pair.
-    """
-    start, seen, saved = at, 0, 0
-    while True:
-        while at < end and text[at] != 34 and text[at] != 92:
-            seen |= text[at]
-            at += 1
-        if at >= end:
-            return FAILED, 0
-        if text[at] == 34:
-            break
-        if at + 1 >= end:
-            return FAILED, 0
-        mark = text[at + 1]
-        if mark == 117:
-            if at + 6 > end:
-                return FAILED, 0
-            code = _hex(text, at + 2)
-            if code < 0 or 0xD800 <= code <= 0xDFFF:
-                return FAILED, 0
-            saved += 5 if code < 0x80 else 4 if code < 0x800 else 3
-            at += 6
-        elif _ESCAPABLE[mark]:
-            saved += 1
-            at += 2
-        else:
-            return FAILED, 0
-    if seen >= 0x80 and not is_utf8(text, start, at):
-        return FAILED, 0
-    return at, at - start - saved
-
-
-@compiled
-def _scalar_end(text: Vector, at: int, end: int) -> int:
-    """The end of the string, number or word at ``at``, or FAILED."""
-    if at >= end:
-        return FAILED
-    first = text[at]
-    if first == 34:
-        close, _ = _string(text, at + 1, end)
-        return close + 1 if close >= 0 else FAILED
-    if first == 45 or 48 <= first <= 57:
-        return scan_number(text, at, end)[0]
-    return scan_word(text, at, end)
-
-
-@compiled
-def _value_end(text: Vector, at: int, end: int) -> int:
-    """The end of the value at ``at``, however nested, or FAILED."""
-    if at >= end:
-        return FAILED
-    if text[at] != 123 and text[at] != 91:
-        return _scalar_end(text, at, end)
-    depth, objects = 0, np.int64(0)  # one bit a level: set in an object, clear in an array
-    opening = True
-    while True:
-        if opening:
-            is_object = text[at] == 123
-            if depth >= _DEEPEST:
-                return FAILED
-            objects = objects * 2 + (1 if is_object else 0)
-            depth += 1
-            at = _blank(text, at + 1, end)
-            if at < end and text[at] == (125 if is_object else 93):
-                opening = False
-            else:
-                at = _member(text, at, end, objects & 1 == 1)
-                if at < 0:
-                    return FAILED
-                if text[at] == 123 or text[at] == 91:
-                    continue
-                at = _scalar_end(text, at, end)
-                opening = False
-                if at < 0:
-                    return FAILED
-                at = _blank(text, at, end)
-        if at >= end:
-            return FAILED
-        if text[at] == 44:
-            at = _member(text, _blank(text, at + 1, end), end, objects & 1 == 1)
-            if at < 0:
-                return FAILED
-            if text[at] == 123 or text[at] == 91:
-                opening = True
-                continue
-            at = _scalar_end(text, at, end)
-            if at < 0:
-                return FAILED
-            at = _blank(text, at, end)
-        elif text[at] == (125 if objects & 1 else 93):
-            objects >>= 1
-            depth -= 1
-            at += 1
-            if depth == 0:
-                return at
-            at = _blank(text, at, end)
-        else:
-            return FAILED
-
-
-@compiled
-def _member(text: Vector, at: int, end: int, in_object: bool) -> int:
-    """The start of an element's value: in an object after its key and colon. FAILED where there is none."""
-    if in_object:
-        if at >= end or text[at] != 34:
-            return FAILED
-        at, _ = _string(text, at + 1, end)
-        if at < 0:
-            return FAILED
-        at = _blank(text, at + 1, end)
-        if at >= end or text[at] != 58:
-            return FAILED
-        at = _blank(text, at + 1, end)
-    return at if at < end else FAILED
-
-
-@compiled
-def _is_key(text: Vector, start: int, keys: Vector, first: int, last: int) -> bool:
-    """Whether the text from ``start`` on is the name ``keys[first:last]``."""
-    place = first
-    while place < last and text[start + place - first] == keys[place]:
-        place += 1
-    return place == last
+def _may_repeat(text: Vector, words: Vector, first: int, last: int, places: Vector) -> bool:
+    """Whether two of the keys whose spans are in ``words[first:last]`` may be the same; those with escapes may be."""
+    if last - first <= 2:
+        return False
+    for place in range(first, last, 2):
+        if words[place] < 0:
+            return True
+    return texts_repeat(text, words, first, last, places)
 
 
 @compiled
 def read_records(
     text: Vector,
     offsets: Vector,
+    table: Vector,
+    fields: Vector,
     keys: Vector,
     key_starts: Vector,
-    columns: Vector,
+    repeated: Vector,
+    padded: Vector,
+    pad_starts: Vector,
     separator: int,
     streaming: bool,
     required: bool,
-    status: Vector,
-    fixed: Vector,
-    spans: Vector,
+    nodes: Vector,
+    words: Vector,
     valid: Vector,
-) -> None:
-    """Read every record whose ``status`` is READ, and mark EXACT what it leaves.
+    counts: Vector,
+    status: Vector,
+    first: int,
+) -> tuple[int, int]:
+    """Read every record from ``first`` on whose ``status`` is READ, and mark EXACT what it leaves, a row of nulls.
 
-    ``columns[c]`` is (kind, slot, precision, scale) of column ``c``; ``slot`` is its row in ``fixed``, 64 bits a value,
-    or in ``spans``, which has (start, bytes, bytes without escapes) per string. ``separator`` stands between date and
-    time. ``streaming``: Flink's streaming parser, which stops counting after as many fields as there are columns.
-    ``required``: a record must have them all. One long function on purpose: handing all these arrays to another one
-    for each field costs more than reading the field.
+    ``table``, ``fields``, ``keys``, ``key_starts`` and ``repeated`` are those of
+    :class:`penstock.formats.json.names.Names`; ``nodes``, ``words``, ``valid`` and ``counts`` those of
+    :class:`penstock.formats.nested.NestedColumns`, where strings are (start, bytes without escapes), ``~start`` where
+    there are escapes. ``separator`` stands between date and time. ``streaming``: Flink's streaming parser, which stops
+    counting after as many fields as a row has. ``required``: an object must have them all. Gives the number of records
+    and -1, or the record at which a node lacks room, and that node: the record is to be read again when there is room.
+    One long function on purpose: handing all these arrays to another one for each field costs more than reading it.
     """
-    text, keys = borrowed(text), borrowed(keys)
-    count = len(columns)
-    seen = np.full(count + 1, -1, np.int64)
-    for row in range(len(offsets) - 1):
-        if status[row] != READ:
-            continue
-        status[row] = EXACT
+    text, keys, words, valid = borrowed(text), borrowed(keys), borrowed(words), borrowed(valid)
+    seen = np.full(len(nodes), -1, np.int64)
+    marks = np.zeros(len(repeated), np.int64)
+    frames = np.zeros((len(nodes), 5), np.int64)
+    places = np.empty(2 * MOST_KEYS, np.int64)
+    row, full = first, -1
+    while row < len(offsets) - 1:
+        for place in range(len(repeated)):
+            marks[place] = counts[repeated[place]]
         end = offsets[row + 1]
-        found, expected, more = 0, 0, True
-        at = _blank(text, offsets[row], end)
-        if at >= end or text[at] != 123:
-            continue
-        at = _blank(text, at + 1, end)
-        if at < end and text[at] == 125:
-            more = False
-        while more:
-            if at >= end or text[at] != 34:
-                break
-            # the name, which is most often the column after the last one
-            start = at + 1
-            column = -1
-            size = key_starts[expected + 1] - key_starts[expected] if expected < count else 0
-            if (
-                expected < count
-                and start + size < end
-                and text[start + size] == 34
-                and _is_key(text, start, keys, key_starts[expected], key_starts[expected + 1])
-            ):
-                column = expected
-                at = start + size
-            else:
-                at, size = _string(text, start, end)
-                if at < 0 or size != at - start:
-                    break
-                for tried in range(count):
-                    first, last = key_starts[tried], key_starts[tried + 1]
-                    if last - first == size and _is_key(text, start, keys, first, last):
-                        column = tried
-                        break
-            at = _blank(text, at + 1, end)
-            if at >= end or text[at] != 58:
-                break
-            at = _blank(text, at + 1, end)
-            if at >= end:
-                break
-            if column < 0 or (streaming and found >= count):
-                at = _value_end(text, at, end)
-                if at < 0:
-                    break
-            else:
-                if not streaming and seen[column] == row:
-                    break
-                seen[column] = row
-                found += 1
-                expected = column + 1
-                kind, slot = columns[column, 0], columns[column, 1]
-                mark = text[at]
-                ok = True
-                if mark == 34:
-                    start = at + 1
-                    at, size = _string(text, start, end)
-                    if at < 0:
-                        break
-                    if kind == STRING:
-                        spans[slot, row, 0], spans[slot, row, 1], spans[slot, row, 2] = start, at - start, size
-                    elif size != at - start:
-                        break
-                    elif kind == BYTES:
-                        size = base64_size(text, start, at)
-                        ok = size >= 0
-                        spans[slot, row, 0], spans[slot, row, 1], spans[slot, row, 2] = start, at - start, size
-                    else:
-                        ok, fixed[slot, row] = text_value(
-                            kind, text, start, at, columns[column, 3], columns[column, 2], separator
-                        )
-                    at += 1
-                elif mark == 45 or 48 <= mark <= 57:
-                    start = at
-                    at, digits, power, whole = scan_number(text, at, end)
-                    if at < 0:
-                        break
-                    if kind <= DECIMAL:
-                        ok, fixed[slot, row] = number_value(
-                            kind, mark == 45, digits, power, whole, columns[column, 3], columns[column, 2]
-                        )
-                    elif kind == STRING and streaming:
-                        spans[slot, row, 0], spans[slot, row, 1], spans[slot, row, 2] = start, at - start, at - start
-                    else:
-                        ok = False
+        outcome = _LEFT
+        at = offsets[row]
+        if status[row] == READ:
+            at = blank(text, at, end)
+            if at < end and text[at] == 123:
+                outcome = _RUNNING
+        # the open container: its node, kind and index, and of a row the fields found, not seen yet and looked for next
+        node, inside, index, depth = 0, ROW, row, 0
+        start_field, arity = table[0, FIRST], table[0, ARITY]
+        found, unseen, expected = 0, arity, 0
+        opened = True
+        if outcome == _RUNNING:
+            valid[nodes[0, VALID_BASE] + row] = 1
+        while outcome == _RUNNING:
+            if opened:
+                opened = False
+                at = blank(text, at + 1, end)
+                if at < end and text[at] == (93 if inside == ARRAY else 125):
+                    kind, target, i = -1, -1, 0
+                    # nothing within: it is closed below
                 else:
-                    start = at
-                    at = scan_word(text, at, end)
+                    continue
+            else:
+                # which value comes
+                target, i = -1, index
+                if inside == ROW:
+                    if at >= end or text[at] != 34:
+                        break
+                    start = at + 1
+                    field = start_field + expected
+                    size = key_starts[field + 1] - key_starts[field] if expected < arity else 0
+                    if (
+                        expected < arity
+                        and start + size <= end
+                        and same_bytes(text, start, keys, key_starts[field], size)
+                    ):
+                        target = fields[field]
+                        expected += 1
+                        at = start + size
+                    else:
+                        at, size = string(text, start, end)
+                        if at < 0 or size != at - start:
+                            break
+                        for tried in range(arity):
+                            field = start_field + tried
+                            place = key_starts[field]
+                            if key_starts[field + 1] - place == size + 2 and same_bytes(text, start, keys, place, size):
+                                target = fields[field]
+                                expected = tried + 1
+                                break
+                        at = blank(text, at + 1, end)
+                        if at >= end or text[at] != 58:
+                            break
+                        at += 1
+                    at = blank(text, at, end)
+                    if streaming and found >= arity:
+                        target = -1
+                    elif target >= 0:
+                        found += 1
+                        if seen[target] != index:
+                            seen[target] = index
+                            unseen -= 1
+                        elif not streaming or nodes[target, KIND] >= ROW:
+                            break
+                elif inside == ARRAY:
+                    target = node + 1
+                    i = counts[target]
+                    if i >= nodes[target, CAPACITY]:
+                        full = target
+                        break
+                    counts[target] = i + 1
+                else:
+                    if at >= end or text[at] != 34:
+                        break
+                    start = at + 1
+                    at, size = string(text, start, end)
                     if at < 0:
                         break
-                    if kind == BOOLEAN:
-                        fixed[slot, row] = mark == 116
-                    elif kind == STRING:
-                        spans[slot, row, 0], spans[slot, row, 1], spans[slot, row, 2] = start, at - start, at - start
-                    else:
-                        ok = mark == 110
-                if not ok:
+                    target = node + 1
+                    i = counts[target]
+                    if i >= nodes[target, CAPACITY]:
+                        full = target
+                        break
+                    place = nodes[target, BASE] + 2 * i
+                    words[place], words[place + 1] = start if size == at - start else ~start, size
+                    valid[nodes[target, VALID_BASE] + i] = 1
+                    target += 1
+                    if i >= nodes[target, CAPACITY]:
+                        full = target
+                        break
+                    counts[node + 1] = counts[target] = i + 1
+                    at = blank(text, at + 1, end)
+                    if at >= end or text[at] != 58:
+                        break
+                    at = blank(text, at + 1, end)
+                if at >= end:
                     break
-                valid[column, row] = mark != 110
-            at = _blank(text, at, end)
-            if at >= end:
+                # the value itself
+                if target < 0:
+                    at = value_end(text, at, end)
+                    if at < 0:
+                        break
+                else:
+                    kind, mark = nodes[target, KIND], text[at]
+                    if mark in (123, 91):
+                        if kind < ROW or (mark == 91) != (kind == ARRAY):
+                            break
+                        valid[nodes[target, VALID_BASE] + i] = 1
+                        frames[depth, 0], frames[depth, 1] = node, index
+                        frames[depth, 2], frames[depth, 3], frames[depth, 4] = found, unseen, expected
+                        depth += 1
+                        node, inside, index = target, kind, i
+                        if kind == ROW:
+                            start_field, arity = table[node, FIRST], table[node, ARITY]
+                            found, unseen, expected = 0, arity, 0
+                        opened = True
+                        continue
+                    if kind >= ROW:
+                        at = scan_word(text, at, end)
+                        if at < 0 or mark != 110:
+                            break
+                        _pad(target, i, padded, pad_starts, nodes, words, valid, counts)
+                        valid[nodes[target, VALID_BASE] + i] = GIVEN_NULL
+                    else:
+                        value: Word = np.int64(0)
+                        more: Word = np.int64(0)
+                        ok = True
+                        start = at
+                        if mark == 34:
+                            start = at + 1
+                            at, size = string(text, start, end)
+                            if at < 0:
+                                break
+                            if kind == STRING:
+                                value, more = start if size == at - start else ~start, size
+                            elif size != at - start:
+                                break
+                            elif kind == BYTES:
+                                value, more = start, base64_size(text, start, at)
+                                ok = more >= 0
+                            else:
+                                ok, value = text_value(
+                                    kind, text, start, at, table[target, SCALE], table[target, PRECISION], separator
+                                )
+                                more = value >> 63
+                                if not ok and kind == DECIMAL:
+                                    ok, value, more = wide_decimal(
+                                        text, start, at, table[target, SCALE], table[target, PRECISION]
+                                    )
+                            at += 1
+                        elif mark == 45 or 48 <= mark <= 57:
+                            at, digits, power, whole = scan_number(text, at, end)
+                            if at < 0:
+                                break
+                            if kind <= DECIMAL:
+                                ok, value = number_value(
+                                    kind,
+                                    mark == 45,
+                                    digits,
+                                    power,
+                                    whole,
+                                    table[target, SCALE],
+                                    table[target, PRECISION],
+                                )
+                                more = value >> 63
+                                if not ok and kind == DECIMAL:
+                                    ok, value, more = wide_decimal(
+                                        text, start, at, table[target, SCALE], table[target, PRECISION]
+                                    )
+                            else:
+                                ok = kind == STRING and (
+                                    streaming or keeps_its_text(text, start, at, digits, power, whole)
+                                )
+                                value, more = start, at - start
+                        else:
+                            at = scan_word(text, at, end)
+                            if at < 0:
+                                break
+                            if mark != 110:
+                                if kind == BOOLEAN:
+                                    value = np.int64(mark == 116)
+                                else:
+                                    ok = kind == STRING
+                                    value, more = start, at - start
+                        if not ok:
+                            break
+                        width = nodes[target, WIDTH]
+                        place = nodes[target, BASE] + i * width
+                        words[place] = value
+                        if width > 1:
+                            words[place + 1] = more
+                        valid[nodes[target, VALID_BASE] + i] = GIVEN_NULL if mark == 110 else 1
+                at = blank(text, at, end)
+            # what follows it
+            while at < end and text[at] == (93 if inside == ARRAY else 125):
+                if inside == ROW:
+                    if required and found < arity:
+                        outcome = _LEFT
+                        break
+                    if unseen > 0:
+                        for field in range(start_field, start_field + arity):
+                            if seen[fields[field]] != index:
+                                _pad(fields[field], index, padded, pad_starts, nodes, words, valid, counts)
+                else:
+                    place = nodes[node, BASE] + index
+                    words[place] = counts[node + 1]
+                    if inside == MAP:
+                        begun = words[place - 1] if index > 0 else 0
+                        base = nodes[node + 1, BASE]
+                        if _may_repeat(text, words, base + 2 * begun, base + 2 * words[place], places):
+                            outcome = _LEFT
+                            break
+                if depth == 0:
+                    outcome = _DONE
+                    break
+                depth -= 1
+                node, index = frames[depth, 0], frames[depth, 1]
+                found, unseen, expected = frames[depth, 2], frames[depth, 3], frames[depth, 4]
+                inside = nodes[node, KIND]
+                start_field, arity = table[node, FIRST], table[node, ARITY]
+                at = blank(text, at + 1, end)
+            if outcome != _RUNNING:
                 break
-            if text[at] == 125:
-                more = False
-            elif text[at] == 44:
-                at = _blank(text, at + 1, end)
-            else:
+            if at >= end or text[at] != 44:
                 break
-        if not more and (found >= count or not required):
-            status[row] = READ
-
-
-@compiled
-def gather_strings(text: Vector, spans: Vector, valid: Vector, offsets: Vector, out: Vector) -> None:
-    """Copy strings, without their escapes, one after the other into ``out``, as ``offsets`` says."""
-    for row in range(len(valid)):
-        if not valid[row]:
-            continue
-        at, start, size = offsets[row], spans[row, 0], spans[row, 1]
-        if size == spans[row, 2]:
-            for place in range(size):
-                out[at + place] = text[start + place]
-        else:
-            _unescape(text, start, start + size, out, at)
-
-
-@compiled
-def _unescape(text: Vector, at: int, end: int, out: Vector, to: int) -> None:
-    while at < end:
-        each = text[at]
-        if each != 92:
-            out[to] = each
-            at += 1
-            to += 1
-            continue
-        mark = text[at + 1]
-        at += 2
-        if mark == 117:
-            code = _hex(text, at)
-            at += 4
-            if code < 0x80:
-                out[to] = code
-            elif code < 0x800:
-                out[to] = 0xC0 | code >> 6
-                to += 1
-                out[to] = 0x80 | code & 63
-            else:
-                out[to] = 0xE0 | code >> 12
-                out[to + 1] = 0x80 | code >> 6 & 63
-                to += 2
-                out[to] = 0x80 | code & 63
-        elif mark == 98:
-            out[to] = 8
-        elif mark == 102:
-            out[to] = 12
-        elif mark == 110:
-            out[to] = 10
-        elif mark == 114:
-            out[to] = 13
-        elif mark == 116:
-            out[to] = 9
-        else:
-            out[to] = mark
-        to += 1
+            at = blank(text, at + 1, end)
+        if outcome != _DONE:
+            for place in range(len(repeated)):
+                counts[repeated[place]] = marks[place]
+            if full >= 0:
+                break
+            seen[:] = -1
+            if status[row] == READ:
+                status[row] = EXACT
+            _pad(0, row, padded, pad_starts, nodes, words, valid, counts)
+        row += 1
+    counts[0] = row
+    for node in range(len(nodes)):
+        if nodes[node, KIND] == ROW:
+            for field in range(table[node, FIRST], table[node, FIRST] + table[node, ARITY]):
+                counts[fields[field]] = counts[node]
+    return row, full

@@ -1,12 +1,30 @@
-"""Columns to flat JSON objects, inside a compiled loop."""
+"""Columns to JSON objects, nested ones included, inside a compiled loop that runs a table of steps."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from penstock.formats.calendar import write_date, write_time, write_timestamp
-from penstock.formats.compiled import Vector, borrowed, compiled
+from penstock.formats.compiled import Vector, borrowed, compiled, eight_bytes, first_mark, inlined, put_eight_bytes
 from penstock.formats.digits import write_base64, write_decimal, write_integer
+from penstock.formats.json.steps import (
+    CLOSE,
+    COLUMN,
+    END,
+    KEY,
+    KIND,
+    LIST,
+    NAME,
+    NAME_STOP,
+    NEXT,
+    NODE,
+    PRECISION,
+    ROW,
+    SCALE,
+    STEP,
+    VALUE,
+)
+from penstock.formats.keys import MOST_KEYS, texts_repeat
 from penstock.formats.kinds import (
     BIGINT,
     BOOLEAN,
@@ -15,12 +33,15 @@ from penstock.formats.kinds import (
     DECIMAL,
     DOUBLE,
     FLOAT,
+    MAP,
     OTHER,
     STRING,
     TIME,
     TIMESTAMP_LTZ,
 )
+from penstock.formats.nested import BASE, VALID_BASE
 from penstock.formats.shortest import write_double, write_float
+from penstock.formats.wide import write_wide_decimal
 
 __all__ = ["WIDEST", "escaped_size", "write_records"]
 
@@ -40,6 +61,11 @@ def _short_escapes() -> Vector:
 
 
 _ESCAPES = _short_escapes()
+_UNITS = np.array([10 ** (9 - digits) for digits in range(10)], np.int64)
+
+_QUOTES, _BACKSLASHES = np.uint64(0x2222222222222222), np.uint64(0x5C5C5C5C5C5C5C5C)
+_ONES, _SPACES = np.uint64(0x0101010101010101), np.uint64(0x2020202020202020)
+_HIGH_BITS, _NONE = np.uint64(0x8080808080808080), np.uint64(0)
 
 
 @compiled
@@ -52,28 +78,42 @@ def escaped_size(text: Vector) -> int:
     return size
 
 
-@compiled
+@inlined
 def _write_string(out: Vector, at: int, text: Vector, start: int, end: int) -> int:
     out[at] = 34
     at += 1
-    for place in range(start, end):
-        each = text[place]
-        mark = _ESCAPES[each]
-        if mark == 0:
-            out[at] = each
-            at += 1
-            continue
-        out[at], out[at + 1] = 92, mark
-        at += 2
-        if mark == 117:
-            out[at], out[at + 1] = 48, 48
-            out[at + 2], out[at + 3] = _HEX[each >> 4], _HEX[each & 15]
-            at += 4
+    while start < end:
+        while start + 8 <= end:
+            word = eight_bytes(text, start)
+            put_eight_bytes(out, at, word)
+            quotes, backslashes = word ^ _QUOTES, word ^ _BACKSLASHES
+            marks = (quotes - _ONES) & ~quotes | (backslashes - _ONES) & ~backslashes | (word - _SPACES) & ~word
+            if marks & _HIGH_BITS != _NONE:
+                plain = first_mark(marks & _HIGH_BITS)
+                start += plain
+                at += plain
+                break
+            start += 8
+            at += 8
+        if start < end:
+            each = text[start]
+            start += 1
+            mark = _ESCAPES[each]
+            if mark == 0:
+                out[at] = each
+                at += 1
+                continue
+            out[at], out[at + 1] = 92, mark
+            at += 2
+            if mark == 117:
+                out[at], out[at + 1] = 48, 48
+                out[at + 2], out[at + 3] = _HEX[each >> 4], _HEX[each & 15]
+                at += 4
     out[at] = 34
     return at + 1
 
 
-@compiled
+@inlined
 def _write_word(out: Vector, at: int, value: int) -> int:
     """``true``, ``false`` or, for a negative value, ``null``."""
     if value < 0:
@@ -86,86 +126,155 @@ def _write_word(out: Vector, at: int, value: int) -> int:
     return at + 5
 
 
-@compiled
-def _write_fixed(
-    out: Vector, at: int, kind: int, value: int, scale: int, separator: int, zone: bool, plain: bool
-) -> int:
-    """A value of fixed width at ``out[at]``; the position after it."""
+@inlined
+def _write_fixed(out: Vector, at: int, kind: int, value: int, precision: int, separator: int, zone: bool) -> int:
+    """A value of fixed width at ``out[at]``; the position after it, or -1 for one that this does not write."""
     if kind <= BIGINT:
         return write_integer(out, at, value)
     if kind == DOUBLE:
         return write_double(out, at, value, True)
     if kind == FLOAT:
         return write_float(out, at, value, True)
-    if kind == DECIMAL:
-        return write_decimal(out, at, value, scale, plain)
     if kind == BOOLEAN:
         return _write_word(out, at, value)
     out[at] = 34
     if kind == DATE:
         at = write_date(out, at + 1, value)
     elif kind == TIME:
-        at = write_time(out, at + 1, value)
+        at = write_time(out, at + 1, value - value % _UNITS[precision])
     else:
         at = write_timestamp(out, at + 1, value, separator, zone or kind == TIMESTAMP_LTZ)
+    if at < 0:
+        return at
     out[at] = 34
     return at + 1
 
 
 @compiled
+def _repeats(text: Vector, words: Vector, base: int, first: int, last: int, spans: Vector, places: Vector) -> bool:
+    """Whether two of the strings ``first`` to ``last`` of the node at ``base`` may be the same."""
+    if last - first < 2 or last - first > MOST_KEYS:
+        return last - first > MOST_KEYS
+    for key in range(first, last):
+        start = words[base + key]
+        spans[2 * (key - first)], spans[2 * (key - first) + 1] = start, words[base + key + 1] - start
+    return texts_repeat(text, spans, 0, 2 * (last - first), places)
+
+
+@compiled
 def write_records(
+    steps: Vector,
     names: Vector,
-    name_starts: Vector,
-    columns: Vector,
-    fixed: Vector,
-    text: Vector,
-    spans: Vector,
+    nodes: Vector,
+    words: Vector,
     valid: Vector,
+    text: Vector,
     separator: int,
     zone: bool,
     plain: bool,
     omit: bool,
     out: Vector,
     offsets: Vector,
-) -> None:
-    """Write one object per row, one after the other, and where each of them starts and ends.
+) -> int:
+    """Write one object per row, one after the other, and where each of them ends.
 
-    ``names`` are the keys, quoted and with a colon. ``columns[c]`` is (kind, slot, precision, scale) as for reading;
-    ``spans[slot, row]`` is the (start, end) of a string, or for kind OTHER of finished JSON, in ``text``. ``zone``:
-    write a ``Z`` behind every timestamp. ``plain``: decimals without exponent. ``omit``: leave out nulls.
+    ``steps`` and ``names`` are those of :class:`penstock.formats.json.steps.Steps`, the others those of
+    :class:`penstock.formats.nested.NestedInputs`. ``zone``: write a ``Z`` behind every timestamp. ``plain``: decimals
+    without exponent. ``omit``: leave out fields that are null. Gives -1, or a column with a value that is left to
+    :mod:`penstock.formats.json.texts`.
     """
-    text, out = borrowed(text), borrowed(out)
+    names, text, out = borrowed(names), borrowed(text), borrowed(out)
+    frames = np.zeros((len(steps), 2), np.int64)  # of each open array or map: its place, and its last item
+    spans, places = np.empty(2 * MOST_KEYS, np.int64), np.empty(2 * MOST_KEYS, np.int64)
     at = 0
     for row in range(len(offsets) - 1):
-        out[at] = 123
-        at += 1
-        first = True
-        for column in range(len(columns)):
-            if omit and not valid[column, row]:
-                continue
-            if not first:
-                out[at] = 44
-                at += 1
-            first = False
-            for place in range(name_starts[column], name_starts[column + 1]):
-                out[at] = names[place]
-                at += 1
-            kind, slot = columns[column, 0], columns[column, 1]
-            if not valid[column, row]:
-                at = _write_word(out, at, -1)
-            elif kind == STRING:
-                at = _write_string(out, at, text, spans[slot, row, 0], spans[slot, row, 1])
-            elif kind == BYTES:
-                out[at] = 34
-                at = write_base64(out, at + 1, text, spans[slot, row, 0], spans[slot, row, 1])
-                out[at] = 34
-                at += 1
-            elif kind == OTHER:
-                for place in range(spans[slot, row, 0], spans[slot, row, 1]):
-                    out[at] = text[place]
+        index, step, depth = row, 0, 0
+        while True:
+            what = steps[step, STEP]
+            if what == END:
+                break
+            node, kind = steps[step, NODE], steps[step, KIND]
+            column: int = steps[step, COLUMN]
+            if what <= LIST:
+                present = valid[nodes[node, VALID_BASE] + index]
+                place, stop = steps[step, NAME], steps[step, NAME_STOP]
+                if place < stop:
+                    if omit and not present:
+                        step = steps[step, NEXT]
+                        continue
+                    if out[at - 1] == 123:  # the first one: no comma
+                        place += 1
+                    while place < stop:
+                        put_eight_bytes(out, at, eight_bytes(names, place))
+                        taken = min(stop - place, 8)
+                        place += taken
+                        at += taken
+                if not present:
+                    at = _write_word(out, at, -1)
+                    step = steps[step, NEXT]
+                    continue
+            place = nodes[node, BASE] + index
+            if what == VALUE:
+                step += 1
+                if kind == STRING:
+                    at = _write_string(out, at, text, words[place], words[place + 1])
+                elif kind == BYTES:
+                    out[at] = 34
+                    at = write_base64(out, at + 1, text, words[place], words[place + 1])
+                    out[at] = 34
                     at += 1
+                elif kind == DECIMAL:
+                    low, high = words[place + index], words[place + index + 1]
+                    if high == low >> 63:
+                        at = write_decimal(out, at, low, steps[step - 1, SCALE], plain)
+                    else:
+                        at = write_wide_decimal(out, at, low, high, steps[step - 1, SCALE], plain)
+                elif kind == OTHER:
+                    for each in range(words[place], words[place + 1]):
+                        out[at] = text[each]
+                        at += 1
+                else:
+                    at = _write_fixed(out, at, kind, words[place], steps[step - 1, PRECISION], separator, zone)
+                    if at < 0:
+                        return column
+            elif what == ROW:
+                out[at] = 123
+                at += 1
+                step += 1
+            elif what == CLOSE:
+                out[at] = 125
+                at += 1
+                step += 1
+            elif what == LIST:
+                first, last = words[place], words[place + 1]
+                out[at] = 123 if kind == MAP else 91
+                at += 1
+                if first == last:
+                    out[at] = 125 if kind == MAP else 93
+                    at += 1
+                    step = steps[step, NEXT]
+                    continue
+                if kind == MAP and _repeats(text, words, nodes[node + 1, BASE], first, last, spans, places):
+                    return column
+                frames[depth, 0], frames[depth, 1] = index, last
+                depth += 1
+                index = first
+                step += 1
+            elif what == KEY:
+                at = _write_string(out, at, text, words[place], words[place + 1])
+                out[at] = 58
+                at += 1
+                step += 1
             else:
-                at = _write_fixed(out, at, kind, fixed[slot, row], columns[column, 3], separator, zone, plain)
-        out[at] = 125
-        at += 1
+                index += 1
+                if index < frames[depth - 1, 1]:
+                    out[at] = 44
+                    step = steps[step, NEXT]
+                else:
+                    out[at] = 125 if kind == MAP else 93
+                    depth -= 1
+                    index = frames[depth, 0]
+                    step += 1
+                at += 1
         offsets[row + 1] = at
+    return -1

@@ -6,15 +6,18 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.formats import kinds
 from penstock.formats.json.decode import JsonDecoder
+from penstock.formats.json.exact import ExactReader
 from penstock.formats.json.options import JsonOptions, TimestampStandard
-from penstock.formats.layout import Layout
-from penstock.types import parse_columns
+from penstock.formats.rows import completed
+from penstock.spi import Decoded
+from penstock.types import RowType, arrow_schema, parse_columns
 
 COLUMNS = {
     "b": "BOOLEAN",
@@ -174,9 +177,20 @@ OPTIONS = st.builds(
 )
 
 
-def answers(decoder: JsonDecoder, given: list[bytes | None]) -> tuple[Any, ...]:
-    decoded = decoder.decode(pa.array(given, pa.binary()))
+def by_the_loop(schema: RowType, options: JsonOptions, given: list[bytes | None]) -> tuple[Any, ...]:
+    decoded = JsonDecoder(schema, options).decode(pa.array(given, pa.binary()))
     decoded.rows.validate(full=True)
+    return answer(decoded)
+
+
+def by_the_exact_path(schema: RowType, options: JsonOptions, given: list[bytes | None]) -> tuple[Any, ...]:
+    reader, arrow = ExactReader(schema, options), arrow_schema(schema)
+    status = np.array([kinds.EXACT if message else kinds.NO_ROW for message in given], np.uint8)
+    nothing = pa.RecordBatch.from_arrays([pa.nulls(len(given), each.type) for each in arrow], schema=arrow)
+    return answer(completed(nothing, status, lambda index: reader.rows(given[index] or b"")))
+
+
+def answer(decoded: Decoded) -> tuple[Any, ...]:
     origin = list(range(decoded.rows.num_rows)) if decoded.origin is None else decoded.origin.tolist()
     columns = [
         column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64()).to_pylist()
@@ -190,19 +204,19 @@ def answers(decoder: JsonDecoder, given: list[bytes | None]) -> tuple[Any, ...]:
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.one_of(messages(), st.sampled_from([None, b""])), min_size=1, max_size=4), OPTIONS)
 def test_both_paths_agree(given: list[bytes | None], options: JsonOptions) -> None:
-    fast, exact = JsonDecoder(SCHEMA, options), JsonDecoder(SCHEMA, options)
-    with pytest.MonkeyPatch.context() as patch:
-        answer = answers(fast, given)
-        patch.setattr(Layout, "plain_names", property(lambda self: False))
-        assert answer == answers(exact, given)
+    assert by_the_loop(SCHEMA, options, given) == by_the_exact_path(SCHEMA, options, given)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["i", "d", "f", "n", "w", "x"]), st.one_of(NUMBERS, STRINGS)), max_size=20))
 def test_both_paths_agree_on_single_values(pairs: list[tuple[str, str]]) -> None:
     given: list[bytes | None] = [f'{{"{name}":{value}}}'.encode() for name, value in pairs]
-    options = JsonOptions()
-    with pytest.MonkeyPatch.context() as patch:
-        answer = answers(JsonDecoder(SCHEMA, options), given)
-        patch.setattr(Layout, "plain_names", property(lambda self: False))
-        assert answer == answers(JsonDecoder(SCHEMA, options), given)
+    assert by_the_loop(SCHEMA, JsonOptions(), given) == by_the_exact_path(SCHEMA, JsonOptions(), given)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(["x STRING", "x STRING, n DECIMAL(5, 2)"]), st.lists(st.one_of(NUMBERS, DECIMALS), max_size=20))
+def test_both_paths_agree_on_numbers_as_the_tree_parser_shows_them(columns: str, found: list[str]) -> None:
+    given: list[bytes | None] = [f'{{"x":{each}}}'.encode() for each in found]
+    schema, options = parse_columns(columns), JsonOptions(json_parser=False)
+    assert by_the_loop(schema, options, given) == by_the_exact_path(schema, options, given)

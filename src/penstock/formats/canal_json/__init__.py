@@ -1,0 +1,1 @@
+"""The ``canal-json`` format: changes as Canal writes them."""

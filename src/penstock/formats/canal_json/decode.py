@@ -1,0 +1,108 @@
+"""``canal-json`` messages to rows with kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.formats.canal_json.include import Include
+from penstock.formats.canal_json.options import CanalJsonOptions
+from penstock.formats.changes.decode import DELETE, INSERT, SKIP, UPDATE, Changes, Images, operations
+from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null
+from penstock.formats.changes.metadata import MILLISECONDS, Metadata, as_it_is, epoch
+from penstock.formats.changes.overlay import OverlayDecoder
+from penstock.spi import BadRecord
+from penstock.types import BIGINT, INT, STRING, ArrayType, Field, MapType, RowType
+
+__all__ = ["METADATA", "CanalJsonDecoder"]
+
+_OPERATIONS = {"INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE, "CREATE": SKIP}
+_TEXTS = ArrayType(element=STRING)
+_CODES = MapType(key=STRING, value=INT)
+
+#: The metadata columns, by key.
+METADATA = {
+    "database": Metadata(STRING, Field("database", STRING), as_it_is),
+    "table": Metadata(STRING, Field("table", STRING), as_it_is),
+    "sql-type": Metadata(_CODES, Field("sqlType", _CODES), as_it_is),
+    "pk-names": Metadata(_TEXTS, Field("pkNames", _TEXTS), as_it_is),
+    "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts", BIGINT), epoch(1000)),
+    "event-timestamp": Metadata(MILLISECONDS, Field("es", BIGINT), epoch(1000)),
+}
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """An array of rows in each envelope: how many there are, and where the first of them is in ``rows``."""
+
+    rows: pa.StructArray
+    sizes: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, column: pa.ListArray) -> _Lists:
+        offsets = column.offsets.to_numpy().astype(np.int64)
+        return cls(column.values, np.where(is_null(column), 0, np.diff(offsets)), offsets[:-1])
+
+
+@dataclass(frozen=True)
+class CanalJsonDecoder(OverlayDecoder):
+    """Decodes messages of Canal: the arrays ``data`` and ``old``, and ``type``, which is INSERT, UPDATE or DELETE.
+
+    CREATE, which Canal writes when a table is made, gives nothing.
+    """
+
+    options: CanalJsonOptions
+
+    known: ClassVar[Mapping[str, Metadata]] = METADATA
+
+    def _envelope(self) -> RowType:
+        rows = ArrayType(element=self.schema)
+        return RowType((Field("data", rows), Field("old", rows), Field("type", STRING), *self._wanted()))
+
+    @cached_property
+    def _filters(self) -> tuple[Include, ...]:
+        given = (("database", self.options.database_include), ("table", self.options.table_include))
+        return tuple(Include(field, pattern) for field, pattern in given if pattern is not None)
+
+    def _included(self, messages: pa.BinaryArray) -> tuple[pa.BinaryArray, npt.NDArray[np.int64], list[BadRecord]]:
+        messages, places, refused = super()._included(messages)
+        for each in self._filters:
+            chosen, bad = each.chosen(messages)
+            refused += [BadRecord(int(places[one.index]), one.reason, one.field) for one in bad]
+            messages, places = messages.take(pa.array(chosen)), places[chosen]
+        return messages, places, refused
+
+    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
+        action = operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
+        data, old = _Lists.of(envelopes.columns["data"]), _Lists.of(envelopes.columns["old"])
+        absent = (action != SKIP) & is_null(envelopes.columns["data"])
+        faults.add(absent, always("data", "the field is missing or null; expected an array of rows"))
+        sizes = np.where((action == SKIP) | faults.found, 0, data.sizes)
+        envelope = np.repeat(np.arange(len(envelopes)), sizes)
+        place = np.arange(len(envelope)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        after = Images(data.rows, data.starts[envelope] + place)
+        update = action[envelope] == UPDATE
+        paired = update & (place < old.sizes[envelope])
+        before = Images(old.rows, np.where(paired, old.starts[envelope] + place, -1))
+        wrong = Faults(len(envelope))
+        _check(wrong, before, after, update, place)
+        missing = self._lacking(paired & ~wrong.found, envelope, place, envelopes, messages)
+        return Changes(action[envelope], envelope, before, after, after, wrong, missing)
+
+
+def _check(wrong: Faults, before: Images, after: Images, update: Mask, place: npt.NDArray[np.int64]) -> None:
+    """Find the changes that lack a row."""
+    gone = is_null(after.rows)[after.at]
+    wrong.add(gone, lambda index: (f"data[{place[index]}]", "expected a row, not null"))
+    unpaired = update & (before.at < 0)
+    wrong.add(unpaired, lambda index: (f"old[{place[index]}]", "missing in an update; expected one for each of data"))
+    if len(before.rows):
+        empty = update & is_null(before.rows)[before.at]
+        wrong.add(empty, lambda index: (f"old[{place[index]}]", "expected what the changed columns had, not null"))

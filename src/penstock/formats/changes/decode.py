@@ -1,0 +1,224 @@
+"""Envelopes of change data to rows with kinds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import RecordError
+from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, is_null, positions, read_envelopes
+from penstock.formats.changes.metadata import Metadata
+from penstock.formats.changes.options import ChangeOptions
+from penstock.formats.columns import batch_of
+from penstock.formats.json.decode import JsonDecoder
+from penstock.formats.json.schema import check_schema
+from penstock.spi import BadRecord, Decoded
+from penstock.types import Field, RowKind, RowType, arrow_schema
+
+__all__ = ["DELETE", "INSERT", "SKIP", "UPDATE", "ChangeDecoder", "Changes", "Images", "operations"]
+
+#: What a change does. SKIP: nothing, and rightly so.
+INSERT, UPDATE, DELETE, SKIP = 0, 1, 2, 3
+#: How much of an unknown operation is shown.
+_LONGEST = 100
+_ROWS = np.array([1, 2, 1, 0])
+_KINDS = np.array([RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.DELETE, RowKind.INSERT], np.int8)
+
+
+@dataclass(frozen=True)
+class Images:
+    """Rows as a struct column, and which of them each change means."""
+
+    rows: pa.StructArray
+    at: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Changes in the order in which they happened, of those that have no fault in ``faults``.
+
+    ``envelope[i]`` is the envelope that change ``i`` stands in. ``missing[c, i]``: column ``c`` of the image before is
+    not given, so that it is that of the image after; None: all are given. ``removed`` is the image that a deletion
+    gives.
+    """
+
+    action: npt.NDArray[np.int64]
+    envelope: npt.NDArray[np.int64]
+    before: Images
+    after: Images
+    removed: Images
+    faults: Faults
+    missing: Mask | None = None
+
+
+@dataclass(frozen=True)
+class ChangeDecoder(ABC):
+    """Decodes messages of change data into rows of ``schema``, each followed by the columns ``metadata``."""
+
+    schema: RowType
+    options: ChangeOptions
+    metadata: tuple[str, ...] = ()
+
+    #: The format's metadata columns by key.
+    known: ClassVar[Mapping[str, Metadata]]
+    #: The field of the messages of which it has to be known what is given in it, if there is one.
+    asked: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        check_schema(self.schema)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"schema": self.schema, "options": self.options, "metadata": self.metadata}
+
+    @property
+    def ignores_errors(self) -> bool:
+        """Whether refused messages are to be skipped."""
+        return self.options.ignore_parse_errors
+
+    @abstractmethod
+    def _envelope(self) -> RowType:
+        """What is read of a message's JSON."""
+
+    @abstractmethod
+    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
+        """The changes in ``envelopes``; ``faults`` takes what is wrong with an envelope as a whole."""
+
+    def _place(self, name: str) -> str:
+        """How people are told of the field ``name`` of a message."""
+        return name
+
+    def _column(self, envelopes: Envelopes, each: Metadata) -> pa.Array:
+        """The field of the message that a metadata column is read from."""
+        return envelopes.columns[each.field.name]
+
+    def _wanted(self, *, beside: bool = False) -> tuple[Field, ...]:
+        """The fields that the metadata columns are read from, each once."""
+        found = (self.known[key] for key in self.metadata)
+        return tuple({each.field.name: each.field for each in found if each.beside is beside}.values())
+
+    @cached_property
+    def _reader(self) -> JsonDecoder:
+        return JsonDecoder(self._envelope(), self.options.json)
+
+    @cached_property
+    def _arrow(self) -> pa.Schema:
+        columns = arrow_schema(self.schema)
+        for key in self.metadata:
+            columns = columns.append(arrow_schema(RowType((Field(key, self.known[key].type),))).field(0))
+        return columns
+
+    def decode(self, messages: pa.BinaryArray) -> Decoded:
+        """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored; then the
+        changes that stand before the one at fault in the same message are still given, as by Flink."""
+        messages, places, refused = self._included(messages)
+        envelopes = read_envelopes(self._reader, messages, self.asked)
+        faults = Faults(len(envelopes))
+        changes = self._changes(envelopes, faults, messages)
+        metadata = [self._read(envelopes, self.known[key], changes) for key in self.metadata]
+        kept = self._kept(changes, len(envelopes))
+        columns, kinds, change = _rows(changes, kept)
+        envelope = changes.envelope[change]
+        columns += [_taken([column], envelope) for column in metadata]
+        bad = [*envelopes.bad, *_refused(envelopes, faults, changes)]
+        bad = [BadRecord(int(places[each.index]), each.reason, each.field) for each in bad] + refused
+        bad.sort(key=lambda each: each.index)
+        rows = batch_of(columns, self._arrow, len(change))
+        return Decoded(rows, places[envelopes.message[envelope]], kinds, tuple(bad))
+
+    def _included(self, messages: pa.BinaryArray) -> tuple[pa.BinaryArray, npt.NDArray[np.int64], list[BadRecord]]:
+        """The messages that are meant for this table, the index of each, and those that do not tell."""
+        return messages, np.arange(len(messages)), []
+
+    def _read(self, envelopes: Envelopes, each: Metadata, changes: Changes) -> pa.Array:
+        """A metadata column, one value per envelope; those that cannot be read are faults of the changes there."""
+        column, refused = each.read(self._column(envelopes, each))
+        if refused is not None:
+            place = self._place(each.place or each.field.name)
+            reason = f"expected what can be read as {each.type}"
+            changes.faults.add(refused[changes.envelope], lambda _: (place, reason))
+        return column
+
+    def _kept(self, changes: Changes, envelopes: int) -> Mask:
+        """Which changes are given: not those at fault, nor those behind one in the same message, nor, unless errors
+        are ignored, those before it."""
+        faulty = changes.faults.found
+        if not faulty.any():
+            return np.ones(len(changes.action), bool)
+        broken, first = np.unique(changes.envelope[faulty], return_index=True)
+        limit = np.full(envelopes, len(changes.action))
+        limit[broken] = np.flatnonzero(faulty)[first] if self.ignores_errors else 0
+        return np.arange(len(changes.action)) < limit[changes.envelope]
+
+
+def _refused(envelopes: Envelopes, faults: Faults, changes: Changes) -> list[BadRecord]:
+    """The messages at fault, each with the first thing that is wrong with it."""
+    told = {index: faults.tell(index) for index in np.flatnonzero(faults.found).tolist()}
+    for change in np.flatnonzero(changes.faults.found).tolist():
+        told.setdefault(int(changes.envelope[change]), changes.faults.tell(change))
+    return [BadRecord(int(envelopes.message[index]), reason, field) for index, (field, reason) in told.items()]
+
+
+def _rows(changes: Changes, kept: Mask) -> tuple[list[pa.Array], npt.NDArray[np.int8], npt.NDArray[np.int64]]:
+    """The columns of the rows that the changes give, the kind of each row and the change that it is of."""
+    counts = np.where(kept, _ROWS[changes.action], 0)
+    change = np.repeat(np.arange(len(counts)), counts)
+    kinds = _KINDS[changes.action[change]]
+    second = np.zeros(len(change), bool)
+    second[1:] = change[1:] == change[:-1]
+    kinds[second] = RowKind.UPDATE_AFTER
+    old = kinds == RowKind.UPDATE_BEFORE
+    if changes.removed is changes.before:
+        old |= kinds == RowKind.DELETE
+    before, after = changes.before.at[change], changes.after.at[change]
+    columns = []
+    for index in range(changes.after.rows.type.num_fields):
+        taken = old
+        if changes.missing is not None:
+            taken = old & ~changes.missing[index][change]
+        columns.append(_mixed(changes.before.rows, changes.after.rows, index, taken, before, after))
+    return columns, kinds, change
+
+
+def _mixed(
+    before: pa.StructArray,
+    after: pa.StructArray,
+    index: int,
+    old: Mask,
+    before_at: npt.NDArray[np.int64],
+    after_at: npt.NDArray[np.int64],
+) -> pa.Array:
+    """Column ``index`` of the images before where ``old``, else of those after."""
+    if not old.any():
+        return _taken([after.field(index)], after_at)
+    if old.all():
+        return _taken([before.field(index)], before_at)
+    return _taken([before.field(index), after.field(index)], np.where(old, before_at, len(before) + after_at))
+
+
+def _taken(columns: list[pa.Array], at: npt.NDArray[np.int64]) -> pa.Array:
+    """The values at these places of the columns, one behind the other. Raises RecordError where one column cannot hold
+    them."""
+    first, *others = columns
+    if not others and len(at) == len(first) and bool((at == np.arange(len(at))).all()):
+        return first
+    try:
+        return (pa.concat_arrays(columns) if others else first).take(pa.array(at))
+    except pa.ArrowInvalid as error:
+        raise RecordError("the texts of one column exceed 2 GiB", hint="use smaller batches") from error
+
+
+def operations(names: Mapping[str, int], column: pa.Array, place: str, faults: Faults) -> npt.NDArray[np.int64]:
+    """What each envelope does, by the name of its operation; SKIP with a fault where there is none or another."""
+    known = list(names)
+    at = positions(column, known)
+    wanted = f"expected {', '.join(known[:-1])} or {known[-1]}"
+    faults.add(is_null(column), lambda _: (place, f"the field is missing or null; {wanted}"))
+    faults.add(at < 0, lambda index: (place, f"unknown operation '{column[index].as_py()[:_LONGEST]}'; {wanted}"))
+    return np.append(np.array(list(names.values())), SKIP)[at]

@@ -1,0 +1,77 @@
+"""Rows with kinds to messages of change data: each row's JSON within what its kind puts around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import RecordError
+from penstock.formats.changes.options import ChangeOptions
+from penstock.formats.json.encode import JsonEncoder
+from penstock.types import RowKind, RowType
+
+__all__ = ["ChangeJsonEncoder", "Frame", "image_frames"]
+
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What stands before and behind a row."""
+
+    head: bytes
+    tail: bytes
+
+
+def image_frames(operation: str, came: str, went: str, *, omit: bool) -> tuple[Frame, Frame]:
+    """Around the row of ``before`` and ``after`` with ``operation``; ``omit``: the other one, which is null, is left
+    out."""
+    first = b"{" if omit else b'{"before":null,'
+    between = b"" if omit else b',"after":null'
+    return (
+        Frame(first + b'"after":', f',"{operation}":"{came}"}}'.encode()),
+        Frame(b'{"before":', between + f',"{operation}":"{went}"}}'.encode()),
+    )
+
+
+@dataclass(frozen=True)
+class ChangeJsonEncoder:
+    """Encodes a row that came (+I, +U) within ``inserted`` and one that went (-U, -D) within ``deleted``, as Flink
+    does: there is no message of an update.
+
+    Raises SchemaError for a schema that JSON cannot hold.
+    """
+
+    name: str
+    schema: RowType
+    options: ChangeOptions
+    inserted: Frame
+    deleted: Frame
+
+    def __post_init__(self) -> None:
+        _ = self._rows
+
+    @cached_property
+    def _rows(self) -> JsonEncoder:
+        return JsonEncoder(self.schema, self.options.json)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def encode(self, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8] | None = None) -> pa.BinaryArray:
+        """One message per row. Raises RecordError when they exceed what one column of messages can hold."""
+        texts = self._rows.encode(rows)
+        around = max(len(each.head) + len(each.tail) for each in (self.inserted, self.deleted))
+        if texts.nbytes + around * len(texts) > _LARGEST:
+            raise RecordError("the messages of one batch exceed 2 GiB", format=self.name, hint="use smaller batches")
+        head, tail = pa.scalar(self.inserted.head), pa.scalar(self.inserted.tail)
+        if kinds is not None:
+            came = pa.array((kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER))
+            head, tail = pc.if_else(came, head, self.deleted.head), pc.if_else(came, tail, self.deleted.tail)
+        return pc.binary_join_element_wise(head, texts, tail, pa.scalar(b""))

@@ -1,0 +1,105 @@
+"""Messages of change data as columns: what stands around the images of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.formats.columns import binary_parts, validity
+from penstock.formats.json.decode import Given, JsonDecoder
+from penstock.spi import BadRecord
+
+__all__ = ["Envelopes", "Faults", "Mask", "always", "is_null", "positions", "read_envelopes"]
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Envelopes:
+    """Messages that are JSON objects, one row each, and those that are not.
+
+    ``columns`` are the fields asked for, by name; ``message[i]`` is the index of row ``i``'s message. ``given`` tells,
+    if it was asked for, which fields of one column the messages had.
+    """
+
+    columns: dict[str, pa.Array]
+    message: npt.NDArray[np.int64]
+    bad: tuple[BadRecord, ...]
+    given: Given | None = None
+
+    def __len__(self) -> int:
+        return len(self.message)
+
+
+def read_envelopes(decoder: JsonDecoder, messages: pa.BinaryArray, column: str = "") -> Envelopes:
+    """Read ``messages``, and what is given in ``column``.
+
+    An array around a single object is taken for it, as Flink does; other arrays are refused.
+    """
+    decoded, given = decoder.decode_given(messages, column) if column else (decoder.decode(messages), None)
+    rows = decoded.rows
+    if decoded.origin is None:
+        return Envelopes(_by_name(rows), np.arange(rows.num_rows), decoded.bad, given)
+    counts = np.bincount(decoded.origin, minlength=len(messages))
+    _, offsets = binary_parts(messages)
+    filled = (validity(messages) != 0) & (np.diff(offsets) > 0)
+    filled[[each.index for each in decoded.bad]] = False
+    arrays = [
+        BadRecord(index, f"expected a JSON object, not an array of {counts[index]}")
+        for index in np.flatnonzero(filled & (counts != 1)).tolist()
+    ]
+    single = counts[decoded.origin] == 1
+    if not single.all():
+        rows = rows.filter(pa.array(single))
+    return Envelopes(_by_name(rows), decoded.origin[single], (*decoded.bad, *arrays), given)
+
+
+def _by_name(rows: pa.RecordBatch) -> dict[str, pa.Array]:
+    return dict(zip(rows.schema.names, rows.columns, strict=True))
+
+
+class Faults:
+    """The first thing that is wrong with each of ``count`` envelopes or changes."""
+
+    def __init__(self, count: int):
+        self._codes = np.zeros(count, np.int16)
+        self._told: list[Callable[[int], tuple[str, str]]] = []
+
+    def add(self, where: Mask, tell: Callable[[int], tuple[str, str]]) -> None:
+        """Fault those in ``where`` that have no fault yet; ``tell`` gives the field and the reason for an index."""
+        if where.any():
+            self._told.append(tell)
+            self._codes[where & (self._codes == 0)] = len(self._told)
+
+    @property
+    def found(self) -> Mask:
+        """Which have a fault."""
+        found: Mask = self._codes != 0
+        return found
+
+    def tell(self, index: int) -> tuple[str, str]:
+        """The field and the reason of the fault at ``index``."""
+        return self._told[int(self._codes[index]) - 1](index)
+
+
+def is_null(column: pa.Array) -> Mask:
+    """Which values are null."""
+    null: Mask = validity(column) == 0
+    return null
+
+
+def positions(values: pa.Array, known: list[str]) -> npt.NDArray[np.int64]:
+    """The place of each text among ``known``, -1 for others and null."""
+    found = pc.index_in(values, value_set=pa.array(known, values.type)).fill_null(-1)
+    places: npt.NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    return places
+
+
+def always(field: str, reason: str) -> Callable[[int], tuple[str, str]]:
+    """The same field and reason for every index."""
+    return lambda _: (field, reason)

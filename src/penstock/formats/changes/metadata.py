@@ -1,0 +1,157 @@
+"""What a message of change data says besides its rows, as columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import Problem, SchemaError
+from penstock.formats import numbers
+from penstock.formats.changes.envelopes import Mask, is_null
+from penstock.formats.columns import fixed_values, from_buffers, validity
+from penstock.options import nearest
+from penstock.types import STRING, DataType, Field, MapType, TimestampType, arrow_type
+
+__all__ = [
+    "MILLISECONDS",
+    "PROPERTIES",
+    "Metadata",
+    "as_it_is",
+    "checked",
+    "epoch",
+    "millis_property",
+    "moments",
+    "text_property",
+]
+
+#: A column and, where some of its values could not be read, which.
+Values: TypeAlias = tuple[pa.Array, Mask | None]
+
+PROPERTIES = MapType(key=STRING, value=STRING)
+MILLISECONDS = TimestampType(precision=3, local_zone=True)
+_MICROS = arrow_type(MILLISECONDS)
+_LARGEST = 2**63 - 1
+_LONG = re.compile(r"[+-]?[0-9]+")
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """A metadata column: its type, the field of the message that it comes from, and how it is read from that.
+
+    ``place`` names the value for people. ``beside``: the field stands beside ``payload``, not in it.
+    """
+
+    type: DataType
+    field: Field
+    read: Callable[[pa.Array], Values]
+    place: str = ""
+    beside: bool = False
+
+
+def checked(keys: Sequence[str], known: Mapping[str, Metadata], name: str) -> tuple[str, ...]:
+    """``keys`` when the format ``name`` knows them all. Raises SchemaError with every one that it does not."""
+    problems = tuple(
+        Problem(
+            f"{name} has no metadata '{key}'; known: {', '.join(known)}",
+            f"value.{key}",
+            hint=nearest(key, tuple(known)),
+        )
+        for key in keys
+        if key not in known
+    )
+    if problems:
+        raise SchemaError(problems)
+    return tuple(keys)
+
+
+def as_it_is(column: pa.Array) -> Values:
+    """The field's own value."""
+    return column, None
+
+
+def epoch(unit: int) -> Callable[[pa.Array], Values]:
+    """Numbers of so many microseconds each since the epoch as timestamps."""
+
+    def read(column: pa.Array) -> Values:
+        return _timestamps(fixed_values(column, np.int64), is_null(column), unit)
+
+    return read
+
+
+def text_property(key: str) -> Callable[[pa.Array], Values]:
+    """One entry of a map, or field of a row, of texts."""
+    return lambda column: (_entry(column, key), None)
+
+
+def millis_property(key: str) -> Callable[[pa.Array], Values]:
+    """One entry of a map, or field of a row, of texts: milliseconds since the epoch."""
+
+    def read(column: pa.Array) -> Values:
+        texts = _entry(column, key)
+        values, refused = parsed(texts, "^-?[0-9]{1,18}$", pa.int64(), _long)
+        shown, outside = _timestamps(values, is_null(texts) | refused, 1000)
+        return shown, refused if outside is None else refused | outside
+
+    return read
+
+
+def moments(plain: str, one: Callable[[str], int | None]) -> Callable[[pa.Array], Values]:
+    """Texts as timestamps: ``plain`` says which Arrow reads by the same rule, ``one`` reads any other to microseconds
+    since the epoch, or None for null, or raises ValueError."""
+
+    def read(column: pa.Array) -> Values:
+        values, refused = parsed(column, plain, pa.timestamp("us"), one)
+        missing = (values == _NULL) | is_null(column) | refused
+        return _timestamps(np.where(missing, 0, values), missing, 1)[0], refused
+
+    return read
+
+
+#: Marks a value that :func:`parsed` found to be null.
+_NULL = np.iinfo(np.int64).min
+
+
+def parsed(
+    texts: pa.Array, plain: str, kind: pa.DataType, one: Callable[[str], int | None]
+) -> tuple[npt.NDArray[np.int64], Mask]:
+    """Texts as 64 bits each: by a cast to ``kind`` where they match ``plain``, by ``one`` where they do not."""
+    quick = pc.match_substring_regex(texts, plain).fill_null(False)
+    cast = pc.if_else(quick, texts, None).cast(kind)
+    values = np.where(is_null(cast), _NULL, fixed_values(cast, np.int64))
+    refused = np.zeros(len(texts), bool)
+    left = (validity(texts) != 0) & is_null(cast)
+    for index in np.flatnonzero(left).tolist():
+        try:
+            value = one(texts[index].as_py())
+            values[index] = _NULL if value is None else value
+        except ValueError:
+            refused[index] = True
+    return values, refused
+
+
+def _long(text: str) -> int:
+    """As ``Long.parseLong`` reads it: no space around it."""
+    if _LONG.fullmatch(text) is None:
+        raise ValueError(f"expected a whole number, not '{text}'")
+    return numbers.parse_integer(text, "BIGINT")
+
+
+def _entry(column: pa.Array, key: str) -> pa.Array:
+    if pa.types.is_struct(column.type):
+        return column.flatten()[column.type.get_field_index(key)]
+    return pc.map_lookup(column, pa.scalar(key, column.type.key_type), "last")
+
+
+def _timestamps(values: npt.NDArray[np.int64], missing: Mask, unit: int) -> Values:
+    """Refused is what 64 bits of microseconds cannot hold."""
+    outside = ~missing & ((values > _LARGEST // unit) | (values < -_LARGEST // unit))
+    usable = ~(missing | outside)
+    column = from_buffers(_MICROS, usable.astype(np.uint8), np.where(usable, values, 0) * unit)
+    return column, outside if outside.any() else None

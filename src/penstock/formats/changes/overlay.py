@@ -1,0 +1,78 @@
+"""Messages that have a whole row and, for an update, under ``old`` what it had in the columns that changed.
+
+In the row before an update stands what ``old`` gives for a column; a column that ``old`` lacks is that of the row after
+it. A column that is null in ``old`` was null, so that what is lacking has to be told from what is null.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.formats.changes.decode import ChangeDecoder
+from penstock.formats.changes.envelopes import Envelopes, Mask, positions, read_envelopes
+from penstock.formats.json.decode import JsonDecoder
+from penstock.formats.json.options import JsonOptions
+from penstock.types import STRING, ArrayType, DataType, Field, MapType, RowType
+
+__all__ = ["OverlayDecoder"]
+
+_NAMES = MapType(key=STRING, value=STRING)
+
+
+class OverlayDecoder(ChangeDecoder):
+    """Decodes messages whose ``old`` is an object like a row, or an array of such objects."""
+
+    asked = "old"
+
+    @cached_property
+    def _names(self) -> JsonDecoder:
+        """Reads the names of all that stands in ``old``."""
+        kind: DataType = _NAMES
+        if isinstance(self._reader.schema.fields[self._reader.schema.names.index("old")].type, ArrayType):
+            kind = ArrayType(element=_NAMES)
+        return JsonDecoder(RowType((Field("old", kind),)), JsonOptions(ignore_parse_errors=True, json_parser=False))
+
+    def _lacking(
+        self,
+        changes: Mask,
+        envelope: npt.NDArray[np.int64],
+        place: npt.NDArray[np.int64],
+        envelopes: Envelopes,
+        messages: pa.BinaryArray,
+    ) -> Mask | None:
+        """For each column and change whether ``old`` lacks the column; None where there are none of ``changes``.
+
+        ``envelope`` and ``place`` say of each change where it stands.
+        """
+        if not changes.any() or envelopes.given is None:
+            return None
+        lacking = np.ones((len(self.schema.fields), len(changes)), bool)
+        given, message = envelopes.given, envelopes.message[envelope]
+        read = changes & given.read[message]
+        lacking[:, read] = ~given.fields[:, given.starts[message[read]] + place[read]]
+        left = changes & ~read
+        if left.any():
+            wanted, rank = np.unique(message[left], return_inverse=True)
+            named, starts = self._named(messages.take(pa.array(wanted)))
+            lacking[:, left] = ~named[:, starts[rank] + place[left]]
+        return lacking
+
+    def _named(self, messages: pa.BinaryArray) -> tuple[Mask, npt.NDArray[np.int64]]:
+        """For each column and object whether the object has it, and where each message's objects begin."""
+        old = read_envelopes(self._names, messages).columns["old"]
+        if pa.types.is_map(old.type):
+            return _having(old, self.schema.names), np.arange(len(old))
+        return _having(old.values, self.schema.names), old.offsets.to_numpy().astype(np.int64)
+
+
+def _having(objects: pa.MapArray, names: tuple[str, ...]) -> Mask:
+    offsets = objects.offsets.to_numpy()
+    owner = np.repeat(np.arange(len(objects)), np.diff(offsets))
+    column = positions(objects.keys[offsets[0] : offsets[-1]], list(names))
+    having = np.zeros((len(names), len(objects)), bool)
+    having[column[column >= 0], owner[column >= 0]] = True
+    return having

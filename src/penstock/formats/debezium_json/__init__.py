@@ -1,0 +1,1 @@
+"""The ``debezium-json`` format: changes as Debezium writes them."""

@@ -1,0 +1,84 @@
+"""``debezium-json`` messages to rows with kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes
+from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
+from penstock.formats.changes.images import image_changes
+from penstock.formats.changes.metadata import (
+    MILLISECONDS,
+    PROPERTIES,
+    Metadata,
+    as_it_is,
+    epoch,
+    millis_property,
+    text_property,
+)
+from penstock.formats.debezium_json.options import DebeziumJsonOptions
+from penstock.types import BIGINT, STRING, Field, RowType
+
+__all__ = ["METADATA", "DebeziumJsonDecoder"]
+
+_OPERATIONS = {"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE}
+_SOURCE = Field("source", PROPERTIES)
+
+#: The metadata columns, by key.
+METADATA = {
+    "schema": Metadata(STRING, Field("schema", STRING), as_it_is, beside=True),
+    "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts_ms", BIGINT), epoch(1000)),
+    "source.timestamp": Metadata(MILLISECONDS, _SOURCE, millis_property("ts_ms"), "source.ts_ms"),
+    "source.database": Metadata(STRING, _SOURCE, text_property("db"), "source.db"),
+    "source.schema": Metadata(STRING, _SOURCE, text_property("schema"), "source.schema"),
+    "source.table": Metadata(STRING, _SOURCE, text_property("table"), "source.table"),
+    "source.properties": Metadata(PROPERTIES, _SOURCE, as_it_is),
+}
+
+
+@dataclass(frozen=True)
+class DebeziumJsonDecoder(ChangeDecoder):
+    """Decodes messages of Debezium: ``before``, ``after`` and ``op``, which is c or r, u, or d."""
+
+    options: DebeziumJsonOptions
+
+    known: ClassVar[Mapping[str, Metadata]] = METADATA
+
+    def _envelope(self) -> RowType:
+        payload = (Field("before", self.schema), Field("after", self.schema), Field("op", STRING), *self._wanted())
+        if self.options.schema_include:
+            payload = (Field("payload", RowType(payload)),)
+        return RowType((*payload, *self._wanted(beside=True)))
+
+    def _wanted(self, *, beside: bool = False) -> tuple[Field, ...]:
+        return tuple(self._source() if each == _SOURCE else each for each in super()._wanted(beside=beside))
+
+    def _source(self) -> Field:
+        """``source`` as a row of what is wanted of it, which is faster than all of it, unless all is wanted."""
+        if "source.properties" in self.metadata:
+            return _SOURCE
+        places = (METADATA[key].place for key in self.metadata)
+        names = (place.removeprefix("source.") for place in places if place.startswith("source."))
+        return Field("source", RowType(tuple(Field(name, STRING) for name in names)))
+
+    def _place(self, name: str) -> str:
+        return f"payload.{name}" if self.options.schema_include else name
+
+    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
+        if self.options.schema_include:
+            missing = "the field is missing or null; set 'schema-include' to false if messages hold no schema"
+            faults.add(is_null(envelopes.columns["payload"]), always("payload", missing))
+        return image_changes(self._payload(envelopes), _OPERATIONS, "op", self._place, faults)
+
+    def _payload(self, envelopes: Envelopes) -> dict[str, pa.Array]:
+        if not self.options.schema_include:
+            return envelopes.columns
+        payload = envelopes.columns["payload"]
+        return dict(zip((each.name for each in payload.type), payload.flatten(), strict=True))
+
+    def _column(self, envelopes: Envelopes, each: Metadata) -> pa.Array:
+        return (envelopes.columns if each.beside else self._payload(envelopes))[each.field.name]

@@ -1,0 +1,1 @@
+"""The ``maxwell-json`` format: changes as Maxwell's daemon writes them."""

@@ -1,0 +1,54 @@
+"""``maxwell-json`` messages to rows with kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.formats.changes.decode import DELETE, INSERT, SKIP, UPDATE, Changes, Images, operations
+from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
+from penstock.formats.changes.metadata import MILLISECONDS, Metadata, as_it_is, epoch
+from penstock.formats.changes.overlay import OverlayDecoder
+from penstock.types import BIGINT, STRING, ArrayType, Field, RowType
+
+__all__ = ["METADATA", "MaxwellJsonDecoder"]
+
+_OPERATIONS = {"insert": INSERT, "update": UPDATE, "delete": DELETE}
+_TEXTS = ArrayType(element=STRING)
+
+#: The metadata columns, by key.
+METADATA = {
+    "database": Metadata(STRING, Field("database", STRING), as_it_is),
+    "table": Metadata(STRING, Field("table", STRING), as_it_is),
+    "primary-key-columns": Metadata(_TEXTS, Field("primary_key_columns", _TEXTS), as_it_is),
+    "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts", BIGINT), epoch(1_000_000)),
+}
+
+
+@dataclass(frozen=True)
+class MaxwellJsonDecoder(OverlayDecoder):
+    """Decodes messages of Maxwell's daemon: ``data``, ``old`` and ``type``, which is insert, update or delete."""
+
+    known: ClassVar[Mapping[str, Metadata]] = METADATA
+
+    def _envelope(self) -> RowType:
+        images = (Field("data", self.schema), Field("old", self.schema), Field("type", STRING))
+        return RowType((*images, *self._wanted()))
+
+    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
+        data, old = envelopes.columns["data"], envelopes.columns["old"]
+        action = operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
+        faults.add((action != SKIP) & is_null(data), always("data", "the field is missing or null; expected a row"))
+        faults.add(
+            (action == UPDATE) & is_null(old),
+            always("old", "the field is missing or null in an update; expected what the changed columns had before"),
+        )
+        every = np.arange(len(envelopes))
+        after = Images(data, every)
+        updates = (action == UPDATE) & ~faults.found
+        missing = self._lacking(updates, every, np.zeros_like(every), envelopes, messages)
+        return Changes(action, every, Images(old, every), after, after, faults, missing)

@@ -1,0 +1,1 @@
+"""The ``ogg-json`` format: changes as Oracle GoldenGate writes them."""

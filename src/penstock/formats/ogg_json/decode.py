@@ -1,0 +1,81 @@
+"""``ogg-json`` messages to rows with kinds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from penstock.formats import timestamps
+from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes
+from penstock.formats.changes.envelopes import Envelopes, Faults
+from penstock.formats.changes.images import image_changes
+from penstock.formats.changes.metadata import Metadata, as_it_is, moments
+from penstock.types import STRING, ArrayType, Field, RowType, TimestampType
+
+__all__ = ["METADATA", "OggJsonDecoder"]
+
+_OPERATIONS = {"I": INSERT, "U": UPDATE, "D": DELETE}
+_TEXTS = ArrayType(element=STRING)
+_MICROSECONDS = TimestampType(precision=6, local_zone=True)
+_DAY = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
+_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+_LOOSE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?: ([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(\.[0-9]{0,9})?)?")
+_STRICT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}")
+_DAY_MICROS = 86_400_000_000
+
+
+def _current(text: str) -> int | None:
+    """``current_ts``: 'yyyy-MM-ddTHH:mm:ss.SSSSSS', else what ``java.sql.Timestamp`` or ``Date`` reads, else null."""
+    try:
+        if _STRICT.fullmatch(text):
+            return timestamps.parse_timestamp(text.replace("T", " "), False, False)
+        found = _LOOSE.fullmatch(text.strip())
+        if found is None:
+            return None
+        hour, minute, second = (int(each or 0) for each in found.group(4, 5, 6))
+        micros = int((found.group(7) or ".0")[1:].ljust(6, "0")[:6])
+        days = timestamps.lenient_date("-".join(found.group(1, 2, 3)))
+        return days * _DAY_MICROS + ((hour * 60 + minute) * 60 + second) * 1_000_000 + micros
+    except ValueError:
+        return None
+
+
+def _operation(text: str) -> int:
+    """``op_ts``: 'yyyy-M-d' and, behind a space, 'H:m:s' with a fraction or none. Raises ValueError."""
+    found = _LOOSE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"expected a timestamp 'yyyy-MM-dd HH:mm:ss[.f]', not '{text}'")
+    year, month, day, hour, minute, second = (int(each or 0) for each in found.group(1, 2, 3, 4, 5, 6))
+    padded = f"{year:04d}-{month:02d}-{day:02d} {hour:02d}:{minute:02d}:{second:02d}{found.group(7) or ''}"
+    return timestamps.parse_timestamp(padded, False, False)
+
+
+#: The metadata columns, by key.
+METADATA = {
+    "table": Metadata(STRING, Field("table", STRING), as_it_is),
+    "primary-keys": Metadata(_TEXTS, Field("primary_keys", _TEXTS), as_it_is),
+    "ingestion-timestamp": Metadata(
+        _MICROSECONDS, Field("current_ts", STRING), moments(rf"^{_DAY}T{_TIME}\.[0-9]{{6}}$", _current)
+    ),
+    "event-timestamp": Metadata(
+        _MICROSECONDS, Field("op_ts", STRING), moments(rf"^{_DAY} {_TIME}(?:\.[0-9]{{1,6}})?$", _operation)
+    ),
+}
+
+
+@dataclass(frozen=True)
+class OggJsonDecoder(ChangeDecoder):
+    """Decodes messages of Oracle GoldenGate: ``before``, ``after`` and ``op_type``, which is I, U or D."""
+
+    known: ClassVar[Mapping[str, Metadata]] = METADATA
+
+    def _envelope(self) -> RowType:
+        images = (Field("before", self.schema), Field("after", self.schema), Field("op_type", STRING))
+        return RowType((*images, *self._wanted()))
+
+    def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
+        return image_changes(envelopes.columns, _OPERATIONS, "op_type", self._place, faults)
