@@ -12,7 +12,7 @@ import numpy as np
 from penstock.formats.chunks import same_bytes
 from penstock.formats.compiled import Vector, Word, borrowed, compiled
 from penstock.formats.json.names import ARITY, FIRST, PRECISION, SCALE
-from penstock.formats.json.syntax import blank, keeps_its_text, string, value_end
+from penstock.formats.json.syntax import blank, keeps_its_text, string, unescape, value_end
 from penstock.formats.keys import MOST_KEYS, texts_repeat
 from penstock.formats.kinds import ARRAY, BOOLEAN, BYTES, DECIMAL, EXACT, MAP, READ, ROW, STRING
 from penstock.formats.nested import BASE, CAPACITY, GIVEN_NULL, KIND, VALID_BASE, WIDTH
@@ -88,6 +88,7 @@ def read_records(
     marks = np.zeros(len(repeated), np.int64)
     frames = np.zeros((len(nodes), 5), np.int64)
     places = np.empty(2 * MOST_KEYS, np.int64)
+    name = np.empty(len(keys), np.uint8)  # of a field, without its escapes
     row, full = first, -1
     while row < len(offsets) - 1:
         for place in range(len(repeated)):
@@ -134,12 +135,21 @@ def read_records(
                         at = start + size
                     else:
                         at, size = string(text, start, end)
-                        if at < 0 or size != at - start:
+                        if at < 0:
                             break
+                        escaped = size != at - start
+                        if escaped and size <= len(name):
+                            unescape(text, start, name, 0, size)
                         for tried in range(arity):
                             field = start_field + tried
                             place = key_starts[field]
-                            if key_starts[field + 1] - place == size + 2 and same_bytes(text, start, keys, place, size):
+                            if key_starts[field + 1] - place != size + 2:
+                                continue
+                            if (
+                                same_bytes(name, 0, keys, place, size)
+                                if escaped
+                                else same_bytes(text, start, keys, place, size)
+                            ):
                                 target = fields[field]
                                 expected = tried + 1
                                 break

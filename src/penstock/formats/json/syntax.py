@@ -8,7 +8,7 @@ from penstock.formats.chunks import copy_bytes
 from penstock.formats.compiled import Vector, Word, compiled, eight_bytes, first_mark, inlined
 from penstock.formats.scan import FAILED, is_utf8, scan_number, scan_word
 
-__all__ = ["blank", "gather_strings", "keeps_its_text", "string", "value_end"]
+__all__ = ["blank", "gather_strings", "keeps_its_text", "string", "unescape", "value_end"]
 
 #: How deep a value that is not read may be nested: one bit of a word for each level.
 _DEEPEST = 60
@@ -179,12 +179,12 @@ def gather_strings(text: Vector, spans: Vector, valid: Vector, offsets: Vector, 
         if start >= 0:
             copy_bytes(text, start, out, at, spans[row, 1])
         else:
-            _unescape(text, ~start, out, at, offsets[row + 1])
+            unescape(text, ~start, out, at, offsets[row + 1])
 
 
 @compiled
-def _unescape(text: Vector, at: int, out: Vector, to: int, stop: int) -> None:
-    """Fill ``out[to:stop]`` with the string that starts at ``at``."""
+def unescape(text: Vector, at: int, out: Vector, to: int, stop: int) -> None:
+    """Fill ``out[to:stop]`` with the string that starts at ``at``, without its escapes."""
     while to < stop:
         each = text[at]
         if each != 92:

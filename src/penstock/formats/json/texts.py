@@ -1,4 +1,4 @@
-"""Any column to one piece of JSON per value: nested columns, and values that the compiled loop does not write."""
+"""Any column to one piece of JSON per value: the exact path for columns with a value that the loop does not write."""
 
 from __future__ import annotations
 

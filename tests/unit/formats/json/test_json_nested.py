@@ -130,6 +130,13 @@ def test_nested_records_never_reach_the_exact_path(monkeypatch: pytest.MonkeyPat
     assert [row["before"] and row["before"]["id"] for row in decoded.rows.to_pylist()] == [None, 2]
 
 
+def test_names_with_escapes_never_reach_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ExactReader, "rows", lambda self, message: pytest.fail(f"exact path for {message!r}"))
+    row = parse_columns("`größe` INT, r ROW<a INT, `名` STRING>")
+    message = b'{"gr\\u00f6\\u00dfe":1,"\\u0072":{"\\u540d":"x","\\u0062":2,"a much longer name that is unknown\\n":3}}'
+    assert by_the_loop(row, JsonOptions(), [message]).rows.to_pylist() == [{"größe": 1, "r": {"a": None, "名": "x"}}]
+
+
 def test_long_numbers_never_reach_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ExactReader, "rows", lambda self, message: pytest.fail(f"exact path for {message!r}"))
     row = parse_columns("i BIGINT, n DECIMAL(38, 3), t DECIMAL(38, 3), s DECIMAL(4, 2)")
