@@ -57,10 +57,10 @@ from penstock.formats.avro.refused import (
     TOO_EMPTY,
 )
 from penstock.formats.compiled import Vector, Word, compiled
+from penstock.formats.keys import MOST_KEYS, texts_repeat
 from penstock.formats.kinds import ARRAY, BYTES, EXACT, MAP, READ, STRING
 from penstock.formats.kinds import DECIMAL as DECIMAL_KIND
 from penstock.formats.nested import BASE, CAPACITY, KIND, VALID_BASE, WIDTH
-from penstock.formats.repeats import MOST_KEYS, repeats
 from penstock.formats.scan import is_utf8
 from penstock.formats.shortest import double_bits, float_value
 
@@ -342,7 +342,7 @@ def read_records(
                     words[place] = counts[node + 1]
                     if steps[step, B] and compare_keys:
                         keys = nodes[node + 1, BASE]
-                        if repeats(text, words, keys + 2 * begun, keys + 2 * words[place], places):
+                        if texts_repeat(text, words, keys + 2 * begun, keys + 2 * words[place], places):
                             reason = REPEATS
                             break
                 step += 1

@@ -13,9 +13,9 @@ from penstock.formats.chunks import same_bytes
 from penstock.formats.compiled import Vector, Word, borrowed, compiled
 from penstock.formats.json.names import ARITY, FIRST, PRECISION, SCALE
 from penstock.formats.json.syntax import blank, string, unescape, value_end
+from penstock.formats.keys import MOST_KEYS, texts_repeat
 from penstock.formats.kinds import ARRAY, BOOLEAN, BYTES, DECIMAL, EXACT, MAP, READ, ROW, STRING
 from penstock.formats.nested import BASE, CAPACITY, KIND, VALID_BASE, WIDTH
-from penstock.formats.repeats import MOST_KEYS, repeats
 from penstock.formats.scan import base64_size, number_value, scan_number, scan_word, text_value
 from penstock.formats.wide import wide_decimal
 
@@ -49,7 +49,7 @@ def _may_repeat(text: Vector, words: Vector, first: int, last: int, places: Vect
     for place in range(first, last, 2):
         if words[place] < 0:
             return True
-    return repeats(text, words, first, last, places)
+    return texts_repeat(text, words, first, last, places)
 
 
 @compiled

@@ -24,6 +24,7 @@ from penstock.formats.json.steps import (
     STEP,
     VALUE,
 )
+from penstock.formats.keys import MOST_KEYS, texts_repeat
 from penstock.formats.kinds import (
     BIGINT,
     BOOLEAN,
@@ -39,7 +40,6 @@ from penstock.formats.kinds import (
     TIMESTAMP_LTZ,
 )
 from penstock.formats.nested import BASE, VALID_BASE
-from penstock.formats.repeats import MOST_KEYS, repeats
 from penstock.formats.shortest import write_double, write_float
 from penstock.formats.wide import write_wide_decimal
 
@@ -158,7 +158,7 @@ def _repeats(text: Vector, words: Vector, base: int, first: int, last: int, span
     for key in range(first, last):
         start = words[base + key]
         spans[2 * (key - first)], spans[2 * (key - first) + 1] = start, words[base + key + 1] - start
-    return repeats(text, spans, 0, 2 * (last - first), places)
+    return texts_repeat(text, spans, 0, 2 * (last - first), places)
 
 
 @compiled
