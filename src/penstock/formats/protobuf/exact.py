@@ -47,9 +47,8 @@ class ExactReader:
         except DecodeError as error:
             text = _PREFIX.sub("", str(error))
             raise Malformed(f"protobuf's own parser refuses it{': ' if text else ''}{text}") from error
-        missing = found.FindInitializationErrors()
-        if missing:
-            raise FieldError(missing[0], "the field is required, and is not in the message")
+        if not found.IsInitialized():
+            raise FieldError(_missing(found, ""), "the field is required, and is not in the message")
         return self._row(found, self.row, "")
 
     def _row(self, message: Any, row: RowType, path: str) -> dict[str, Any]:
@@ -89,6 +88,29 @@ class ExactReader:
             raise FieldError(path, REASONS[NOT_TEXT])
         bits = _BITS.get(field.type)
         return value if bits is None or value < 1 << (bits - 1) else value - (1 << bits)
+
+
+def _missing(message: Any, path: str) -> str:
+    """Where the first field is that is required and absent. The runtime's own search for it has crashed on messages."""
+    for field in message.DESCRIPTOR.fields:
+        if field.is_required and not message.HasField(field.name):
+            return joined(path, field.name)
+    for field, value in message.ListFields():
+        if field.message_type:
+            inner = joined(path, field.name)
+            if is_map(field):
+                of_messages = field.message_type.fields_by_name["value"].message_type
+                parts = [(f"{inner}[{key}]", value[key]) for key in sorted(value)] if of_messages else []
+            else:
+                parts = (
+                    [(f"{inner}[{at}]", each) for at, each in enumerate(value)]
+                    if field.is_repeated
+                    else [(inner, value)]
+                )
+            for place, each in parts:
+                if not each.IsInitialized():
+                    return _missing(each, place)
+    return path
 
 
 def _enum(number: int, field: MessageField, kind: int, path: str) -> str | int:
