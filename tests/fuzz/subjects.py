@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import csv
 import io
+import json
 import random
 import re
 import struct
@@ -27,6 +28,7 @@ from penstock.formats.avro.schema import document_of
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.formats.csv.exact import ExactReader as CsvReader
 from penstock.formats.csv.options import CsvOptions
+from penstock.formats.json.document import Document, Object, parse
 from penstock.formats.json.exact import ExactReader as JsonReader
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.protobuf.exact import ExactReader as ProtobufReader
@@ -35,14 +37,16 @@ from penstock.formats.refusals import FieldError, Malformed
 from penstock.options import OptionSet
 from penstock.services import RegistryServer
 from penstock.spi import Decoded, formats
-from penstock.types import ArrayType, DataType, MapType, RowType, arrow_schema, parse_columns
+from penstock.types import STRING, ArrayType, DataType, Field, MapType, RowKind, RowType, arrow_schema, parse_columns
 from tests.fuzz.values import plain, rows_of
 from tests.unit.formats.protobuf.test_protobuf_agreement import is_like_java
 
-__all__ = ["NEED_REGISTRY", "SUBJECTS", "Answer", "Subject"]
+__all__ = ["NEED_REGISTRY", "REFUSED", "SUBJECTS", "Answer", "Subject"]
 
-#: What a decoder makes of one message: its rows, or None when it refuses it.
-Answer = list[tuple[Any, ...]] | None
+#: What a decoder makes of one message: its rows, those of changes with their kinds, and REFUSED behind them if there is
+#: something wrong with it.
+Answer = list[tuple[Any, ...]]
+REFUSED = ("refused",)
 
 _SCALARS = (
     "b BOOLEAN, t TINYINT, i INT, l BIGINT, f FLOAT, d DOUBLE, n DECIMAL(10, 2), s STRING, y BYTES, da DATE, "
@@ -57,7 +61,8 @@ _NESTED = (
 @dataclass(frozen=True)
 class Subject:
     """One format with one schema and options. ``second`` answers for one message; ``same`` tells whether the format's
-    answer is the right one where the second decoder gives another."""
+    answer is the right one where the second decoder gives another. ``messages`` makes good ones that the format does
+    not write itself."""
 
     format: str
     schema: RowType
@@ -65,10 +70,13 @@ class Subject:
     tokens: tuple[bytes, ...]
     second: Callable[[bytes], Answer]
     same: Callable[[bytes, Answer, Answer], bool] = lambda message, ours, theirs: ours == theirs
+    messages: Callable[[random.Random], list[bytes]] | None = None
 
     def good(self, rng: random.Random) -> list[bytes]:
         """Messages as the format writes them."""
         found: list[bytes] = []
+        if self.messages is not None:
+            return [message for _ in range(50) for message in self.messages(rng)]
         encoder = formats.get(self.format).encoder(self.schema, self.options)
         while len(found) < 50:
             rows = rows_of(rng, self.schema, 10)
@@ -87,13 +95,14 @@ class Subject:
 def _answers(decoded: Decoded, count: int) -> list[Answer]:
     decoded.rows.validate(full=True)
     found: list[Answer] = [[] for _ in range(count)]
-    for bad in decoded.bad:
-        found[bad.index] = None
     origin = range(decoded.rows.num_rows) if decoded.origin is None else decoded.origin.tolist()
-    for index, row in zip(origin, _tuples(decoded.rows), strict=True):
-        answer = found[index]
-        assert answer is not None, "a message was refused and gave a row"
-        answer.append(row)
+    rows = _tuples(decoded.rows)
+    if decoded.kinds is not None:
+        rows = [(kind, *row) for kind, row in zip(decoded.kinds.tolist(), rows, strict=True)]
+    for index, row in zip(origin, rows, strict=True):
+        found[index].append(row)
+    for bad in decoded.bad:
+        found[bad.index].append(REFUSED)
     return found
 
 
@@ -128,7 +137,7 @@ def _json(rng: random.Random) -> Subject:
         try:
             return _as_columns(schema, reader.rows(message))
         except (Malformed, FieldError):
-            return None
+            return [REFUSED]
 
     names = tuple(f'"{name}":'.encode() for name in schema.names)
     return Subject("json", schema, options, (*_JSON, *names), second)
@@ -159,7 +168,7 @@ def _csv(rng: random.Random) -> Subject:
         try:
             found = reader.row(message)
         except (Malformed, FieldError):
-            return None
+            return [REFUSED]
         _check_cells(message, schema, options, found)
         return _as_columns(schema, [found])
 
@@ -197,7 +206,7 @@ def _raw(rng: random.Random) -> Subject:
         if kind == "STRING":
             return [(_java_text(message),)]
         if len(message) != struct.calcsize(order + _PACKED[kind]):
-            return None
+            return [REFUSED]
         (value,) = struct.unpack(order + _PACKED[kind], message)
         return _as_columns(schema, [{"x": value}])
 
@@ -248,20 +257,20 @@ def _fastavro(
 
     def second(message: bytes) -> Answer:
         if not message.startswith(header):
-            return None
+            return [REFUSED]
         try:
             value = fastavro.schemaless_reader(io.BytesIO(message[len(header) :]), parsed, None)
             return _as_columns(schema, [_avro_value(schema, value)])
         except (ValueError, IndexError, EOFError, OverflowError, TypeError):
-            return None
+            return [REFUSED]
 
     def same(message: bytes, ours: Answer, theirs: Answer) -> bool:
         """Of what no writer makes, fastavro takes ints of 64 bits, and booleans other than 0 and 1 as true."""
-        if ours == theirs or not theirs:
+        if theirs in (ours, [REFUSED]):
             return ours == theirs
         if _written(message[len(header) :], parsed):
             return False
-        return ours is None or {
+        return ours == [REFUSED] or {
             name for name, one, other in zip(schema.names, ours[0], theirs[0], strict=True) if one != other
         } <= {"b", "i", "a"}
 
@@ -270,7 +279,7 @@ def _fastavro(
 
 def _avro_value(kind: DataType, value: Any) -> Any:
     if value is None:
-        return None
+        return [REFUSED]
     match kind:
         case RowType(fields=fields):
             return {field.name: _avro_value(field.type, value[field.name]) for field in fields}
@@ -312,7 +321,7 @@ def _protobuf(rng: random.Random) -> Subject:
         try:
             return _as_columns(schema, [reader.read(message)])
         except (Malformed, FieldError):
-            return None
+            return [REFUSED]
 
     def same(message: bytes, ours: Answer, theirs: Answer) -> bool:
         """The entries of maps have no order; and some messages protobuf's runtime for Python reads otherwise than that
@@ -325,17 +334,172 @@ def _protobuf(rng: random.Random) -> Subject:
 
 def _ordered(answer: Answer) -> Answer:
     """An answer with the entries of its only map, the last column but one, in the order of their keys."""
-    if not answer:
+    if answer == [REFUSED]:
         return answer
     return [(*row[:-2], row[-2] and sorted(row[-2]), row[-1]) for row in answer]
+
+
+# --- changes of rows -----------------------------------------------------------------------------------------
+
+_CHANGING = (
+    "id BIGINT, name STRING, price DECIMAL(10, 2), at TIMESTAMP(3), tags ARRAY<STRING>, place ROW<x INT, y STRING>"
+)
+_IMAGES = {"c": "INSERT", "r": "INSERT", "u": "UPDATE", "d": "DELETE", "I": "INSERT", "U": "UPDATE", "D": "DELETE"}
+
+
+def _images(name: str, op: str) -> Callable[[random.Random], Subject]:
+    """A format whose messages have the rows before and after a change."""
+    names = ("c", "r", "u", "d") if op == "op" else ("I", "U", "D")
+
+    def subject(rng: random.Random) -> Subject:
+        schema, fmt = parse_columns(_CHANGING), formats.get(name)
+        options = fmt.options.from_text({"ignore-parse-errors": str(rng.random() < 0.3).lower()})
+        fields = (Field("before", schema), Field("after", schema), Field(op, STRING))
+
+        def change(envelope: dict[str, Any], _: Object) -> Answer:
+            before, after, action = envelope["before"], envelope["after"], envelope[op]
+            if action not in names:
+                return [REFUSED]
+            match _IMAGES[action]:
+                case "INSERT" if after:
+                    return _kinds(schema, (RowKind.INSERT, after))
+                case "DELETE" if before:
+                    return _kinds(schema, (RowKind.DELETE, before))
+                case "UPDATE" if before and after:
+                    return _kinds(schema, (RowKind.UPDATE_BEFORE, before), (RowKind.UPDATE_AFTER, after))
+            return [REFUSED]
+
+        def messages(rng: random.Random) -> list[bytes]:
+            before, after = _texts(rng, schema, 2)
+            return [f'{{"before":{before},"after":{after},"{op}":"{rng.choice(names)}","more":[{{}}]}}'.encode()]
+
+        return _changing(name, schema, options, RowType(fields), change, messages)
+
+    return subject
+
+
+def _maxwell(rng: random.Random) -> Subject:
+    schema, fmt = parse_columns(_CHANGING), formats.get("maxwell-json")
+    options = fmt.options.from_text({"ignore-parse-errors": str(rng.random() < 0.3).lower()})
+    fields = (Field("data", schema), Field("old", schema), Field("type", STRING))
+
+    def change(envelope: dict[str, Any], document: Object) -> Answer:
+        data, action = envelope["data"], envelope["type"]
+        if action not in ("insert", "update", "delete") or not data:
+            return [REFUSED]
+        if action != "update":
+            return _kinds(schema, (RowKind.INSERT if action == "insert" else RowKind.DELETE, data))
+        if not envelope["old"]:
+            return [REFUSED]
+        before = _overlaid(data, envelope["old"], dict(document.pairs)["old"])
+        return _kinds(schema, (RowKind.UPDATE_BEFORE, before), (RowKind.UPDATE_AFTER, data))
+
+    def messages(rng: random.Random) -> list[bytes]:
+        data, other = _texts(rng, schema, 2)
+        action = rng.choice(("insert", "update", "update", "delete"))
+        return [f'{{"database":"d","type":"{action}","data":{data},"old":{_part(rng, other)}}}'.encode()]
+
+    return _changing("maxwell-json", schema, options, RowType(fields), change, messages)
+
+
+def _canal(rng: random.Random) -> Subject:
+    schema, fmt = parse_columns(_CHANGING), formats.get("canal-json")
+    ignore = rng.random() < 0.3
+    options = fmt.options.from_text({"ignore-parse-errors": str(ignore).lower()})
+    rows_type = ArrayType(element=schema)
+    fields = (Field("data", rows_type), Field("old", rows_type), Field("type", STRING))
+
+    def change(envelope: dict[str, Any], document: Object) -> Answer:
+        action = envelope["type"]
+        if action == "CREATE":
+            return []
+        if action not in ("INSERT", "UPDATE", "DELETE") or envelope["data"] is None:
+            return [REFUSED]
+        old = envelope["old"] or []
+        given = dict(document.pairs).get("old")
+        found: Answer = []
+        for place, row in enumerate(envelope["data"]):
+            before = old[place] if place < len(old) else None
+            if not row or (action == "UPDATE" and not before):
+                return [*found, REFUSED] if ignore else [REFUSED]
+            if action == "UPDATE":
+                assert isinstance(given, list)
+                before = _overlaid(row, before, given[place])
+                found += _kinds(schema, (RowKind.UPDATE_BEFORE, before), (RowKind.UPDATE_AFTER, row))
+            else:
+                found += _kinds(schema, (RowKind.INSERT if action == "INSERT" else RowKind.DELETE, row))
+        return found
+
+    def messages(rng: random.Random) -> list[bytes]:
+        count = rng.randrange(3)
+        data, old = _texts(rng, schema, count), [_part(rng, each) for each in _texts(rng, schema, count)]
+        action = rng.choice(("INSERT", "UPDATE", "UPDATE", "DELETE", "CREATE"))
+        return [f'{{"type":"{action}","data":[{",".join(data)}],"isDdl":false,"old":[{",".join(old)}]}}'.encode()]
+
+    return _changing("canal-json", schema, options, RowType(fields), change, messages)
+
+
+def _changing(
+    name: str,
+    schema: RowType,
+    options: OptionSet,
+    envelope: RowType,
+    change: Callable[[dict[str, Any], Object], Answer],
+    messages: Callable[[random.Random], list[bytes]],
+) -> Subject:
+    """A subject whose second decoder reads envelopes by the exact path of json, and changes one by one."""
+    reader = JsonReader(envelope, options.json)  # type: ignore[attr-defined]
+
+    def second(message: bytes) -> Answer:
+        if not message:
+            return []
+        try:
+            found, document = reader.rows(message), parse(message)
+        except (Malformed, FieldError):
+            return [REFUSED]
+        if len(found) != 1:
+            return [REFUSED]
+        document = document[0] if isinstance(document, list) else document
+        assert isinstance(document, Object)
+        return change(found[0], document)
+
+    words = (b'"before":', b'"after":', b'"data":', b'"old":', b'"type":"UPDATE"', b'"op":"u"', b'"op_type":"U"')
+    return Subject(name, schema, options, (*_JSON, *words), second, messages=messages)
+
+
+def _overlaid(row: dict[str, Any], old: dict[str, Any], given: Document) -> dict[str, Any]:
+    """The row before an update: what ``old`` has, null included, else what the row has after it."""
+    names = dict(given.pairs) if isinstance(given, Object) else {}
+    return {name: old[name] if name in names else value for name, value in row.items()}
+
+
+def _kinds(schema: RowType, *rows: tuple[RowKind, dict[str, Any]]) -> Answer:
+    return [
+        (int(kind), *row) for (kind, _), row in zip(rows, _as_columns(schema, [row for _, row in rows]), strict=True)
+    ]
+
+
+def _texts(rng: random.Random, schema: RowType, count: int) -> list[str]:
+    """Rows as JSON."""
+    encoder = formats.get("json").encoder(schema, JsonOptions())
+    return [text.decode() for text in encoder.encode(rows_of(rng, schema, count)).to_pylist()]
+
+
+def _part(rng: random.Random, text: str) -> str:
+    """Some of the fields of a row that is JSON."""
+    return json.dumps({name: value for name, value in json.loads(text).items() if rng.random() < 0.5})
 
 
 #: By the names of the formats; those of NEED_REGISTRY have a schema registry run beside them.
 SUBJECTS: Mapping[str, Callable[[random.Random], Subject]] = {
     "avro": _avro,
     "avro-confluent": _avro_confluent,
+    "canal-json": _canal,
     "csv": _csv,
+    "debezium-json": _images("debezium-json", "op"),
     "json": _json,
+    "maxwell-json": _maxwell,
+    "ogg-json": _images("ogg-json", "op_type"),
     "protobuf": _protobuf,
     "raw": _raw,
 }

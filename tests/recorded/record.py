@@ -503,6 +503,7 @@ _TYPED = [
     "{}",
     '{"r":{},"a":[],"m":{}}',
     '{"d":0.0001,"f":123456789,"n":0.10}',
+    '{"x":"\\ud83d\\ude00 and \\u6f22","n":0,"m":{"\\ud83d\\ude00":1.5}}',
 ]
 
 
@@ -600,6 +601,39 @@ def _plain_written(flink: Flink) -> Iterator[dict[str, Any]]:
         answers = flink.encoded("json", options, TYPES, rows)
         cases = [[*row, answer] for row, answer in zip(rows, answers, strict=True)]
         yield {"format": "json", "columns": TYPES, "options": options, "cases": cases}
+    rows = [("+I", text) for text in _CELLS]
+    for options in _CSV_WRITING:
+        answers = flink.encoded("csv", options, _CSV_TYPES, rows)
+        cases = [[*row, answer] for row, answer in zip(rows, answers, strict=True)]
+        yield {"format": "csv", "columns": _CSV_TYPES, "options": options, "cases": cases}
+
+
+_CSV_TYPES = (
+    "b BOOLEAN, t TINYINT, s SMALLINT, i INT, l BIGINT, f FLOAT, d DOUBLE, n DECIMAL(10, 2), w DECIMAL(30, 9), "
+    "z DECIMAL(9, 0), x STRING, y BYTES, da DATE, ti TIME, ts TIMESTAMP(3), lz TIMESTAMP_LTZ(3), a ARRAY<INT>, "
+    "r ROW<p INT, q STRING>, an ARRAY<DECIMAL(10, 2)>"
+)
+_CSV_WRITING = (
+    {},
+    {"write-bigdecimal-in-scientific-notation": "false"},
+    {"null-literal": "nul"},
+    {"quote-character": "'", "field-delimiter": ";", "array-element-delimiter": "|"},
+    {"disable-quote-character": "true"},
+    {"escape-character": "\\"},
+)
+_CELLS = [
+    '{"b":true,"t":-1,"s":2,"i":3,"l":4,"f":1.5,"d":1e10,"n":27000,"w":100000,"z":100000,"x":"abc","y":"QUJD",'
+    '"da":"2026-01-02","ti":"03:04:05","ts":"2026-01-02 03:04:05.600","lz":"2026-01-02 03:04:05Z","a":[1,2],'
+    '"r":{"p":1,"q":"s"},"an":[1.50,0]}',
+    "{}",
+    '{"n":0,"w":0,"z":0,"x":"","a":[],"r":{}}',
+    '{"n":0.10,"w":0.000000110,"z":-7,"x":"a b","a":[null,1],"r":{"p":null,"q":""}}',
+    '{"w":123456789012345678901.5,"x":"a,b;c|d"}',
+    *(
+        f'{{"x":{text}}}'
+        for text in ('"a \\"b\\""', "\"'q'\"", '"\\n"', '"#c"', '"\\\\"', '" x "', '"\\u00e9\\ud83d\\ude00"')
+    ),
+]
 
 
 if __name__ == "__main__":

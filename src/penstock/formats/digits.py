@@ -43,18 +43,19 @@ def write_integer(out: Vector, at: int, value: int) -> int:
 
 @compiled
 def write_decimal(out: Vector, at: int, value: int, scale: int, plain: bool) -> int:
-    """``value / 10**scale`` at ``out[at]``, trailing zeros stripped, as ``BigDecimal.toString`` or ``toPlainString``.
+    """``value / 10**scale`` at ``out[at]``: as ``BigDecimal.toPlainString`` if ``plain``, else as ``toString`` after
+    ``stripTrailingZeros``.
 
     At most 60 bytes; the position after them.
     """
     rest = _magnitude(value)
-    if rest == _U0:
+    if rest == _U0 and not plain:
         out[at] = 48
         return at + 1
     if value < 0:
         out[at] = 45
         at += 1
-    while rest % _U10 == _U0:
+    while not plain and rest % _U10 == _U0:
         rest = rest // _U10
         scale -= 1
     count = _width(rest)

@@ -148,11 +148,11 @@ def to_decimal(value: Decimal, to: DecimalType) -> Decimal | None:
 
 
 def decimal_text(value: Decimal, plain: bool) -> str:
-    """As Jackson writes it: trailing zeros stripped, then in Java's notation or, if ``plain``, without exponent."""
-    if not value:
-        return "0"
-    stripped = value.normalize(_EXACT)
-    return f"{stripped:f}" if plain else str(stripped)
+    """As Flink writes it: without its trailing zeros and in Java's notation or, if ``plain``, with all the digits of
+    its scale and without an exponent."""
+    if plain:
+        return f"{value:f}"
+    return str(value.normalize(_EXACT)) if value else "0"
 
 
 def double_text(value: float) -> str:

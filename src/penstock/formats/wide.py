@@ -96,7 +96,7 @@ def write_wide_decimal(out: Vector, at: int, low: Word, high: Word, scale: int, 
     while digits[count - 1] == 48:
         count -= 1
     first = 0
-    while digits[first] == 48:
+    while not plain and digits[first] == 48:
         first += 1
         scale -= 1
     size = count - first

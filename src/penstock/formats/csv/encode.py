@@ -78,7 +78,6 @@ class CsvEncoder:
             quote,
             escape,
             max(ord(options.field_delimiter), quote) + 1,
-            not options.scientific_decimals,
             out,
             offsets,
         )

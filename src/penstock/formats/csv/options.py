@@ -66,7 +66,8 @@ class CsvOptions(OptionSet):
         "write-bigdecimal-in-scientific-notation",
         BOOLEAN,
         default=True,
-        doc="Write a decimal of 100000 as 1E+5; false writes 100000.",
+        doc="Understood, but without effect, as in Flink 2.2: decimals are written with all the digits of their scale, "
+        "and without an exponent.",
     )
     trim_spaces: bool = opt(
         "trim-spaces", BOOLEAN, default=False, doc="When reading, remove white space around values without quotes."

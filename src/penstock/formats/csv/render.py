@@ -33,14 +33,15 @@ _LONGEST_LOOKED_AT = 24
 def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: int) -> int:
     """Quote the text at ``out[start:end]`` in its place if it needs that; the position after it.
 
-    It does when it is long, or has a character below ``safe`` or the escape character. Quotes and escapes are doubled.
+    It does when it is long, or has a character below ``safe`` or the escape character, for which Jackson takes a
+    backslash where there is none. Quotes and escapes are doubled.
     """
     size, needed, doubled = 0, False, 0
     for place in range(start, end):
         each = out[place]
         if each & 0xC0 != 0x80:
             size += 2 if each >= 0xF0 else 1
-        if each < safe or each == escape:
+        if each < safe or each == (escape if escape >= 0 else 92):
             needed = True
         if each in (quote, escape):
             doubled += 1
@@ -60,7 +61,7 @@ def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: in
 
 
 @compiled
-def _write_fixed(out: Vector, at: int, kind: int, value: int, scale: int, plain: bool) -> int:
+def _write_fixed(out: Vector, at: int, kind: int, value: int, scale: int) -> int:
     """A value of fixed width at ``out[at]``; the position after it."""
     if kind <= BIGINT:
         return write_integer(out, at, value)
@@ -69,7 +70,7 @@ def _write_fixed(out: Vector, at: int, kind: int, value: int, scale: int, plain:
     if kind == FLOAT:
         return write_float(out, at, value, False)
     if kind == DECIMAL:
-        return write_decimal(out, at, value, scale, plain)
+        return write_decimal(out, at, value, scale, True)
     if kind == DATE:
         return write_date(out, at, value)
     if kind == TIME:
@@ -98,7 +99,6 @@ def write_records(
     quote: int,
     escape: int,
     safe: int,
-    plain: bool,
     out: Vector,
     offsets: Vector,
 ) -> None:
@@ -129,7 +129,7 @@ def write_records(
                 at = write_base64(out, at, text, spans[slot, row, 0], spans[slot, row, 1])
                 at = _quoted(out, start, at, quote, escape, safe)
             else:
-                at = _write_fixed(out, at, kind, fixed[slot, row], columns[column, 3], plain)
+                at = _write_fixed(out, at, kind, fixed[slot, row], columns[column, 3])
                 if kind > DECIMAL:
                     at = _quoted(out, start, at, quote, escape, safe)
         offsets[row + 1] = at

@@ -53,7 +53,7 @@ def _scalar(kind: DataType, options: CsvOptions) -> Callable[[Any], str]:
         case PrimitiveType() | StringType():
             return str
         case DecimalType():
-            return lambda value: numbers.decimal_text(value, not options.scientific_decimals)
+            return lambda value: numbers.decimal_text(value, True)
         case BinaryType():
             return lambda value: base64.b64encode(value).decode()
         case TimeType(precision=precision):

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from penstock.formats.refusals import Malformed
 
-__all__ = ["Document", "Number", "Object", "parse", "quote"]
+__all__ = ["Document", "Number", "Object", "parse", "quote", "quote_in_bytes"]
 
 #: Limits of Jackson's StreamReadConstraints.
 DEEPEST, LONGEST_NUMBER = 1000, 1000
@@ -48,6 +48,7 @@ _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r"
 _WORDS = {"true": True, "false": False, "null": None}
 _MUST_ESCAPE = re.compile(r'["\\\x00-\x1f]')
 _SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_BEYOND = re.compile("[\U00010000-\U0010ffff]")
 _LONE = re.compile("[\ud800-\udfff]")
 
 
@@ -66,6 +67,16 @@ def parse(message: bytes) -> Document:
 def quote(text: str) -> str:
     """A JSON string literal as Jackson writes it: quotes, backslashes and control characters escaped, nothing else."""
     return f'"{_MUST_ESCAPE.sub(_escape, text)}"'
+
+
+def quote_in_bytes(text: str) -> str:
+    """A JSON string literal as Jackson writes it to bytes: a character beyond U+FFFF is two escapes."""
+    return _BEYOND.sub(_pair, quote(text))
+
+
+def _pair(match: re.Match[str]) -> str:
+    high, low = divmod(ord(match.group()) - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04X}\\u{0xDC00 + low:04X}"
 
 
 def _escape(match: re.Match[str]) -> str:

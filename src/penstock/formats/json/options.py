@@ -74,7 +74,7 @@ class JsonOptions(OptionSet):
         "encode.decimal-as-plain-number",
         BOOLEAN,
         default=False,
-        doc="Write decimals without an exponent: 27000 instead of 2.7E+4.",
+        doc="Write decimals without an exponent and with all the digits of their scale: 27000.00 instead of 2.7E+4.",
     )
     ignore_null_fields: bool = opt(
         "encode.ignore-null-fields", BOOLEAN, default=False, doc="Leave out fields that are NULL when writing."

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.formats.calendar import write_date, write_time, write_timestamp
-from penstock.formats.compiled import Vector, borrowed, compiled, eight_bytes, first_mark, inlined, put_eight_bytes
+from penstock.formats.compiled import (
+    Vector,
+    Word,
+    borrowed,
+    compiled,
+    eight_bytes,
+    first_mark,
+    inlined,
+    put_eight_bytes,
+)
 from penstock.formats.digits import write_base64, write_decimal, write_integer
 from penstock.formats.json.steps import (
     CLOSE,
@@ -52,9 +61,11 @@ _HEX = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 
 
 def _short_escapes() -> Vector:
-    """What follows the backslash: 0 for a byte written as it is, ``u`` for one written as four digits."""
+    """What follows the backslash: 0 for a byte written as it is, ``u`` for one written as four digits, ``U`` for the
+    first of four bytes that are written as two of those."""
     marks = np.zeros(256, np.uint8)
     marks[:32] = ord("u")
+    marks[0xF0:0xF5] = ord("U")
     for plain, mark in zip(b'\b\t\n\f\r"\\', b'btnfr"\\', strict=True):
         marks[plain] = mark
     return marks
@@ -66,6 +77,7 @@ _UNITS = np.array([10 ** (9 - digits) for digits in range(10)], np.int64)
 _QUOTES, _BACKSLASHES = np.uint64(0x2222222222222222), np.uint64(0x5C5C5C5C5C5C5C5C)
 _ONES, _SPACES = np.uint64(0x0101010101010101), np.uint64(0x2020202020202020)
 _HIGH_BITS, _NONE = np.uint64(0x8080808080808080), np.uint64(0)
+_ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
 
 @compiled
@@ -74,8 +86,30 @@ def escaped_size(text: Vector) -> int:
     size = len(text)
     for each in text:
         if _ESCAPES[each]:
-            size += 5 if _ESCAPES[each] == 117 else 1
+            size += 5 if _ESCAPES[each] == 117 else 8 if _ESCAPES[each] == 85 else 1
     return size
+
+
+@inlined
+def _write_code(out: Vector, at: int, code: Word) -> int:
+    r"""``\u`` and four digits at ``out[at]``; the position after them."""
+    out[at], out[at + 1] = 92, 117
+    out[at + 2], out[at + 3] = _HEX[code >> 12], _HEX[code >> 8 & 15]
+    out[at + 4], out[at + 5] = _HEX[code >> 4 & 15], _HEX[code & 15]
+    return at + 6
+
+
+@compiled
+def _write_pair(out: Vector, at: int, text: Vector, start: int, end: int) -> int:
+    """A character of four bytes as the two halves of a surrogate pair, as Jackson writes it; the position after it.
+    The same position where there is no such character."""
+    if start + 4 > end:
+        return at
+    code = (np.int64(text[start]) & 7) << 18 | (np.int64(text[start + 1]) & 63) << 12
+    code = (code | (np.int64(text[start + 2]) & 63) << 6 | np.int64(text[start + 3]) & 63) - 0x10000
+    if not 0 <= code < 1 << 20:
+        return at
+    return _write_code(out, _write_code(out, at, 0xD800 | code >> 10), 0xDC00 | code & 0x3FF)
 
 
 @inlined
@@ -88,6 +122,7 @@ def _write_string(out: Vector, at: int, text: Vector, start: int, end: int) -> i
             put_eight_bytes(out, at, word)
             quotes, backslashes = word ^ _QUOTES, word ^ _BACKSLASHES
             marks = (quotes - _ONES) & ~quotes | (backslashes - _ONES) & ~backslashes | (word - _SPACES) & ~word
+            marks |= word & word << _ONE & word << _TWO & word << _THREE  # bytes from 0xF0 on
             if marks & _HIGH_BITS != _NONE:
                 plain = first_mark(marks & _HIGH_BITS)
                 start += plain
@@ -103,12 +138,19 @@ def _write_string(out: Vector, at: int, text: Vector, start: int, end: int) -> i
                 out[at] = each
                 at += 1
                 continue
-            out[at], out[at + 1] = 92, mark
-            at += 2
-            if mark == 117:
-                out[at], out[at + 1] = 48, 48
-                out[at + 2], out[at + 3] = _HEX[each >> 4], _HEX[each & 15]
-                at += 4
+            if mark == 85:
+                after = _write_pair(out, at, text, start - 1, end)
+                if after == at:
+                    out[at] = each
+                    at += 1
+                else:
+                    at = after
+                    start += 3
+            elif mark == 117:
+                at = _write_code(out, at, np.int64(each))
+            else:
+                out[at], out[at + 1] = 92, mark
+                at += 2
     out[at] = 34
     return at + 1
 

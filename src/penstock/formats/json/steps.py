@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.formats import kinds
-from penstock.formats.json.document import quote
+from penstock.formats.json.document import quote_in_bytes
 from penstock.formats.layout import kind_of
 from penstock.formats.nested import Shape
 
@@ -80,7 +80,7 @@ class Steps:
             kind = kinds.OTHER
         start = len(self._names)
         if name is not None:
-            self._names += f",{quote(name)}:".encode()
+            self._names += f",{quote_in_bytes(name)}:".encode()
         self._steps.append([step, node, kind, start, len(self._names), precision, scale, 0, column])
         return len(self._steps) - 1
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.formats import numbers, timestamps
-from penstock.formats.json.document import quote
+from penstock.formats.json.document import quote, quote_in_bytes
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.layout import time_digits
 from penstock.types import (
@@ -65,7 +65,7 @@ def _scalar(kind: DataType, options: JsonOptions) -> Callable[[Any], str]:
         case DecimalType():
             return lambda value: numbers.decimal_text(value, options.decimal_as_plain_number)
         case StringType():
-            return quote
+            return quote_in_bytes
         case BinaryType():
             return lambda value: quote(base64.b64encode(value).decode())
         case TimeType():
@@ -101,12 +101,12 @@ def _maps(array: pa.Array, value: DataType, options: JsonOptions) -> list[str | 
         pairs: dict[str, str] = {}
         for at in range(*part):
             pairs[keys[at]] = values[at] or "null"
-        shown.append("{" + ",".join(f"{quote(key)}:{text}" for key, text in pairs.items()) + "}")
+        shown.append("{" + ",".join(f"{quote_in_bytes(key)}:{text}" for key, text in pairs.items()) + "}")
     return shown
 
 
 def _rows(array: pa.Array, kind: RowType, options: JsonOptions) -> list[str | None]:
-    names = [quote(each.name) for each in kind.fields]
+    names = [quote_in_bytes(each.name) for each in kind.fields]
     columns = [
         json_texts(column, each.type, options) for column, each in zip(array.flatten(), kind.fields, strict=True)
     ]

@@ -168,8 +168,8 @@ def test_common_lines_never_reach_the_exact_path(monkeypatch: pytest.MonkeyPatch
         ("DOUBLE", 1e10, "1.0E10"),
         ("DOUBLE", float("nan"), "NaN"),
         ("FLOAT", 0.1, "0.1"),
-        ("DECIMAL(10, 2)", Decimal(100000), "1E+5"),
-        ("DECIMAL(38, 2)", Decimal("1000000000000000000000000000000.5"), "1000000000000000000000000000000.5"),
+        ("DECIMAL(10, 2)", Decimal(100000), "100000.00"),
+        ("DECIMAL(38, 2)", Decimal("1000000000000000000000000000000.50"), "1000000000000000000000000000000.50"),
         ("STRING", "plain-text.1", "plain-text.1"),
         ("STRING", "", ""),
         ("STRING", "two words", '"two words"'),
@@ -198,13 +198,13 @@ def test_values_written(kind: str, value: Any, expected: str) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, '"a ""b""",1E+5,'),
-        ({"scientific_decimals": False}, '"a ""b""",100000,'),
-        ({"null_literal": "NULL"}, '"a ""b""",1E+5,NULL'),
-        ({"field_delimiter": "|"}, '"a ""b"""|1E+5|'),
-        ({"quote_character": "'"}, "'a \"b\"',1E+5,"),
-        ({"disable_quote_character": True}, 'a "b",1E+5,'),
-        ({"escape_character": "b"}, '"a ""bb""",1E+5,'),
+        ({}, '"a ""b""",100000.0,'),
+        ({"scientific_decimals": False}, '"a ""b""",100000.0,'),
+        ({"null_literal": "NULL"}, '"a ""b""",100000.0,NULL'),
+        ({"field_delimiter": "|"}, '"a ""b"""|100000.0|'),
+        ({"quote_character": "'"}, "'a \"b\"',100000.0,"),
+        ({"disable_quote_character": True}, 'a "b",100000.0,'),
+        ({"escape_character": "b"}, '"a ""bb""",100000.0,'),
     ],
 )
 def test_dialects_written(options: dict[str, Any], expected: str) -> None:

@@ -65,7 +65,7 @@ def one(kind: str, value: Any, **options: Any) -> str:
         ("DECIMAL(10, 10)", Decimal("0.000001"), "0.000001"),
         ("DECIMAL(38, 2)", Decimal("123456789012345678901234567890.50"), "123456789012345678901234567890.5"),
         ("DECIMAL(18, 0)", Decimal("454621864049246170"), "4.5462186404924617E+17"),
-        ("STRING", 'a"\\/\b\f\n\r\t\x01\x1f\x7fé😀', '"a\\"\\\\/\\b\\f\\n\\r\\t\\u0001\\u001F\x7fé😀"'),
+        ("STRING", 'a"\\/\b\f\n\r\t\x01\x1f\x7fé😀', '"a\\"\\\\/\\b\\f\\n\\r\\t\\u0001\\u001F\x7fé\\uD83D\\uDE00"'),
         ("BYTES", b"", '""'),
         ("BYTES", b"A", '"QQ=="'),
         ("BYTES", b"AB\xff\xfe", '"QUL//g=="'),
@@ -92,9 +92,9 @@ def test_options_change_the_text() -> None:
     iso, offset = TimestampStandard.ISO_8601, TimestampStandard.ISO_8601_WITH_OFFSET
     assert one("TIMESTAMP(3)", at, timestamp_standard=iso) == '"2024-01-02T03:04:05.1"'
     assert one("TIMESTAMP(3)", at, timestamp_standard=offset) == '"2024-01-02T03:04:05.1Z"'
-    assert one("DECIMAL(10, 2)", Decimal("27000.00"), decimal_as_plain_number=True) == "27000"
-    assert one("DECIMAL(38, 2)", Decimal(10) ** 30, decimal_as_plain_number=True) == "1" + "0" * 30
-    assert one("DECIMAL(10, 10)", Decimal("0.0000001"), decimal_as_plain_number=True) == "0.0000001"
+    assert one("DECIMAL(10, 2)", Decimal("27000.00"), decimal_as_plain_number=True) == "27000.00"
+    assert one("DECIMAL(38, 2)", Decimal(10) ** 30, decimal_as_plain_number=True) == "1" + "0" * 30 + ".00"
+    assert one("DECIMAL(10, 10)", Decimal("0.0000001"), decimal_as_plain_number=True) == "0.0000001000"
 
 
 @pytest.mark.parametrize("option", [{"ignore_null_fields": True}, {"write_null_properties": False}])
