@@ -24,35 +24,36 @@ class Client:
     def __init__(self, url):
         from confluent_kafka.schema_registry import SchemaRegistryClient
 
-        self.client = SchemaRegistryClient({"url": url})
+        self.client = SchemaRegistryClient({"url": url, "timeout": 60})
 
-    def written(self, topic, part, schema, value):
-        """A message, its schema registered."""
+    def written(self, topic, part, schema, values):
+        """Messages, their schema registered."""
         from confluent_kafka.schema_registry.avro import AvroSerializer
         from confluent_kafka.serialization import SerializationContext
 
-        return AvroSerializer(self.client, json.dumps(schema))(value, SerializationContext(topic, part))
+        serializer = AvroSerializer(self.client, json.dumps(schema))
+        return [serializer(value, SerializationContext(topic, part)) for value in values]
 
-    def read(self, topic, part, message):
-        """What a message says."""
+    def read(self, topic, part, messages):
+        """What messages say."""
         from confluent_kafka.schema_registry.avro import AvroDeserializer
         from confluent_kafka.serialization import SerializationContext
 
-        return AvroDeserializer(self.client)(message, SerializationContext(topic, part))
+        deserializer = AvroDeserializer(self.client)
+        return [deserializer(message, SerializationContext(topic, part)) for message in messages]
 
     def write(self, topics, topic, schema, rows):
         """Produce rows, ``id`` in the key and the rest in the value."""
-        keys = [self.written(topic, "key", KEY, {"id": row["id"]}) for row in rows]
+        keys = self.written(topic, "key", KEY, [{"id": row["id"]} for row in rows])
         values = [{name: each for name, each in row.items() if name != "id"} for row in rows]
-        topics.write(topic, [self.written(topic, "value", schema, value) for value in values], keys=keys)
+        topics.write(topic, self.written(topic, "value", schema, values), keys=keys)
 
     def rows(self, topics, topic):
         """What is in a topic that the job wrote, by id."""
-        found = [
-            {**self.read(topic, "key", each.key), **self.read(topic, "value", each.value)}
-            for each in topics.read(topic)
-        ]
-        return sorted(found, key=lambda row: row["id"])
+        found = topics.read(topic)
+        keys = self.read(topic, "key", [each.key for each in found])
+        values = self.read(topic, "value", [each.value for each in found])
+        return sorted(({**key, **value} for key, value in zip(keys, values, strict=True)), key=lambda row: row["id"])
 
 
 def registry_options(url):

@@ -475,3 +475,30 @@ def test_several_sinks_below_a_python_function(jobs, topics, topic):
     engine.run(Job(job.name, (first, second), job.settings))
     assert [message.json for message in topics.read(one)] == ROWS[:20]
     assert [message.json["amount"] for message in topics.read(two)] == [row["amount"] * 2 for row in ROWS[:20]]
+
+
+def test_changes_of_rows_go_from_one_format_to_another(jobs, topics, topic, capfd):
+    """Debezium's updates become deletions and insertions for Canal, as with Flink; what is computed keeps its kind."""
+    source, sink = topic(1), topic(1)
+    columns = "id INT, name STRING, db STRING METADATA FROM 'value.source.database' VIRTUAL"
+
+    def change(op, before, after):
+        rows = [None if name is None else {"id": 1, "name": name} for name in (before, after)]
+        return {"before": rows[0], "after": rows[1], "op": op, "source": {"db": "shop", "table": "items"}, "ts_ms": 1}
+
+    topics.write(source, [change("c", None, "a"), change("u", "a", "b"), b"", change("d", "b", None)])
+    jobs.run(
+        jobs.bounded("s", columns, source, format="debezium-json")
+        + jobs.exactly_once("t", "id INT, name STRING", sink, format="canal-json")
+        + "CREATE TABLE seen (name STRING, db STRING) "
+        "WITH ('connector' = 'print', 'sink.delivery-guarantee' = 'at-least-once');"
+        "EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT id, UPPER(name) FROM s; "
+        "INSERT INTO seen SELECT name, db FROM s; END;"
+    )
+    written = [message.json for message in topics.read(sink)]
+    assert [(each["type"], each["data"]) for each in written] == [
+        (kind, [{"id": 1, "name": name}])
+        for kind, name in (("INSERT", "A"), ("DELETE", "A"), ("INSERT", "B"), ("DELETE", "B"))
+    ]
+    printed = [line for line in capfd.readouterr().out.splitlines() if line[2:3] == "["]
+    assert printed == ["+I[a, shop]", "-U[a, shop]", "+U[b, shop]", "-D[b, shop]"]

@@ -125,9 +125,9 @@ def _create(settings: Settings, name: str) -> SparkSession:
         builder = builder.master(master)
         builder = builder.config("spark.driver.memory", os.environ.get("SPARK_DRIVER_MEMORY", "2g"))
         if master.startswith("local"):
-            if "PYSPARK_PYTHON" not in os.environ:
-                os.environ["PYSPARK_PYTHON"] = str(_launcher())
-                _start_forkserver()
+            launcher = str(_launcher())
+            if os.environ.setdefault("PYSPARK_PYTHON", launcher) == launcher:
+                _start_forkserver()  # also where a process has started this one that has a server of its own
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "localhost")
     for key, value in _DEFAULTS.items():

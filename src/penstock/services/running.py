@@ -105,6 +105,11 @@ class BackgroundCluster(Background):
     command: ClassVar[str] = "broker"
     folder: ClassVar[str] = "brokers"
 
+    @property
+    def bootstrap(self) -> str:
+        """Where clients ask first, as host:port, joined by commas."""
+        return self.address
+
     @classmethod
     def start(
         cls,
