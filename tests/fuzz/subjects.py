@@ -279,7 +279,7 @@ def _fastavro(
 
 def _avro_value(kind: DataType, value: Any) -> Any:
     if value is None:
-        return [REFUSED]
+        return None
     match kind:
         case RowType(fields=fields):
             return {field.name: _avro_value(field.type, value[field.name]) for field in fields}
