@@ -52,8 +52,9 @@ fmt: $(READY) ## Format the code and repair what can be repaired
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: $(READY) ## Measure
+bench: $(READY) ## Measure the whole path, then each format by itself (ARGS="--rounds 3" for the former)
 	@$(BIN)/python -m bench $(ARGS)
+	@$(BIN)/python -m bench.formats
 
 lock: $(UV) ## Resolve the dependencies of pyproject.toml afresh into requirements.lock
 	@$(UV) pip compile pyproject.toml --extra demo --group dev --universal --python-version 3.11 --upgrade --quiet \
