@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.main import main
+from penstock.connectors.kafka.deadletters import HEADERS
 from penstock.datastream import execution
 from penstock.ingest import lower, parse_pipeline
-from penstock.plan import Filter, Job
+from penstock.plan import Filter, Job, with_dead_letters
 from penstock.plan.explain import explain
 from penstock.sql import parse_script
 
@@ -111,3 +112,12 @@ def test_the_messages_that_are_explained_are_those_that_are_raised():
     messages = re.sub(r'"\s*\n\s*f?"', "", source)
     assert len(fragments) > 10
     assert [each for each in fragments if each not in messages] == []
+
+
+def test_the_table_of_the_guide_to_bad_records_keeps_dead_letters():
+    (table,) = blocks("docs/bad-records.md", "sql")
+    rest = "CREATE TABLE seen (id BIGINT) WITH ('connector' = 'blackhole'); INSERT INTO seen SELECT id FROM orders;"
+    (job,) = parse_script(table + rest).jobs
+    assert [sink.table for sink in with_dead_letters(job).sinks] == ["seen", "orders.dead-letters"]
+    shown = text("docs/bad-records.md").split("| header |")[1].split("\n\n")[0]
+    assert [f"penstock.dead-letter.{name}" for name in re.findall(r"\.(\w+)`", shown)] == list(HEADERS)
