@@ -10,7 +10,7 @@ from typing import ClassVar
 from penstock.errors import Problem
 from penstock.options import BOOLEAN, TEXT, OptionSet, Rule, choice, opt
 
-__all__ = ["JsonOptions", "MapNullKeyMode", "TimestampStandard"]
+__all__ = ["JsonOptions", "JsonTextOptions", "MapNullKeyMode", "TimestampStandard"]
 
 
 class TimestampStandard(enum.Enum):
@@ -39,18 +39,9 @@ def _missing_or_ignored(options: JsonOptions) -> Iterator[Problem]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonOptions(OptionSet):
-    """Options of ``json``, with Flink's names and defaults."""
+class JsonTextOptions(OptionSet):
+    """How values stand in JSON: options of ``json``, and of every format of change data that is JSON."""
 
-    fail_on_missing_field: bool = opt(
-        "fail-on-missing-field", BOOLEAN, default=False, doc="Refuse a message that lacks one of the columns."
-    )
-    ignore_parse_errors: bool = opt(
-        "ignore-parse-errors",
-        BOOLEAN,
-        default=False,
-        doc="Read a value that does not fit its column as NULL and skip messages that are no JSON, instead of failing.",
-    )
     timestamp_standard: TimestampStandard = opt(
         "timestamp-format.standard",
         choice(TimestampStandard),
@@ -78,6 +69,21 @@ class JsonOptions(OptionSet):
     )
     ignore_null_fields: bool = opt(
         "encode.ignore-null-fields", BOOLEAN, default=False, doc="Leave out fields that are NULL when writing."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonOptions(JsonTextOptions):
+    """Options of ``json``, with Flink's names and defaults."""
+
+    fail_on_missing_field: bool = opt(
+        "fail-on-missing-field", BOOLEAN, default=False, doc="Refuse a message that lacks one of the columns."
+    )
+    ignore_parse_errors: bool = opt(
+        "ignore-parse-errors",
+        BOOLEAN,
+        default=False,
+        doc="Read a value that does not fit its column as NULL and skip messages that are no JSON, instead of failing.",
     )
     write_null_properties: bool = opt(
         "write-null-properties",
