@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from penstock.services.process import Identity
 from penstock.services.running import BackgroundCluster
 from penstock.services.settings import NodePorts
 from penstock.services.wire import cluster_members
+from tests.sockets import LOOPBACK, listening
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -54,14 +54,9 @@ class TestOneBroker:
         assert members(kafka.bootstrap) == {1}
 
     def test_listens_on_the_loopback_address_only(self, kafka: KafkaCluster) -> None:
-        opened = set()
-        for path in Path(f"/proc/{kafka.processes[1].pid}/fd").iterdir():
-            with suppress(FileNotFoundError):  # a connection that has ended meanwhile
-                opened.add(os.readlink(path).removeprefix("socket:[").removesuffix("]"))
-        rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()]
-        listening = {row[1].rpartition(":")[0] for row in rows if row[3] == "0A" and row[9] in opened}
-        assert listening
-        assert listening <= {"0100007F", "0000000000000000FFFF00000100007F"}
+        addresses = listening(kafka.processes[1].pid)
+        assert addresses
+        assert addresses <= LOOPBACK
 
     def test_properties_override_and_feature_levels_are_formatted(self, kafka_admin: KafkaAdminClient) -> None:
         properties = {"transaction.max.timeout.ms": "4321", "transaction.version": "0"}

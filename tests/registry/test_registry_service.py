@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import socket
 import urllib.request
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from penstock.errors import ServiceError
 from penstock.services import RegistryServer
 from penstock.services.process import Identity
 from penstock.services.running import BackgroundRegistry
+from tests.sockets import LOOPBACK, listening
 
 
 def ask(url: str, body: Any = None) -> Any:
@@ -38,15 +38,9 @@ def test_registers_schemas_by_confluents_api(registry: RegistryServer) -> None:
 
 
 def test_listens_on_the_loopback_address_only(registry: RegistryServer) -> None:
-    opened = {
-        os.readlink(path).removeprefix("socket:[").removesuffix("]")
-        for path in Path(f"/proc/{registry.process.pid}/fd").iterdir()
-        if os.readlink(path).startswith("socket:")
-    }
-    rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()]
-    listening = {row[1].rpartition(":")[0] for row in rows if row[3] == "0A" and row[9] in opened}
-    assert listening
-    assert listening <= {"0100007F", "0000000000000000FFFF00000100007F"}
+    addresses = listening(registry.process.pid)
+    assert addresses
+    assert addresses <= LOOPBACK
 
 
 def test_schemas_outlive_a_crash_and_nothing_outlives_the_end(registry: RegistryServer) -> None:
