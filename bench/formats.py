@@ -38,7 +38,7 @@ from penstock.formats.json.factory import JsonFormat
 from penstock.formats.json.options import JsonOptions
 from penstock.options import OptionSet
 from penstock.services import RegistryServer
-from penstock.spi import ChangeFormat, Decoder, formats
+from penstock.spi import ChangeFormat, Decoder, Format, formats
 from penstock.types import RowType, arrow_schema, parse_columns
 
 #: The columns of each shape of record. ``flat`` is what the whole path is measured with.
@@ -51,13 +51,19 @@ SHAPES = {
     "maps": "id BIGINT, properties MAP<STRING, STRING>",
     "arrays of rows": "id BIGINT, items ARRAY<ROW<sku STRING, amount INT, price DOUBLE>>",
 }
-_FLAT_ALONE = ("csv",)
 _REGISTERED = "avro-confluent"
-_KNOWN = ("avro", _REGISTERED, "csv", "json", "protobuf")
+_AVRO_JSON = "avro in JSON"
+_KNOWN = ("avro", _AVRO_JSON, _REGISTERED, "csv", "json", "protobuf", "raw")
 #: What protobuf has no types for, in those that it has.
 _OF_PROTOBUF = {
     "flat": SCHEMA.replace("TIMESTAMP(3)", "BIGINT"),
     "scalars": "b BOOLEAN, i INT, l BIGINT, f FLOAT, d DOUBLE, s STRING, y BYTES",
+}
+#: The shapes of formats that do not know all types.
+_SHAPES_OF = {
+    "csv": {"flat": SCHEMA},
+    "protobuf": SHAPES | _OF_PROTOBUF,
+    "raw": {"text": "s STRING", "number": "l BIGINT"},
 }
 #: Messages of an update: bytes as they are, and None for a row of the table.
 _UPDATES: dict[str, tuple[bytes | None, ...]] = {
@@ -144,9 +150,14 @@ def _measure(cases: list[Case], arguments: argparse.Namespace) -> None:
 def _options(name: str, schema: RowType, subject: str, url: str) -> OptionSet:
     if name == "protobuf":
         return options_of(schema)
-    given = {"url": url, "subject": subject} if name == _REGISTERED else {}
-    bound: OptionSet = formats.get(name).options.from_text(given)
+    given = {_REGISTERED: {"url": url, "subject": subject}, _AVRO_JSON: {"encoding": "json"}}.get(name, {})
+    bound: OptionSet = _format(name).options.from_text(given)
     return bound
+
+
+def _format(name: str) -> Format:
+    found: Format = formats.get("avro" if name == _AVRO_JSON else name)
+    return found
 
 
 def _all_cases(name: str, records: int, url: str) -> list[Case]:
@@ -155,30 +166,28 @@ def _all_cases(name: str, records: int, url: str) -> list[Case]:
 
 def _cases(name: str, records: int, url: str) -> list[Case]:
     found = []
-    for shape, columns in (SHAPES | (_OF_PROTOBUF if name == "protobuf" else {})).items():
-        if name not in _FLAT_ALONE or shape == "flat":
-            # protobuf has no nulls in arrays and maps
-            nulls = shape != "flat" and name != "protobuf"
-            schema, rows = parse_columns(columns), _rows(columns, records, nulls=nulls)
-            bound = _options(name, schema, shape, url)
-            decoder = formats.get(name).decoder(schema, bound)
-            encoder = formats.get(name).encoder(schema, bound)
-            messages = encoder.encode(rows)
-            if not decoder.decode(messages).rows.equals(rows):
-                raise SystemExit(f"{name}, {shape}: what was written is not what is read")
-            size = _size(messages)
-            found += [
-                Case(f"{name} {shape} decode", size, lambda d=decoder, m=messages: d.decode(m)),
-                Case(f"{name} {shape} encode", size, lambda e=encoder, r=rows: e.encode(r)),
-            ]
-            if name == _REGISTERED and shape == "flat":
-                found.append(_two_schemas(decoder, columns, messages, url))
-            if name == "avro" and shape == "flat":
-                found.append(_fastavro(columns, messages))
-            if name == "protobuf" and shape == "flat":
-                found += _runtime(columns, messages, rows)
-            if name == "json" and shape in _IN_ARROW:
-                found.append(_arrow_json(shape, columns, messages))
+    for shape, columns in _SHAPES_OF.get(name, SHAPES).items():
+        # protobuf has no nulls in arrays and maps, and raw has none at all
+        nulls = shape != "flat" and name not in ("protobuf", "raw")
+        schema, rows = parse_columns(columns), _rows(columns, records, nulls=nulls)
+        bound = _options(name, schema, shape, url)
+        decoder, encoder = _format(name).decoder(schema, bound), _format(name).encoder(schema, bound)
+        messages = encoder.encode(rows)
+        if not decoder.decode(messages).rows.equals(rows):
+            raise SystemExit(f"{name}, {shape}: what was written is not what is read")
+        size = _size(messages)
+        found += [
+            Case(f"{name} {shape} decode", size, lambda d=decoder, m=messages: d.decode(m)),
+            Case(f"{name} {shape} encode", size, lambda e=encoder, r=rows: e.encode(r)),
+        ]
+        if name == _REGISTERED and shape == "flat":
+            found.append(_two_schemas(decoder, columns, messages, url))
+        if name == "avro" and shape == "flat":
+            found.append(_fastavro(columns, messages))
+        if name == "protobuf" and shape == "flat":
+            found += _runtime(columns, messages, rows)
+        if name == "json" and shape in _IN_ARROW:
+            found.append(_arrow_json(shape, columns, messages))
     return found + (_changes(records) if name == "json" else [])
 
 
@@ -225,9 +234,13 @@ def _updates(name: str, records: int) -> list[Case]:
     decoded = decoder.decode(messages)
     if decoded.bad or decoded.rows.num_rows != 2 * records:
         raise SystemExit(f"{name}: the messages are not read: {decoded.bad[:1]}")
+    described = fmt.decoder(schema, bound, tuple(fmt.metadata))
+    if described.decode(messages).bad:
+        raise SystemExit(f"{name}: the messages are not read with metadata")
     kinds = np.arange(records).astype(np.int8) % np.int8(4)
     return [
         Case(f"{name} flat decode", _size(messages), lambda: decoder.decode(messages)),
+        Case(f"{name} flat decode, all metadata", _size(messages), lambda: described.decode(messages)),
         Case(f"{name} flat encode", _size(encoder.encode(rows, kinds)), lambda: encoder.encode(rows, kinds)),
     ]
 

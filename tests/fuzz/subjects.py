@@ -23,7 +23,8 @@ from google.protobuf.message_factory import GetMessageClass
 from bench.messages import options_of
 from penstock.errors import RecordError
 from penstock.formats.avro.derived import derived
-from penstock.formats.avro.options import AvroOptions
+from penstock.formats.avro.jsontext import JsonText
+from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import document_of
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.formats.csv.exact import ExactReader as CsvReader
@@ -231,7 +232,19 @@ _AVRO_TOKENS = (b"\x00", b"\x02", b"\x01", b"\xff" * 10, b"\x80\x80\x80")
 
 def _avro(rng: random.Random) -> Subject:
     schema = parse_columns(_AVRO)
-    return Subject("avro", schema, AvroOptions(), _AVRO_TOKENS, *_fastavro(schema, b""))
+    second, same = _fastavro(schema, b"")
+    if rng.random() < 0.5:
+        return Subject("avro", schema, AvroOptions(), _AVRO_TOKENS, second, same)
+    text = JsonText(derived(schema))
+
+    def from_json(message: bytes) -> Answer:
+        try:
+            return second(text.exact(message))
+        except (Malformed, FieldError):
+            return [REFUSED]
+
+    words = (b'{"int":', b'{"string":', b'{"array":[', b'{"map":{', b'{"bytes":', b'"l":', b"null}", b"},")
+    return Subject("avro", schema, AvroOptions(encoding=Encoding.JSON), (*_JSON, *words), from_json)
 
 
 def _avro_confluent(rng: random.Random) -> Subject:

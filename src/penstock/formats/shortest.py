@@ -15,7 +15,16 @@ from numba.extending import intrinsic
 
 from penstock.formats.compiled import Vector, Word, compiled
 
-__all__ = ["LONGEST", "double_bits", "float_value", "to_double", "write_double", "write_float"]
+__all__ = [
+    "LONGEST",
+    "double_bits",
+    "double_value",
+    "float_bits",
+    "float_value",
+    "to_double",
+    "write_double",
+    "write_float",
+]
 
 #: The most bytes that :func:`write_double` puts down, as in ``-1.2345678901234567E-308``.
 LONGEST = 26
@@ -65,7 +74,7 @@ _U32, _U63, _U64_LOW = np.uint64(32), np.uint64(63), np.uint64(0xFFFFFFFF)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _as_double(context: Any, bits: Any) -> Any:
+def double_value(context: Any, bits: Any) -> Any:
     """The double that these 64 bits are."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -93,6 +102,17 @@ def float_value(context: Any, value: Any) -> Any:
         return builder.bitcast(narrow, context.get_value_type(types.float32))
 
     return types.float32(types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def float_bits(context: Any, value: Any) -> Any:
+    """The 32 bits of a float, as a signed number."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        narrow = builder.bitcast(arguments[0], context.get_value_type(types.int32))
+        return builder.sext(narrow, context.get_value_type(types.int64))
+
+    return types.int64(types.float32), generate
 
 
 @compiled
@@ -325,4 +345,4 @@ def to_double(digits: int, exponent: int) -> Word:
     if mantissa >= np.uint64(1 << 53):
         mantissa = np.uint64(1 << 52)
         power += 1
-    return _as_double((mantissa & np.uint64(0xFFFFFFFFFFFFF)) | (np.uint64(power) << np.uint64(52)))
+    return double_value((mantissa & np.uint64(0xFFFFFFFFFFFFF)) | (np.uint64(power) << np.uint64(52)))

@@ -16,7 +16,6 @@ from penstock.formats.avro.jsontext import JsonText
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import parse
 from penstock.formats.columns import validity
-from penstock.formats.refusals import FieldError, Malformed
 from penstock.formats.rows import completed
 from penstock.spi import Decoded
 from penstock.types import RowType
@@ -57,11 +56,10 @@ class AvroDecoder:
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages. Those that are refused are listed in ``bad``."""
         status = np.where(validity(messages) == 0, kinds.NO_ROW, kinds.READ).astype(np.uint8)
-        refusals: dict[int, ValueError] = {}
+        data, refusals = Spans.of(messages, status), dict[int, ValueError]()
         if self.options.encoding is Encoding.JSON:
-            messages, refusals = self._from_json(messages)
-            status[list(refusals)] = kinds.EXACT
-        read = self._reader.read(Spans.of(messages, status))
+            data, refusals = self._json.binary(messages, status)
+        read = self._reader.read(data)
         if not (read.status != kinds.READ).any():
             return Decoded(read.rows)
 
@@ -69,14 +67,3 @@ class AvroDecoder:
             raise refusals.get(index) or self._reader.refusal(read, index)
 
         return completed(read.rows, read.status, refuse)
-
-    def _from_json(self, messages: pa.BinaryArray) -> tuple[pa.BinaryArray, dict[int, ValueError]]:
-        """The messages in the binary encoding, empty where they cannot be, and why."""
-        found, refusals = [b""] * len(messages), dict[int, ValueError]()
-        for index, message in enumerate(messages.to_pylist()):
-            if message is not None:
-                try:
-                    found[index] = self._json.binary(message)
-                except (Malformed, FieldError) as error:
-                    refusals[index] = error
-        return pa.array(found, pa.binary()), refusals

@@ -47,7 +47,6 @@ class AvroEncoder:
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row. Raises RecordError for a row that the schema cannot hold, with its index."""
-        messages = self._writer.messages(rows)
         if self.options.encoding is Encoding.BINARY:
-            return messages
-        return pa.array([self._json.text(each) for each in messages.to_pylist()], pa.binary())
+            return self._writer.messages(rows)
+        return self._json.text(*self._writer.write(rows))

@@ -1,4 +1,4 @@
-"""Avro's JSON encoding to the binary one and back, record by record, as Avro's Java library has it.
+"""Avro's JSON encoding to the binary one and back, as Avro's Java library has it.
 
 After Java's ``JsonDecoder`` and ``JsonEncoder``: a value of a union is null or an object of one field, named by its
 type; bytes are text of the characters 0 to 255; a number loses its fraction where a whole one is wanted; every field
@@ -13,21 +13,26 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
-from penstock.formats import numbers
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.formats import kinds
+from penstock.formats.avro import rewrite_kernel
+from penstock.formats.avro.codec import Spans, messages_of
 from penstock.formats.avro.constants import varint
-from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union, kind_name
+from penstock.formats.avro.program import Program
+from penstock.formats.avro.rewriting import label, rewriting
+from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union
+from penstock.formats.columns import Bytes, binary_parts
 from penstock.formats.refusals import FieldError, Malformed
 
 __all__ = ["JsonText"]
 
 #: Appends the binary encoding of what JSON has, or raises FieldError.
 _Parse: TypeAlias = Callable[[Any, bytearray], None]
-
-#: Appends the JSON of the binary data at a place; where it ends.
-_Show: TypeAlias = Callable[[bytes, int, list[str]], int]
 
 _PACK_DOUBLE = struct.Struct("<d").pack
 _LIMITS = {"int": 2**31, "long": 2**63}
@@ -43,20 +48,41 @@ _DECODER = json.JSONDecoder(parse_constant=_refused)
 
 @dataclass(frozen=True)
 class JsonText:
-    """Rewrites data of one schema."""
+    """Rewrites data of one schema: in a compiled loop, and in Python the messages that it leaves."""
 
     schema: Schema
+
+    @cached_property
+    def _program(self) -> Program:
+        return rewriting(self.schema)
 
     @cached_property
     def _parse(self) -> _Parse:
         return _parser(self.schema, "")
 
-    @cached_property
-    def _show(self) -> _Show:
-        return _shower(self.schema)
+    def binary(self, messages: pa.BinaryArray, status: npt.NDArray[np.uint8]) -> tuple[Spans, dict[int, ValueError]]:
+        """The messages whose ``status`` is READ in the binary encoding, and why some are refused, which are EXACT.
 
-    def binary(self, text: bytes) -> bytes:
-        """Data in the binary encoding. What follows the record is not looked at. Raises Malformed or FieldError."""
+        What follows the record in a message is not looked at.
+        """
+        text, offsets = binary_parts(messages)
+        status, ends = status.copy(), np.zeros(len(status), np.int64)
+        out = np.empty((int(offsets[-1]) - int(offsets[0])) * rewrite_kernel.GROWTH + rewrite_kernel.ROOM, np.uint8)
+        program = self._program
+        rewrite_kernel.from_texts(text, offsets, program.steps, program.table, program.constants, out, ends, status)
+        starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+        found, refusals = dict[int, bytes](), dict[int, ValueError]()
+        for place in np.flatnonzero(status == kinds.EXACT).tolist():
+            try:
+                found[place] = self.exact(text[offsets[place] : offsets[place + 1]].tobytes())
+            except (Malformed, FieldError) as error:
+                refusals[place] = error
+        status[list(found)] = kinds.READ
+        spans = Spans(out[: ends[-1] if len(ends) else 0], starts, ends, status)
+        return spans.replaced(found) if found else spans, refusals
+
+    def exact(self, text: bytes) -> bytes:
+        """One message in the binary encoding, by Python. Raises Malformed or FieldError."""
         try:
             document, _ = _DECODER.raw_decode(text.decode().lstrip(" \t\r\n"))
         except (ValueError, RecursionError) as error:
@@ -65,16 +91,19 @@ class JsonText:
         self._parse(document, out)
         return bytes(out)
 
-    def text(self, data: bytes) -> bytes:
-        """Well-formed data as JSON, on one line without spaces."""
-        parts: list[str] = []
-        self._show(data, 0, parts)
-        return "".join(parts).encode()
-
-
-def _label(schema: Schema) -> str:
-    """What the JSON of a union calls one of its types."""
-    return schema.name if isinstance(schema, Record | Enum | Fixed) else kind_name(schema)
+    def text(self, data: Bytes, offsets: npt.NDArray[np.int64]) -> pa.BinaryArray:
+        """Well-formed data, record ``i`` from ``offsets[i]`` on, as JSON on one line without spaces."""
+        program, ends = self._program, np.zeros(len(offsets) - 1, np.int64)
+        out = np.empty(4 * int(offsets[-1]) + rewrite_kernel.ROOM, np.uint8)
+        row = 0
+        while True:
+            row = rewrite_kernel.to_texts(
+                data, offsets, program.steps, program.table, program.constants, out, ends, row
+            )
+            if row == len(ends):
+                return messages_of(out, np.concatenate([[0], ends]))
+            used = ends[row - 1] if row else 0
+            out = np.concatenate([out[:used], np.empty(2 * len(out), np.uint8)])
 
 
 def _parser(schema: Schema, path: str) -> _Parse:
@@ -180,7 +209,7 @@ def _record_parser(schema: Record, path: str) -> _Parse:
 
 
 def _union_parser(branches: tuple[Schema, ...], path: str) -> _Parse:
-    known = {_label(each): (varint(index), _parser(each, path)) for index, each in enumerate(branches)}
+    known = {label(each): (varint(index), _parser(each, path)) for index, each in enumerate(branches)}
     null, labels = known.get("null"), ", ".join(known)
 
     def parse(value: Any, out: bytearray) -> None:
@@ -246,165 +275,3 @@ def _fixed_parser(size: int, path: str) -> _Parse:
         out += value.encode("latin-1", "replace")
 
     return parse
-
-
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        each = data[at]
-        at += 1
-        value |= (each & 127) << shift
-        if each < 128:
-            return value >> 1 ^ -(value & 1), at
-        shift += 7
-
-
-def _shower(schema: Schema) -> _Show:
-    match schema:
-        case Primitive(type=kind):
-            return _SHOWN[kind]
-        case Record():
-            return _record_shower(schema)
-        case Union(branches=branches):
-            return _union_shower(branches)
-        case Array(items=items):
-            return _list_shower(_shower(items), None, "[]")
-        case Map(values=values):
-            return _list_shower(_shower(values), _show_string, "{}")
-        case Enum(symbols=symbols):
-            return _enum_shower([encode_basestring(symbol) for symbol in symbols])
-        case Fixed(size=size):
-            return _fixed_shower(size)
-
-
-def _show_null(data: bytes, at: int, parts: list[str]) -> int:
-    parts.append("null")
-    return at
-
-
-def _show_boolean(data: bytes, at: int, parts: list[str]) -> int:
-    parts.append("true" if data[at] else "false")
-    return at + 1
-
-
-def _show_whole(data: bytes, at: int, parts: list[str]) -> int:
-    value, at = _number(data, at)
-    parts.append(str(value))
-    return at
-
-
-def _show_float(data: bytes, at: int, parts: list[str]) -> int:
-    # Java widens a float before it writes it
-    parts.append(_double_text(struct.unpack_from("<f", data, at)[0]))
-    return at + 4
-
-
-def _show_double(data: bytes, at: int, parts: list[str]) -> int:
-    parts.append(_double_text(struct.unpack_from("<d", data, at)[0]))
-    return at + 8
-
-
-def _double_text(value: float) -> str:
-    text = numbers.double_text(value)
-    return text if math.isfinite(value) else f'"{text}"'
-
-
-def _show_string(data: bytes, at: int, parts: list[str]) -> int:
-    size, at = _number(data, at)
-    parts.append(encode_basestring(data[at : at + size].decode()))
-    return at + size
-
-
-def _show_bytes(data: bytes, at: int, parts: list[str]) -> int:
-    size, at = _number(data, at)
-    parts.append(encode_basestring(data[at : at + size].decode("latin-1")))
-    return at + size
-
-
-_SHOWN: dict[str, _Show] = {
-    "null": _show_null,
-    "boolean": _show_boolean,
-    "int": _show_whole,
-    "long": _show_whole,
-    "float": _show_float,
-    "double": _show_double,
-    "string": _show_string,
-    "bytes": _show_bytes,
-}
-
-
-def _record_shower(schema: Record) -> _Show:
-    fields = [
-        (f"{',' if index else ''}{encode_basestring(field.name)}:", _shower(field.type))
-        for index, field in enumerate(schema.fields)
-    ]
-
-    def show(data: bytes, at: int, parts: list[str]) -> int:
-        parts.append("{")
-        for name, show_field in fields:
-            parts.append(name)
-            at = show_field(data, at, parts)
-        parts.append("}")
-        return at
-
-    return show
-
-
-def _union_shower(branches: tuple[Schema, ...]) -> _Show:
-    known = [(f"{{{encode_basestring(_label(each))}:", _shower(each)) for each in branches]
-    null = next((index for index, each in enumerate(branches) if each == Primitive("null")), -1)
-
-    def show(data: bytes, at: int, parts: list[str]) -> int:
-        if data[at] < 128:
-            index, at = data[at] >> 1, at + 1
-        else:
-            index, at = _number(data, at)
-        if index == null:
-            parts.append("null")
-            return at
-        name, show_branch = known[index]
-        parts.append(name)
-        at = show_branch(data, at, parts)
-        parts.append("}")
-        return at
-
-    return show
-
-
-def _list_shower(show_item: _Show, show_key: _Show | None, marks: str) -> _Show:
-    def show(data: bytes, at: int, parts: list[str]) -> int:
-        parts.append(marks[0])
-        first = True
-        while True:
-            count, at = _number(data, at)
-            if count == 0:
-                break
-            for _ in range(count):
-                if not first:
-                    parts.append(",")
-                first = False
-                if show_key is not None:
-                    at = show_key(data, at, parts)
-                    parts.append(":")
-                at = show_item(data, at, parts)
-        parts.append(marks[1])
-        return at
-
-    return show
-
-
-def _enum_shower(symbols: list[str]) -> _Show:
-    def show(data: bytes, at: int, parts: list[str]) -> int:
-        index, at = _number(data, at)
-        parts.append(symbols[index])
-        return at
-
-    return show
-
-
-def _fixed_shower(size: int) -> _Show:
-    def show(data: bytes, at: int, parts: list[str]) -> int:
-        parts.append(encode_basestring(data[at : at + size].decode("latin-1")))
-        return at + size
-
-    return show

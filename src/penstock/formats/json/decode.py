@@ -17,10 +17,10 @@ from penstock.formats.json.exact import ExactReader
 from penstock.formats.json.names import Names
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.schema import check_schema
-from penstock.formats.json.syntax import gather_strings
 from penstock.formats.nested import NestedColumns, Shape
 from penstock.formats.rows import completed
 from penstock.formats.scan import gather_base64
+from penstock.formats.syntax import gather_strings
 from penstock.spi import Decoded
 from penstock.types import RowType
 

@@ -18,6 +18,7 @@ from penstock.formats.json.schema import check_schema
 from penstock.formats.json.steps import Steps
 from penstock.formats.json.texts import json_texts
 from penstock.formats.nested import NestedInputs, Shape
+from penstock.formats.quoted import escaped_size
 from penstock.types import STRING, RowType, arrow_schema
 
 __all__ = ["JsonEncoder"]
@@ -62,7 +63,7 @@ class JsonEncoder:
     def _write(self, steps: Steps, rows: pa.RecordBatch) -> tuple[Bytes, npt.NDArray[np.int64], int]:
         """The messages, one after the other, and their offsets; or a column with a value that the loop leaves."""
         inputs = NestedInputs(steps.shape, rows)
-        size = steps.size(inputs.counts, render.WIDEST) + render.escaped_size(inputs.text) + len(inputs.text)
+        size = steps.size(inputs.counts, render.WIDEST) + escaped_size(inputs.text) + len(inputs.text)
         standard = self.options.timestamp_standard
         out, offsets = np.empty(size, np.uint8), np.zeros(rows.num_rows + 1, np.int64)
         left = render.write_records(

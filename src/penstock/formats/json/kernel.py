@@ -12,11 +12,11 @@ import numpy as np
 from penstock.formats.chunks import same_bytes
 from penstock.formats.compiled import Vector, Word, borrowed, compiled
 from penstock.formats.json.names import ARITY, FIRST, PRECISION, SCALE
-from penstock.formats.json.syntax import blank, keeps_its_text, string, unescape, value_end
 from penstock.formats.keys import MOST_KEYS, texts_repeat
 from penstock.formats.kinds import ARRAY, BOOLEAN, BYTES, DECIMAL, EXACT, MAP, READ, ROW, STRING
 from penstock.formats.nested import BASE, CAPACITY, GIVEN_NULL, KIND, VALID_BASE, WIDTH
 from penstock.formats.scan import base64_size, number_value, scan_number, scan_word, text_value
+from penstock.formats.syntax import blank, keeps_its_text, string, unescape, value_end
 from penstock.formats.wide import wide_decimal
 
 __all__ = ["read_records"]

@@ -495,6 +495,11 @@ JSON_CASES = [
     ),
     ("t TIMESTAMP(3) NOT NULL", {"t": dt.datetime(1970, 1, 1, 0, 0, 1)}, '{"t":1000}'),
     ("n DECIMAL(3, 1)", {"n": Decimal("1.2")}, '{"n":{"bytes":"\\f"}}'),
+    (  # what Avro 1.12.1 for Java writes
+        "s STRING NOT NULL, y BYTES NOT NULL, f FLOAT NOT NULL",
+        {"s": 'a\x1f\x7fé\u2028中😀/"\\\b', "y": b'\x05\x1f\x7f\x80\xff"\\\n', "f": 1.100000023841858},
+        '{"s":"a\\u001F\x7fé\u2028中\\uD83D\\uDE00/\\"\\\\\\b","y":"\\u0005\\u001F\x7f\x80ÿ\\"\\\\\\n","f":1.100000023841858}',
+    ),
     (
         "f FLOAT, d DOUBLE NOT NULL",
         {"f": float("-inf"), "d": float("inf")},
@@ -556,6 +561,20 @@ def test_numbers_of_avro_json_are_read_as_by_java() -> None:
     assert encode(columns, {"i": 1, "f": 0.1, "d": 1e16}, encoding=Encoding.JSON) == [
         b'{"i":1,"f":0.10000000149011612,"d":1.0E16}'
     ]
+
+
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 8191, 8192, 100_000])
+def test_long_lists_in_avro_json(count: int) -> None:
+    columns, row = "a ARRAY<DOUBLE NOT NULL> NOT NULL, n ARRAY<INT>", {"a": [0.0] * count, "n": [None] * count}
+    (text,) = encode(columns, row, encoding=Encoding.JSON)
+    assert text.decode() == f'{{"a":[{",".join(["0.0"] * count)}],"n":{{"array":[{",".join(["null"] * count)}]}}}}'
+    short = text.replace(b"0.0", b"0")
+    assert decode(columns, text, short, text, encoding=Encoding.JSON).rows.to_pylist() == [row, row, row]
+
+
+def test_control_characters_that_are_not_escaped_are_refused_in_avro_json() -> None:
+    decoded = decode("s STRING NOT NULL", b'{"s":"a\x01"}', b'{"s":"0123456789\n"}', encoding=Encoding.JSON)
+    assert [bad.reason.partition(":")[0] for bad in decoded.bad] == ["no JSON", "no JSON"]
 
 
 def test_fixed_and_enums_in_avro_json() -> None:
