@@ -13,12 +13,12 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
 from penstock.formats import numbers
 from penstock.formats.avro.constants import varint
 from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union, kind_name
+from penstock.formats.quoting import quote_in_bytes
 from penstock.formats.refusals import FieldError, Malformed
 
 __all__ = ["JsonText"]
@@ -72,6 +72,13 @@ class JsonText:
         return "".join(parts).encode()
 
 
+def _told(value: Any) -> str:
+    """A value for an error; not all of one that is long or deep."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "an array"
+    return json.dumps(value)[:40]
+
+
 def _label(schema: Schema) -> str:
     """What the JSON of a union calls one of its types."""
     return schema.name if isinstance(schema, Record | Enum | Fixed) else kind_name(schema)
@@ -99,7 +106,7 @@ def _primitive_parser(kind: str, path: str) -> _Parse:
     limit = _LIMITS.get(kind, 0)
 
     def wrong(value: Any) -> FieldError:
-        return FieldError(path, f"expected {kind}, not {json.dumps(value)[:40]}")
+        return FieldError(path, f"expected {kind}, not {_told(value)}")
 
     def null(value: Any, out: bytearray) -> None:
         if value is not None:
@@ -233,7 +240,7 @@ def _enum_parser(symbols: tuple[str, ...], path: str) -> _Parse:
 
     def parse(value: Any, out: bytearray) -> None:
         if type(value) is not str or value not in known:
-            raise FieldError(path, f"expected a symbol of the enum, not {json.dumps(value)[:40]}")
+            raise FieldError(path, f"expected a symbol of the enum, not {_told(value)}")
         out += known[value]
 
     return parse
@@ -272,7 +279,7 @@ def _shower(schema: Schema) -> _Show:
         case Map(values=values):
             return _list_shower(_shower(values), _show_string, "{}")
         case Enum(symbols=symbols):
-            return _enum_shower([encode_basestring(symbol) for symbol in symbols])
+            return _enum_shower([quote_in_bytes(symbol) for symbol in symbols])
         case Fixed(size=size):
             return _fixed_shower(size)
 
@@ -311,13 +318,13 @@ def _double_text(value: float) -> str:
 
 def _show_string(data: bytes, at: int, parts: list[str]) -> int:
     size, at = _number(data, at)
-    parts.append(encode_basestring(data[at : at + size].decode()))
+    parts.append(quote_in_bytes(data[at : at + size].decode()))
     return at + size
 
 
 def _show_bytes(data: bytes, at: int, parts: list[str]) -> int:
     size, at = _number(data, at)
-    parts.append(encode_basestring(data[at : at + size].decode("latin-1")))
+    parts.append(quote_in_bytes(data[at : at + size].decode("latin-1")))
     return at + size
 
 
@@ -335,7 +342,7 @@ _SHOWN: dict[str, _Show] = {
 
 def _record_shower(schema: Record) -> _Show:
     fields = [
-        (f"{',' if index else ''}{encode_basestring(field.name)}:", _shower(field.type))
+        (f"{',' if index else ''}{quote_in_bytes(field.name)}:", _shower(field.type))
         for index, field in enumerate(schema.fields)
     ]
 
@@ -351,7 +358,7 @@ def _record_shower(schema: Record) -> _Show:
 
 
 def _union_shower(branches: tuple[Schema, ...]) -> _Show:
-    known = [(f"{{{encode_basestring(_label(each))}:", _shower(each)) for each in branches]
+    known = [(f"{{{quote_in_bytes(_label(each))}:", _shower(each)) for each in branches]
     null = next((index for index, each in enumerate(branches) if each == Primitive("null")), -1)
 
     def show(data: bytes, at: int, parts: list[str]) -> int:
@@ -404,7 +411,7 @@ def _enum_shower(symbols: list[str]) -> _Show:
 
 def _fixed_shower(size: int) -> _Show:
     def show(data: bytes, at: int, parts: list[str]) -> int:
-        parts.append(encode_basestring(data[at : at + size].decode("latin-1")))
+        parts.append(quote_in_bytes(data[at : at + size].decode("latin-1")))
         return at + size
 
     return show

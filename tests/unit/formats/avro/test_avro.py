@@ -495,6 +495,7 @@ JSON_CASES = [
     ),
     ("t TIMESTAMP(3) NOT NULL", {"t": dt.datetime(1970, 1, 1, 0, 0, 1)}, '{"t":1000}'),
     ("n DECIMAL(3, 1)", {"n": Decimal("1.2")}, '{"n":{"bytes":"\\f"}}'),
+    ("s STRING NOT NULL", {"s": '"\\\x1f\x7f😀'}, '{"s":"\\"\\\\\\u001F\x7f\\uD83D\\uDE00"}'),
     (
         "f FLOAT, d DOUBLE NOT NULL",
         {"f": float("-inf"), "d": float("inf")},
@@ -531,10 +532,10 @@ def test_avro_json_both_ways(columns: str, row: dict[str, Any], text: str) -> No
         ("d DOUBLE NOT NULL", '{"d": "1"}', "d", 'expected double, not "1"'),
         ("s STRING NOT NULL", '{"s": 1}', "s", "expected string, not 1"),
         ("s STRING NOT NULL", '{"s": "\\ud800"}', "s", "half of a surrogate pair"),
-        ("y BYTES NOT NULL", '{"y": []}', "y", "expected bytes, not []"),
+        ("y BYTES NOT NULL", '{"y": []}', "y", "expected bytes, not an array"),
         ("a ARRAY<INT> NOT NULL", '{"a": {}}', "a", "expected an array"),
         ("m MAP<STRING, INT> NOT NULL", '{"m": []}', "m", "expected an object, as the JSON of a map"),
-        ("r ROW<x INT NOT NULL> NOT NULL", '{"r": {"x": []}}', "r.x", "expected int, not []"),
+        ("r ROW<x INT NOT NULL> NOT NULL", '{"r": {"x": []}}', "r.x", "expected int, not an array"),
     ],
 )
 def test_broken_avro_json(columns: str, text: str, field: str, reason: str) -> None:
@@ -542,6 +543,13 @@ def test_broken_avro_json(columns: str, text: str, field: str, reason: str) -> N
     assert (decoded.rows.num_rows, len(decoded.bad)) == (0, 1)
     assert (decoded.bad[0].index, decoded.bad[0].field) == (0, field)
     assert decoded.bad[0].reason.startswith(reason)
+
+
+def test_deep_avro_json_is_refused_where_it_does_not_fit() -> None:
+    texts = [b'{"i": ' + b"[" * depth + b"]" * depth + b"}" for depth in range(1, 1100)]
+    decoded = decode("i INT NOT NULL", *texts, encoding=Encoding.JSON)
+    assert [bad.index for bad in decoded.bad] == list(range(len(texts)))
+    assert decoded.bad[0].reason == "expected int, not an array"
 
 
 def test_fields_that_avro_json_has_beside_the_columns_are_ignored() -> None:
