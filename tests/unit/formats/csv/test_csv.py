@@ -266,7 +266,15 @@ def test_options_that_contradict_each_other() -> None:
         for text in ("||", ""):
             with pytest.raises(OptionsError, match=f"'{key}': expected one character"):
                 CsvOptions.from_text({key: text})
-    assert CsvOptions.from_text({"field-delimiter": "\\t"}).field_delimiter == "\t"
+    for text, mark in (
+        ("\\t", "\t"),
+        ("\\u0001", "\x01"),
+        ("\\001", "\x01"),
+        ("\\1", "\x01"),
+        ("\\", "\\"),
+        ("\x01", "\x01"),
+    ):
+        assert CsvOptions.from_text({"field-delimiter": text}).field_delimiter == mark
 
 
 @pytest.mark.parametrize(
