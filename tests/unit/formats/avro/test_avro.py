@@ -234,6 +234,11 @@ def test_the_text_of_a_schema_is_that_of_flinks_library() -> None:
         ("v ROW<a MAP<INT, INT>>", True, "'v.a': maps in Avro have text keys"),
         ("`a-b` INT", True, "'a-b': a name in Avro has letters, digits and '_'"),
         ("`1a` INT", True, "'1a': a name in Avro"),
+        (
+            "a ROW<b ROW<c INT>>, a_b ROW<c STRING>",
+            True,
+            "'a_b': another record of the schema, which has other fields, has the name record_a_b too",
+        ),
     ],
 )
 def test_columns_that_avro_cannot_hold(columns: str, legacy: bool, problem: str) -> None:
@@ -241,6 +246,12 @@ def test_columns_that_avro_cannot_hold(columns: str, legacy: bool, problem: str)
         with pytest.raises(SchemaError) as caught:
             make(parse_columns(columns), AvroOptions(legacy_timestamps=legacy))
         assert problem in str(caught.value)
+
+
+def test_records_of_the_same_name_and_fields_are_one() -> None:
+    columns, row = "a ROW<b ROW<c INT>>, a_b ROW<c INT>", {"a": {"b": {"c": 1}}, "a_b": {"c": 2}}
+    assert text_of(derived(parse_columns(columns))).count('"name":"record_a_b"') == 1
+    assert decode(columns, *encode(columns, row)).rows.to_pylist() == [row]
 
 
 def test_all_columns_that_avro_cannot_hold_are_named() -> None:
