@@ -7,7 +7,9 @@ import math
 import re
 import struct
 from decimal import Decimal
+from typing import TypeVar
 
+from penstock.formats.refusals import shown
 from penstock.types import DecimalType
 
 __all__ = [
@@ -15,13 +17,17 @@ __all__ = [
     "decimal_text",
     "double_text",
     "float_text",
+    "in_range",
     "java_trim",
+    "out_of_range",
     "parse_decimal",
     "parse_double",
     "parse_float",
     "parse_integer",
     "to_decimal",
 ]
+
+_N = TypeVar("_N", int, Decimal)
 
 #: Type name to least and most value.
 INTEGER_RANGES = {
@@ -56,22 +62,27 @@ def parse_integer(text: str, name: str) -> int:
     """A whole number within the range of the type ``name``. Raises ValueError."""
     plain = java_trim(text)
     if _INTEGER.fullmatch(plain) is None:
-        raise ValueError(f"expected a whole number, not '{text}'")
+        raise ValueError(f"expected a whole number, not {shown(text)}")
     return in_range(int(plain), name, text)
 
 
-def in_range(value: int, name: str, text: str) -> int:
+def in_range(value: _N, name: str, text: str) -> _N:
     """``value`` when the type ``name`` can hold it. Raises ValueError."""
     least, most = INTEGER_RANGES[name]
     if not least <= value <= most:
-        raise ValueError(f"{text} is out of the range of {name}")
+        raise out_of_range(text, name)
     return value
+
+
+def out_of_range(text: str, name: str) -> ValueError:
+    """The error that a value is not in the range of the type ``name``."""
+    return ValueError(f"{shown(text)} is out of the range of {name}")
 
 
 def _matched(text: str) -> re.Match[str]:
     match = _DOUBLE.fullmatch(java_trim(text))
     if match is None:
-        raise ValueError(f"expected a number, not '{text}'")
+        raise ValueError(f"expected a number, not {shown(text)}")
     return match
 
 
@@ -129,7 +140,7 @@ def _neighbour(single: float, towards: float) -> float:
 def parse_decimal(text: str) -> Decimal:
     """What ``new BigDecimal(text)`` gives. Raises ValueError."""
     if _DECIMAL.fullmatch(text) is None:
-        raise ValueError(f"expected a decimal number, not '{text}'")
+        raise ValueError(f"expected a decimal number, not {shown(text)}")
     return _EXACT.create_decimal(text) if len(text) < 4096 else Decimal(text)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,21 +22,23 @@ def completed(
 ) -> Decoded:
     """``read``, one row per record, with what ``rows_of`` makes of each record whose ``status`` is EXACT.
 
-    ``rows_of`` raises Malformed or FieldError for a record that it refuses; a record without a row is left out.
+    ``rows_of`` raises Malformed, which may have rows all the same, or FieldError for a record that it refuses; a record
+    without a row is left out.
     """
     counts = (status == kinds.READ).astype(np.int64)
     rows: list[dict[str, Any]] = []
     bad: list[BadRecord] = []
     for index in np.flatnonzero(status == kinds.EXACT).tolist():
+        found: Sequence[dict[str, Any]] = ()
         try:
             found = rows_of(index)
         except FieldError as error:
             bad.append(BadRecord(index, error.reason, error.field))
         except Malformed as error:
             bad.append(BadRecord(index, str(error)))
-        else:
-            counts[index] = len(found)
-            rows += found
+            found = error.rows
+        counts[index] = len(found)
+        rows += found
     origin = np.repeat(np.arange(len(status)), counts)
     taken = origin.copy()
     taken[status[origin] == kinds.EXACT] = len(status) + np.arange(len(rows))

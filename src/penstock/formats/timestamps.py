@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from penstock.formats.calendar import days_of
+from penstock.formats.refusals import shown
 
 __all__ = [
     "date_text",
@@ -41,20 +42,20 @@ def parse_date(text: str, smart: bool = False) -> int:
     """``yyyy-MM-dd`` to days since the epoch. Raises ValueError."""
     match = _DATE.fullmatch(text)
     if match is None:
-        raise ValueError(f"expected a date 'yyyy-MM-dd', not '{text}'")
+        raise ValueError(f"expected a date 'yyyy-MM-dd', not {shown(text)}")
     sign, digits = match.group(1), match.group(2)
     if (len(digits) > 4) != (sign == "+") and sign != "-":
-        raise ValueError(f"a year of more than four digits, and no other, carries a sign: '{text}'")
+        raise ValueError(f"a year of more than four digits, and no other, carries a sign: {shown(text)}")
     year, month, day = int(sign + digits), int(match.group(3)), int(match.group(4))
     if not (1 <= month <= 12 and 1 <= day <= 31):
-        raise ValueError(f"no such day: '{text}'")
+        raise ValueError(f"no such day: {shown(text)}")
     if day > _last_day(year, month):
         if not smart:
-            raise ValueError(f"no such day: '{text}'")
+            raise ValueError(f"no such day: {shown(text)}")
         day = _last_day(year, month)
     days = days_of(year, month, day)
     if not -(2**31) <= days < 2**31:
-        raise ValueError(f"out of the range of dates: '{text}'")
+        raise ValueError(f"out of the range of dates: {shown(text)}")
     return days
 
 
@@ -62,22 +63,22 @@ def lenient_date(text: str) -> int:
     """``yyyy-[M]M-[d]d`` as ``java.sql.Date.valueOf`` reads it: a day past the month's end runs into the next month."""
     match = _SQL_DATE.fullmatch(text)
     if match is None:
-        raise ValueError(f"expected a date 'yyyy-MM-dd', not '{text}'")
+        raise ValueError(f"expected a date 'yyyy-MM-dd', not {shown(text)}")
     year, month, day = (int(group) for group in match.groups())
     if not (1 <= month <= 12 and 1 <= day <= 31):
-        raise ValueError(f"no such day: '{text}'")
+        raise ValueError(f"no such day: {shown(text)}")
     return days_of(year, month, 1) + day - 1
 
 
 def _nanos(text: str, match: re.Match[str] | None, form: str, smart: bool) -> int:
     if match is None:
-        raise ValueError(f"expected a time '{form}', not '{text}'")
+        raise ValueError(f"expected a time '{form}', not {shown(text)}")
     hour, minute, second = int(match.group(1)), int(match.group(2)), int(match.group(3) or 0)
     nanos = int((match.group(4) or "").ljust(9, "0"))
     if smart and (hour, minute, second, nanos) == (24, 0, 0, 0):
         return _DAY_NANOS
     if hour > 23 or minute > 59 or second > 59:
-        raise ValueError(f"no such time of day: '{text}'")
+        raise ValueError(f"no such time of day: {shown(text)}")
     return ((hour * 60 + minute) * 60 + second) * 1_000_000_000 + nanos
 
 
@@ -103,21 +104,23 @@ def parse_timestamp(text: str, iso: bool, zone: bool, offset: bool = False) -> i
     if offset:
         found = _OFFSET.fullmatch(text)
         if found is None:
-            raise ValueError(f"expected a timestamp '{form}', not '{text}'")
+            raise ValueError(f"expected a timestamp '{form}', not {shown(text)}")
         body, shift = found.group(1), _offset_micros(found.group(2))
     elif zone:
         if not text.endswith("Z"):
-            raise ValueError(f"expected a timestamp '{form}', not '{text}'")
+            raise ValueError(f"expected a timestamp '{form}', not {shown(text)}")
         body = text[:-1]
-    date, separator, time = body.partition("T" if iso else " ")
     smart = offset or zone or not iso
+    if not smart:  # ISO_LOCAL_DATE_TIME does not mind case
+        body = body.replace("t", "T")
+    date, separator, time = body.partition("T" if iso else " ")
     if not separator:
-        raise ValueError(f"expected a timestamp '{form}', not '{text}'")
+        raise ValueError(f"expected a timestamp '{form}', not {shown(text)}")
     days = parse_date(date, smart)
     nanos = _nanos(time, (_ISO_TIME if iso else _TIME).fullmatch(time), form, smart)
     micros = days * _DAY + nanos // 1000 - shift
     if not -(2**63) < micros < 2**63:
-        raise ValueError(f"out of the range of timestamps: '{text}'")
+        raise ValueError(f"out of the range of timestamps: {shown(text)}")
     return micros
 
 
@@ -126,7 +129,7 @@ def _offset_micros(text: str) -> int:
         return 0
     hours, minutes, seconds = (int(part) for part in (text[1:] + ":0").split(":")[:3])
     if hours > 18 or minutes > 59 or seconds > 59:
-        raise ValueError(f"no such offset from UTC: '{text}'")
+        raise ValueError(f"no such offset from UTC: {shown(text)}")
     micros = (hours * 3600 + minutes * 60 + seconds) * 1_000_000
     return -micros if text[0] == "-" else micros
 

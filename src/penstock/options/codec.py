@@ -110,6 +110,8 @@ def _character(text: str) -> str:
     plain = _ESCAPES.get(text, text)
     if re.fullmatch(r"\\u[0-9a-fA-F]{4}", text):
         plain = chr(int(text[2:], 16))
+    elif re.fullmatch(r"\\[0-3]?[0-7]{1,2}", text):
+        plain = chr(int(text[1:], 8))
     if len(plain) != 1:
         raise ValueError("expected one character, or one Java escape such as '\\t'")
     return plain

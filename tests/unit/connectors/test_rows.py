@@ -11,14 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.connectors.kafka.deadletters import DEAD_LETTER as LETTER
+from penstock.connectors.kafka.deadletters import DeadLetter, letters
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.metadata import READABLE
 from penstock.connectors.kafka.rows import RowReader
 from penstock.errors import RecordError
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.columns import HEADERS_TYPE
-from penstock.spi import KIND, Column, ColumnKind, TableDefinition
-from penstock.types import BIGINT, INT, STRING, RowKind
+from penstock.spi import KIND, BadRecord, Column, ColumnKind, TableDefinition
+from penstock.types import BIGINT, INT, STRING, RowKind, arrow_type
 
 BASE = {
     "connector": "kafka",
@@ -207,6 +209,17 @@ def test_refused_records_become_dead_letters_behind_the_rows():
         ("orders", "3", "103", "key", "json"),
     ]
     assert row_reader.refused == 3
+
+
+def test_the_reason_of_a_dead_letter_is_not_longer_than_a_record_may_be():
+    reason = "\ud800" + "é" * 10**6
+    found = [DeadLetter(0, "value", "mine", BadRecord(0, reason, "f\udc00"))]
+    record = {
+        name: pa.nulls(1, arrow_type(field.type)) for name, field in zip(LETTER.names, LETTER.fields, strict=True)
+    }
+    (letter,) = letters(found, record, "orders", 3, [100]).to_pylist()
+    told = {each["key"].removeprefix("penstock.dead-letter."): each["value"].decode() for each in letter["headers"]}
+    assert (told["field"], told["reason"]) == ("f?", "?" + "é" * 999)
 
 
 # --- metadata ------------------------------------------------------------------------------------------------

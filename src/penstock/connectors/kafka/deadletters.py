@@ -27,6 +27,9 @@ HEADERS = tuple(
     f"penstock.dead-letter.{name}" for name in ("topic", "partition", "offset", "part", "format", "field", "reason")
 )
 
+#: The most characters of a reason that a header takes: a dead letter has to fit where its record did.
+_LONGEST_REASON = 1000
+
 #: Begins the transactional ids of jobs that write nothing else to Kafka.
 _PREFIX = "penstock-dead-letters"
 
@@ -68,8 +71,11 @@ def letters(
     of :data:`DEAD_LETTER`, as they were."""
     headers = []
     for letter, given, offset in zip(found, record["headers"].to_pylist(), offsets, strict=True):
-        told = (topic, partition, offset, letter.part, letter.format, letter.bad.field, letter.bad.reason)
-        added = [{"key": key, "value": str(value).encode()} for key, value in zip(HEADERS, told, strict=True)]
+        reason = letter.bad.reason[:_LONGEST_REASON]
+        told = (topic, partition, offset, letter.part, letter.format, letter.bad.field, reason)
+        added = [
+            {"key": key, "value": str(value).encode(errors="replace")} for key, value in zip(HEADERS, told, strict=True)
+        ]
         headers.append([*(given or []), *added])
     kinds = {field.name: arrow_type(field.type) for field in DEAD_LETTER.fields}
     columns = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -71,6 +72,10 @@ class FieldsInclude(enum.Enum):
 
     ALL = "ALL"
     EXCEPT_KEY = "EXCEPT_KEY"
+
+
+#: What Kafka takes for a topic's name.
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class NamingStrategy(enum.Enum):
@@ -230,6 +235,18 @@ def _reset(options: KafkaSourceOptions) -> Iterator[Problem]:
     given = options.property("auto.offset.reset")
     if given is not None and given.strip().lower() not in {each.value for each in ResetStrategy}:
         yield Problem(f"expected earliest, latest or none, not '{given}'", "properties.auto.offset.reset")
+
+
+def _dead_letters(options: KafkaSourceOptions) -> Iterator[Problem]:
+    topic, key = options.dead_letter_topic, "scan.dead-letter.topic"
+    if topic is None:
+        return
+    if _TOPIC.fullmatch(topic) is None or topic in (".", ".."):
+        hint = "letters, digits, '.', '_' and '-', at most 249"
+        yield Problem(f"expected the name of a topic, not '{topic}'", key, hint=hint)
+    elif topic in options.topic or (options.topic_pattern and re.fullmatch(options.topic_pattern, topic)):
+        reason = f"'{topic}' is read by this table, so that what cannot be decoded would come back for ever"
+        yield Problem(reason, key, hint="name another topic")
 
 
 def _amounts(options: KafkaSourceOptions) -> Iterator[Problem]:
@@ -444,7 +461,7 @@ class KafkaSourceOptions(KafkaTableOptions):
         "scan.startup.mode": "earliest-offset",
         "scan.topic-partition-discovery.interval": "0 ms",
     }
-    rules = (*KafkaTableOptions.rules, _startup, _bounded, _chosen, _reset, _amounts)
+    rules = (*KafkaTableOptions.rules, _startup, _bounded, _chosen, _reset, _dead_letters, _amounts)
 
 
 def _partitioner(options: KafkaSinkOptions) -> Iterator[Problem]:

@@ -43,22 +43,11 @@ def derived(row: RowType, legacy: bool = True) -> Record:
 
     Raises SchemaError, naming every column whose type or name has no place in Avro.
     """
-    problems: list[Problem] = []
-    found = _record(row, NAME, legacy, "", problems)
-    if problems:
-        raise SchemaError(tuple(problems))
+    derivation = _Derivation()
+    found = derivation.record(row, NAME, legacy, "")
+    if derivation.problems:
+        raise SchemaError(tuple(derivation.problems))
     return found
-
-
-def _record(row: RowType, name: str, legacy: bool, path: str, problems: list[Problem]) -> Record:
-    fields = []
-    for each in row.fields:
-        inner = f"{path}.{each.name}" if path else each.name
-        if not _is_name(each.name):
-            problems.append(Problem("a name in Avro has letters, digits and '_', and no digit first", inner))
-        schema = _schema(each.type, f"{name}_{each.name}", legacy, inner, problems)
-        fields.append(Field(each.name, schema, "null" if each.type.nullable else None))
-    return Record(name, tuple(fields))
 
 
 def _is_name(name: str) -> bool:
@@ -66,41 +55,62 @@ def _is_name(name: str) -> bool:
     return plain.isalnum() and not plain[0].isdigit()
 
 
-def _schema(kind: DataType, name: str, legacy: bool, path: str, problems: list[Problem]) -> Schema:
-    found = _plain(kind, name, legacy, path, problems)
-    return Union((Primitive("null"), found)) if kind.nullable else found
+class _Derivation:
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self._records: dict[str, Record] = {}
 
+    def _refuse(self, reason: str, path: str, hint: str = "") -> None:
+        self.problems.append(Problem(reason, path, hint=hint))
 
-def _plain(kind: DataType, name: str, legacy: bool, path: str, problems: list[Problem]) -> Schema:
-    match kind:
-        case PrimitiveType(name=primitive):
-            return _PRIMITIVES[primitive]
-        case StringType():
-            return Primitive("string")
-        case BinaryType():
-            return Primitive("bytes")
-        case DecimalType(precision=precision, scale=scale):
-            return Primitive("bytes", "decimal", precision, scale)
-        case TimeType(precision=precision):
-            if precision > 3:
-                problems.append(Problem(f"avro has TIME with a precision of 0 to 3, not {precision}", path))
-            return Primitive("int", "time-millis")
-        case TimestampType():
-            return _timestamp(kind, legacy, path, problems)
-        case ArrayType(element=element):
-            return Array(_schema(element, name, True, path, problems))
-        case MapType(key=key, value=value):
-            if not isinstance(key, StringType):
-                problems.append(Problem("maps in Avro have text keys; use STRING, VARCHAR or CHAR", path))
-            return Map(_schema(value, name, True, path, problems))
-        case RowType():
-            return _record(kind, name, legacy, path, problems)
-    raise TypeError(f"no Avro type for {kind}")
+    def record(self, row: RowType, name: str, legacy: bool, path: str) -> Record:
+        """The record of a row, under a full name."""
+        fields = []
+        for each in row.fields:
+            inner = f"{path}.{each.name}" if path else each.name
+            if not _is_name(each.name):
+                self._refuse("a name in Avro has letters, digits and '_', and no digit first", inner)
+            schema = self._schema(each.type, f"{name}_{each.name}", legacy, inner)
+            fields.append(Field(each.name, schema, "null" if each.type.nullable else None))
+        found = Record(name, tuple(fields))
+        if self._records.setdefault(name, found) != found:
+            reason = f"another record of the schema, which has other fields, has the name {name.rpartition('.')[2]} too"
+            self._refuse(reason, path, "rename one of the columns that make up the name")
+        return found
 
+    def _schema(self, kind: DataType, name: str, legacy: bool, path: str) -> Schema:
+        found = self._plain(kind, name, legacy, path)
+        return Union((Primitive("null"), found)) if kind.nullable else found
 
-def _timestamp(kind: TimestampType, legacy: bool, path: str, problems: list[Problem]) -> Schema:
-    if legacy and (kind.local_zone or kind.precision > 3):
-        reason = f"the legacy mapping of timestamps has no {kind.with_nullability(True)}"
-        problems.append(Problem(reason, path, hint="set timestamp_mapping.legacy to false, or use TIMESTAMP(3)"))
-    unit = "millis" if kind.precision <= 3 else "micros" if kind.precision <= 6 else "nanos"
-    return Primitive("long", f"{'' if legacy or kind.local_zone else 'local-'}timestamp-{unit}")
+    def _plain(self, kind: DataType, name: str, legacy: bool, path: str) -> Schema:
+        match kind:
+            case PrimitiveType(name=primitive):
+                return _PRIMITIVES[primitive]
+            case StringType():
+                return Primitive("string")
+            case BinaryType():
+                return Primitive("bytes")
+            case DecimalType(precision=precision, scale=scale):
+                return Primitive("bytes", "decimal", precision, scale)
+            case TimeType(precision=precision):
+                if precision > 3:
+                    self._refuse(f"avro has TIME with a precision of 0 to 3, not {precision}", path)
+                return Primitive("int", "time-millis")
+            case TimestampType():
+                return self._timestamp(kind, legacy, path)
+            case ArrayType(element=element):
+                return Array(self._schema(element, name, True, path))
+            case MapType(key=key, value=value):
+                if not isinstance(key, StringType):
+                    self._refuse("maps in Avro have text keys; use STRING, VARCHAR or CHAR", path)
+                return Map(self._schema(value, name, True, path))
+            case RowType():
+                return self.record(kind, name, legacy, path)
+        raise TypeError(f"no Avro type for {kind}")
+
+    def _timestamp(self, kind: TimestampType, legacy: bool, path: str) -> Schema:
+        if legacy and (kind.local_zone or kind.precision > 3):
+            reason = f"the legacy mapping of timestamps has no {kind.with_nullability(True)}"
+            self._refuse(reason, path, "set timestamp_mapping.legacy to false, or use TIMESTAMP(3)")
+        unit = "millis" if kind.precision <= 3 else "micros" if kind.precision <= 6 else "nanos"
+        return Primitive("long", f"{'' if legacy or kind.local_zone else 'local-'}timestamp-{unit}")

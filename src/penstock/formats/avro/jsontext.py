@@ -106,6 +106,13 @@ class JsonText:
             out = np.concatenate([out[:used], np.empty(2 * len(out), np.uint8)])
 
 
+def _told(value: Any) -> str:
+    """A value for an error; not all of one that is long or deep."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "an array"
+    return json.dumps(value)[:40]
+
+
 def _parser(schema: Schema, path: str) -> _Parse:
     match schema:
         case Primitive(type=kind):
@@ -128,7 +135,7 @@ def _primitive_parser(kind: str, path: str) -> _Parse:
     limit = _LIMITS.get(kind, 0)
 
     def wrong(value: Any) -> FieldError:
-        return FieldError(path, f"expected {kind}, not {json.dumps(value)[:40]}")
+        return FieldError(path, f"expected {kind}, not {_told(value)}")
 
     def null(value: Any, out: bytearray) -> None:
         if value is not None:
@@ -262,7 +269,7 @@ def _enum_parser(symbols: tuple[str, ...], path: str) -> _Parse:
 
     def parse(value: Any, out: bytearray) -> None:
         if type(value) is not str or value not in known:
-            raise FieldError(path, f"expected a symbol of the enum, not {json.dumps(value)[:40]}")
+            raise FieldError(path, f"expected a symbol of the enum, not {_told(value)}")
         out += known[value]
 
     return parse

@@ -148,7 +148,8 @@ class _Compiler:
         promoted = [each for each in reader.branches if _promotes(writer, each)]
         found = next(iter(named + same + promoted), None)
         if found is None:
-            raise _Unfit(path, f"the data has {kind}, which is not in the union of what is read")
+            wanted = " or ".join(map(shown, reader.branches))
+            raise _Unfit(path, f"the data has {shown(writer)}, which cannot be read as {wanted}")
         return found
 
     def _union(self, writer: Union, reader: Schema | None, node: int, path: str) -> None:

@@ -33,7 +33,7 @@ from penstock.formats.chunks import copy_bytes, same_bytes
 from penstock.formats.compiled import Vector, Word, compiled, eight_bytes, inlined, put_eight_bytes
 from penstock.formats.digits import write_integer
 from penstock.formats.kinds import BIGINT, DOUBLE, EXACT, INT, READ
-from penstock.formats.quoted import write_latin, write_string, write_word
+from penstock.formats.quoting import write_latin, write_string, write_word
 from penstock.formats.scan import FAILED, number_value, scan_number, scan_word
 from penstock.formats.shortest import double_bits, double_value, float_bits, float_value, write_double
 from penstock.formats.syntax import blank, string, unescape

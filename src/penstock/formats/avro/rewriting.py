@@ -4,10 +4,9 @@ back: constants are what is in the JSON alone, values what is in both.
 
 from __future__ import annotations
 
-import json
-
 from penstock.formats.avro import program as p
 from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union, kind_name
+from penstock.formats.quoting import quote_in_bytes
 
 __all__ = ["label", "rewriting"]
 
@@ -37,10 +36,6 @@ def label(schema: Schema) -> str:
     return schema.name if isinstance(schema, Record | Enum | Fixed) else kind_name(schema)
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
 class _Compiler:
     def __init__(self) -> None:
         self.steps = p.Steps()
@@ -65,7 +60,7 @@ class _Compiler:
             case Record(fields=fields):
                 mark = "{"
                 for field in fields:
-                    self.text += f"{mark}{_quoted(field.name)}:"
+                    self.text += f"{mark}{quote_in_bytes(field.name)}:"
                     self.value(field.type)
                     mark = ","
                 self.text += "}" if fields else "{}"
@@ -76,7 +71,7 @@ class _Compiler:
             case Map(values=values):
                 self._list("{", values, is_map=True)
             case Enum(symbols=symbols):
-                encoded = [_quoted(symbol).encode() for symbol in symbols]
+                encoded = [quote_in_bytes(symbol).encode() for symbol in symbols]
                 places = [(self.steps.keep(symbol), len(symbol)) for symbol in encoded]
                 table = self.steps.look_up(each for place in places for each in place)
                 self.add(p.VALUE, wire=p.WIRE_ENUM, convert=p.SYMBOL, a=len(encoded), b=table)
@@ -92,7 +87,7 @@ class _Compiler:
             if branch == Primitive("null"):
                 self.value(branch)
             else:
-                self.text += f"{{{_quoted(label(branch))}:"
+                self.text += f"{{{quote_in_bytes(label(branch))}:"
                 self.settle()  # by which a loop tells the branches apart
                 self.value(branch)
                 self.text += "}"

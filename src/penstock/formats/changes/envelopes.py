@@ -42,21 +42,25 @@ def read_envelopes(decoder: JsonDecoder, messages: pa.BinaryArray, column: str =
     An array around a single object is taken for it, as Flink does; other arrays are refused.
     """
     decoded, given = decoder.decode_given(messages, column) if column else (decoder.decode(messages), None)
-    rows = decoded.rows
-    if decoded.origin is None:
-        return Envelopes(_by_name(rows), np.arange(rows.num_rows), decoded.bad, given)
-    counts = np.bincount(decoded.origin, minlength=len(messages))
+    rows, origin = decoded.rows, decoded.origin
+    if origin is None:
+        origin = np.arange(rows.num_rows)
+        if not decoded.bad:
+            return Envelopes(_by_name(rows), origin, (), given)
+    counts = np.bincount(origin, minlength=len(messages))
+    refused = [each.index for each in decoded.bad]
+    counts[refused] = 0  # with errors ignored, an array with what is no object in it has rows all the same
     _, offsets = binary_parts(messages)
     filled = (validity(messages) != 0) & (np.diff(offsets) > 0)
-    filled[[each.index for each in decoded.bad]] = False
+    filled[refused] = False
     arrays = [
         BadRecord(index, f"expected a JSON object, not an array of {counts[index]}")
         for index in np.flatnonzero(filled & (counts != 1)).tolist()
     ]
-    single = counts[decoded.origin] == 1
+    single = counts[origin] == 1
     if not single.all():
         rows = rows.filter(pa.array(single))
-    return Envelopes(_by_name(rows), decoded.origin[single], (*decoded.bad, *arrays), given)
+    return Envelopes(_by_name(rows), origin[single], (*decoded.bad, *arrays), given)
 
 
 def _by_name(rows: pa.RecordBatch) -> dict[str, pa.Array]:

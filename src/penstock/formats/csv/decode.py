@@ -61,8 +61,7 @@ class CsvDecoder:
     def _plain(self) -> bool:
         """Whether the loop knows all that these options ask for."""
         options = self.options
-        marks = (options.field_delimiter, options.quote or "", options.escape_character or "")
-        return "".join(marks).isascii() and not (options.trim_spaces or options.ignore_first_line)
+        return options.ascii_marks and not (options.trim_spaces or options.ignore_first_line)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored."""

@@ -36,10 +36,8 @@ class _Reader:
 
     def line(self) -> list[str] | None:
         """The next line's cells, None at the end of the text."""
-        while self.options.allow_comments and self._here() == "#":
-            while self._here() not in ("\n", "\r", ""):
-                self.at += 1
-            self._end_line()
+        if self.options.allow_comments:
+            self._skip_comments()
         if self.at >= len(self.text):
             return None
         found = [self._cell()]
@@ -48,6 +46,15 @@ class _Reader:
             found.append(self._cell())
         self._end_line()
         return found
+
+    def _skip_comments(self) -> None:
+        """Go on to a line that is neither a comment nor blank, and behind the spaces that it starts with."""
+        while self._here() in ("#", " ", "\n", "\r"):
+            if self._here() == "#":
+                while self._here() not in ("\n", "\r", ""):
+                    self.at += 1
+            else:
+                self.at += 1
 
     def _here(self) -> str:
         return self.text[self.at : self.at + 1]

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import Problem, RecordError, UnsupportedError
+from penstock.errors import RecordError
 from penstock.formats import kinds
 from penstock.formats.columns import Bytes, validity
 from penstock.formats.csv import render
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.csv.schema import check_schema
-from penstock.formats.csv.texts import csv_texts
+from penstock.formats.csv.texts import csv_lines, csv_texts
 from penstock.formats.inputs import Inputs, fixed_cells
 from penstock.formats.layout import Layout
 from penstock.types import DataType, RowType
@@ -38,14 +38,6 @@ class CsvEncoder:
 
     def __post_init__(self) -> None:
         check_schema(self.schema)
-        options = self.options
-        for key, mark in (
-            ("field-delimiter", options.field_delimiter),
-            ("quote-character", options.quote or ""),
-            ("escape-character", options.escape_character or ""),
-        ):
-            if not mark.isascii():
-                raise UnsupportedError((Problem("writing csv needs an ASCII character here", f"csv.{key}"),))
 
     @cached_property
     def _layout(self) -> Layout:
@@ -56,7 +48,9 @@ class CsvEncoder:
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row. Raises RecordError when they exceed what one column of messages can hold."""
-        rows, options = rows.cast(self._layout.schema), self.options
+        rows, options = rows.cast(self._layout.schema) if self.schema.fields else rows, self.options
+        if not options.ascii_marks:
+            return pa.array(csv_lines(rows, self.schema, options), pa.binary())
         inputs = Inputs(self._layout.columns, rows.num_rows)
         for index, field in enumerate(self.schema.fields):
             self._put(inputs, index, rows.column(index), field.type)

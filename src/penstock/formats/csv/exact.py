@@ -121,7 +121,7 @@ class ExactReader:
             parts = self._elements(text)
             if not parts:
                 return None
-            if len(parts) != len(converters) and not self.options.ignore_parse_errors:
+            if len(parts) < len(converters) and not self.options.ignore_parse_errors:
                 raise ValueError(f"expected {len(converters)} elements, not {len(parts)}")
             row: dict[str, Any] = dict.fromkeys(kind.names)
             for name, convert, part in zip(kind.names, converters, parts, strict=False):

@@ -54,7 +54,7 @@ def read_records(
             continue
         status[row] = EXACT
         at, end = offsets[row], offsets[row + 1]
-        if at >= end or text[at] == 0xEF or text[at] == comment:
+        if at >= end or text[at] == 0xEF or (comment >= 0 and (text[at] == comment or text[at] == 32)):
             continue
         begin, seen, column, ok = at, 0, 0, True
         while ok and column < count:

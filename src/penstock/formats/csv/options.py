@@ -56,7 +56,7 @@ class CsvOptions(OptionSet):
         doc="Read a value that does not fit its column as NULL and skip messages that are no CSV, instead of failing.",
     )
     array_element_delimiter: str = opt(
-        "array-element-delimiter", TEXT, default=";", doc="The text between the elements of an ARRAY or ROW."
+        "array-element-delimiter", CHARACTER, default=";", doc="The character between the elements of an ARRAY or ROW."
     )
     escape_character: str | None = opt(
         "escape-character", CHARACTER, default=None, doc="The character that takes away the next one's meaning."
@@ -97,3 +97,8 @@ class CsvOptions(OptionSet):
     def quote(self) -> str | None:
         """The quote character in force, None when there is none."""
         return None if self.disable_quote_character else self.quote_character or '"'
+
+    @property
+    def ascii_marks(self) -> bool:
+        """Whether delimiter, quote and escape are of one byte each, as the compiled loops need them."""
+        return f"{self.field_delimiter}{self.quote or ''}{self.escape_character or ''}".isascii()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.formats.calendar import write_date, write_time, write_timestamp
 from penstock.formats.compiled import Vector, borrowed, compiled
+from penstock.formats.csv.texts import LONGEST_LOOKED_AT
 from penstock.formats.digits import write_base64, write_decimal, write_integer
 from penstock.formats.kinds import (
     BIGINT,
@@ -25,9 +26,6 @@ __all__ = ["WIDEST", "write_records"]
 #: The most bytes that a value of fixed width takes, quotes included.
 WIDEST = 64
 
-#: Jackson does not look into longer text: it is quoted.
-_LONGEST_LOOKED_AT = 24
-
 
 @compiled
 def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: int) -> int:
@@ -45,7 +43,7 @@ def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: in
             needed = True
         if each in (quote, escape):
             doubled += 1
-    if quote < 0 or not (needed or size > _LONGEST_LOOKED_AT):
+    if quote < 0 or not (needed or size > LONGEST_LOOKED_AT):
         return end
     to = end + doubled + 2
     out[to - 1] = quote
@@ -104,7 +102,7 @@ def write_records(
 ) -> None:
     """Write one line per row, one after the other, without line ends, and where each of them ends.
 
-    ``columns``, ``fixed``, ``text``, ``spans`` and ``valid`` are as for :mod:`penstock.formats.json.render`.
+    ``columns``, ``fixed``, ``text``, ``spans`` and ``valid`` are those of :class:`penstock.formats.inputs.Inputs`.
     ``words`` are the texts of false, true and NULL. ``safe`` is the least character that needs no quotes.
     """
     text, words, out = borrowed(text), borrowed(words), borrowed(out)

@@ -1,4 +1,5 @@
-"""Any column to one unquoted text per value: nested columns, and values that the compiled loop does not write."""
+"""Any column to one unquoted text per value: nested columns, and values that the compiled loop does not write. And
+whole lines, for what it does not know."""
 
 from __future__ import annotations
 
@@ -22,7 +23,36 @@ from penstock.types import (
     TimeType,
 )
 
-__all__ = ["csv_texts"]
+__all__ = ["LONGEST_LOOKED_AT", "csv_lines", "csv_texts"]
+
+#: Jackson does not look into longer text, counted as Java counts it: it is quoted.
+LONGEST_LOOKED_AT = 24
+
+
+def csv_lines(rows: pa.RecordBatch, schema: RowType, options: CsvOptions) -> list[bytes]:
+    """One line per row, as :func:`penstock.formats.csv.render.write_records` writes it, whatever the characters are
+    that the options name."""
+    null = options.null_literal or ""
+    columns: list[list[str]] = []
+    for column, field in zip(rows.columns, schema.fields, strict=True):
+        texts = csv_texts(column, field.type, options)
+        bare = isinstance(field.type, DecimalType) or (
+            isinstance(field.type, PrimitiveType) and field.type.name != "DATE"
+        )
+        columns.append([null if each is None else each if bare else _quoted(each, options) for each in texts])
+    lines = zip(*columns, strict=True) if columns else [()] * rows.num_rows
+    return [options.field_delimiter.join(line).encode() for line in lines]
+
+
+def _quoted(text: str, options: CsvOptions) -> str:
+    quote, escape = options.quote, options.escape_character
+    if quote is None:
+        return text
+    safe = max(options.field_delimiter, quote)
+    needed = any(each <= safe or each == (escape or "\\") for each in text)
+    if not needed and len(text.encode("utf-16-le")) <= 2 * LONGEST_LOOKED_AT:
+        return text
+    return quote + "".join(each * 2 if each in (quote, escape) else each for each in text) + quote
 
 
 def csv_texts(array: pa.Array, kind: DataType, options: CsvOptions) -> list[str | None]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from penstock.formats.refusals import Malformed
 
-__all__ = ["Document", "Number", "Object", "parse", "quote", "quote_in_bytes"]
+__all__ = ["Document", "Number", "Object", "documents", "parse"]
 
 #: Limits of Jackson's StreamReadConstraints.
 DEEPEST, LONGEST_NUMBER = 1000, 1000
@@ -46,14 +47,21 @@ _WORD = re.compile(r"(true|false|null)(?![A-Za-z0-9_$])")
 _UNICODE = re.compile(r"[0-9a-fA-F]{4}")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _WORDS = {"true": True, "false": False, "null": None}
-_MUST_ESCAPE = re.compile(r'["\\\x00-\x1f]')
-_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_BEYOND = re.compile("[\U00010000-\U0010ffff]")
 _LONE = re.compile("[\ud800-\udfff]")
 
 
 def parse(message: bytes) -> Document:
     """The first JSON value in ``message``; whatever follows it is not looked at. Raises Malformed."""
+    return _reader(message).document()
+
+
+def documents(message: bytes) -> Iterator[Document]:
+    """The elements of the array that ``message`` starts with, one by one, or its first value. Raises Malformed where
+    it gets to what is no JSON."""
+    return _reader(message).documents()
+
+
+def _reader(message: bytes) -> _Reader:
     encoding = json.detect_encoding(message)
     complaint = "the text ends before the JSON value does"
     try:
@@ -61,27 +69,7 @@ def parse(message: bytes) -> Document:
     except UnicodeDecodeError as error:
         text = message[: error.start].decode(encoding, "ignore")
         complaint = f"not well-formed {encoding.upper()} at byte {error.start}"
-    return _Reader(text, complaint).document()
-
-
-def quote(text: str) -> str:
-    """A JSON string literal as Jackson writes it: quotes, backslashes and control characters escaped, nothing else."""
-    return f'"{_MUST_ESCAPE.sub(_escape, text)}"'
-
-
-def quote_in_bytes(text: str) -> str:
-    """A JSON string literal as Jackson writes it to bytes: a character beyond U+FFFF is two escapes."""
-    return _BEYOND.sub(_pair, quote(text))
-
-
-def _pair(match: re.Match[str]) -> str:
-    high, low = divmod(ord(match.group()) - 0x10000, 0x400)
-    return f"\\u{0xD800 + high:04X}\\u{0xDC00 + low:04X}"
-
-
-def _escape(match: re.Match[str]) -> str:
-    found = match.group()
-    return _SHORT.get(found) or f"\\u{ord(found):04X}"
+    return _Reader(text, complaint)
 
 
 class _Reader:
@@ -90,8 +78,19 @@ class _Reader:
     def __init__(self, text: str, complaint: str):
         self.text, self.complaint, self.at = text, complaint, 0
 
+    def documents(self) -> Iterator[Document]:
+        """The elements of the array that comes, or the value that comes."""
+        if not self._take("["):
+            yield self.document()
+        elif not self._take("]"):
+            yield self.document()
+            while not self._take("]"):
+                if not self._take(","):
+                    raise self._unexpected("',' or ']'")
+                yield self.document()
+
     def document(self) -> Document:
-        """The value at the start of the text."""
+        """The value that comes."""
         open_containers: list[tuple[list[Document], list[str] | None]] = []
         while True:
             value, container = self._value()

@@ -18,7 +18,7 @@ from penstock.formats.json.schema import check_schema
 from penstock.formats.json.steps import Steps
 from penstock.formats.json.texts import json_texts
 from penstock.formats.nested import NestedInputs, Shape
-from penstock.formats.quoted import escaped_size
+from penstock.formats.quoting import escaped_size
 from penstock.types import STRING, RowType, arrow_schema
 
 __all__ = ["JsonEncoder"]

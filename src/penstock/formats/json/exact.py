@@ -7,6 +7,7 @@ does not: the value is NULL and reading goes on behind it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -14,10 +15,11 @@ from typing import Any
 
 from penstock.formats import numbers, timestamps
 from penstock.formats.binary import parse_base64
-from penstock.formats.json.document import Document, Number, Object, parse, quote
+from penstock.formats.json.document import Document, Number, Object, documents
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.layout import time_digits
-from penstock.formats.refusals import FieldError, Malformed
+from penstock.formats.quoting import quote
+from penstock.formats.refusals import FieldError, Malformed, shown
 from penstock.types import (
     ArrayType,
     BinaryType,
@@ -34,6 +36,8 @@ from penstock.types import (
 __all__ = ["ExactReader"]
 
 _Convert = Callable[[Document], Any]
+
+_NOT_ZERO = re.compile(r"[^eE]*[1-9]")
 
 
 @dataclass
@@ -52,15 +56,25 @@ class ExactReader:
     def rows(self, message: bytes) -> list[dict[str, Any]]:
         """The rows in one message: one for an object, one for each object of a top-level array.
 
-        Raises Malformed for text that is no JSON and FieldError for a value that does not fit.
+        Raises Malformed for text that is no JSON and FieldError for a value that does not fit. With
+        ``ignore-parse-errors`` the objects in an array still give rows, beside what is none and, by the streaming
+        parser, before what is no JSON.
         """
-        document = parse(message)
-        wanted = document if isinstance(document, list) else [document]
-        rows = []
-        for each in wanted:
-            if not isinstance(each, Object):
-                raise Malformed("expected a JSON object, or an array of objects")
-            rows.append(self.row(each))
+        rows: list[dict[str, Any]] = []
+        refusal: Malformed | None = None
+        found, ignore = documents(message), self.options.ignore_parse_errors
+        try:
+            for each in found if self.options.json_parser else list(found):
+                if isinstance(each, Object):
+                    rows.append(self.row(each))
+                else:
+                    refusal = refusal or Malformed(f"expected a JSON object, or an array of them, not {_told(each)}")
+                    if not ignore:
+                        break
+        except Malformed as error:
+            refusal = refusal or error
+        if refusal is not None:
+            raise Malformed(str(refusal), rows if ignore else ())
         return rows
 
     def row(self, document: Object) -> dict[str, Any]:
@@ -114,14 +128,24 @@ class ExactReader:
             case "BOOLEAN":
                 return lambda value: value if isinstance(value, bool) else _same_as_true(_scalar(value))
             case "INT" | "BIGINT":
-                return lambda value: _truncated(value, name)
+                exact = self._decimals and not self.options.json_parser
+                return lambda value: _truncated(value, name, exact)
             case "TINYINT" | "SMALLINT":
                 return lambda value: numbers.parse_integer(_scalar(value), name)
             case "FLOAT":
-                return lambda value: numbers.parse_float(_scalar(value))
+                return lambda value: numbers.parse_float(self._numeral(value))
             case "DOUBLE":
-                return lambda value: numbers.parse_double(_scalar(value))
+                return lambda value: numbers.parse_double(self._numeral(value))
         return lambda value: timestamps.parse_date(_scalar(value))
+
+    def _numeral(self, value: Document) -> str:
+        """What FLOAT and DOUBLE are read from: the tree parser keeps numbers in its own form, where only a double has a
+        zero with a sign."""
+        if not isinstance(value, Number) or self.options.json_parser:
+            return _scalar(value)
+        if value.whole or self._decimals:
+            return value.text if _NOT_ZERO.match(value.text) else "0"
+        return str(Decimal(float(value.text)))
 
     def _text(self, value: Document) -> str:
         if isinstance(value, Object | list):
@@ -135,7 +159,7 @@ class ExactReader:
 
         def converted(value: Document) -> list[Any]:
             if not isinstance(value, list):
-                raise ValueError("expected a JSON array")
+                raise _unfit("an array", value)
             return [convert(each) for each in value]
 
         return converted
@@ -145,7 +169,7 @@ class ExactReader:
 
         def converted(given: Document) -> list[tuple[Any, Any]]:
             if not isinstance(given, Object):
-                raise ValueError("expected a JSON object for a map")
+                raise _unfit("an object, as the JSON of a map", given)
             return list({convert_key(name): convert_value(each) for name, each in given.pairs}.items())
 
         return converted
@@ -156,7 +180,7 @@ class ExactReader:
 
         def converted(value: Document) -> dict[str, Any]:
             if not isinstance(value, Object):
-                raise ValueError("expected a JSON object")
+                raise _unfit("an object, as the JSON of a row", value)
             pairs = value.pairs if streaming else tuple(dict(value.pairs).items())
             row: dict[str, Any] = dict.fromkeys(converters)
             found = 0
@@ -184,6 +208,19 @@ def _named(name: str, convert: _Convert, value: Document) -> Any:
         raise FieldError(name, str(error)) from error
 
 
+def _unfit(wanted: str, value: Document) -> ValueError:
+    return ValueError(f"expected {wanted}, not {_told(value)}")
+
+
+def _told(value: Document) -> str:
+    """What a value is, for an error."""
+    if value is None:
+        return "null"
+    if isinstance(value, Object | list):
+        return "an object" if isinstance(value, Object) else "an array"
+    return shown(_scalar(value))
+
+
 def _scalar(value: Document) -> str:
     """The text of a scalar token. Raises ValueError for a container."""
     if isinstance(value, str):
@@ -192,42 +229,46 @@ def _scalar(value: Document) -> str:
         return value.text
     if isinstance(value, bool):
         return "true" if value else "false"
-    raise ValueError("expected a single value, not an object or array")
+    raise _unfit("a single value", value)
 
 
 def _same_as_true(text: str) -> bool:
     return numbers.java_trim(text).lower() == "true"
 
 
-def _truncated(value: Document, name: str) -> int:
-    """INT and BIGINT: a number loses its fraction, text must be a whole number."""
+def _truncated(value: Document, name: str, exact: bool) -> int:
+    """INT and BIGINT: a number loses its fraction, text must be a whole number. ``exact``: no digit is lost before."""
     if not isinstance(value, Number) or value.whole:
         return numbers.parse_integer(_scalar(value), name)
-    real = float(value.text)
     least, most = numbers.INTEGER_RANGES[name]
+    if exact:
+        return int(numbers.in_range(numbers.parse_decimal(value.text), name, value.text))
+    real = float(value.text)
     if not float(least) <= real <= float(most):
-        raise ValueError(f"{value.text} is out of the range of {name}")
+        raise numbers.out_of_range(value.text, name)
     return min(int(real), most)
 
 
 def _decimal(value: Document) -> Decimal:
     if isinstance(value, bool | Object | list):
-        raise ValueError("expected a number")
+        raise _unfit("a number", value)
     return numbers.parse_decimal(numbers.java_trim(_scalar(value)))
 
 
 def _bytes(value: Document) -> bytes:
     if not isinstance(value, str):
-        raise ValueError("expected base64 text")
+        raise _unfit("base64 text", value)
     return parse_base64(value)
 
 
 def _normalised(value: Number, decimals: bool) -> str:
     """A number as the tree parser turns it into text: an integer as it is, others as Java prints the double, or, where
-    a column is a DECIMAL, the BigDecimal without trailing zeros."""
+    a column is a DECIMAL, the BigDecimal without trailing zeros. Raises ValueError for what BigDecimal cannot hold."""
     if value.whole:
         return str(int(value.text))
-    return numbers.decimal_text(Decimal(value.text), False) if decimals else numbers.double_text(float(value.text))
+    if decimals:
+        return numbers.decimal_text(numbers.parse_decimal(value.text), False)
+    return numbers.double_text(float(value.text))
 
 
 def _has_decimals(kind: DataType) -> bool:

@@ -46,7 +46,8 @@ class JsonTextOptions(OptionSet):
         "timestamp-format.standard",
         choice(TimestampStandard),
         default=TimestampStandard.SQL,
-        doc="How timestamps are read and written: 'yyyy-MM-dd HH:mm:ss.f' (SQL) or 'yyyy-MM-ddTHH:mm:ss.f' (ISO-8601).",
+        doc="How timestamps are read and written: 'yyyy-MM-dd HH:mm:ss.f' (SQL) or 'yyyy-MM-ddTHH:mm:ss.f' (ISO-8601), "
+        "a TIMESTAMP_LTZ with a 'Z' behind it; or ISO-8601 with an offset such as '+02:00' or 'Z' behind either type.",
     )
     map_null_key_mode: MapNullKeyMode = opt(
         "map-null-key.mode",

@@ -40,7 +40,7 @@ from penstock.formats.kinds import (
     TIMESTAMP_LTZ,
 )
 from penstock.formats.nested import BASE, VALID_BASE
-from penstock.formats.quoted import write_string, write_word
+from penstock.formats.quoting import write_string, write_word
 from penstock.formats.shortest import write_double, write_float
 from penstock.formats.wide import write_wide_decimal
 

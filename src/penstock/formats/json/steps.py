@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.formats import kinds
-from penstock.formats.json.document import quote_in_bytes
 from penstock.formats.layout import kind_of
 from penstock.formats.nested import Shape
+from penstock.formats.quoting import quote_in_bytes
 
 __all__ = [
     "CLOSE",

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.formats import numbers, timestamps
-from penstock.formats.json.document import quote, quote_in_bytes
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.layout import time_digits
+from penstock.formats.quoting import quote, quote_in_bytes
 from penstock.types import (
     ArrayType,
     BinaryType,

@@ -12,6 +12,11 @@ __all__ = ["is_utf8", "read_text", "write_text"]
 #: A surrogate written as three bytes of UTF-8 counts as one error in Java and as three in Python.
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 _REPLACEMENT = "\ufffd".encode()
+#: Where a message may say its byte order; it is big-endian where it does not.
+_MARKS = {
+    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+}
 
 
 def is_utf8(charset: str) -> bool:
@@ -33,8 +38,8 @@ def _decoded(message: bytes, charset: str) -> str:
     name = codecs.lookup(charset).name
     if name == "utf-8":
         return _SURROGATE.sub(_REPLACEMENT, message).decode("utf-8", "replace")
-    if name == "utf-16" and not message.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        name = "utf-16-be"
+    if name in _MARKS and not message.startswith(_MARKS[name]):
+        name = f"{name}-be"
     return message.decode(name, "replace")
 
 
@@ -43,9 +48,9 @@ def write_text(values: pa.Array, charset: str) -> pa.Array:
     if is_utf8(charset):
         return values.cast(pa.binary())
     name = codecs.lookup(charset).name
-    mark = b""
-    if name == "utf-16":
-        name, mark = "utf-16-be", codecs.BOM_UTF16_BE
+    mark = codecs.BOM_UTF16_BE if name == "utf-16" else b""
+    if name in _MARKS:
+        name = f"{name}-be"
     return pa.array(
         [
             None if each is None else (mark if each else b"") + each.encode(name, "replace")

@@ -234,6 +234,11 @@ def test_the_text_of_a_schema_is_that_of_flinks_library() -> None:
         ("v ROW<a MAP<INT, INT>>", True, "'v.a': maps in Avro have text keys"),
         ("`a-b` INT", True, "'a-b': a name in Avro has letters, digits and '_'"),
         ("`1a` INT", True, "'1a': a name in Avro"),
+        (
+            "a ROW<b ROW<c INT>>, a_b ROW<c STRING>",
+            True,
+            "'a_b': another record of the schema, which has other fields, has the name record_a_b too",
+        ),
     ],
 )
 def test_columns_that_avro_cannot_hold(columns: str, legacy: bool, problem: str) -> None:
@@ -241,6 +246,12 @@ def test_columns_that_avro_cannot_hold(columns: str, legacy: bool, problem: str)
         with pytest.raises(SchemaError) as caught:
             make(parse_columns(columns), AvroOptions(legacy_timestamps=legacy))
         assert problem in str(caught.value)
+
+
+def test_records_of_the_same_name_and_fields_are_one() -> None:
+    columns, row = "a ROW<b ROW<c INT>>, a_b ROW<c INT>", {"a": {"b": {"c": 1}}, "a_b": {"c": 2}}
+    assert text_of(derived(parse_columns(columns))).count('"name":"record_a_b"') == 1
+    assert decode(columns, *encode(columns, row)).rows.to_pylist() == [row]
 
 
 def test_all_columns_that_avro_cannot_hold_are_named() -> None:
@@ -536,10 +547,10 @@ def test_avro_json_both_ways(columns: str, row: dict[str, Any], text: str) -> No
         ("d DOUBLE NOT NULL", '{"d": "1"}', "d", 'expected double, not "1"'),
         ("s STRING NOT NULL", '{"s": 1}', "s", "expected string, not 1"),
         ("s STRING NOT NULL", '{"s": "\\ud800"}', "s", "half of a surrogate pair"),
-        ("y BYTES NOT NULL", '{"y": []}', "y", "expected bytes, not []"),
+        ("y BYTES NOT NULL", '{"y": []}', "y", "expected bytes, not an array"),
         ("a ARRAY<INT> NOT NULL", '{"a": {}}', "a", "expected an array"),
         ("m MAP<STRING, INT> NOT NULL", '{"m": []}', "m", "expected an object, as the JSON of a map"),
-        ("r ROW<x INT NOT NULL> NOT NULL", '{"r": {"x": []}}', "r.x", "expected int, not []"),
+        ("r ROW<x INT NOT NULL> NOT NULL", '{"r": {"x": []}}', "r.x", "expected int, not an array"),
     ],
 )
 def test_broken_avro_json(columns: str, text: str, field: str, reason: str) -> None:
@@ -547,6 +558,13 @@ def test_broken_avro_json(columns: str, text: str, field: str, reason: str) -> N
     assert (decoded.rows.num_rows, len(decoded.bad)) == (0, 1)
     assert (decoded.bad[0].index, decoded.bad[0].field) == (0, field)
     assert decoded.bad[0].reason.startswith(reason)
+
+
+def test_deep_avro_json_is_refused_where_it_does_not_fit() -> None:
+    texts = [b'{"i": ' + b"[" * depth + b"]" * depth + b"}" for depth in range(1, 1100)]
+    decoded = decode("i INT NOT NULL", *texts, encoding=Encoding.JSON)
+    assert [bad.index for bad in decoded.bad] == list(range(len(texts)))
+    assert decoded.bad[0].reason == "expected int, not an array"
 
 
 def test_fields_that_avro_json_has_beside_the_columns_are_ignored() -> None:

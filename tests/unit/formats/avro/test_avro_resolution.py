@@ -155,10 +155,10 @@ def test_fields_without_a_column_are_skipped(schema: Any, value: Any) -> None:
 @pytest.mark.parametrize(
     ("columns", "schema", "problem"),
     [
-        ("v INT", "long", "'v': the data has long, which is not in the union of what is read"),
+        ("v INT", "long", "'v': the data has long, which cannot be read as null or int"),
         ("v INT NOT NULL", "long", "'v': the data has long, read as int, which does not fit a column of type INT"),
         ("v FLOAT NOT NULL", "double", "the data has double, read as float,"),
-        ("v BOOLEAN", "int", "the data has int, which is not in the union of what is read"),
+        ("v BOOLEAN", "int", "the data has int, which cannot be read as null or boolean"),
         ("v DATE NOT NULL", logical("time-millis", "int"), "the data has int (time-millis) which does not fit"),
         ("v TIME(3) NOT NULL", logical("timestamp-millis"), "the data has long (timestamp-millis)"),
         ("v TIMESTAMP(3) NOT NULL", logical("time-micros"), "the data has long (time-micros)"),
@@ -167,12 +167,16 @@ def test_fields_without_a_column_are_skipped(schema: Any, value: Any) -> None:
             logical("decimal", "bytes", precision=3, scale=2),
             "the data has bytes (decimal(3, 2)) which does not fit a column of type DECIMAL(3, 1)",
         ),
-        ("v ARRAY<INT>", {"type": "map", "values": "int"}, "the data has map, which is not in the union"),
-        ("v ARRAY<INT> NOT NULL", {"type": "array", "items": "string"}, "the data has string, which is not in"),
+        ("v ARRAY<INT>", {"type": "map", "values": "int"}, "the data has map, which cannot be read as null or array"),
+        (
+            "v ARRAY<INT> NOT NULL",
+            {"type": "array", "items": "string"},
+            "the data has string, which cannot be read as null or int",
+        ),
         ("v ROW<a INT>", inner(("a", "string")), "'v.a': the data has string"),
         ("v INT NOT NULL", "null", "the data has null, and the column is NOT NULL"),
         ("w INT NOT NULL", "int", "'w': the data has no such field, and there is no default for it"),
-        ("v INT", [FIXED, "string"], "the data has fixed, which is not in the union"),
+        ("v INT", [FIXED, "string"], "the data has fixed 'F', which cannot be read as null or int"),
     ],
 )
 def test_schemas_that_do_not_fit(columns: str, schema: Any, problem: str) -> None:

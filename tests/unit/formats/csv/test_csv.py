@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.errors import OptionsError, SchemaError, UnsupportedError
+from penstock.errors import OptionsError, SchemaError
 from penstock.formats.csv.exact import ExactReader
 from penstock.formats.csv.factory import CsvFormat
 from penstock.formats.csv.options import CsvOptions
@@ -80,6 +80,7 @@ def encode(columns: str, *rows: list[Any], **options: Any) -> list[str]:
         ("ARRAY<INT>", "1;;3", [1, None, 3]),
         ("ARRAY<STRING>", "", []),
         ("ROW<a INT, b STRING>", "1;x", {"a": 1, "b": "x"}),
+        ("ROW<a INT, b STRING>", "1;x;y", {"a": 1, "b": "x"}),
     ],
 )
 def test_values_read(kind: str, text: str, expected: Any) -> None:
@@ -109,11 +110,11 @@ def test_a_value_that_does_not_fit_is_bad_or_null(kind: str, text: str) -> None:
     assert (ignored.rows.num_rows, ignored.rows.column(1).to_pylist(), ignored.bad) == (1, [7], ())
 
 
-@pytest.mark.parametrize("message", ["", "1", "1,2,3", '1,"x', '1,"x"y', b"1,\xff", "#1,2", "\n1,2"])
+@pytest.mark.parametrize("message", ["", "1", "1,2,3", '1,"x', '1,"x"y', b"1,\xff", "#1,2", " \n # 1"])
 @pytest.mark.parametrize("ignore", [False, True])
 def test_what_is_no_row_is_listed(message: str | bytes, ignore: bool) -> None:
     decoded = decode("a STRING, b STRING", "x,y", message, None, "z,", ignore_parse_errors=ignore, allow_comments=True)
-    if ignore and message in ("1", "\n1,2"):  # too few values are NULL then
+    if ignore and message == "1":  # too few values are NULL then
         assert decoded.bad == ()
         assert decoded.rows.column(1).to_pylist() == ["y", None, ""]
         return
@@ -136,6 +137,8 @@ def test_what_is_no_row_is_listed(message: str | bytes, ignore: bool) -> None:
         ({"null_literal": "n/a"}, ",1", ["", 1]),
         ({"empty_string_as_null": True}, ",1", [None, 1]),
         ({"allow_comments": True}, "#x\n#y\na,1", ["a", 1]),
+        ({"allow_comments": True}, " #x\r\n\n  # y\n a,1", ["a", 1]),
+        ({"allow_comments": True}, ' "a",1', ["a", 1]),
         ({"ignore_first_line": True}, "s,i\r\na,1\r\n", ["a", 1]),
         ({"trim_spaces": True}, ' a b , "1" ', ["a b", 1]),
         ({"ignore_trailing_unmappable": True}, "a,1,2,3", ["a", 1]),
@@ -259,11 +262,36 @@ def test_options_that_contradict_each_other() -> None:
         CsvOptions.from_text({"csv.disable-quote-character": "true", "csv.quote-character": "'"}, prefix="csv.")
     with pytest.raises(OptionsError, match="must differ"):
         CsvOptions.from_text({"field-delimiter": '"'})
-    with pytest.raises(OptionsError, match="one character"):
-        CsvOptions.from_text({"field-delimiter": "||"})
-    assert CsvOptions.from_text({"field-delimiter": "\\t"}).field_delimiter == "\t"
+    for key in ("field-delimiter", "quote-character", "escape-character", "array-element-delimiter"):
+        for text in ("||", ""):
+            with pytest.raises(OptionsError, match=f"'{key}': expected one character"):
+                CsvOptions.from_text({key: text})
+    for text, mark in (
+        ("\\t", "\t"),
+        ("\\u0001", "\x01"),
+        ("\\001", "\x01"),
+        ("\\1", "\x01"),
+        ("\\", "\\"),
+        ("\x01", "\x01"),
+    ):
+        assert CsvOptions.from_text({"field-delimiter": text}).field_delimiter == mark
 
 
-def test_writing_needs_ascii_marks() -> None:
-    with pytest.raises(UnsupportedError, match=r"csv\.field-delimiter"):
-        CsvFormat().encoder(parse_columns("i INT"), CsvOptions(field_delimiter="§"))
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"field_delimiter": "§"}, '"a ""b"""§100000.0§'),
+        ({"quote_character": "§"}, '§a "b"§,100000.0,'),
+        ({"escape_character": "§", "null_literal": "-"}, '"a ""b""",100000.0,-'),
+        ({"field_delimiter": "§", "disable_quote_character": True}, 'a "b"§100000.0§'),
+    ],
+)
+def test_marks_beyond_ascii_are_written(options: dict[str, Any], expected: str) -> None:
+    assert encode("s STRING, n DECIMAL(8, 1), i INT", ['a "b"', Decimal(100000), None], **options) == [expected]
+
+
+def test_a_table_without_columns_has_empty_lines() -> None:
+    rows = pa.RecordBatch.from_struct_array(pa.array([{}, {}], pa.struct([])))
+    for delimiter in ",§":
+        encoder = CsvFormat().encoder(parse_columns("i INT").select(()), CsvOptions(field_delimiter=delimiter))
+        assert encoder.encode(rows).to_pylist() == [b"", b""]

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.formats.csv.decode import CsvDecoder
+from penstock.formats.csv.encode import CsvEncoder
 from penstock.formats.csv.options import CsvOptions
-from penstock.types import parse_columns
+from penstock.formats.csv.texts import csv_lines
+from penstock.types import arrow_schema, parse_columns
 
 SCHEMA = parse_columns(
     "b BOOLEAN, i INT, d DOUBLE, n DECIMAL(8, 2), s STRING, y BYTES, da DATE, ti TIME(2), ts TIMESTAMP(3)"
@@ -34,7 +36,8 @@ def lines(draw: Any) -> bytes:
     cells = [draw(cell) for cell in CELLS]
     quoted = [f'"{cell}"' if draw(st.integers(0, 3)) == 3 else cell for cell in cells]
     text = ",".join(quoted[: None if draw(st.integers(0, 5)) < 5 else draw(st.integers(0, 8))])
-    return text.encode() + draw(st.sampled_from([b"", b"", b"", b",", b"\n", b",x", b"\xff"]))
+    blank = draw(st.sampled_from(["", "", "", " ", "\n", " #\n "]))
+    return blank.encode() + text.encode() + draw(st.sampled_from([b"", b"", b"", b",", b"\n", b",x", b"\xff"]))
 
 
 OPTIONS = st.builds(
@@ -53,6 +56,36 @@ def answers(given: list[bytes | None], options: CsvOptions) -> tuple[Any, ...]:
     decoded.rows.validate(full=True)
     origin = list(range(decoded.rows.num_rows)) if decoded.origin is None else decoded.origin.tolist()
     return list(map(repr, decoded.rows.to_pylist())), origin, decoded.bad
+
+
+TYPES = arrow_schema(SCHEMA)
+ROWS = st.fixed_dictionaries(
+    {
+        "b": st.none() | st.booleans(),
+        "i": st.none() | st.integers(-(2**31), 2**31 - 1),
+        "d": st.none() | st.floats(),
+        "n": st.none() | st.decimals(-1000, 1000, places=2),
+        "s": st.none() | st.text(st.sampled_from("ab ',;\"|\\\n#~é😀"), max_size=30),
+        "y": st.none() | st.binary(max_size=20),
+        "da": st.none() | st.dates(),
+        "ti": st.none() | st.times(),
+        "ts": st.none() | st.datetimes(),
+    }
+)
+MARKS = st.builds(
+    CsvOptions,
+    field_delimiter=st.sampled_from([",", ";", "|", "\t", "~"]),
+    disable_quote_character=st.booleans(),
+    escape_character=st.sampled_from([None, "\\", "a"]),
+    null_literal=st.sampled_from([None, "nul"]),
+) | st.builds(CsvOptions, quote_character=st.sampled_from(["'", "|", "a"]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(ROWS, max_size=4), MARKS)
+def test_both_paths_write_alike(given: list[dict[str, Any]], options: CsvOptions) -> None:
+    rows = pa.RecordBatch.from_pylist(given, TYPES)
+    assert CsvEncoder(SCHEMA, options).encode(rows).to_pylist() == csv_lines(rows, SCHEMA, options)
 
 
 @settings(max_examples=200, deadline=None)

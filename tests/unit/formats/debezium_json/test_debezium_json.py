@@ -43,6 +43,15 @@ def test_tombstones_give_nothing() -> None:
     assert (shown(found), found.bad) == ([(2, "+I", 1, None)], ())
 
 
+@pytest.mark.parametrize("more", ["5", "null", '{"after":{"id":2},"op":"c"}'])
+def test_an_array_of_more_than_a_message_gives_nothing_when_errors_are_ignored(more: str) -> None:
+    single = '{"after":{"id":1},"op":"c"}'
+    found = read(f"[{single}]", f"[{single},{more}]", **{"ignore-parse-errors": "true"})
+    assert shown(found) == [(0, "+I", 1, None)]
+    assert [bad.index for bad in found.bad] == [1]
+    assert shown(read(f"[{single},{more}]", **{"ignore-parse-errors": "true"})) == []
+
+
 @pytest.mark.parametrize("op", ["u", "d"])
 def test_without_the_row_before_the_error_names_replica_identity(op: str) -> None:
     found = read(f'{{"before":null,"after":{{"id":1}},"op":"{op}"}}')

@@ -21,6 +21,7 @@ from penstock.types import arrow_schema, parse_columns
 ISO = {"timestamp_standard": TimestampStandard.ISO_8601}
 OFFSET = {"timestamp_standard": TimestampStandard.ISO_8601_WITH_OFFSET}
 UTC = dt.UTC
+WIDE = {"i": 123456789012345678, "n": None}
 
 
 def decode(columns: str, *messages: str | bytes | None, **options: Any) -> Decoded:
@@ -106,7 +107,10 @@ def test_values(kind: str, text: str, expected: Any) -> None:
         ("TIMESTAMP(3)", '"2024-02-29T01:02:03.25"', ISO, dt.datetime(2024, 2, 29, 1, 2, 3, 250000)),
         ("TIMESTAMP_LTZ(3)", '"2024-02-29T01:02:03Z"', ISO, dt.datetime(2024, 2, 29, 1, 2, 3, tzinfo=UTC)),
         ("TIMESTAMP_LTZ(3)", '"2024-02-29T01:02:03+02:00"', OFFSET, dt.datetime(2024, 2, 28, 23, 2, 3, tzinfo=UTC)),
+        ("TIMESTAMP(3)", '"2024-02-29t01:02"', ISO, dt.datetime(2024, 2, 29, 1, 2)),
         ("STRING", "1.50", {"json_parser": False}, "1.5"),
+        ("FLOAT", "1.00000005960464477540", {"json_parser": False}, 1.0),
+        ("ROW<i BIGINT, n DECIMAL(3, 1)>", '{"i":123456789012345678.9}', {"json_parser": False}, WIDE),
     ],
 )
 def test_values_under_options(kind: str, text: str, options: dict[str, Any], expected: Any) -> None:
@@ -207,6 +211,34 @@ def test_a_top_level_array_gives_a_row_for_each_object() -> None:
     assert decoded.rows.column(0).to_pylist() == [0, 1, 2]
     assert decoded.origin is not None
     assert decoded.origin.tolist() == [0, 1, 1]
+
+
+def test_an_array_with_what_is_no_row_gives_its_rows_when_errors_are_ignored() -> None:
+    messages = ['[{"v":1},5,{"v":2}]', "[null]", '[{"v":"x"},[{"v":3}]]', '{"v":4}']
+    refused = decode("v INT", *messages)
+    assert [bad.index for bad in refused.bad] == [0, 1, 2]
+    assert refused.rows.to_pylist() == [{"v": 4}]
+    for json_parser in (True, False):
+        ignored = decode("v INT", *messages, ignore_parse_errors=True, json_parser=json_parser)
+        assert [bad.reason for bad in ignored.bad] == [
+            "expected a JSON object, or an array of them, not '5'",
+            "expected a JSON object, or an array of them, not null",
+            "expected a JSON object, or an array of them, not an array",
+        ]
+        assert ignored.rows.column(0).to_pylist() == [1, 2, None, 4]
+        assert ignored.origin is not None
+        assert ignored.origin.tolist() == [0, 0, 2, 3]
+
+
+@pytest.mark.parametrize("rest", ['{"v":', '{"v":}]', '{"v":2}}', "]", '{"v":"\ud800'])
+def test_the_streaming_parser_gives_the_rows_before_what_is_no_json(rest: str) -> None:
+    message = b'[{"v":1},' + rest.encode("utf-8", "surrogatepass")
+    assert decode("v INT", message).rows.num_rows == 0
+    found = decode("v INT", message, ignore_parse_errors=True)
+    assert found.rows.column(0).to_pylist()[0] == 1
+    assert [bad.index for bad in found.bad] == [0]
+    tree = decode("v INT", message, ignore_parse_errors=True, json_parser=False)
+    assert (tree.rows.num_rows, [bad.index for bad in tree.bad]) == (0, [0])
 
 
 def test_the_streaming_parser_stops_after_as_many_fields_as_columns() -> None:
@@ -313,7 +345,31 @@ def test_times_within_nested_columns() -> None:
     assert encoder.encode(decoded.rows).to_pylist() == [message.encode()]
 
 
-@pytest.mark.parametrize("text", ["1e99999999999", '"1e99999999999"', "1e9999", "0e00000000000001"])
-def test_extreme_exponents_never_raise(text: str) -> None:
-    decoded = decode("n DECIMAL(5, 2), d DOUBLE, i BIGINT", *(f'{{"{name}":{text}}}' for name in "ndi"))
-    assert decoded.rows.num_rows + len(decoded.bad) == 3
+@pytest.mark.parametrize(
+    "text",
+    ["1e99999999999", '"1e99999999999"', "1e9999", "0e00000000000001", f"-1.5e-{10**20}", f'{{"a":[1e{10**20}]}}'],
+)
+@pytest.mark.parametrize("json_parser", [True, False])
+def test_extreme_exponents_never_raise(text: str, json_parser: bool) -> None:
+    columns = "n DECIMAL(5, 2), d DOUBLE, f FLOAT, i BIGINT, s STRING"
+    decoded = decode(columns, *(f'{{"{name}":{text}}}' for name in "ndfis"), json_parser=json_parser)
+    assert decoded.rows.num_rows + len(decoded.bad) == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "reason"),
+    [
+        ("INT", f'"{"x" * 10**6}"', f"expected a whole number, not '{'x' * 100}...', 1000000 characters"),
+        ("BIGINT", "9" * 900, f"'{'9' * 100}...', 900 characters is out of the range of BIGINT"),
+        ("DATE", f'"{"é" * 200}"', f"expected a date 'yyyy-MM-dd', not '{'é' * 100}...', 200 characters"),
+        ("ARRAY<INT>", f'"{"x" * 101}"', f"expected an array, not '{'x' * 100}...', 101 characters"),
+        ("ARRAY<INT>", "{}", "expected an array, not an object"),
+        ("ROW<a INT>", "5", "expected an object, as the JSON of a row, not '5'"),
+        ("MAP<STRING, INT>", "[]", "expected an object, as the JSON of a map, not an array"),
+        ("DECIMAL(5, 2)", "true", "expected a number, not 'true'"),
+        ("BYTES", "1", "expected base64 text, not '1'"),
+        ("STRING", "tru", "expected a value, not 't', at character 6"),
+    ],
+)
+def test_errors_say_what_was_found_and_not_all_of_what_is_long(kind: str, text: str, reason: str) -> None:
+    assert [bad.reason for bad in decode(f"v {kind}", f'{{"v":{text}}}').bad] == [reason]

@@ -65,6 +65,7 @@ def test_bytes(kind: str) -> None:
         ("ISO-8859-1", [b"\xe9", None, b""]),
         ("UTF-16LE", [b"\xe9\x00", None, b""]),
         ("UTF-16", [b"\xfe\xff\x00\xe9", None, b""]),
+        ("UTF-32", [b"\x00\x00\x00\xe9", None, b""]),
     ],
 )
 def test_text(charset: str, messages: list[bytes | None]) -> None:
@@ -81,6 +82,8 @@ def test_text(charset: str, messages: list[bytes | None]) -> None:
         ("US-ASCII", b"a\xe9", "a\ufffd"),
         ("UTF-16", b"\x00a", "a"),
         ("UTF-16", b"\xff\xfea\x00", "a"),
+        ("UTF-32", b"\x00\x00\x00a", "a"),
+        ("UTF-32", b"\xff\xfe\x00\x00a\x00\x00\x00", "a"),
     ],
 )
 def test_malformed_text_is_replaced_as_java_does(charset: str, message: bytes, expected: str) -> None:

@@ -1,12 +1,18 @@
-"""Strings and words as JSON has them, written inside compiled loops; the escapes are those of Jackson."""
+"""Strings and words as JSON has them and Jackson writes them: in Python, and inside compiled loops."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 
 from penstock.formats.compiled import Vector, Word, compiled, eight_bytes, first_mark, inlined, put_eight_bytes
 
-__all__ = ["escaped_size", "write_latin", "write_string", "write_word"]
+__all__ = ["escaped_size", "quote", "quote_in_bytes", "write_latin", "write_string", "write_word"]
+
+_MUST_ESCAPE = re.compile(r'["\\\x00-\x1f]')
+_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_BEYOND = re.compile("[\U00010000-\U0010ffff]")
 
 _HEX = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 
@@ -27,6 +33,27 @@ _QUOTES, _BACKSLASHES = np.uint64(0x2222222222222222), np.uint64(0x5C5C5C5C5C5C5
 _ONES, _SPACES = np.uint64(0x0101010101010101), np.uint64(0x2020202020202020)
 _HIGH_BITS, _NONE = np.uint64(0x8080808080808080), np.uint64(0)
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+
+
+def quote(text: str) -> str:
+    """A JSON string literal: quotes, backslashes and control characters escaped, nothing else."""
+    return f'"{_MUST_ESCAPE.sub(_escape, text)}"'
+
+
+def quote_in_bytes(text: str) -> str:
+    """A JSON string literal as Jackson writes it to bytes: a character beyond U+FFFF is two escapes."""
+    literal = quote(text)
+    return literal if text.isascii() else _BEYOND.sub(_pair, literal)
+
+
+def _pair(match: re.Match[str]) -> str:
+    high, low = divmod(ord(match.group()) - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04X}\\u{0xDC00 + low:04X}"
+
+
+def _escape(match: re.Match[str]) -> str:
+    found = match.group()
+    return _SHORT.get(found) or f"\\u{ord(found):04X}"
 
 
 @compiled
