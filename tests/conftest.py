@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 #: Makes a topic of this many partitions and returns its name, which no other test has.
 TopicFactory = Callable[..., str]
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_configure(config: pytest.Config) -> None:

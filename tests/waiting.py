@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+import pytest
+
 if TYPE_CHECKING:
     from penstock.engine import RunningJob
+    from penstock.errors import PenstockError
 
-__all__ = ["eventually", "while_running"]
+__all__ = ["eventually", "eventually_told", "while_running"]
 
 _T = TypeVar("_T")
 
@@ -21,6 +25,18 @@ def eventually(condition: Callable[[], _T], seconds: float = 60) -> _T:
         assert time.monotonic() < deadline, f"not so after {seconds} s"
         time.sleep(0.02)
     return found
+
+
+def eventually_told(kind: type[PenstockError], pattern: str, step: Callable[[], object]) -> None:
+    """Takes ``step``, which has so little time that it fails with this kind of error, until what it says matches: on a
+    busy machine the time may be up before it gets to what is to be told."""
+
+    def told() -> bool:
+        with pytest.raises(kind) as raised:
+            step()
+        return re.search(pattern, str(raised.value)) is not None
+
+    eventually(told)
 
 
 def while_running(running: RunningJob, condition: Callable[[], object], seconds: float = 60) -> None:
