@@ -33,7 +33,8 @@ def kafka() -> Iterator[KafkaCluster]:
     """A broker on a free port, started when the first test asks for it. Without Java the test fails and says so."""
     from penstock.services import KafkaCluster
 
-    with KafkaCluster() as cluster:
+    # Tests that wait for compaction need not wait for the cleaner to look again.
+    with KafkaCluster(properties={"log.cleaner.backoff.ms": "100"}) as cluster:
         yield cluster
 
 
