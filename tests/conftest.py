@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 #: Makes a topic of this many partitions and returns its name, which no other test has.
 TopicFactory = Callable[..., str]
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,7 +33,8 @@ def kafka() -> Iterator[KafkaCluster]:
     """A broker on a free port, started when the first test asks for it. Without Java the test fails and says so."""
     from penstock.services import KafkaCluster
 
-    with KafkaCluster() as cluster:
+    # Tests that wait for compaction need not wait for the cleaner to look again.
+    with KafkaCluster(properties={"log.cleaner.backoff.ms": "100"}) as cluster:
         yield cluster
 
 
@@ -71,7 +77,8 @@ def topic(request: pytest.FixtureRequest, kafka_admin: KafkaAdminClient) -> Topi
         test = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name)[:100].strip("-")
         name = f"{test}-{uuid.uuid4().hex[:8]}"
         wanted = {name: {"num_partitions": partitions, "replication_factor": 1, "configs": configs or {}}}
-        kafka_admin.create_topics(wanted, wait_for_metadata=True)
+        kafka_admin.create_topics(wanted)
+        kafka_admin.wait_for_topics([name], 60_000)
         return name
 
     return make

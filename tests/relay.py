@@ -31,12 +31,17 @@ class Relay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for each in (self._listener, *self._open):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
+        self._end(self._listener)
+        self._threads[0].join()  # after it nothing more is opened
+        for each in self._open:
+            self._end(each)
         for thread in self._threads:
             thread.join()
+
+    def _end(self, each: socket.socket) -> None:
+        with suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+        each.close()
 
     def _accept(self) -> None:
         while True:
@@ -45,7 +50,11 @@ class Relay:
             except OSError:
                 return
             self.connections += 1
-            server = socket.create_connection(("127.0.0.1", self.target))
+            try:
+                server = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:  # the client must see the same
+                client.close()
+                continue
             self._open += [client, server]
             for source, sink in ((client, server), (server, client)):
                 thread = threading.Thread(target=self._pass_on, args=(source, sink))

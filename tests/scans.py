@@ -10,6 +10,7 @@ from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
 from penstock.kafka.session import session_for
 from penstock.spi import Column, TableDefinition
 from penstock.types import BIGINT
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
@@ -39,10 +40,18 @@ def write(kafka: KafkaCluster, topic: str, count: int, partition: int = 0, *, be
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    # A partition takes a moment to be known; what is produced to it before that is lost.
+    eventually(lambda: partition in producer.list_topics(topic, 60).topics[topic].partitions)
+    failed: list[object] = []
+
+    def told(error: object, _: object) -> None:
+        if error is not None:
+            failed.append(error)
+
     for number in range(count):
         time = {} if began is None else {"timestamp": began + 1000 * number}
-        producer.produce(topic, b'{"id": %d}' % number, partition=partition, **time)
-    assert producer.flush(30) == 0
+        producer.produce(topic, b'{"id": %d}' % number, partition=partition, on_delivery=told, **time)
+    assert (producer.flush(60), failed) == (0, [])
 
 
 def delete_below(kafka_admin: KafkaAdminClient, topic: str, offset: int, partition: int = 0) -> None:
@@ -50,3 +59,16 @@ def delete_below(kafka_admin: KafkaAdminClient, topic: str, offset: int, partiti
     from kafka.structs import TopicPartition
 
     kafka_admin.delete_records({TopicPartition(topic, partition): offset})
+
+
+def delete(kafka_admin: KafkaAdminClient, topic: str) -> None:
+    """Delete a topic, and return when the broker does not know it any more."""
+    kafka_admin.delete_topics([topic])
+    eventually(lambda: topic not in kafka_admin.list_topics())
+
+
+def recreate(kafka_admin: KafkaAdminClient, topic: str, partitions: int) -> None:
+    """Delete a topic, and create one of the same name."""
+    delete(kafka_admin, topic)
+    kafka_admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}})
+    kafka_admin.wait_for_topics([topic], 60_000)

@@ -23,7 +23,7 @@ from penstock.services.process import Identity
 from penstock.services.running import BackgroundCluster
 from penstock.services.settings import NodePorts
 from penstock.services.wire import cluster_members
-from tests.sockets import LOOPBACK, listening
+from tests.sockets import LOOPBACK, free_port, listening
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def members(address: str) -> set[int]:
-    """The node ids that the broker at ``address`` knows; empty when it does not answer."""
+    """The node ids that the broker at ``address`` knows; empty when it does not answer at once."""
     host, _, port = address.partition(":")
     try:
         return set(cluster_members(host, int(port), seconds=0.5))
@@ -39,10 +39,9 @@ def members(address: str) -> set[int]:
         return set()
 
 
-def free_port() -> int:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        return int(holder.getsockname()[1])
+def await_members(address: str, *nodes: int) -> None:
+    """Returns when the broker at ``address`` answers, and knows these nodes and no others."""
+    eventually(lambda: members(address) == set(nodes))
 
 
 class TestOneBroker:
@@ -51,7 +50,7 @@ class TestOneBroker:
     ) -> None:
         (described,) = kafka_admin.describe_topics([topic(3)])
         assert len(described["partitions"]) == 3
-        assert members(kafka.bootstrap) == {1}
+        await_members(kafka.bootstrap, 1)
 
     def test_listens_on_the_loopback_address_only(self, kafka: KafkaCluster) -> None:
         addresses = listening(kafka.processes[1].pid)
@@ -76,7 +75,7 @@ class TestOneBroker:
         cluster.stop()
         assert not identity.alive()
         assert not folder.exists()
-        assert members(kafka.bootstrap) == {1}
+        await_members(kafka.bootstrap, 1)
         cluster.stop()  # once more does nothing
 
     def test_a_taken_port_is_named_before_anything_is_started(self) -> None:
@@ -102,7 +101,7 @@ class TestOneBroker:
 
             monkeypatch.setattr("penstock.services.kafka.choose_ports", choose)
             with KafkaCluster() as cluster:
-                assert members(cluster.bootstrap) == {1}
+                await_members(cluster.bootstrap, 1)
         assert len(choices) == 2
 
     def test_a_setting_that_kafka_refuses_is_quoted(self) -> None:
@@ -155,7 +154,7 @@ sys.stdin.read()
         pid, bootstrap, folder = child.stdout.readline().split()
         broker = Identity.of(int(pid))
         assert broker is not None
-        assert members(bootstrap) == {1}
+        await_members(bootstrap, 1)
         child.send_signal(signal.SIGKILL)
         child.wait()
         eventually(lambda: not broker.alive())
@@ -171,9 +170,11 @@ sys.stdin.read()
 
 class TestThreeBrokers:
     def test_survive_crash_pause_and_restart(self) -> None:
-        with KafkaCluster(3, properties={"broker.session.timeout.ms": "3000"}) as cluster:
+        noticed_soon = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+        with KafkaCluster(3, properties=noticed_soon) as cluster:
             addresses = cluster.bootstrap.split(",")
-            assert [members(address) for address in addresses] == [{1, 2, 3}] * 3
+            for address in addresses:
+                await_members(address, 1, 2, 3)
             with KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin:
                 admin.create_topics({"copied": {"num_partitions": 1}}, wait_for_metadata=True)
                 (described,) = admin.describe_topics(["copied"])
@@ -183,16 +184,16 @@ class TestThreeBrokers:
             cluster.kill(2)
             assert not killed.alive()
             assert set(cluster.processes) == {1, 3}
-            eventually(lambda: members(addresses[0]) == {1, 3})
+            await_members(addresses[0], 1, 3)
 
             cluster.restart(2)
-            assert members(addresses[1]) == {1, 2, 3}
+            await_members(addresses[1], 1, 2, 3)
 
             cluster.pause(3)
             assert cluster.processes[3].alive()
             assert members(addresses[2]) == set()
             cluster.resume(3)
-            eventually(lambda: members(addresses[2]) == {1, 2, 3})
+            await_members(addresses[2], 1, 2, 3)
 
 
 class TestSecurity:
@@ -244,7 +245,7 @@ class TestCommand:
         assert told["bootstrap"] == f"127.0.0.1:{port}"
         broker = Identity.of(told["pid"])
         assert broker is not None
-        assert members(told["bootstrap"]) == {1}
+        await_members(told["bootstrap"], 1)
 
         assert self.run("status") == 0
         assert f"127.0.0.1:{port}  Kafka 4.3.0  answers  pid {broker.pid}" in capsys.readouterr().out
@@ -268,7 +269,7 @@ class TestCommand:
         )
         broker = Identity.of(int(done.stdout))
         assert broker is not None
-        assert members(f"127.0.0.1:{port}") == {1}
+        await_members(f"127.0.0.1:{port}", 1)
         (found,) = BackgroundCluster.all()
         found.stop()
         assert not broker.alive()

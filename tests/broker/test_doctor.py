@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import socket
 import tomllib
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from penstock.cli import doctor
 from penstock.errors import OptionsError
 from penstock.services import KafkaCluster, Security
+from tests.sockets import nobody
 
 
 @pytest.fixture(autouse=True)
@@ -25,12 +25,6 @@ def run(*arguments: str) -> int:
     return int(args.run(args))
 
 
-def closed_port() -> int:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        return int(holder.getsockname()[1])
-
-
 def test_all_in_order(kafka: KafkaCluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--bootstrap-servers", kafka.bootstrap) == 0
     shown = capsys.readouterr().out
@@ -41,8 +35,8 @@ def test_all_in_order(kafka: KafkaCluster, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_nobody_at_the_bootstrap_address(capsys: pytest.CaptureFixture[str]) -> None:
-    address = f"127.0.0.1:{closed_port()}"
-    assert run("--bootstrap-servers", address) == 1
+    with nobody() as address:
+        assert run("--bootstrap-servers", address) == 1
     shown = capsys.readouterr().out
     assert re.search(rf"!!  Kafka +does not answer +{address}", shown)
     assert "advertised" not in shown
@@ -50,9 +44,10 @@ def test_nobody_at_the_bootstrap_address(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_an_advertised_address_that_does_not_answer_is_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    advertised = f"127.0.0.1:{closed_port()}"
-    with KafkaCluster(properties={"advertised.listeners": f"PLAINTEXT://{advertised}"}) as cluster:
-        assert run("--bootstrap-servers", cluster.bootstrap) == 1
+    with nobody() as advertised:
+        properties = {"advertised.listeners": f"PLAINTEXT://{advertised}"}
+        with KafkaCluster(properties=properties) as cluster:
+            assert run("--bootstrap-servers", cluster.bootstrap) == 1
     shown = capsys.readouterr().out
     assert re.search(r"ok  Kafka +answers", shown)
     assert re.search(rf"!!  node 1 +does not answer +{advertised}", shown)

@@ -7,6 +7,7 @@ import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.writing import Branch, WriteSpec, encode_rows_and_publish
+from penstock.deadline import Deadline
 from penstock.errors import KafkaError, RetriableError
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
@@ -84,7 +85,8 @@ def test_none_notices_a_refusal_later_and_goes_on_after_it(kafka, kafka_admin, t
 
     def write_on():
         write(spec, "x" * 5000)  # more than the broker takes, which the task does not wait to hear
-        for _ in range(1000):
+        until = Deadline.after(60_000)
+        while not until.passed:
             write(spec, "b")
 
     with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):

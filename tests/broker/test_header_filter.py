@@ -41,7 +41,7 @@ def kept(kafka: KafkaCluster) -> Callable[[str], set[int]]:
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     for number, headers in enumerate(HEADERS):
         producer.produce(name, b'{"id": %d}' % number, headers=headers, partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
     def read(text: str) -> set[int]:
         planner = planner_of(kafka, name, scan_header__filter=text)

@@ -31,7 +31,7 @@ records = st.lists(
     min_size=1,
     max_size=40,
 )
-few = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def connect(kafka):
@@ -52,7 +52,7 @@ def test_what_librdkafka_writes_is_read(kafka, topic, codec):
         start = list_offsets(session, [(name, 0)], LATEST)[name, 0].offset
         for i, (key, value, marks) in enumerate(given_records):
             writer.produce(name, value, key, partition=0, timestamp=now + i, headers=list(marks))
-        assert writer.flush(20) == 0
+        assert writer.flush(60) == 0
         end = list_offsets(session, [(name, 0)], LATEST)[name, 0].offset
         seen = []
         for chunk in Fetcher(session, [Range(name, 0, start, end)]):
@@ -101,7 +101,7 @@ def test_what_is_written_librdkafka_reads(kafka, topic, codec):
         reader.assign([TopicPartition(name, 0, start)])
         seen = []
         while len(seen) < len(given_records):
-            message = reader.poll(20)
+            message = reader.poll(60)
             assert message is not None
             assert message.error() is None
             seen.append((message.key(), message.value(), message.headers() or [], message.timestamp()[1]))

@@ -14,6 +14,7 @@ from penstock.connectors.kafka.positions import Position, Positions
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.fetch import Fetcher, Range
 from tests.scans import delete_below, planner_of, write
+from tests.waiting import eventually
 
 
 def lenient(kafka: Any, name: str, **options: str) -> Planner:
@@ -22,10 +23,7 @@ def lenient(kafka: Any, name: str, **options: str) -> Planner:
 
 def remove(kafka_admin: Any, planner: Planner, name: str) -> None:
     kafka_admin.delete_topics([name])
-    until = time.monotonic() + 30
-    while name in planner.session.all_topics():
-        assert time.monotonic() < until, f"{name} is still there"
-        time.sleep(0.1)
+    eventually(lambda: name not in planner.session.all_topics())
 
 
 def offsets(positions: Positions) -> dict[int, int]:
@@ -86,15 +84,20 @@ def test_a_topic_of_a_list_may_go_while_new_partitions_are_looked_for(kafka, kaf
     left = planner.latest(read, None)
     kafka_admin.create_partitions({two: 2})
 
-    until = time.monotonic() + 30
-    while offsets(found := planner.latest(left, None)) != {0: 0, 1: 0}:
-        assert time.monotonic() < until, f"partition 1 was not found: {found}"
+    def with_both_partitions() -> Positions | None:
+        found = planner.latest(left, None)
+        return found if offsets(found) == {0: 0, 1: 0} else None
+
+    found = eventually(with_both_partitions)
     # The same name again is a new topic, read from its beginning.
     kafka_admin.create_topics({one: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
     write(kafka, one, 2)
-    until = time.monotonic() + 30
-    while (one, 0) not in (again := planner.latest(found, None)).at:
-        assert time.monotonic() < until, f"the new topic was not found: {again}"
+
+    def with_the_new_topic() -> Positions | None:
+        again = planner.latest(found, None)
+        return again if (one, 0) in again.at else None
+
+    again = eventually(with_the_new_topic)
     assert again.at[one, 0].offset == 0
     assert planner.latest(again, None).at[one, 0].offset == 2
 
@@ -216,14 +219,14 @@ def test_a_gap_of_compaction_is_no_loss(kafka, kafka_admin, topic):
         producer = Producer({"bootstrap.servers": kafka.bootstrap})
         for number in range(10):
             producer.produce(name, str(number).encode(), key=b"k")
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
         (end,) = (each.offset for each in planner_of(kafka, name).latest(planner.spec.start, None).at.values())
         fetcher = Fetcher(session, [Range(name, 0, 0, end)], skip_lost=True)
         found = records_of(fetcher)
         assert fetcher.lost == 0
         return found
 
-    planner, until = planner_of(kafka, name), time.monotonic() + 60
+    planner, until = planner_of(kafka, name), time.monotonic() + 180  # the cleaner looks around every 15 s
     while keyed()[0] == 0:
         assert time.monotonic() < until, "nothing was compacted"
         time.sleep(0.2)

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from typing import Any
 
 import pytest
@@ -18,7 +17,9 @@ from penstock.connectors.kafka.positions import Place, Position, Positions
 from penstock.connectors.kafka.reading import RangeReader
 from penstock.connectors.kafka.runtime import KafkaDataSource, _pickled
 from penstock.connectors.kafka.scan import KafkaScan
+from penstock.kafka.offsets import LATEST, list_offsets
 from tests.scans import planner_of, scan_of, write
+from tests.waiting import eventually
 
 #: Plans one batch as Spark's planning process does, with options and a start from standard input.
 PLANNING = """
@@ -114,10 +115,12 @@ def test_a_rate_holds_over_all_partitions_together(kafka, topic):
 
 def found_by(planner: Planner, start: Positions, *places: Place) -> Positions:
     """Plans until these places are there."""
-    until = time.monotonic() + 30
-    while not set(places) <= (end := planner.latest(start, None)).at.keys():
-        assert time.monotonic() < until, f"{places} were not found: {end}"
-    return end
+
+    def plan() -> Positions | None:
+        end = planner.latest(start, None)
+        return end if set(places) <= end.at.keys() else None
+
+    return eventually(plan)
 
 
 def test_a_pattern_reads_the_topics_whose_whole_name_it_matches_and_finds_new_ones(kafka, kafka_admin, topic):
@@ -178,11 +181,11 @@ def test_the_end_of_a_log_is_before_open_transactions_only_where_they_are_not_re
     name = topic(1)
     write(kafka, name, 3)
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": name})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     producer.begin_transaction()
     for number in range(5):
         producer.produce(name, b'{"id": %d}' % number)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     try:
         planner = planner_of(kafka, name, properties_isolation_level=isolation)
         latest = planner_of(kafka, name, properties_isolation_level=isolation, scan_startup_mode="latest-offset")
@@ -191,6 +194,9 @@ def test_the_end_of_a_log_is_before_open_transactions_only_where_they_are_not_re
         assert [each.at[name, 0].offset for each in found if each] == [end] * 3
     finally:
         producer.abort_transaction()
+    # The marker is written after the abort is answered.
+    place = (name, 0)
+    eventually(lambda: list_offsets(planner.session, [place], LATEST, isolation="read_committed")[place].offset == 9)
     # Aborted, the records are passed over or read; the marker is never one.
     (ranges,) = planner.tasks(planner.spec.start, Positions({(name, 0): Position(9)}, planner.spec.start.topic_ids))
     reader = RangeReader(planner.spec, ranges)

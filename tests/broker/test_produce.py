@@ -23,6 +23,7 @@ from penstock.kafka.produce import Ack, Producer, ProducerIdentity
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
 from penstock.kafka.transactions import TransactionClient, describe_transaction
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from penstock.services import KafkaCluster
@@ -72,13 +73,9 @@ def read(session: Session, topic: str, partition: int = 0, isolation: str = "rea
 def commit(session: Session, client: TransactionClient) -> None:
     """Commit, and wait for the markers, which brokers write after they have answered."""
     client.commit()
-    deadline = session.deadline()
-    while True:
-        seen = describe_transaction(session, client.transactional_id)
-        if seen and seen.state == "CompleteCommit":
-            return
-        assert not deadline.passed
-        time.sleep(0.01)
+    eventually(
+        lambda: (seen := describe_transaction(session, client.transactional_id)) and seen.state == "CompleteCommit"
+    )
 
 
 def transactional(session: Session) -> TransactionClient:
@@ -294,8 +291,7 @@ class TestRule13:
         name = topic()
         session = session_of(kafka, request_timeout_ms="200", delivery_timeout_ms="600")
         producer = Producer(session)
-        submit(producer, name, 0, [0])
-        producer.flush()
+        session.topic(name)
         kafka.pause(1)
         try:
             submit(producer, name, 0, [1])

@@ -50,6 +50,8 @@ from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient, UnknownOutcomeError, describe_transaction
 from penstock.services import KafkaCluster, Security
 from penstock.services.settings import render
+from tests.sockets import nobody
+from tests.waiting import eventually
 
 PASSWORD = "a-password-nobody-may-see"
 RECORDS = 3
@@ -205,12 +207,6 @@ def gone() -> Claim:
     return Claim("run-that-was-killed", socket.gethostname(), process.pid, time.time_ns() // 1_000_000)
 
 
-def no_server() -> str:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{holder.getsockname()[1]}"
-
-
 class TestList:
     def test_open_transactions_their_owners_and_whom_they_hold_back(
         self, plain: Scene, txn: Callable[..., Shown]
@@ -253,7 +249,8 @@ class TestList:
         assert shown.err == "warning: owners are not known: progress topic 'nowhere' does not exist\n"
 
     def test_an_unreachable_cluster_is_one_error(self, txn: Callable[..., Shown]) -> None:
-        shown = txn("list", "--bootstrap-servers", no_server(), "--property", "default.api.timeout.ms=500")
+        with nobody() as address:
+            shown = txn("list", "--bootstrap-servers", address, "--property", "default.api.timeout.ms=500")
         assert (shown.status, shown.out) == (1, "")
         assert re.fullmatch(
             r"error: Timed out waiting for a node assignment: connecting to 127\.0\.0\.1.*\n", shown.err
@@ -607,10 +604,8 @@ def alice(guarded: KafkaCluster) -> Iterator[Callable[..., None]]:
             known(granted[-1], 1)
 
         def known(acl: ACL, times: int) -> None:
-            until = time.monotonic() + 30  # the broker learns it from the controller, a moment later
-            while len(admin.describe_acls(acl)[0]) != times:
-                assert time.monotonic() < until
-                time.sleep(0.01)
+            # The broker learns it from the controller, a moment later.
+            eventually(lambda: len(admin.describe_acls(acl)[0]) == times)
 
         yield grant
         admin.delete_acls(granted)

@@ -9,14 +9,11 @@ import json
 import pickle
 import random
 import re
-import socket
 import ssl
 import subprocess
 import sys
-import time
 import urllib.request
 import uuid
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -35,6 +32,8 @@ from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.services import RegistryServer
 from penstock.types import arrow_schema, parse_columns
 from tests.registry.gateway import Gateway
+from tests.sockets import nobody
+from tests.waiting import eventually
 
 TLS = Path(__file__).parents[1] / "unit" / "tls"
 COLUMNS = "id BIGINT NOT NULL, name STRING"
@@ -83,19 +82,6 @@ def written(number: int, schema: Any, value: Any) -> bytes:
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
     return b"\0" + number.to_bytes(4, "big") + out.getvalue()
-
-
-def closed_port() -> int:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        return int(holder.getsockname()[1])
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "not so after 60 s"
-        time.sleep(0.01)
 
 
 class TestMessages:
@@ -365,16 +351,18 @@ class TestBadDays:
         return pa.array([written(register(registry.url, subject, FIRST), FIRST, {"id": 1})])
 
     def test_a_registry_that_is_down_fails_the_batch_and_not_the_message(self) -> None:
-        url = f"http://127.0.0.1:{closed_port()}/apis/ccompat/v7"
-        given = {"request.timeout": "500 ms", "properties.retries.wait.ms": "10"}
-        bound = AvroConfluentOptions.from_text({"url": url, "subject": "s", **given})
-        told = rf"within 0\.5 s: {url}/.*: Connection refused; check that it runs"
-        with pytest.raises(SchemaRegistryUnavailableError, match=told) as raised:
-            AvroConfluentFormat().decoder(parse_columns(COLUMNS), bound).decode(pa.array([b"\0\0\0\0\1\2"]))
-        assert raised.value.restartable
-        assert str(from_wire(to_wire(raised.value))) == str(raised.value)
-        with pytest.raises(SchemaRegistryUnavailableError, match=told):
-            AvroConfluentFormat().encoder(parse_columns(COLUMNS), bound).encode(batch(COLUMNS, {"id": 1, "name": ""}))
+        given = {"subject": "s", "request.timeout": "500 ms", "properties.retries.wait.ms": "10"}
+        with nobody() as address:
+            url = f"http://{address}/apis/ccompat/v7"
+            bound = AvroConfluentOptions.from_text({"url": url, **given})
+            told = rf"within 0\.5 s: {url}/.*: Connection refused; check that it runs"
+            with pytest.raises(SchemaRegistryUnavailableError, match=told) as raised:
+                AvroConfluentFormat().decoder(parse_columns(COLUMNS), bound).decode(pa.array([b"\0\0\0\0\1\2"]))
+            assert raised.value.restartable
+            assert str(from_wire(to_wire(raised.value))) == str(raised.value)
+            rows = batch(COLUMNS, {"id": 1, "name": ""})
+            with pytest.raises(SchemaRegistryUnavailableError, match=told):
+                AvroConfluentFormat().encoder(parse_columns(COLUMNS), bound).encode(rows)
 
     @pytest.mark.usefixtures("registry_java")
     def test_reading_and_writing_go_on_when_the_registry_is_back(self, subject: str) -> None:
@@ -402,7 +390,7 @@ class TestBadDays:
         with Gateway(registry.url).running() as gateway, ThreadPoolExecutor(4) as pool:
             gateway.open.clear()
             waiting = [pool.submit(decoder(gateway.url).decode, message) for _ in range(4)]
-            until(lambda: bool(gateway.requests))
+            eventually(lambda: gateway.requests)
             gateway.open.set()
             assert all(each.result(60).rows.num_rows == 1 for each in waiting)
             assert len(gateway.requests) == 1
@@ -433,10 +421,11 @@ class TestBadDays:
             assert gateway.requests == [f"POST /apis/ccompat/v7/subjects/{subject}/versions"] * 4
 
     def test_of_several_addresses_the_one_that_answers_is_asked(self, registry: RegistryServer, subject: str) -> None:
-        addresses = f"http://127.0.0.1:{closed_port()}/x, {registry.url}/"
         rows = batch(COLUMNS, {"id": 1, "name": "x"})
-        messages = encoder(addresses, subject).encode(rows)
-        assert decoder(addresses).decode(messages).rows.equals(rows)
+        with nobody() as address:
+            addresses = f"http://{address}/x, {registry.url}/"
+            messages = encoder(addresses, subject).encode(rows)
+            assert decoder(addresses).decode(messages).rows.equals(rows)
 
     def test_a_redirection_is_followed(self, registry: RegistryServer, subject: str) -> None:
         message = self.message(registry, subject)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import socket
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from penstock.errors import ServiceError
 from penstock.services import RegistryServer
 from penstock.services.process import Identity
 from penstock.services.running import BackgroundRegistry
-from tests.sockets import LOOPBACK, listening
+from tests.sockets import LOOPBACK, free_port, listening
 
 
 def ask(url: str, body: Any = None) -> Any:
@@ -23,12 +22,6 @@ def ask(url: str, body: Any = None) -> Any:
     request = urllib.request.Request(url, data, {"Content-Type": "application/vnd.schemaregistry.v1+json"})
     with urllib.request.urlopen(request, timeout=30) as answer:
         return json.load(answer)
-
-
-def free_port() -> int:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        return int(holder.getsockname()[1])
 
 
 def test_registers_schemas_by_confluents_api(registry: RegistryServer) -> None:

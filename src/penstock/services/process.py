@@ -47,7 +47,7 @@ class Identity:
         threads = _PROC / str(self.pid) / "task"
         try:
             states = [(each / "stat").read_text().rpartition(")")[2].split()[0] for each in threads.iterdir()]
-        except FileNotFoundError:  # a thread that has just ended
+        except (FileNotFoundError, ProcessLookupError):  # a thread that has just ended, even after it was opened
             return False
         return all(state in {"T", "t"} for state in states)
 
