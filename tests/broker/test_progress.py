@@ -314,6 +314,7 @@ class TestRule3WhileClaiming(BothVersions):
             claim(session, winner, progress_topic, "run-2")
             return read
 
+        monkeypatch.setattr(progress_module, "_CLAIM_SECONDS", 60.0)  # the claim itself takes some time
         monkeypatch.setattr(progress_module, "read_progress", read_before_it)
         with pytest.raises(FencedError, match="was taken over by run run-2"):
             claim(session, client, progress_topic, "run-1")

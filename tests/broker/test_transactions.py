@@ -300,8 +300,20 @@ def test_steps_out_of_order_are_refused(session: Session, client: TransactionCli
     client.abort()
 
 
-def test_rule_18_an_id_that_expired_is_taken_over_again(older: KafkaCluster) -> None:
-    session = Session(ClientConfig.from_properties(older.client_settings()))
+@pytest.fixture
+def forgetful() -> Iterator[KafkaCluster]:
+    """A broker that forgets idle transactional ids quickly."""
+    properties = {
+        "transaction.version": "0",
+        "transactional.id.expiration.ms": "4000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "500",
+    }
+    with KafkaCluster(properties=properties) as cluster:
+        yield cluster
+
+
+def test_rule_18_an_id_that_expired_is_taken_over_again(forgetful: KafkaCluster) -> None:
+    session = Session(ClientConfig.from_properties(forgetful.client_settings()))
     name = f"transactions-{uuid.uuid4().hex[:8]}"
     create_topic(session, name, partitions=2)
     client = TransactionClient(session, f"tx-{name}", 60_000)
