@@ -14,6 +14,8 @@ __all__ = ["held"]
 
 #: The ports that Linux gives to whoever asks for any (ip(7)).
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+#: From here on ports are for everybody.
+_UNPRIVILEGED = 1024
 _TRIES = 64
 
 
@@ -58,6 +60,6 @@ def _candidates() -> Iterator[int]:
         first = int(_RANGE.read_text().split()[0])
     except (OSError, ValueError):  # not Linux
         first = 0
-    for _ in range(_TRIES if first > 1 else 0):
+    for _ in range(_TRIES if first // 2 >= _UNPRIVILEGED else 0):
         yield random.randrange(first // 2, first)  # noqa: S311 - not for secrets
     yield 0
