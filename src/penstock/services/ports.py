@@ -58,7 +58,7 @@ def _asked_for(port: int) -> socket.socket:
 def _candidates() -> Iterator[int]:
     try:
         first = int(_RANGE.read_text().split()[0])
-    except (OSError, ValueError):  # not Linux
+    except OSError:  # not Linux
         first = 0
     for _ in range(_TRIES if first // 2 >= _UNPRIVILEGED else 0):
         yield random.randrange(first // 2, first)  # noqa: S311 - not for secrets
