@@ -30,11 +30,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaCluster]:
-    """A broker on a free port, started when the first test asks for it. Without Java the test fails and says so."""
+    """A broker on a free port, started when the first test asks for it. Without Java the test fails and says so.
+
+    What Kafka does every 10 or 15 seconds it does at once.
+    """
     from penstock.services import KafkaCluster
 
-    # Tests that wait for compaction need not wait for the cleaner to look again.
-    with KafkaCluster(properties={"log.cleaner.backoff.ms": "100"}) as cluster:
+    properties = {
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+        "log.cleaner.backoff.ms": "500",
+    }
+    with KafkaCluster(properties=properties) as cluster:
         yield cluster
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import random
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from penstock.services.ports import held
 
 __all__ = ["LOOPBACK", "free_port", "listening", "nobody"]
 
@@ -34,11 +35,6 @@ def nobody() -> Iterator[str]:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that is free, and that the system gives to nobody who asks for any port: it stays free until
-    a server is up that was told to take it."""
-    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    while True:
-        port = random.randrange(first // 2, first)
-        with socket.socket() as holder, suppress(OSError):
-            holder.bind(("127.0.0.1", port))
-            return port
+    """A port of 127.0.0.1 that nobody gets before a server that is told to take it."""
+    with held() as holder:
+        return int(holder.getsockname()[1])

@@ -23,13 +23,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def older() -> Iterator[KafkaCluster]:
-    """A broker where transaction.version 2 was not switched on, and which forgets idle transactional ids quickly."""
+    """A broker where transaction.version 2 was not switched on."""
     from penstock.services import KafkaCluster
 
     properties = {
         "transaction.version": "0",
-        "transactional.id.expiration.ms": "4000",
-        "transaction.remove.expired.transaction.cleanup.interval.ms": "500",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     }
     with KafkaCluster(properties=properties) as cluster:

@@ -14,16 +14,18 @@ import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.deadline import Deadline
+from penstock.deadline import Backoff, Deadline
 from penstock.errors import AbortableError, RetriableError
 from penstock.kafka import wire
 from penstock.kafka.batches import encode
@@ -34,6 +36,7 @@ from penstock.kafka.session import Session
 from penstock.kafka.transactions import TransactionClient, describe_transaction
 from penstock.services import DEFAULT_VERSION, fetch_jars, find_java
 from penstock.testing import Api, ProxiedCluster, Then, Trap
+from tests.sockets import nobody
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -158,6 +161,30 @@ class TestAcks:
                 kafka.resume(1)
 
 
+#: With waits that begin with 10 ms: the longest wait, and what the first six come to.
+GROWING = [("60000", [10, 20, 40, 80, 160, 320]), ("30", [10, 20, 30, 30, 30, 30])]
+
+
+def noted_waits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Backoff, float]]:
+    """Every wait that is decided on from now on, in seconds, with what decides."""
+    noted, decide = list[tuple[Backoff, float]](), Backoff.next
+
+    def noting(self: Backoff) -> float:
+        noted.append((self, decide(self)))
+        return noted[-1][1]
+
+    monkeypatch.setattr(Backoff, "next", noting)
+    return noted
+
+
+def assert_waited(waits: Sequence[float], attempts: Sequence[float], expected: Sequence[float]) -> None:
+    """``waits`` are as long as expected, each a fifth longer or shorter, and were waited between ``attempts``."""
+    assert len(waits) == len(expected)
+    assert all(0.8 * ms <= 1000 * wait <= 1.2 * ms for wait, ms in zip(waits, expected, strict=True))
+    for wait, (one, next_one) in zip(waits, pairwise(attempts), strict=True):
+        assert next_one - one >= wait
+
+
 class TestRetries:
     """Every produce request is cut off, so that it has to be sent again."""
 
@@ -187,41 +214,45 @@ class TestRetries:
         assert len(trap.frames) == 2
         client.abort()
 
+    @pytest.mark.parametrize(("longest", "expected"), GROWING)
     def test_waits_begin_with_one_and_grow_up_to_the_other(
-        self, proxied: ProxiedCluster, session_with: Sessions, produced: Callable[[Then], Trap]
+        self,
+        proxied: ProxiedCluster,
+        session_with: Sessions,
+        monkeypatch: pytest.MonkeyPatch,
+        longest: str,
+        expected: list[int],
     ) -> None:
-        """How often a batch is sent within its time: as many times as the waits between allow."""
-
-        def attempts(first: str, longest: str) -> int:
-            waits = {"retry_backoff_ms": first, "retry_backoff_max_ms": longest}
-            trap = produced(Then.CLOSE)
-            with Producer(session_with(proxied.bootstrap, delivery_timeout_ms="1500", **waits)) as producer:
+        retries = str(len(expected))
+        session = session_with(proxied.bootstrap, retries=retries, retry_backoff_ms="10", retry_backoff_max_ms=longest)
+        until = session.deadline()
+        session.retrying("creating a topic", until, lambda: session.partition("retries", 0, until, create=True))
+        waits, sent = noted_waits(monkeypatch), list[float]()
+        proxied.add(Trap(Api.PRODUCE, times=None, call=lambda _: sent.append(time.monotonic()), then=Then.CLOSE))
+        try:
+            with Producer(session) as producer:
                 submit(producer, "retries")
-                with pytest.raises(RetriableError, match=r"within delivery\.timeout\.ms"):
+                with pytest.raises(RetriableError, match=f"after {retries} retries"):
                     producer.flush()
+        finally:
             proxied.heal()
-            return len(trap.frames)
+        mine = producer._lanes["retries", 0].backoff
+        assert_waited([wait for each, wait in waits if each is mine], sent, expected)
 
-        assert attempts("60000", "60000") == 1
-        assert 2 <= attempts("10", "60000") <= 9  # 10, 20, 40 ms and so on, each a fifth longer or shorter
-        assert attempts("10", "10") >= 12
+    @pytest.mark.parametrize(("longest", "expected"), GROWING)
+    def test_they_count_for_every_operation(
+        self, session_with: Sessions, monkeypatch: pytest.MonkeyPatch, longest: str, expected: list[int]
+    ) -> None:
+        session, made = session_with(retry_backoff_ms="10", retry_backoff_max_ms=longest), list[float]()
+        waits = noted_waits(monkeypatch)
 
-    def test_they_count_for_every_operation(self, session_with: Sessions) -> None:
-        def attempts(first: str, longest: str) -> int:
-            session = session_with(retry_backoff_ms=first, retry_backoff_max_ms=longest)
-            made = []
-
-            def step() -> None:
-                made.append(1)
+        def step() -> None:
+            made.append(time.monotonic())
+            if len(made) <= len(expected):
                 raise KafkaFault(fault_of(15))
 
-            with pytest.raises(RetriableError):
-                session.retrying("a try", Deadline.after(1000), step)
-            return len(made)
-
-        assert attempts("60000", "60000") == 1
-        assert 2 <= attempts("10", "60000") <= 9
-        assert attempts("10", "10") >= 12
+        session.retrying("a try", Deadline.after(60_000), step)
+        assert_waited([wait for _, wait in waits], made, expected)
 
 
 # --- how much at a time ------------------------------------------------------------------------------------------
@@ -275,9 +306,7 @@ def test_max_request_size_bounds_what_is_sent_together(
 
 
 def test_bootstrap_servers_are_asked_until_one_answers(kafka: KafkaCluster, session_with: Sessions) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        dead = f"127.0.0.1:{nobody.getsockname()[1]}"
+    with nobody() as dead:
         assert session_with(f"{dead},{kafka.bootstrap}").brokers() == [1]
         session = session_with(dead, default_api_timeout_ms="300")
         with pytest.raises(RetriableError, match=r"within 0\.3 s"):
@@ -294,13 +323,13 @@ def test_metadata_max_age_ms(session_with: Sessions, topic: TopicFactory, kafka_
 
 
 def test_connections_max_idle_ms(session_with: Sessions) -> None:
-    brief, long = session_with(connections_max_idle_ms="300"), session_with()
-    for session in (brief, long):
-        session.topics(["no-topic"])
-    before = [session._wire._manager._conns["bootstrap-0"] for session in (brief, long)]
-    eventually(lambda: before[0].closed)
-    assert not before[1].closed
-    assert brief.brokers() == [1]
+    long, brief = session_with(), session_with(connections_max_idle_ms="300")
+    for session in (long, brief):
+        assert session.topics(["no-topic"]) == {}
+    (kept,) = long._wire._manager._conns.values()
+    eventually(lambda: not brief._wire._manager._conns)
+    assert not kept.closed
+    assert brief.topics(["no-topic"]) == {}
 
 
 def test_transaction_timeout_ms(session_with: Sessions, topic: TopicFactory) -> None:
@@ -323,7 +352,7 @@ def listener(answer: Callable[[socket.socket], object]) -> Iterator[str]:
                     connection, _ = server.accept()
                 except OSError:
                     return
-                with connection:
+                with connection, suppress(ConnectionError):
                     answer(connection)
 
         thread = threading.Thread(target=serve)
@@ -341,50 +370,76 @@ def test_client_id(session_with: Sessions) -> None:
 
     def hear(connection: socket.socket) -> None:
         head = connection.recv(200)
-        (length,) = struct.unpack_from(">h", head, 12)  # after size, api key, its version and the correlation id
-        heard.append(head[14 : 14 + length].decode())
+        if head:  # else it was too late for the client
+            (length,) = struct.unpack_from(">h", head, 12)  # after size, api key, its version and the correlation id
+            heard.append(head[14 : 14 + length].decode())
 
     with listener(hear) as address:
         session = session_with(address, client_id="the-accounts-department")
-        with pytest.raises(RetriableError):
-            session.brokers(Deadline.after(300))
+
+        def ask() -> bool:
+            with pytest.raises(RetriableError):
+                session.brokers(Deadline.after(300))
+            return bool(heard)
+
+        eventually(ask)
     assert set(heard) == {"the-accounts-department"}
 
 
+@dataclass
+class Attempts:
+    """When a client began to connect, what it waited before it began anew, and how long it waits for a connection the
+    next time, all in seconds."""
+
+    begun: list[float] = field(default_factory=list)
+    backoffs: list[float] = field(default_factory=list)
+    limits: list[float] = field(default_factory=list)
+
+
 class TestConnecting:
-    """How often a client that may try as often as it likes begins to connect."""
+    """What a client waits that may try as often as it likes."""
 
     def attempts(
-        self, session_with: Sessions, monkeypatch: pytest.MonkeyPatch, address: str, ms: int, **more: str
-    ) -> int:
-        begun = []
-        build = wire._Manager._build_transport
+        self, session_with: Sessions, monkeypatch: pytest.MonkeyPatch, address: str, count: int, **more: str
+    ) -> Attempts:
+        """The first ``count`` attempts to connect to ``address``, and what followed each but the last."""
+        found = Attempts()
+        build, failed = wire._Manager._build_transport, wire._Manager.update_backoff
 
-        async def counted(self: Any, node: Any, timeout_at: float | None = None) -> Any:
-            begun.append(node)
+        async def begin(self: Any, node: Any, timeout_at: float) -> Any:
+            found.begun.append(timeout_at - self.socket_connection_setup_timeout_ms(node.node_id) / 1000)
             return await build(self, node, timeout_at)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(wire._Manager, "_build_transport", counted)
-            session = session_with(address, retry_backoff_ms="1", retry_backoff_max_ms="1", **more)
+        def decide(self: Any, node_id: Any) -> float:
+            found.backoffs.append(failed(self, node_id) / 1000)
+            found.limits.append(self.socket_connection_setup_timeout_ms(node_id) / 1000)
+            return found.backoffs[-1] * 1000
+
+        monkeypatch.setattr(wire._Manager, "_build_transport", begin)
+        monkeypatch.setattr(wire._Manager, "update_backoff", decide)
+        session = session_with(address, retry_backoff_ms="1", retry_backoff_max_ms="1", **more)
+
+        def enough() -> bool:
             with pytest.raises(RetriableError):
-                session.brokers(Deadline.after(ms))
-        return len(begun)
+                session.brokers(Deadline.after(100))
+            return len(found.begun) >= count
 
-    def test_where_connections_are_refused(self, session_with: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
-        with socket.socket() as nobody:
-            nobody.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        eventually(enough)
+        return Attempts(found.begun[:count], found.backoffs[: count - 1], found.limits[: count - 1])
 
-            def attempts(first: str, longest: str) -> int:
-                waits = {"reconnect_backoff_ms": first, "reconnect_backoff_max_ms": longest}
-                return self.attempts(session_with, monkeypatch, address, 1500, **waits)
+    @pytest.mark.parametrize(("longest", "expected"), GROWING)
+    def test_where_connections_are_refused(
+        self, session_with: Sessions, monkeypatch: pytest.MonkeyPatch, longest: str, expected: list[int]
+    ) -> None:
+        waits = {"reconnect_backoff_ms": "10", "reconnect_backoff_max_ms": longest}
+        with nobody() as address:
+            found = self.attempts(session_with, monkeypatch, address, len(expected) + 1, **waits)
+        assert_waited(found.backoffs, found.begun, expected)
 
-            assert attempts("60000", "60000") == 1
-            assert 2 <= attempts("10", "60000") <= 9
-            assert attempts("10", "10") >= 12
-
-    def test_where_nobody_answers(self, session_with: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize(("longest", "expected"), GROWING)
+    def test_where_nobody_answers(
+        self, session_with: Sessions, monkeypatch: pytest.MonkeyPatch, longest: str, expected: list[int]
+    ) -> None:
         """A queue of connections that is full, so that the system drops what comes."""
         with ExitStack() as stack:
             server = stack.enter_context(socket.socket())
@@ -396,18 +451,14 @@ class TestConnecting:
                 waiting.connect_ex(server.getsockname())
             address = f"127.0.0.1:{server.getsockname()[1]}"
 
-            def attempts(first: str, longest: str, ms: int) -> int:
-                limits = {
-                    "socket_connection_setup_timeout_ms": first,
-                    "socket_connection_setup_timeout_max_ms": longest,
-                    "reconnect_backoff_ms": "1",
-                    "reconnect_backoff_max_ms": "1",
-                }
-                return self.attempts(session_with, monkeypatch, address, ms, **limits)
-
-            assert attempts("60000", "60000", 700) == 1
-            assert 2 <= attempts("20", "60000", 1500) <= 8
-            assert attempts("20", "20", 1500) >= 10
+            limits = {
+                "socket_connection_setup_timeout_ms": "10",
+                "socket_connection_setup_timeout_max_ms": longest,
+                "reconnect_backoff_ms": "1",
+                "reconnect_backoff_max_ms": "1",
+            }
+            found = self.attempts(session_with, monkeypatch, address, len(expected) + 2, **limits)
+        assert_waited([0.01, *found.limits[:-1]], found.begun, [10, *expected])
 
 
 def test_client_dns_lookup(session_with: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:

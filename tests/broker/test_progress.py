@@ -64,10 +64,16 @@ def progress_topic(session: Session) -> ProgressTopic:
     return ensure_progress_topic(session, f"progress-{uuid.uuid4().hex[:8]}", partitions=1)
 
 
-def owner(session: Session, transactional_id: str | None = None, timeout_ms: int = 60_000) -> TransactionClient:
-    client = TransactionClient(session, transactional_id or f"tx-{uuid.uuid4().hex[:8]}", timeout_ms)
+def owner(session: Session, transactional_id: str | None = None) -> TransactionClient:
+    client = TransactionClient(session, transactional_id or f"tx-{uuid.uuid4().hex[:8]}", 60_000)
     client.init()
     return client
+
+
+def hasten(client: TransactionClient) -> None:
+    """The client's next transaction times out soon: not before something is written even on a busy machine."""
+    client._timeout_ms = 3000
+    client.init()
 
 
 def publish(session: Session, client: TransactionClient, topic: ProgressTopic, batch_id: int) -> Progress:
@@ -250,7 +256,7 @@ class TestRule3WhileClaiming(BothVersions):
     def client(self, session: Session, progress_topic: ProgressTopic) -> TransactionClient:
         former = owner(session)
         claim(session, former, progress_topic, "run-0")
-        return owner(session, former.transactional_id, timeout_ms=1000)
+        return owner(session, former.transactional_id)
 
     def when_it_is_written(self, monkeypatch: pytest.MonkeyPatch, step: Callable[[], object], times: int = 1) -> None:
         """Does ``step`` after the claim was written and before it is committed, the first ``times`` times."""
@@ -308,6 +314,7 @@ class TestRule3WhileClaiming(BothVersions):
             claim(session, winner, progress_topic, "run-2")
             return read
 
+        monkeypatch.setattr(progress_module, "_CLAIM_SECONDS", 60.0)  # the claim itself takes some time
         monkeypatch.setattr(progress_module, "read_progress", read_before_it)
         with pytest.raises(FencedError, match="was taken over by run run-2"):
             claim(session, client, progress_topic, "run-1")
@@ -327,10 +334,13 @@ class TestRule3WhileClaiming(BothVersions):
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         name = client.transactional_id
-        self.when_it_is_written(
-            monkeypatch,
-            lambda: eventually(lambda: (seen := describe_transaction(session, name)) and seen.state == "CompleteAbort"),
-        )
+        hasten(client)
+
+        def time_out() -> None:
+            eventually(lambda: (seen := describe_transaction(session, name)) and seen.state == "CompleteAbort")
+            client._timeout_ms = 60_000  # the second attempt has time
+
+        self.when_it_is_written(monkeypatch, time_out)
         mine = claim(session, client, progress_topic, "run-1")
         last = publish(session, client, progress_topic, 0)
         client.commit()
@@ -411,7 +421,7 @@ class TestRule16:
 
     @pytest.fixture
     def client(self, session: Session, progress_topic: ProgressTopic) -> TransactionClient:
-        client = owner(session, timeout_ms=1000)
+        client = owner(session)
         claim(session, client, progress_topic, "run-1")
         publish(session, client, progress_topic, 0)
         client.commit()
@@ -434,7 +444,9 @@ class TestRule16:
         assert read_progress(session, progress_topic, client.transactional_id).progress == last
 
     def test_expired(self, session: Session, client: TransactionClient, progress_topic: ProgressTopic) -> None:
+        hasten(client)
         publish(session, client, progress_topic, 1)
+        client._timeout_ms = 60_000  # what follows has time
         eventually(
             lambda: (seen := describe_transaction(session, client.transactional_id)) and seen.state == "CompleteAbort",
         )

@@ -56,31 +56,33 @@ class Guarded:
     root: Session
     version: int
     unused: list[str] = field(default_factory=lambda: list(USERS))
-    refused: list[str] = field(default_factory=list)
+    sent: list[tuple[str, Future[Any]]] = field(default_factory=list)
+
+    @property
+    def refused(self) -> list[str]:
+        """The kinds of the last session's requests that were refused (but readable settings, which are optional)."""
+        return [kind for kind, answer in self.sent if kind != "DescribeConfigsRequest" and _denied(answer)]
 
     def login(self, *rights: Right) -> Session:
-        """The session of a user of its own, who has these rights and no others.
-
-        What is refused to it (readable settings apart, which are optional) is noted in ``refused``.
-        """
+        """The session of a user of its own, who has these rights and no others."""
         user = self.unused.pop()
         grant(self.admin, user, rights)
         session = Session(ClientConfig.from_properties(self.cluster.client_settings(user)))
-        self.refused = refused = []
+        self.sent = sent = []
         send = session.send
 
         def noted(request: Any, node: Any) -> Future[Any]:
-            def note(answer: Future[Any]) -> None:
-                denied = answer.exception() is None and re.search(r"error_code=(29|30|31|53)\b", repr(answer.result()))
-                if denied and type(request).__name__ != "DescribeConfigsRequest":
-                    refused.append(type(request).__name__)
-
             answer = send(request, node)
-            answer.add_done_callback(note)
+            sent.append((type(request).__name__, answer))
             return answer
 
         session.send = noted  # type: ignore[method-assign]
         return session
+
+
+def _denied(answer: Future[Any]) -> bool:
+    given = answer.done() and answer.exception() is None
+    return given and re.search(r"error_code=(29|30|31|53)\b", repr(answer.result())) is not None
 
 
 @pytest.fixture(scope="module", params=["2", pytest.param("0", marks=pytest.mark.slow)], ids=["version 2", "version 0"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -48,6 +47,8 @@ from penstock.kafka.topics import (
 )
 from penstock.kafka.transactions import TransactionClient
 from penstock.services import KafkaCluster, Security
+from tests.sockets import nobody
+from tests.waiting import eventually, eventually_told
 
 if TYPE_CHECKING:
     from tests.conftest import TopicFactory
@@ -159,25 +160,24 @@ class TestOffsets:
 
 class TestTrouble:
     def test_nobody_listens(self) -> None:
-        with socket.socket() as holder:
-            holder.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{holder.getsockname()[1]}"
+        with nobody() as address:
             session = session_of({"bootstrap.servers": address})
             with pytest.raises(RetriableError, match=f"Timed out waiting for a node assignment.*{address}"):
                 session.brokers(Deadline.after(300))
             session.close()
 
     def test_an_advertised_address_that_cannot_be_reached_is_named(self) -> None:
-        with socket.socket() as holder:
-            holder.bind(("127.0.0.1", 0))
-            wrong = f"127.0.0.1:{holder.getsockname()[1]}"
+        with nobody() as wrong:
             properties = {"advertised.listeners": f"PLAINTEXT://{wrong}"}
             with KafkaCluster(properties=properties) as cluster:
                 session = session_of(cluster.client_settings())
                 assert session.brokers() == [1]
                 session.topics(["t"], create=True)
-                with pytest.raises(RetriableError, match=f"node 1 {wrong}"):
-                    list_offsets(session, [("t", 0)], LATEST, deadline=Deadline.after(1000))
+                eventually_told(
+                    RetriableError,
+                    f"node 1 {wrong}",
+                    lambda: list_offsets(session, [("t", 0)], LATEST, deadline=Deadline.after(1000)),
+                )
                 session.close()
 
     def test_a_broker_that_stops_answering_and_comes_back(self, kafka: KafkaCluster, topic: TopicFactory) -> None:
@@ -199,13 +199,15 @@ class TestTrouble:
         session = session_of(kafka.client_settings(), request_timeout_ms="300")
         (node,) = session.brokers()
         session.topic(topic())
-        first = session.send(ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[], max_version=9), node)
-        first.result(10)
-        before = session._wire._manager._conns[node]
+
+        def ask() -> BaseException | None:
+            request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[], max_version=9)
+            return session.send(request, node).exception(60)
+
+        before = eventually(lambda: ask() is None and session._wire._manager._conns.get(node))
         kafka.pause(1)
         try:
-            stuck = session.send(ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[], max_version=9), node)
-            assert stuck.exception(10) is not None
+            assert ask() is not None
         finally:
             kafka.resume(1)
         assert before.closed
@@ -294,17 +296,28 @@ class TestOneSessionPerProcess:
         before = set(threading.enumerate())
         session = session_of(kafka.client_settings())
         session.brokers()
+        assert set(threading.enumerate()) - before
         session.close()
-        assert set(threading.enumerate()) == before
+        assert set(threading.enumerate()) - before == set()
 
     def test_the_librarys_log_is_kept_for_debugging(self, caplog: pytest.LogCaptureFixture) -> None:
         session = session_of({"bootstrap.servers": "127.0.0.1:1"})
-        with caplog.at_level(logging.DEBUG), pytest.raises(RetriableError):
-            session.brokers(Deadline.after(200))
+        thread = session._wire._net._io_thread.ident
+
+        def kept(name: str) -> list[logging.LogRecord]:
+            """What was logged under a name while this session tried to connect."""
+            return [each for each in caplog.records if each.thread == thread and each.name.startswith(name)]
+
+        def connect() -> bool:
+            with pytest.raises(RetriableError):
+                session.brokers(Deadline.after(200))
+            return bool(kept("penstock"))
+
+        with caplog.at_level(logging.DEBUG):
+            eventually(connect)
         session.close()
-        assert {record.levelno for record in caplog.records if record.name.startswith("penstock")} == {logging.DEBUG}
-        library = [record for record in caplog.records if record.name.startswith("kafka")]
-        assert [record for record in library if record.thread != threading.main_thread().ident] == []
+        assert {record.levelno for record in kept("penstock")} == {logging.DEBUG}
+        assert kept("kafka") == []
 
 
 def _ask(config: ClientConfig, parent: int) -> tuple[bool, list[int]]:

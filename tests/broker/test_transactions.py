@@ -133,6 +133,7 @@ def test_rule_20_a_topic_that_is_gone_takes_no_offset_and_does_not_stop_the_tran
         group, {(topic, 0): CommittedOffset(1), (topic, 7): CommittedOffset(2), (f"no-{topic}", 0): CommittedOffset(3)}
     )
     client.commit()
+    eventually(lambda: ended(session, client))
     places = [(topic, 0), (topic, 7), (f"no-{topic}", 0)]
     assert committed_offsets(session, group, places) == {(topic, 0): CommittedOffset(1)}
     assert committed(session, topic) == [1]
@@ -213,7 +214,7 @@ def test_rule_16_a_repeated_commit_answers_what_the_first_did(
 
 
 def test_rule_16_a_transaction_that_timed_out_has_an_unknown_outcome(session: Session, topic: str) -> None:
-    client = TransactionClient(session, f"tx-{topic}", 500)
+    client = TransactionClient(session, f"tx-{topic}", 3000)
     client.init()
     client.begin()
     write(session, client, topic, [1])
@@ -222,6 +223,7 @@ def test_rule_16_a_transaction_that_timed_out_has_an_unknown_outcome(session: Se
         client.commit()
     assert client.state is State.UNKNOWN
     client.settled(fenced=False)
+    client._timeout_ms = 60_000  # this one has time
     client.init()
     client.begin()
     write(session, client, topic, [2])
@@ -298,8 +300,20 @@ def test_steps_out_of_order_are_refused(session: Session, client: TransactionCli
     client.abort()
 
 
-def test_rule_18_an_id_that_expired_is_taken_over_again(older: KafkaCluster) -> None:
-    session = Session(ClientConfig.from_properties(older.client_settings()))
+@pytest.fixture
+def forgetful() -> Iterator[KafkaCluster]:
+    """A broker that forgets idle transactional ids quickly."""
+    properties = {
+        "transaction.version": "0",
+        "transactional.id.expiration.ms": "4000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "500",
+    }
+    with KafkaCluster(properties=properties) as cluster:
+        yield cluster
+
+
+def test_rule_18_an_id_that_expired_is_taken_over_again(forgetful: KafkaCluster) -> None:
+    session = Session(ClientConfig.from_properties(forgetful.client_settings()))
     name = f"transactions-{uuid.uuid4().hex[:8]}"
     create_topic(session, name, partitions=2)
     client = TransactionClient(session, f"tx-{name}", 60_000)

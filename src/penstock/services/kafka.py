@@ -14,7 +14,6 @@ import base64
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -32,6 +31,7 @@ from penstock.services.classes import class_archive, sharing
 from penstock.services.downloads import Progress
 from penstock.services.jars import DEFAULT_VERSION, KafkaJars, fetch_jars
 from penstock.services.java import Java, find_java
+from penstock.services.ports import held
 from penstock.services.process import Identity, ServerProcess, end_all, launch, tail
 from penstock.services.settings import HOST, NodePorts, Security
 from penstock.services.wire import cluster_members
@@ -389,16 +389,7 @@ def choose_ports(nodes: int, first: int, *, separate: bool) -> dict[int, NodePor
     with ExitStack() as stack:
 
         def reserve(port: int) -> int:
-            holder = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ports of connections just closed are free
-            try:
-                holder.bind((HOST, port))
-            except OSError as error:
-                raise ServiceError(
-                    f"port {port} on {HOST} cannot be used: {error.strerror}; stop what listens there "
-                    f"(`ss -ltnp 'sport = :{port}'` shows it), or choose another port"
-                ) from error
-            return int(holder.getsockname()[1])
+            return int(stack.enter_context(held(port)).getsockname()[1])
 
         ports = {}
         for index in range(nodes):

@@ -29,6 +29,7 @@ from types import TracebackType
 from typing import Self
 
 from penstock.errors import ServiceError
+from penstock.services.ports import held
 from penstock.services.process import Identity, ServerProcess, end_all, launch, tail
 from penstock.services.settings import HOST
 
@@ -168,8 +169,7 @@ class PostgresServer:
             programs = _reachable(programs, self._folder)
             os.chown(self._folder, _NOBODY, _NOBODY)
         self._programs = programs
-        with socket.socket() as free:
-            free.bind((HOST, 0))
+        with held() as free:
             self._port = int(free.getsockname()[1])
         password = self._folder / "password"
         password.touch(mode=0o600)

@@ -15,12 +15,11 @@ import http.client
 import os
 import shutil
 import signal
-import socket
 import tarfile
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,6 +29,7 @@ from penstock.services.classes import class_archive, sharing
 from penstock.services.downloads import Progress, fetched, intact, run_ivy
 from penstock.services.folders import cache_folder
 from penstock.services.java import Java, find_java
+from penstock.services.ports import held
 from penstock.services.process import Identity, ServerProcess, end_all, launch, tail
 from penstock.services.settings import HOST
 
@@ -262,7 +262,8 @@ class RegistryServer:
             self._given_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._folder = self._given_folder
         self.data.mkdir(parents=True, exist_ok=True)
-        self._port, management = _free_ports(self._given_port, 0)
+        with held(self._given_port) as one, held() as other:
+            self._port, management = (int(each.getsockname()[1]) for each in (one, other))
         settings = {
             "quarkus.http.host": HOST,
             "quarkus.http.port": str(self._port),
@@ -308,22 +309,6 @@ def answers(port: int) -> bool:
         connection.request("GET", f"{_PATH}/subjects")
         return connection.getresponse().status == http.HTTPStatus.OK
     return False
-
-
-def _free_ports(*wanted: int) -> list[int]:
-    """Ports that are free: those that are asked for, and any for 0. Raises ServiceError for one that is taken."""
-    with ExitStack() as stack:
-        holders = [stack.enter_context(socket.socket()) for _ in wanted]
-        for holder, port in zip(holders, wanted, strict=True):
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ports of connections just closed are free
-            try:
-                holder.bind((HOST, port))
-            except OSError as error:
-                raise ServiceError(
-                    f"port {port} on {HOST} cannot be used: {error.strerror}; stop what listens there "
-                    f"(`ss -ltnp 'sport = :{port}'` shows it), or choose another port"
-                ) from error
-        return [int(holder.getsockname()[1]) for holder in holders]
 
 
 def _class_archive(java: Java, programs: Path, progress: Progress) -> Path | None:

@@ -24,7 +24,7 @@ def server(tmp_path_factory):
     eventually(path.exists)
     yield path
     process.stdin.close()
-    assert process.wait(20) == 0  # it ends with the one that started it
+    assert process.wait(60) == 0  # it ends with the one that started it
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_fork_ends_with_the_process_that_spark_knows(start, how):
 def test_the_process_that_spark_knows_ends_with_a_fork_that_is_killed(start):
     process = start("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(1000)")
     os.kill(int(process.stdout.readline()), signal.SIGKILL)
-    assert process.wait(20) == 1
+    assert process.wait(60) == 1
 
 
 def test_forks_of_a_fork_do_not_keep_it(start):
@@ -114,7 +114,7 @@ def test_forks_of_a_fork_do_not_keep_it(start):
     )
     child = int(process.stdout.readline())
     try:
-        assert process.wait(20) == 3
+        assert process.wait(60) == 3
         assert running(child)
     finally:
         os.kill(child, signal.SIGKILL)

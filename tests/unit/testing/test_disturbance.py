@@ -53,10 +53,10 @@ def test_a_task_that_waits_goes_on_when_it_is_released(tmp_path: Path) -> None:
     passed: list[tuple[object, ...]] = []
     task = threading.Thread(target=lambda: passed.extend(sink.input.rows(iter([(1, "a"), (2, "b")]))))
     task.start()
-    disturbance.wait(20)
+    disturbance.wait(60)
     assert task.is_alive()
     disturbance.release()
-    task.join(20)
+    task.join(60)
     assert passed == [(1, "a"), (2, "b")]
 
 

@@ -69,7 +69,7 @@ def resolve_stop(session: Session, scan: KafkaScan, start: Positions) -> Positio
     places = start.places()
     if scan.stop_by is not None:
         found = _chosen(session, scan, places, scan.stop_by)
-        for topic, partition in set(places) - found.keys():
+        for topic, partition in sorted(set(places) - found.keys()):
             raise ExecutionError(
                 f"table '{scan.table}': the offsets initializer of the stop gives none for topic '{topic}', partition "
                 f"{partition}; a source that is to end needs one for every partition"
