@@ -96,7 +96,7 @@ def test_a_column_may_be_called_row(capfdbinary: pytest.CaptureFixture[bytes], l
     assert out == ['{"row":{"x":1}}', '{"row":{"x":2}}']
 
 
-@pytest.mark.parametrize("format", ["json", "csv"])
+@pytest.mark.parametrize("format", ["json", "csv", "debezium-json", "canal-json", "maxwell-json", "ogg-json"])
 def test_there_and_back(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, format: str) -> None:
     schema = "s STRING, y BYTES, d DOUBLE, ts TIMESTAMP(6), lz TIMESTAMP_LTZ(3), b BOOLEAN"
     row = {
