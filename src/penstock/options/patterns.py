@@ -86,7 +86,7 @@ def _replaced(kind: str, part: re.Match[str], inside: bool) -> str:
         case "group":
             return f"(?P={part['group']})"
         case "name":
-            return "(?P<"
+            return part[0] if inside else "(?P<"
         case "code":
             return re.escape(chr(int(part["code"], 16)))
         case "octal":
