@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from penstock.services.ports import held
+from penstock.services.ports import free_ports
 
 __all__ = ["LOOPBACK", "free_port", "listening", "nobody"]
 
@@ -36,5 +36,4 @@ def nobody() -> Iterator[str]:
 
 def free_port() -> int:
     """A port of 127.0.0.1 that nobody gets before a server that is told to take it."""
-    with held() as holder:
-        return int(holder.getsockname()[1])
+    return free_ports(0)[0]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
+from itertools import product
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from penstock.cli.main import main
@@ -13,7 +16,9 @@ from penstock.datastream import execution
 from penstock.ingest import lower, parse_pipeline
 from penstock.plan import Filter, Job, with_dead_letters
 from penstock.plan.explain import explain
+from penstock.spi import formats
 from penstock.sql import parse_script
+from penstock.types import RowKind, parse_columns
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").iterdir() if path.is_file())
@@ -121,3 +126,67 @@ def test_the_table_of_the_guide_to_bad_records_keeps_dead_letters():
     assert [sink.table for sink in with_dead_letters(job).sinks] == ["seen", "orders.dead-letters"]
     shown = text("docs/bad-records.md").split("| header |")[1].split("\n\n")[0]
     assert [f"penstock.dead-letter.{name}" for name in re.findall(r"\.(\w+)`", shown)] == list(HEADERS)
+
+
+def test_the_table_of_the_guide_to_change_data_is_read_with_its_changes():
+    (table,) = blocks("docs/change-data.md", "sql")
+    rest = "CREATE TABLE seen (id BIGINT) WITH ('connector' = 'print'); INSERT INTO seen SELECT id FROM products;"
+    script = parse_script(table + rest)
+    assert not script.warnings
+    assert "value.source.timestamp" in explain(script.jobs[0])
+
+
+def test_the_message_of_the_guide_to_change_data_becomes_the_rows_that_are_shown(tmp_path, capfd):
+    (command,), (message, rows) = (blocks("docs/change-data.md", language) for language in ("sh", "json"))
+    (tmp_path / "messages").write_text(message)
+    assert main([*shlex.split(command.replace("\\\n", ""))[1:], str(tmp_path / "messages")]) == 0
+    assert capfd.readouterr().out == rows
+
+
+def test_the_operations_of_the_guide_to_change_data_are_those_that_are_read():
+    table = text("docs/change-data.md").split("| format |")[1].split("\n\n")[0]
+    for row in table.split("\n")[2:]:
+        name, *cells = (re.findall(r"`([^`]+)`", cell) for cell in row.split("|")[1:-1])
+        fmt, kinds = formats.get(name[0]), {"+I": 0, "-U": 1, "-D": 2, "": 3, "refused": 4}
+        field = cells[0][0]
+        for kind, found in zip(kinds, cells, strict=True):
+            for operation in {*found} - {"op", "type", "op_type", "data", "old"}:
+                image = "[{}]" if name == ["canal-json"] else "{}"
+                message = ",".join(f'"{each}":{image}' for each in ("before", "after", "data", "old"))
+                decoded = fmt.decoder(parse_columns("a INT"), fmt.options()).decode(
+                    pa.array([f'{{{message},"{field}":"{operation}"}}'.encode()])
+                )
+                first = RowKind(decoded.kinds[0]).short if decoded.rows.num_rows else "refused" if decoded.bad else ""
+                assert first == kind, (name, operation)
+
+
+def test_the_table_of_the_guide_to_protobuf_is_read_and_written(tmp_path):
+    (table,), (definition,) = (blocks("docs/protobuf.md", language) for language in ("sql", "proto"))
+    (tmp_path / "orders.proto").write_text(definition)
+    table = table.replace("'orders.proto'", f"'{tmp_path / 'orders.proto'}'")
+    copy = table.replace("orders (", "copies (")
+    script = parse_script(f"{table}{copy}INSERT INTO copies SELECT * FROM orders;")
+    assert not script.warnings
+    (sink,) = script.jobs[0].sinks
+    assert sink.spec.value.options.loaded.name == "shop.Order"
+
+
+def test_the_types_of_the_guide_to_protobuf_are_those_that_fit(tmp_path):
+    table = text("docs/protobuf.md").split("| field | column |")[1].split("\n\n")[0]
+    pairs = []
+    for row in table.split("\n")[2:]:
+        fields, column = row.split("|")[1:-1]
+        types = re.findall(r"\b(?:[A-Z]{3,})\b", column)
+        named = re.findall(r"`(\w+)`", fields) if fields.strip() != "enum" else ["E"]
+        pairs += zip(named, types, strict=True) if len(named) == len(types) else product(named, types)
+    pairs = [(field, kind) for field, kind in pairs if field not in {"repeated", "map"}]
+    assert len(pairs) == 20
+    lines = "".join(
+        f"{kind} f{at} = {at + 1}; repeated {kind} r{at} = {at + 101};" for at, (kind, _) in enumerate(pairs)
+    )
+    (tmp_path / "all.proto").write_text(f'syntax = "proto3"; enum E {{ A = 0; }} message All {{ {lines} }}')
+    fmt = formats.get("protobuf")
+    options = fmt.options.from_text({"proto-file": str(tmp_path / "all.proto"), "message-class-name": "All"})
+    schema = parse_columns(", ".join(f"f{at} {kind}, r{at} ARRAY<{kind}>" for at, (_, kind) in enumerate(pairs)))
+    fmt.decoder(schema, options)
+    fmt.encoder(schema, options)

@@ -13,15 +13,16 @@ from typing import Any, BinaryIO, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
+from penstock.cli.columns import Columns
 from penstock.errors import DefinitionError, OptionsError, PluginError, Problem, RecordError
+from penstock.formats.columns import batch_of
 from penstock.formats.json.document import Object, parse
-from penstock.formats.json.encode import JsonEncoder
 from penstock.formats.json.exact import ExactReader
 from penstock.formats.json.options import JsonOptions
 from penstock.formats.refusals import FieldError, Malformed
-from penstock.options import OptionSet, Origin, unknown_keys
-from penstock.spi import ChangeEncoder, ChangeFormat, Format, FormatSpec, formats
-from penstock.types import RowKind, RowType, arrow_schema, parse_columns
+from penstock.options import Origin, unknown_keys
+from penstock.spi import ChangeEncoder, ChangeFormat, Decoder, Format, FormatSpec, formats
+from penstock.types import RowKind, RowType, arrow_schema
 
 __all__ = ["add_parser"]
 
@@ -44,7 +45,12 @@ def add_parser(subparsers: Any) -> None:
     ):
         parser = subparsers.add_parser(name, help=summary, description=f"{summary.capitalize()}, line by line.")
         parser.add_argument("--format", required=True, help=f"one of {', '.join(formats.names())}")
-        parser.add_argument("--schema", required=True, help="the columns, for example 'id BIGINT, name STRING'")
+        parser.add_argument(
+            "--schema",
+            required=True,
+            help="the columns as in CREATE TABLE, for example 'id BIGINT, name STRING'; what change data says besides "
+            "its rows as in \"origin STRING METADATA FROM 'value.table'\"",
+        )
         parser.add_argument(
             "--option",
             action="append",
@@ -65,33 +71,36 @@ def add_parser(subparsers: Any) -> None:
 
 def _decode(args: argparse.Namespace) -> int:
     try:
-        schema, fmt, spec = _definition(args)
-        decoder = _built(fmt.decoder, schema, spec)
-        show = JsonEncoder(schema, JsonOptions(decimal_as_plain_number=True))
+        columns, fmt, spec = _definition(args)
+        decoder = _decoder(columns, fmt, spec)
         source = _opened(args.file)
     except (DefinitionError, PluginError) as error:
         return _refuse("decode", str(error))
-    failed = False
+    failed, refused = False, 0
     with source:
         for first, given in _batches(source):
             lines, places = _messages(given, first) if args.base64 else (given, range(first, first + len(given)))
             failed |= len(lines) < len(given)
             decoded = decoder.decode(pa.array(lines, pa.binary()))
-            texts = show.encode(decoded.rows).to_pylist()
+            texts = columns.show(decoded.rows, fmt)
             ops = [RowKind.INSERT] * len(texts) if decoded.kinds is None else map(RowKind, decoded.kinds.tolist())
             for op, text in zip(ops, texts, strict=True):
                 sys.stdout.buffer.write(b'{"op": "%s", "row": %s}\n' % (op.short.encode(), text))
             for bad in () if decoder.ignores_errors else decoded.bad:
-                failed = True
+                refused += 1
                 _complain(f"line {places[bad.index]}", RecordError(bad.reason, format=spec.identifier, field=bad.field))
     sys.stdout.buffer.flush()
-    return int(failed)
+    if refused and "ignore-parse-errors" in fmt.options.keys():  # noqa: SIM118 - the option set's own method
+        way = f"--option {spec.identifier}.ignore-parse-errors=true"
+        print(f"penstock decode: {refused} of the messages cannot be read; {way} leaves them out", file=sys.stderr)
+    return int(failed or refused > 0)
 
 
 def _encode(args: argparse.Namespace) -> int:
     try:
-        schema, fmt, spec = _definition(args)
-        encoder = _built(fmt.encoder, schema, spec)
+        columns, fmt, spec = _definition(args)
+        schema = columns.physical
+        encoder = _built(lambda: fmt.encoder(schema, spec.options), spec)
         changes = isinstance(fmt, ChangeFormat)
         reader = ExactReader(schema, JsonOptions())
         source = _opened(args.file)
@@ -115,8 +124,8 @@ def _encode(args: argparse.Namespace) -> int:
                     failed = True
                     _complain(f"line {number}", RecordError(str(error), field=getattr(error, "field", "")))
             arrow = arrow_schema(schema)
-            columns = [pa.array([row[field.name] for row in rows], field.type) for field in arrow]
-            batch = pa.RecordBatch.from_arrays(columns, schema=arrow)
+            arrays = [pa.array([row[field.name] for row in rows], field.type) for field in arrow]
+            batch = batch_of(arrays, arrow, len(rows))
             try:
                 if changes:
                     encoded = cast(ChangeEncoder, encoder).encode(batch, np.array(kinds, np.int8))
@@ -172,8 +181,8 @@ def _row_object(line: bytes, schema: RowType, changes: bool) -> tuple[RowKind, O
     return kind, inner
 
 
-def _definition(args: argparse.Namespace) -> tuple[RowType, Format, FormatSpec]:
-    """Schema, format and bound options. Raises DefinitionError with every problem found."""
+def _definition(args: argparse.Namespace) -> tuple[Columns, Format, FormatSpec]:
+    """Columns, format and bound options. Raises DefinitionError with every problem found."""
     problems: list[Problem] = []
     given: dict[str, str] = {}
     for option in args.option:
@@ -182,15 +191,16 @@ def _definition(args: argparse.Namespace) -> tuple[RowType, Format, FormatSpec]:
             problems.append(Problem(f"expected KEY=VALUE, not '{option}'", where="--option"))
         else:
             given[key.strip()] = value
-    schema = RowType(())
+    columns = Columns()
     try:
-        schema = parse_columns(args.schema)
+        columns = Columns.parse(args.schema)
     except DefinitionError as error:
         problems += error.problems
     try:
         fmt = formats.get(args.format)
     except PluginError as error:
         raise DefinitionError((*problems, Problem(str(error)))) from error
+    problems += columns.problems(fmt)
     prefix, origin = f"{fmt.identifier}.", Origin("--option")
     known = tuple(prefix + key for key in fmt.options.keys())  # noqa: SIM118 - a method of option sets, not a mapping's
     problems += unknown_keys(given, known, tuple(prefix + each for each in fmt.options.prefixes()), origin)
@@ -201,13 +211,19 @@ def _definition(args: argparse.Namespace) -> tuple[RowType, Format, FormatSpec]:
         problems += error.problems
     if problems or spec is None:
         raise DefinitionError(tuple(problems))
-    return schema, fmt, spec
+    return columns, fmt, spec
 
 
-def _built(build: Callable[[RowType, OptionSet], _Built], schema: RowType, spec: FormatSpec) -> _Built:
+def _decoder(columns: Columns, fmt: Format, spec: FormatSpec) -> Decoder:
+    if isinstance(fmt, ChangeFormat):
+        return _built(lambda: fmt.decoder(columns.physical, spec.options, columns.metadata), spec)
+    return _built(lambda: fmt.decoder(columns.physical, spec.options), spec)
+
+
+def _built(build: Callable[[], _Built], spec: FormatSpec) -> _Built:
     """A decoder or an encoder. Raises DefinitionError, options named as they are written."""
     try:
-        return build(schema, spec.options)
+        return build()
     except OptionsError as error:
         named = tuple(replace(each, key=f"{spec.identifier}.{each.key}") for each in error.problems)
         raise OptionsError(named) from error

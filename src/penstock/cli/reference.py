@@ -123,6 +123,8 @@ def _formats(found: Sequence[Format]) -> Iterator[str]:
     yield "An option stands behind the name of the format: `json.ignore-parse-errors` with `'format' = 'json'`,"
     yield "`value.json.ignore-parse-errors` with `'value.format'`, `key.json.ignore-parse-errors` with `'key.format'`."
     yield "In YAML `value.` may be left out. Departures from Flink: [decision 0011](../decisions/0011-formats.md)."
+    yield "Guides: [Avro with a schema registry](../schema-registry.md), [Protobuf](../protobuf.md), the four of"
+    yield "[change data](../change-data.md)."
     yield ""
     for each in found:
         yield from (f"## `{each.identifier}`", "", _doc(each), "")

@@ -33,7 +33,12 @@ def inlined(function: _F) -> _F:
 @intrinsic  # type: ignore[untyped-decorator]
 def borrowed(_: Any, array: Any) -> Any:
     """``array`` without its count of references, for compiled code: a call that is not inlined counts one up and down,
-    with a locked instruction each, for every array that it is handed. The caller's own variable keeps it alive."""
+    with a locked instruction each, for every array that it is handed.
+
+    Only arguments of a compiled function may be borrowed (into the variable of the same name, if one likes): whoever
+    calls it keeps them. An array that is made inside has no other owner. It would be freed when its own variable is
+    last used, or given another array, and what was borrowed of it would dangle.
+    """
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         given = context.make_array(signature.args[0])(context, builder, arguments[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from penstock.deadline import Deadline
 from penstock.errors import KafkaError
 from penstock.kafka.faults import Action, KafkaFault, fault_of
 from penstock.kafka.session import Session, TopicInfo
+from penstock.options import java_pattern
 
 __all__ = [
     "Feature",
@@ -53,8 +53,8 @@ def matching_topics(session: Session, pattern: str, *, deadline: Deadline | None
     Kafka's internal topics and penstock's own (progress) are left out.
     """
     try:
-        compiled = re.compile(pattern)
-    except re.error as error:
+        compiled = java_pattern(pattern)
+    except ValueError as error:
         raise KafkaError(f"topic pattern '{pattern}' is no regular expression: {error}") from None
     topics = session.all_topics(deadline)
     return {

@@ -24,6 +24,7 @@ from penstock.options.options import (
     properties_of,
     unknown_keys,
 )
+from penstock.options.patterns import java_pattern
 
 __all__ = [
     "BOOLEAN",
@@ -42,6 +43,7 @@ __all__ = [
     "Properties",
     "Rule",
     "choice",
+    "java_pattern",
     "nearest",
     "opt",
     "properties_of",

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from penstock.options.patterns import java_pattern
+
 __all__ = ["BOOLEAN", "CHARACTER", "DURATION", "INTEGER", "LIST", "MAP", "MEMORY", "PATTERN", "TEXT", "Codec", "choice"]
 
 
@@ -123,8 +125,8 @@ def _show_character(value: str) -> str:
 
 def _pattern(text: str) -> str:
     try:
-        re.compile(text)
-    except re.error as error:
+        java_pattern(text)
+    except ValueError as error:
         raise ValueError(f"expected a regular expression ({error})") from None
     return text
 

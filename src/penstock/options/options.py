@@ -151,6 +151,13 @@ class OptionSet:
         bound.check(origin, prefix)
         return bound
 
+    @classmethod
+    def expect(cls, options: OptionSet) -> Self:
+        """``options``, which are of this class. Raises TypeError when they are not."""
+        if not isinstance(options, cls):
+            raise TypeError(f"expected {cls.__name__}, not {type(options).__name__}")
+        return options
+
     def check(self, origin: Origin | None = None, prefix: str = "") -> None:
         """Run the cross-field rules. Raises OptionsError with every problem found."""
         origin = origin or Origin()

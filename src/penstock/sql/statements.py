@@ -21,6 +21,7 @@ __all__ = [
     "Reset",
     "SetOption",
     "Statement",
+    "column_declaration",
     "created_name",
     "parse_statement",
 ]
@@ -307,7 +308,7 @@ def _element(cursor: Cursor, body: _Body) -> None:
     elif cursor.sees("UNIQUE", "("):
         raise cursor.source.error(cursor.at, "UNIQUE is not a constraint of Flink SQL", "leave it out")
     else:
-        body.columns.append(_column(cursor))
+        body.columns.append(column_declaration(cursor))
 
 
 def _constraint(cursor: Cursor, body: _Body) -> None:
@@ -326,7 +327,8 @@ def _not_enforced(cursor: Cursor) -> None:
         raise cursor.unexpected("NOT ENFORCED", "keys are never enforced: write PRIMARY KEY (..) NOT ENFORCED")
 
 
-def _column(cursor: Cursor) -> ColumnDeclaration:
+def column_declaration(cursor: Cursor) -> ColumnDeclaration:
+    """One column of CREATE TABLE. Raises SqlError."""
     name = cursor.name("a column")
     if cursor.take("AS"):
         expression = Grammar(cursor).expression()
@@ -342,7 +344,7 @@ def _column(cursor: Cursor) -> ColumnDeclaration:
     if primary_key:
         _not_enforced(cursor)
     _comment(cursor)
-    if cursor.token.keyword not in (",", ")"):
+    if cursor.token.kind is not Kind.END and cursor.token.keyword not in (",", ")"):
         raise cursor.unexpected("',' or ')'")
     return ColumnDeclaration(name, data_type, primary_key=primary_key)
 

@@ -18,7 +18,7 @@ from penstock.sql.statements import ColumnDeclaration, CreateTable
 from penstock.sql.syntax import Call, Interval, Literal, Name, Reference, Tree
 from penstock.types import BIGINT, Field, RowType, TimestampType
 
-__all__ = ["Table", "declare"]
+__all__ = ["Table", "columns_of", "declare"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Table:
 def declare(statement: CreateTable, source: Source, connectors: Registry[Connector]) -> tuple[Table, list[str]]:
     """The table that a statement declares, and warnings. Raises DefinitionError with every problem found."""
     errors: list[DefinitionError] = []
-    columns = _columns(statement, source, errors)
+    columns = columns_of(statement.columns, source, errors, statement.table.name)
     primary_key = _primary_key(statement, columns, source, errors)
     columns = tuple(
         replace(each, type=each.type.with_nullability(False)) if each.name in primary_key else each for each in columns
@@ -112,20 +112,23 @@ def declare(statement: CreateTable, source: Source, connectors: Registry[Connect
     return Table(definition, connector, source, statement.table.at, shown, event_time, watermark_text), warnings
 
 
-def _columns(statement: CreateTable, source: Source, errors: list[DefinitionError]) -> tuple[Column, ...]:
+def columns_of(
+    declarations: tuple[ColumnDeclaration, ...], source: Source, errors: list[DefinitionError], table: str = ""
+) -> tuple[Column, ...]:
+    """The columns of ``table`` that are declared so; ``errors`` takes what is wrong with them."""
     seen: set[str] = set()
-    for declared in statement.columns:
+    for declared in declarations:
         if declared.name.text in seen:
             problem = source.problem(declared.name.at, f"column '{declared.name.text}' is declared twice")
             errors.append(SchemaError((problem,)))
         seen.add(declared.name.text)
     given = RowType(
-        tuple(Field(each.name.text, each.type) for each in statement.columns if each.type is not None), nullable=False
+        tuple(Field(each.name.text, each.type) for each in declarations if each.type is not None), nullable=False
     )
     # Computed columns see the others, but not one another, as in Flink.
-    scope = Scope(given, source, statement.table.name)
+    scope = Scope(given, source, table)
     found = []
-    for declared in statement.columns:
+    for declared in declarations:
         try:
             found.append(_column(declared, scope))
         except DefinitionError as error:

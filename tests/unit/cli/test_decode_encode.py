@@ -52,9 +52,12 @@ def test_decode_names_the_lines_that_are_bad(capfdbinary: pytest.CaptureFixture[
     status, out, err = run(capfdbinary, *args, path)
     assert status == 1
     assert [json.loads(line)["row"] for line in out] == [{"i": 1, "j": None}, {"i": None, "j": 2}]
-    assert len(err) == 2
+    assert len(err) == 3
     assert err[0].startswith("line 2: format 'json', field 'i': ")
     assert err[1].startswith("line 3: format 'json': ")
+    assert err[2].startswith(
+        "penstock decode: 2 of the messages cannot be read; --option json.ignore-parse-errors=true"
+    )
     status, out, err = run(capfdbinary, *args, "--option", "json.ignore-parse-errors=true", path)
     assert (status, err) == (0, [])
     assert [json.loads(line)["row"]["i"] for line in out] == [1, None, None]
@@ -93,7 +96,7 @@ def test_a_column_may_be_called_row(capfdbinary: pytest.CaptureFixture[bytes], l
     assert out == ['{"row":{"x":1}}', '{"row":{"x":2}}']
 
 
-@pytest.mark.parametrize("format", ["json", "csv"])
+@pytest.mark.parametrize("format", ["json", "csv", "debezium-json", "canal-json", "maxwell-json", "ogg-json"])
 def test_there_and_back(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, format: str) -> None:
     schema = "s STRING, y BYTES, d DOUBLE, ts TIMESTAMP(6), lz TIMESTAMP_LTZ(3), b BOOLEAN"
     row = {
@@ -149,6 +152,25 @@ def test_protobuf_messages_of_a_proto_file(
     assert err == [
         "penstock decode: --option: 'protobuf.message-class-name': no message 'p.Pear' (did you mean 'p.Pair'?)"
     ]
+
+
+def test_keys_of_maps_that_are_no_text_are_shown_as_text(
+    capfdbinary: pytest.CaptureFixture[bytes], lines: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "maps.proto"
+    path.write_text(
+        'syntax = "proto3"; message Inner { map<bool, int32> flags = 1; } '
+        "message Maps { map<int64, Inner> parts = 1; repeated Inner more = 2; }"
+    )
+    args = ["--format", "protobuf", "--base64", "--option", f"protobuf.proto-file={path}"]
+    args += ["--option", "protobuf.message-class-name=Maps"]
+    inner = "ROW<flags MAP<BOOLEAN, INT>>"
+    args += ["--schema", f"parts MAP<BIGINT, {inner}>, more ARRAY<{inner}>"]
+    row = {"parts": {"-7": {"flags": {"true": 1}}}, "more": [{"flags": {"false": 2}}, {"flags": None}]}
+    status, out, err = run(capfdbinary, "encode", *args, lines(json.dumps(row)))
+    assert (status, err) == (0, [])
+    status, out, err = run(capfdbinary, "decode", *args, lines(*out))
+    assert (status, err, json.loads(out[0])["row"]) == (0, [], row)
 
 
 @pytest.mark.parametrize(
@@ -207,8 +229,46 @@ def test_changes_are_decoded_with_their_kinds(capfdbinary: pytest.CaptureFixture
     status, out, err = run(capfdbinary, *args, path)
     assert out == ['{"op": "-U", "row": {"id":1}}', '{"op": "+U", "row": {"id":2}}', '{"op": "-D", "row": {"id":3}}']
     assert status == 1
-    assert len(err) == 1
+    assert len(err) == 2
     assert err[0].startswith("line 3: format 'debezium-json', field 'before': the field is missing or null in a delete")
+    assert err[1].startswith("penstock decode: 1 of the messages")
+
+
+def test_metadata_of_changes_is_shown_among_the_columns(capfdbinary: pytest.CaptureFixture[bytes], lines: Any) -> None:
+    schema = (
+        "at TIMESTAMP(3) METADATA FROM 'value.ingestion-timestamp' VIRTUAL, id INT, "
+        "origin STRING METADATA FROM 'value.source.table', name STRING"
+    )
+    args = ["--format", "debezium-json", "--schema", schema]
+    path = lines('{"before":{"id":1},"after":{"id":2},"op":"u","ts_ms":1769000000123,"source":{"table":"t"}}')
+    status, out, err = run(capfdbinary, "decode", *args, path)
+    assert (status, err) == (0, [])
+    rest = {"at": "2026-01-21 12:53:20.123Z", "origin": "t", "name": None}
+    assert [json.loads(line) for line in out] == [
+        {"op": op, "row": {"id": at, **rest}} for op, at in (("-U", 1), ("+U", 2))
+    ]
+    assert out[0].startswith('{"op": "-U", "row": {"at":')
+    # the same columns read back: metadata is no part of what is written
+    out = run(capfdbinary, "encode", *args, lines(*out))[1]
+    assert [json.loads(line)["op"] for line in out] == ["d", "c"]
+
+
+@pytest.mark.parametrize("command", ["decode", "encode"])
+def test_columns_that_a_format_has_nothing_for_are_named(
+    capfdbinary: pytest.CaptureFixture[bytes], command: str
+) -> None:
+    schema = "a INT, b STRING METADATA FROM 'value.tabel', c BIGINT METADATA FROM 'offset', d AS a + 1"
+    status, out, err = run(capfdbinary, command, "--format", "ogg-json", "--schema", schema)
+    assert (status, out) == (2, [])
+    assert err == [
+        f"penstock {command}: --schema: 'b': ogg-json messages have no metadata 'value.tabel' (did you mean "
+        "'value.table'?)",
+        f"penstock {command}: --schema: 'c': ogg-json messages have no metadata 'offset' (known are value.table, "
+        "value.primary-keys, value.ingestion-timestamp, value.event-timestamp)",
+        f"penstock {command}: --schema: 'd': a computed column is not in messages (leave it out)",
+    ]
+    _, _, (told,) = run(capfdbinary, command, "--format", "json", "--schema", "a INT, b STRING METADATA")
+    assert told == f"penstock {command}: --schema: 'b': json messages have no metadata 'b' (leave it out)"
 
 
 def test_rows_of_all_kinds_are_encoded_by_formats_of_changes(

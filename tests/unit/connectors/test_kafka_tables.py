@@ -352,6 +352,11 @@ def test_secrets_are_not_in_errors_either():
         ({"sink.delivery-guarantee": "exactly-once"}, sink, "'sink.transactional-id-prefix': is required with"),
         ({"key.fields": "user"}, scan, "'key.fields': needs 'key.format'"),
         ({"key.format": "json"}, sink, "'key.format': needs 'key.fields'"),
+        *(
+            ({"key.format": f"{name}-json", "key.fields": "user"}, side, f"'{name}-json' is for values: a key does not")
+            for name in ("debezium", "canal", "maxwell", "ogg")
+            for side in (scan, sink)
+        ),
         ({"key.fields-prefix": "k_"}, scan, "needs 'value.fields-include' = 'EXCEPT_KEY'"),
         ({"format": "jsno"}, scan, "'format': there is no format 'jsno' (did you mean 'json'?)"),
         ({"topik": "x"}, scan, "'topik': unknown option (did you mean 'topic'?)"),

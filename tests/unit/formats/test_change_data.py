@@ -28,6 +28,9 @@ OPERATIONS = {
     "maxwell-json": ("type", ["insert", "update", "update", "delete", "bootstrap-insert"]),
     "ogg-json": ("op_type", ["I", "U", "U", "D", "T"]),
 }
+#: Fields of metadata, and others that may come again.
+BESIDE = ["old", "after", "other", "ts", "es", "ts_ms", "source", "schema", "database", "table", "sqlType", "pkNames"]
+BESIDE += ["op_ts", "current_ts", "primary_keys", "primary_key_columns"]
 SCALARS = st.sampled_from(
     [
         "null",
@@ -44,6 +47,8 @@ SCALARS = st.sampled_from(
         "true",
         "[1]",
         '{"a":null}',
+        '{"ts_ms":5,"table":"t"}',
+        '"2026-01-02 03:04:05"',
     ]
 )
 MEMBERS = st.tuples(st.sampled_from(["a", "b", "d", "r", "c", "\\u0061"]), SCALARS)
@@ -65,13 +70,13 @@ def messages(draw: Callable[..., Any], name: str) -> bytes | None:
     image = LISTS if name == "canal-json" else IMAGES
     members = [(each, draw(image)) for each in ("before", "after", "data", "old") if draw(st.integers(0, 4))]
     members.append((field, f'"{draw(st.sampled_from(operations))}"'))
-    members += draw(st.lists(st.tuples(st.sampled_from(["old", "ts", "after", "other"]), SCALARS), max_size=1))
+    members += draw(st.lists(st.tuples(st.sampled_from(BESIDE), SCALARS), max_size=2))
     text = an_object(draw(st.permutations(members)))
     return (f"[{text}]" if draw(st.integers(0, 9)) == 9 else text).encode()
 
 
-def answer(name: str, given: list[bytes | None], ignore: bool) -> tuple[Any, ...]:
-    found = decoded(name, COLUMNS, *given, ignore_parse_errors="true" if ignore else "false")
+def answer(name: str, given: list[bytes | None], metadata: tuple[str, ...], ignore: bool) -> tuple[Any, ...]:
+    found = decoded(name, COLUMNS, *given, metadata=metadata, ignore_parse_errors="true" if ignore else "false")
     return shown(found), found.bad
 
 
@@ -79,13 +84,16 @@ def answer(name: str, given: list[bytes | None], ignore: bool) -> tuple[Any, ...
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data(), ignore=st.booleans())
 def test_the_loop_and_the_exact_path_give_the_same_changes(name: str, data: st.DataObject, ignore: bool) -> None:
+    fmt = formats.get(name)
+    assert isinstance(fmt, ChangeFormat)
     found = data.draw(st.lists(messages(name), min_size=1, max_size=4))
-    by_the_loop = answer(name, found, ignore)
+    metadata = tuple(data.draw(st.lists(st.sampled_from(sorted(fmt.metadata)), max_size=3)))
+    by_the_loop = answer(name, found, metadata, ignore)
     with pytest.MonkeyPatch.context() as patch:
         names_of = Names.of
         patch.setattr(Names, "of", staticmethod(lambda shape: replace(names_of(shape), plain=False)))
         assert not Names.of(Shape.of(parse_columns(COLUMNS))).plain
-        assert answer(name, found, ignore) == by_the_loop
+        assert answer(name, found, metadata, ignore) == by_the_loop
 
 
 @pytest.mark.parametrize("name", NAMES)

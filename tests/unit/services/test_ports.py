@@ -8,11 +8,7 @@ import pytest
 
 from penstock.errors import ServiceError
 from penstock.services import ports
-from penstock.services.ports import held
-
-
-def port_of(holder):
-    return holder.getsockname()[1]
+from penstock.services.ports import free_ports
 
 
 @pytest.fixture
@@ -24,31 +20,30 @@ def given_away(tmp_path, monkeypatch):
 
 def test_a_free_port_is_none_that_the_system_gives_to_whoever_asks_for_any(given_away):
     given_away("20000\t30000\n")
-    with held() as one, held() as other:
-        assert port_of(one) != port_of(other)
-        assert {port_of(each) // 10000 for each in (one, other)} == {1}
+    one, other = free_ports(0, 0)
+    assert one != other
+    assert {one // 10000, other // 10000} == {1}
 
 
 @pytest.mark.parametrize("told", [None, "1024 65535"])
 def test_where_there_are_no_others_any_will_do(given_away, told):
     if told:
         given_away(told)
-    with held() as holder:
-        assert port_of(holder)
+    assert all(free_ports(0))
 
 
 def test_a_port_that_is_taken_is_named():
-    with held() as holder:
-        holder.listen()
-        with pytest.raises(ServiceError, match=rf"port {port_of(holder)} on 127\.0\.0\.1 cannot be used: .*ss -ltnp"):
-            held(port_of(holder))
+    (port,) = free_ports(0)
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        pytest.raises(ServiceError, match=rf"port {port} on 127\.0\.0\.1 cannot be used: .*ss -ltnp"),
+    ):
+        free_ports(0, port)
 
 
 def test_ports_of_connections_just_closed_may_be_asked_for():
-    with held() as holder:
-        port = port_of(holder)
+    (port,) = free_ports(0)
     with socket.create_server(("127.0.0.1", port)) as server, socket.create_connection(("127.0.0.1", port)):
         accepted, _ = server.accept()
         accepted.close()  # first, so that it is this end that lingers
-    with held(port) as again:
-        assert port_of(again) == port
+    assert free_ports(port) == [port]

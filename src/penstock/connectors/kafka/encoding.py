@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 
@@ -19,6 +18,7 @@ from penstock.kafka.batches import EncodedBatch, RecordTooLargeError, encode
 from penstock.kafka.compression import Codec
 from penstock.kafka.partitioner import by_key, fixed, round_robin
 from penstock.kafka.properties import ClientConfig
+from penstock.options import java_pattern
 from penstock.spi import ChangeFormat, FormatSpec, Task, formats
 from penstock.types import RowType, arrow_type
 
@@ -55,7 +55,7 @@ class RowEncoder:
         self._metadata = {column.key: sink.schema.names.index(column.name) for column in sink.metadata}
         self._value = _encoder(sink.value, sink.value_schema) if "__raw_value__" not in self._metadata else None
         self._key = _encoder(sink.key, sink.key_schema) if sink.key and "__raw_key__" not in self._metadata else None
-        self._pattern = re.compile(sink.topic_pattern) if sink.topic_pattern else None
+        self._pattern = java_pattern(sink.topic_pattern) if sink.topic_pattern else None
         self._codec = Codec.named(client.compression_type)
         self._level = {
             Codec.GZIP: client.compression_gzip_level,

@@ -19,14 +19,8 @@ class AvroFormat:
 
     def decoder(self, schema: RowType, options: OptionSet) -> AvroDecoder:
         """A decoder for rows of ``schema``. Raises SchemaError for columns that Avro cannot hold."""
-        return AvroDecoder(schema, _typed(options))
+        return AvroDecoder(schema, AvroOptions.expect(options))
 
     def encoder(self, schema: RowType, options: OptionSet) -> AvroEncoder:
         """An encoder for rows of ``schema``. Raises SchemaError for columns that Avro cannot hold."""
-        return AvroEncoder(schema, _typed(options))
-
-
-def _typed(options: OptionSet) -> AvroOptions:
-    if not isinstance(options, AvroOptions):
-        raise TypeError(f"expected AvroOptions, not {type(options).__name__}")
-    return options
+        return AvroEncoder(schema, AvroOptions.expect(options))

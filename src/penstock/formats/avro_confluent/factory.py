@@ -20,15 +20,9 @@ class AvroConfluentFormat:
 
     def decoder(self, schema: RowType, options: OptionSet) -> AvroConfluentDecoder:
         """A decoder for rows of ``schema``. Raises SchemaError for columns that Avro cannot hold."""
-        return AvroConfluentDecoder(schema, _typed(options))
+        return AvroConfluentDecoder(schema, AvroConfluentOptions.expect(options))
 
     def encoder(self, schema: RowType, options: OptionSet) -> AvroConfluentEncoder:
         """An encoder for rows of ``schema``. Raises SchemaError for columns that Avro cannot hold, and OptionsError
         without a subject."""
-        return AvroConfluentEncoder(schema, _typed(options))
-
-
-def _typed(options: OptionSet) -> AvroConfluentOptions:
-    if not isinstance(options, AvroConfluentOptions):
-        raise TypeError(f"expected AvroConfluentOptions, not {type(options).__name__}")
-    return options
+        return AvroConfluentEncoder(schema, AvroConfluentOptions.expect(options))

@@ -27,15 +27,9 @@ class CanalJsonFormat:
     def decoder(self, schema: RowType, options: OptionSet, metadata: Sequence[str] = ()) -> CanalJsonDecoder:
         """A decoder for rows of ``schema``. Raises SchemaError for maps with keys other than text, and for metadata
         that is not known."""
-        return CanalJsonDecoder(schema, _typed(options), checked(metadata, METADATA, self.identifier))
+        return CanalJsonDecoder(schema, CanalJsonOptions.expect(options), checked(metadata, METADATA, self.identifier))
 
     def encoder(self, schema: RowType, options: OptionSet) -> ChangeJsonEncoder:
         """An encoder for changes of rows of ``schema``. Raises SchemaError for maps with keys other than text."""
-        given = _typed(options)
+        given = CanalJsonOptions.expect(options)
         return ChangeJsonEncoder(self.identifier, schema, given, _INSERT, _DELETE)
-
-
-def _typed(options: OptionSet) -> CanalJsonOptions:
-    if not isinstance(options, CanalJsonOptions):
-        raise TypeError(f"expected CanalJsonOptions, not {type(options).__name__}")
-    return options

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -13,6 +12,7 @@ import pyarrow as pa
 from penstock.formats.changes.envelopes import read_envelopes
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.options import JsonOptions
+from penstock.options import java_pattern
 from penstock.spi import BadRecord
 from penstock.types import STRING, Field, RowType
 
@@ -21,7 +21,8 @@ __all__ = ["Include"]
 
 @dataclass(frozen=True)
 class Include:
-    """Chooses messages whose ``field`` is matched whole by ``pattern``, before anything else of them is read."""
+    """Chooses messages whose ``field`` is matched whole by ``pattern``, a regular expression of Java, before anything
+    else of them is read."""
 
     field: str
     pattern: str
@@ -35,7 +36,7 @@ class Include:
         """The indices of the messages chosen, and the messages that do not tell. A null is the text ``null``."""
         found = read_envelopes(self._reader, messages)
         names = found.columns[self.field].fill_null("null").dictionary_encode()
-        match = re.compile(self.pattern).fullmatch
+        match = java_pattern(self.pattern).fullmatch
         matching = np.array([match(each) is not None for each in names.dictionary.to_pylist()], bool)
         chosen = found.message[matching[names.indices.to_numpy()]]
         return chosen, [self._explained(each) for each in found.bad]

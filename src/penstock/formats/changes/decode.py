@@ -26,7 +26,7 @@ __all__ = ["DELETE", "INSERT", "SKIP", "UPDATE", "ChangeDecoder", "Changes", "Im
 
 #: What a change does. SKIP: nothing, and rightly so.
 INSERT, UPDATE, DELETE, SKIP = 0, 1, 2, 3
-#: How much of an unknown operation is shown.
+#: How much is shown of an unknown operation, or of metadata that cannot be read.
 _LONGEST = 100
 _ROWS = np.array([1, 2, 1, 0])
 _KINDS = np.array([RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.DELETE, RowKind.INSERT], np.int8)
@@ -138,11 +138,15 @@ class ChangeDecoder(ABC):
 
     def _read(self, envelopes: Envelopes, each: Metadata, changes: Changes) -> pa.Array:
         """A metadata column, one value per envelope; those that cannot be read are faults of the changes there."""
-        column, refused = each.read(self._column(envelopes, each))
+        given = each.given(self._column(envelopes, each))
+        column, refused = each.read(given)
         if refused is not None:
-            place = self._place(each.place or each.field.name)
-            reason = f"expected what can be read as {each.type}"
-            changes.faults.add(refused[changes.envelope], lambda _: (place, reason))
+            place, wanted = self._place(each.place), f"expected what can be read as {each.type}"
+
+            def tell(change: int) -> tuple[str, str]:
+                return place, f"{wanted}, not '{str(given[changes.envelope[change]])[:_LONGEST]}'"
+
+            changes.faults.add(refused[changes.envelope], tell)
         return column
 
     def _kept(self, changes: Changes, envelopes: int) -> Mask:

@@ -26,9 +26,8 @@ __all__ = [
     "as_it_is",
     "checked",
     "epoch",
-    "millis_property",
+    "epoch_text",
     "moments",
-    "text_property",
 ]
 
 #: A column and, where some of its values could not be read, which.
@@ -45,14 +44,28 @@ _LONG = re.compile(r"[+-]?[0-9]+")
 class Metadata:
     """A metadata column: its type, the field of the message that it comes from, and how it is read from that.
 
-    ``place`` names the value for people. ``beside``: the field stands beside ``payload``, not in it.
+    ``entry`` is the one entry of the field's map that it comes from, if it is not the whole of the field. ``beside``:
+    the field stands beside ``payload``, not in it.
     """
 
     type: DataType
     field: Field
     read: Callable[[pa.Array], Values]
-    place: str = ""
+    entry: str = ""
     beside: bool = False
+
+    @property
+    def place(self) -> str:
+        """How people are told of the value."""
+        return f"{self.field.name}.{self.entry}" if self.entry else self.field.name
+
+    def given(self, column: pa.Array) -> pa.Array:
+        """The values out of the field: of a map, or of a row of what is wanted of it."""
+        if not self.entry:
+            return column
+        if pa.types.is_struct(column.type):
+            return column.flatten()[column.type.get_field_index(self.entry)]
+        return pc.map_lookup(column, pa.scalar(self.entry, column.type.key_type), "last")
 
 
 def checked(keys: Sequence[str], known: Mapping[str, Metadata], name: str) -> tuple[str, ...]:
@@ -72,7 +85,7 @@ def checked(keys: Sequence[str], known: Mapping[str, Metadata], name: str) -> tu
 
 
 def as_it_is(column: pa.Array) -> Values:
-    """The field's own value."""
+    """The given values themselves."""
     return column, None
 
 
@@ -85,21 +98,11 @@ def epoch(unit: int) -> Callable[[pa.Array], Values]:
     return read
 
 
-def text_property(key: str) -> Callable[[pa.Array], Values]:
-    """One entry of a map, or field of a row, of texts."""
-    return lambda column: (_entry(column, key), None)
-
-
-def millis_property(key: str) -> Callable[[pa.Array], Values]:
-    """One entry of a map, or field of a row, of texts: milliseconds since the epoch."""
-
-    def read(column: pa.Array) -> Values:
-        texts = _entry(column, key)
-        values, refused = parsed(texts, "^-?[0-9]{1,18}$", pa.int64(), _long)
-        shown, outside = _timestamps(values, is_null(texts) | refused, 1000)
-        return shown, refused if outside is None else refused | outside
-
-    return read
+def epoch_text(texts: pa.Array) -> Values:
+    """Texts of milliseconds since the epoch as timestamps."""
+    values, refused = parsed(texts, "^-?[0-9]{1,18}$", pa.int64(), _long)
+    shown, outside = _timestamps(values, is_null(texts) | refused, 1000)
+    return shown, refused if outside is None else refused | outside
 
 
 def moments(plain: str, one: Callable[[str], int | None]) -> Callable[[pa.Array], Values]:
@@ -141,12 +144,6 @@ def _long(text: str) -> int:
     if _LONG.fullmatch(text) is None:
         raise ValueError(f"expected a whole number, not '{text}'")
     return numbers.parse_integer(text, "BIGINT")
-
-
-def _entry(column: pa.Array, key: str) -> pa.Array:
-    if pa.types.is_struct(column.type):
-        return column.flatten()[column.type.get_field_index(key)]
-    return pc.map_lookup(column, pa.scalar(key, column.type.key_type), "last")
 
 
 def _timestamps(values: npt.NDArray[np.int64], missing: Mask, unit: int) -> Values:

@@ -19,14 +19,8 @@ class CsvFormat:
 
     def decoder(self, schema: RowType, options: OptionSet) -> CsvDecoder:
         """A decoder for rows of ``schema``. Raises SchemaError for types that CSV does not have."""
-        return CsvDecoder(schema, _typed(options))
+        return CsvDecoder(schema, CsvOptions.expect(options))
 
     def encoder(self, schema: RowType, options: OptionSet) -> CsvEncoder:
         """An encoder for rows of ``schema``. Raises SchemaError for types that CSV does not have."""
-        return CsvEncoder(schema, _typed(options))
-
-
-def _typed(options: OptionSet) -> CsvOptions:
-    if not isinstance(options, CsvOptions):
-        raise TypeError(f"expected CsvOptions, not {type(options).__name__}")
-    return options
+        return CsvEncoder(schema, CsvOptions.expect(options))

@@ -11,15 +11,7 @@ import pyarrow as pa
 from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes
 from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
 from penstock.formats.changes.images import image_changes
-from penstock.formats.changes.metadata import (
-    MILLISECONDS,
-    PROPERTIES,
-    Metadata,
-    as_it_is,
-    epoch,
-    millis_property,
-    text_property,
-)
+from penstock.formats.changes.metadata import MILLISECONDS, PROPERTIES, Metadata, as_it_is, epoch, epoch_text
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
 from penstock.types import BIGINT, STRING, Field, RowType
 
@@ -32,10 +24,10 @@ _SOURCE = Field("source", PROPERTIES)
 METADATA = {
     "schema": Metadata(STRING, Field("schema", STRING), as_it_is, beside=True),
     "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts_ms", BIGINT), epoch(1000)),
-    "source.timestamp": Metadata(MILLISECONDS, _SOURCE, millis_property("ts_ms"), "source.ts_ms"),
-    "source.database": Metadata(STRING, _SOURCE, text_property("db"), "source.db"),
-    "source.schema": Metadata(STRING, _SOURCE, text_property("schema"), "source.schema"),
-    "source.table": Metadata(STRING, _SOURCE, text_property("table"), "source.table"),
+    "source.timestamp": Metadata(MILLISECONDS, _SOURCE, epoch_text, "ts_ms"),
+    "source.database": Metadata(STRING, _SOURCE, as_it_is, "db"),
+    "source.schema": Metadata(STRING, _SOURCE, as_it_is, "schema"),
+    "source.table": Metadata(STRING, _SOURCE, as_it_is, "table"),
     "source.properties": Metadata(PROPERTIES, _SOURCE, as_it_is),
 }
 
@@ -61,8 +53,7 @@ class DebeziumJsonDecoder(ChangeDecoder):
         """``source`` as a row of what is wanted of it, which is faster than all of it, unless all is wanted."""
         if "source.properties" in self.metadata:
             return _SOURCE
-        places = (METADATA[key].place for key in self.metadata)
-        names = (place.removeprefix("source.") for place in places if place.startswith("source."))
+        names = dict.fromkeys(METADATA[key].entry for key in self.metadata if METADATA[key].field == _SOURCE)
         return Field("source", RowType(tuple(Field(name, STRING) for name in names)))
 
     def _place(self, name: str) -> str:

@@ -25,22 +25,18 @@ class DebeziumJsonFormat:
     def decoder(self, schema: RowType, options: OptionSet, metadata: Sequence[str] = ()) -> DebeziumJsonDecoder:
         """A decoder for rows of ``schema``. Raises SchemaError for maps with keys other than text, and for metadata
         that is not known."""
-        return DebeziumJsonDecoder(schema, _typed(options), checked(metadata, METADATA, self.identifier))
+        return DebeziumJsonDecoder(
+            schema, DebeziumJsonOptions.expect(options), checked(metadata, METADATA, self.identifier)
+        )
 
     def encoder(self, schema: RowType, options: OptionSet) -> ChangeJsonEncoder:
         """An encoder for changes of rows of ``schema``. Raises SchemaError for maps with keys other than text.
 
         Raises OptionsError when messages are to hold their schema, which only Kafka Connect knows."""
-        given = _typed(options)
+        given = DebeziumJsonOptions.expect(options)
         if given.schema_include:
             hint = "remove it; it is for reading alone"
             raise OptionsError((Problem("messages cannot be written with their schema", "schema-include", hint=hint),))
         return ChangeJsonEncoder(
             self.identifier, schema, given, *image_frames("op", "c", "d", omit=given.ignore_null_fields)
         )
-
-
-def _typed(options: OptionSet) -> DebeziumJsonOptions:
-    if not isinstance(options, DebeziumJsonOptions):
-        raise TypeError(f"expected DebeziumJsonOptions, not {type(options).__name__}")
-    return options

@@ -19,14 +19,8 @@ class JsonFormat:
 
     def decoder(self, schema: RowType, options: OptionSet) -> JsonDecoder:
         """A decoder for rows of ``schema``. Raises SchemaError for maps with keys other than text."""
-        return JsonDecoder(schema, _typed(options))
+        return JsonDecoder(schema, JsonOptions.expect(options))
 
     def encoder(self, schema: RowType, options: OptionSet) -> JsonEncoder:
         """An encoder for rows of ``schema``. Raises SchemaError for maps with keys other than text."""
-        return JsonEncoder(schema, _typed(options))
-
-
-def _typed(options: OptionSet) -> JsonOptions:
-    if not isinstance(options, JsonOptions):
-        raise TypeError(f"expected JsonOptions, not {type(options).__name__}")
-    return options
+        return JsonEncoder(schema, JsonOptions.expect(options))

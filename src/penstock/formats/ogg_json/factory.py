@@ -24,17 +24,11 @@ class OggJsonFormat:
     def decoder(self, schema: RowType, options: OptionSet, metadata: Sequence[str] = ()) -> OggJsonDecoder:
         """A decoder for rows of ``schema``. Raises SchemaError for maps with keys other than text, and for metadata
         that is not known."""
-        return OggJsonDecoder(schema, _typed(options), checked(metadata, METADATA, self.identifier))
+        return OggJsonDecoder(schema, ChangeOptions.expect(options), checked(metadata, METADATA, self.identifier))
 
     def encoder(self, schema: RowType, options: OptionSet) -> ChangeJsonEncoder:
         """An encoder for changes of rows of ``schema``. Raises SchemaError for maps with keys other than text."""
-        given = _typed(options)
+        given = ChangeOptions.expect(options)
         return ChangeJsonEncoder(
             self.identifier, schema, given, *image_frames("op_type", "I", "D", omit=given.ignore_null_fields)
         )
-
-
-def _typed(options: OptionSet) -> ChangeOptions:
-    if not isinstance(options, ChangeOptions):
-        raise TypeError(f"expected ChangeOptions, not {type(options).__name__}")
-    return options

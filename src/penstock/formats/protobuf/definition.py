@@ -28,7 +28,8 @@ __all__ = ["Definition"]
 
 _INSTALL = "pip install 'penstock[protobuf]', or give a descriptor file"
 _DESCRIBE = "write it with protoc --include_imports --descriptor_set_out=FILE"
-_WARNING = re.compile(r"warning: |.*: warning: ")
+#: Lines of protoc that are no errors: its warnings, and what its library logs.
+_WARNING = re.compile(r"(?i:warning): |.*: warning: |[IW][0-9]{4} ")
 
 
 class _Unusable(Exception):

@@ -19,14 +19,8 @@ class ProtobufFormat:
 
     def decoder(self, schema: RowType, options: OptionSet) -> ProtobufDecoder:
         """A decoder for rows of ``schema``. Raises SchemaError for columns that do not fit the message."""
-        return ProtobufDecoder(schema, _typed(options))
+        return ProtobufDecoder(schema, ProtobufOptions.expect(options))
 
     def encoder(self, schema: RowType, options: OptionSet) -> ProtobufEncoder:
         """An encoder for rows of ``schema``. Raises SchemaError for columns that do not fit the message."""
-        return ProtobufEncoder(schema, _typed(options))
-
-
-def _typed(options: OptionSet) -> ProtobufOptions:
-    if not isinstance(options, ProtobufOptions):
-        raise TypeError(f"expected ProtobufOptions, not {type(options).__name__}")
-    return options
+        return ProtobufEncoder(schema, ProtobufOptions.expect(options))

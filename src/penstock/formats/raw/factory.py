@@ -19,14 +19,8 @@ class RawFormat:
 
     def decoder(self, schema: RowType, options: OptionSet) -> RawDecoder:
         """A decoder for the only column. Raises SchemaError for several columns or a type that raw does not know."""
-        return RawDecoder(schema, _typed(options))
+        return RawDecoder(schema, RawOptions.expect(options))
 
     def encoder(self, schema: RowType, options: OptionSet) -> RawEncoder:
         """An encoder for the only column. Raises SchemaError for several columns or a type that raw does not know."""
-        return RawEncoder(schema, _typed(options))
-
-
-def _typed(options: OptionSet) -> RawOptions:
-    if not isinstance(options, RawOptions):
-        raise TypeError(f"expected RawOptions, not {type(options).__name__}")
-    return options
+        return RawEncoder(schema, RawOptions.expect(options))

@@ -123,6 +123,7 @@ def test_only_databases_and_tables_that_match_whole_are_read() -> None:
         ({"database__include": "shop"}, [0, 1]),
         ({"table__include": "t\\d"}, [0, 2, 4]),
         ({"database__include": "shop|null", "table__include": "t."}, [0, 4]),
+        ({"database__include": r"\p{Lower}+\Qs\E", "table__include": r"(?<first>\p{Alpha})t\d\z"}, [3]),
     ):
         found = read(None, *given, **options)
         assert [row[0] - 1 for row in shown(found)] == wanted

@@ -118,6 +118,19 @@ def test_all_of_the_source_is_a_map_of_texts() -> None:
     assert shown(found) == [(0, "+I", 1, None, properties, "items", MOMENT), (1, "+I", 2, None, None, None, None)]
 
 
+def test_several_columns_may_have_the_same_metadata() -> None:
+    keys = ("source.table", "ingestion-timestamp", "source.table", "source.database", "ingestion-timestamp")
+    found = read(f'{{"after":{{"id":1}},"op":"c",{SOURCE}}}', metadata=keys)
+    moment = MOMENT.replace(microsecond=999000)
+    assert [column.to_pylist() for column in found.rows.columns[2:]] == [
+        ["items"],
+        [moment],
+        ["items"],
+        ["shop"],
+        [moment],
+    ]
+
+
 def test_metadata_beside_a_payload_is_found_in_its_place() -> None:
     message = f'{{"schema":{{"type":"struct"}},"payload":{{"after":{{"id":1}},"op":"c",{SOURCE}}}}}'
     found = read(message, metadata=("schema", "source.table"), schema_include="true")
@@ -130,7 +143,8 @@ def test_a_source_timestamp_that_is_no_moment_is_an_error_where_it_is_asked_for(
     assert read(message).bad == ()
     found = read(message, metadata=("source.timestamp",))
     assert shown(found) == []
-    assert found.bad == (BadRecord(0, "expected what can be read as TIMESTAMP_LTZ(3)", "source.ts_ms"),)
+    reason = f"expected what can be read as TIMESTAMP_LTZ(3), not '{text.strip(chr(34))}'"
+    assert found.bad == (BadRecord(0, reason, "source.ts_ms"),)
 
 
 def test_metadata_that_is_not_known_is_refused() -> None:

@@ -1,0 +1,101 @@
+"""Regular expressions as Java's ``Pattern`` reads them: what Flink's options take."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+
+__all__ = ["java_pattern"]
+
+#: Java's names for classes of characters of US-ASCII, as what stands between brackets.
+_CLASSES = {
+    "Lower": "a-z",
+    "Upper": "A-Z",
+    "ASCII": r"\x00-\x7F",
+    "Alpha": "a-zA-Z",
+    "Digit": "0-9",
+    "Alnum": "a-zA-Z0-9",
+    "Punct": r"!-/:-@\[-`{-~",
+    "Graph": "!-~",
+    "Print": " -~",
+    "Blank": r" \t",
+    "Cntrl": r"\x00-\x1F\x7F",
+    "XDigit": "0-9a-fA-F",
+    "Space": r" \t\n\x0B\f\r",
+}
+#: Escapes that stand for a class of characters, in the same way.
+_SPACES = {"h": r" \t\xA0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000", "v": r"\n\x0B\f\r\x85\u2028\u2029"}
+#: Escapes that Python does not have or reads otherwise.
+_ESCAPES = {"z": r"\Z", "Z": r"(?=\n?\Z)", "R": rf"(?:\r\n|[{_SPACES['v']}])", "e": r"\x1B"}
+_PART = re.compile(
+    r"\\Q(?P<quoted>.*?)(?:\\E|\Z)"
+    r"|\\(?P<sign>[pP])\{(?P<named>\w*)\}"
+    r"|\\k<(?P<group>\w+)>"
+    r"|\\x\{(?P<code>[0-9a-fA-F]{1,6})\}"
+    r"|\\0(?P<octal>[0-3]?[0-7]{1,2})"
+    r"|\\(?P<escape>.)"
+    r"|(?P<name>\(\?<)(?![=!])"
+    r"|(?P<intersection>&&)"
+    r"|(?P<open>\[\^?\]?)"
+    r"|(?P<plain>.)",
+    re.DOTALL,
+)
+
+
+def java_pattern(text: str) -> re.Pattern[str]:
+    """The regular expression that ``text`` is in Java, compiled.
+
+    ``\\d``, ``\\w``, ``\\s`` and letters of either case are those of US-ASCII, as in Java. Raises ValueError, saying
+    why, for what is none, and for what Java alone has: properties of Unicode, classes within classes and flags in the
+    middle. (``.`` also matches the line separators that are not of US-ASCII.)
+    """
+    try:
+        with warnings.catch_warnings():
+            # Of characters that may get a meaning within brackets one day
+            warnings.simplefilter("ignore", FutureWarning)
+            return re.compile("".join(_translated(text)), re.ASCII)
+    except re.error as error:
+        raise ValueError(error.msg) from None
+    except (OverflowError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _translated(text: str) -> Iterator[str]:
+    inside = False
+    for part in _PART.finditer(text):
+        kind, found = str(part.lastgroup), part[0]
+        if inside and kind in ("open", "intersection"):
+            shown = found.rstrip("]^")
+            raise ValueError(f"'{shown}' within brackets is not supported; write one class of characters")
+        if kind == "open":
+            inside = True
+        elif inside and found == "]":
+            inside = False
+        yield found if kind in ("open", "plain", "intersection") else _replaced(kind, part, inside)
+
+
+def _replaced(kind: str, part: re.Match[str], inside: bool) -> str:
+    match kind:
+        case "quoted":
+            return re.escape(part["quoted"])
+        case "named":
+            if part["named"] not in _CLASSES or (inside and part["sign"] == "P"):
+                raise ValueError(f"'{part[0]}' is not supported; write the characters that are meant in brackets")
+            return _class(_CLASSES[part["named"]], inside, "^" if part["sign"] == "P" else "")
+        case "group":
+            return f"(?P={part['group']})"
+        case "name":
+            return part[0] if inside else "(?P<"
+        case "code":
+            return re.escape(chr(int(part["code"], 16)))
+        case "octal":
+            return re.escape(chr(int(part["octal"], 8)))
+    letter = part["escape"]
+    if letter in _SPACES:
+        return _class(_SPACES[letter], inside)
+    return part[0] if inside else _ESCAPES.get(letter, part[0])
+
+
+def _class(characters: str, inside: bool, sign: str = "") -> str:
+    return characters if inside else f"[{sign}{characters}]"

@@ -1,0 +1,46 @@
+"""Columns that are declared outside of CREATE TABLE."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import DefinitionError
+from penstock.spi import Column, ColumnKind
+from penstock.sql import columns
+from penstock.types import BIGINT, INT, STRING, TimestampType
+
+
+def test_columns_are_those_of_create_table() -> None:
+    found = columns(
+        "id INT PRIMARY KEY NOT ENFORCED, `a name` STRING NOT NULL COMMENT 'of it', ts TIMESTAMP(3) METADATA VIRTUAL, "
+        "o BIGINT METADATA FROM 'offset', twice AS id * 2"
+    )
+    assert found == (
+        Column("id", INT.with_nullability(False)),
+        Column("a name", STRING.with_nullability(False)),
+        Column("ts", TimestampType(3), ColumnKind.METADATA, "ts", virtual=True),
+        Column("o", BIGINT, ColumnKind.METADATA, "offset"),
+        Column("twice", INT, ColumnKind.COMPUTED, expression="`id` * 2"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", ["here, line 1, column 1: expected a column, found the end of the text"]),
+        ("a INT,", ["here, line 1, column 7: expected a column, found the end of the text"]),
+        ("a INT)", ["here, line 1, column 6: expected the end of the statement, found ')'"]),
+        ("a INT b", ["here, line 1, column 7: unexpected 'b' in 'INT b' (write a Flink SQL type)"]),
+        (
+            "a INT, a INT, b AS c",
+            [
+                "here, line 1, column 8: column 'a' is declared twice",
+                "here, line 1, column 20: there is no column 'c' (there are a, a)",
+            ],
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(text: str, told: list[str]) -> None:
+    with pytest.raises(DefinitionError) as raised:
+        columns(text, origin="here")
+    assert str(raised.value).splitlines() == told
