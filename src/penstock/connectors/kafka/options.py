@@ -23,6 +23,7 @@ from penstock.options import (
     Properties,
     Rule,
     choice,
+    java_pattern,
     opt,
 )
 from penstock.plan import Guarantee
@@ -244,7 +245,7 @@ def _dead_letters(options: KafkaSourceOptions) -> Iterator[Problem]:
     if _TOPIC.fullmatch(topic) is None or topic in (".", ".."):
         hint = "letters, digits, '.', '_' and '-', at most 249"
         yield Problem(f"expected the name of a topic, not '{topic}'", key, hint=hint)
-    elif topic in options.topic or (options.topic_pattern and re.fullmatch(options.topic_pattern, topic)):
+    elif topic in options.topic or (options.topic_pattern and java_pattern(options.topic_pattern).fullmatch(topic)):
         reason = f"'{topic}' is read by this table, so that what cannot be decoded would come back for ever"
         yield Problem(reason, key, hint="name another topic")
 
