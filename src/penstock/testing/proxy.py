@@ -251,7 +251,9 @@ class KafkaProxy:
         self.disarm()
         self._passing.set()
         self.cut()
-        for thread in list(self._threads):
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
             thread.join(_JOIN_SECONDS)
 
     def __enter__(self) -> Self:
@@ -327,9 +329,9 @@ class KafkaProxy:
                     self._threads.discard(thread)
 
         thread = threading.Thread(target=run, name=f"proxy-{self._port}", daemon=True)
-        with self._lock:
+        with self._lock:  # stop() joins threads, which have to have started
             self._threads.add(thread)
-        thread.start()
+            thread.start()
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -354,7 +356,10 @@ class KafkaProxy:
         link = _Link(client, broker, address)
         with self._lock:
             self._links.add(link)
-            self._accepted += 1
+            late = self._refusing or self._stopped  # since it came in, so that it was not among those that were cut
+            self._accepted += not late
+        if late:
+            link.cut()
         self._run(self._pump, link, True)
         self._pump(link, False)
 
