@@ -18,11 +18,11 @@ __all__ = ["eventually", "eventually_told", "while_running"]
 _T = TypeVar("_T")
 
 
-def eventually(condition: Callable[[], _T], seconds: float = 60) -> _T:
-    """What ``condition`` gives as soon as that is true; fails when it is not in time."""
+def eventually(condition: Callable[[], _T], seconds: float = 60, tell: Callable[[], object] = lambda: "") -> _T:
+    """What ``condition`` gives as soon as that is true; fails when it is not in time, with what ``tell`` says then."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
-        assert time.monotonic() < deadline, f"not so after {seconds} s"
+        assert time.monotonic() < deadline, f"not so after {seconds:g} s {tell()}".strip()
         time.sleep(0.02)
     return found
 
@@ -39,11 +39,13 @@ def eventually_told(kind: type[PenstockError], pattern: str, step: Callable[[], 
     eventually(told)
 
 
-def while_running(running: RunningJob, condition: Callable[[], object], seconds: float = 60) -> None:
-    """Waits for ``condition`` while the job runs; fails with the job's own error when that ends first."""
+def while_running(running: RunningJob, condition: Callable[[], _T], seconds: float = 60) -> _T:
+    """What ``condition`` gives as soon as that is true; fails with the job's own error when the job ends first."""
     deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not so after {seconds} s"
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not so after {seconds:g} s"
         if running.wait(timeout=0.2):
+            found = condition()
+            assert found
             break
-    assert condition()
+    return found

@@ -23,6 +23,7 @@ from penstock.testing import Api, Frame, Then, Trap
 from tests.faults.driver_deaths import BEFORE
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.processes import JobProcess
+from tests.waiting import eventually
 
 BROKERS = 3
 #: A broker that has been asked to stop is killed after this.
@@ -175,11 +176,7 @@ def lose(trial: Trial, job: JobProcess, trap: Trap) -> None:
 
 def job_does(job: JobProcess, batch: int) -> None:
     """Wait until Spark has logged a batch as done."""
-    until = time.monotonic() + PATIENCE
-    while job.done() < batch:
-        assert job.running or job.done() >= batch, f"the job ended before batch {batch}:\n{job.text[-3000:]}"
-        assert time.monotonic() < until, f"batch {batch} is not done in {PATIENCE} s:\n{job.text[-3000:]}"
-        time.sleep(0.05)
+    job.until(lambda: job.done() >= batch, PATIENCE)
 
 
 # --- the leader of an output partition ---------------------------------------------------------------------------
@@ -505,8 +502,7 @@ def in_turn(trial: Trial, take_away: Callable[[Absence, int], None]) -> Outcome:
         gone.end()
         await_in_sync(trial)
         job_does(job, job.planned() + 1)
-    while trial.numbered.total < trial.records:
-        time.sleep(0.05)
+    eventually(lambda: trial.numbered.total >= trial.records, PATIENCE)
     trial.numbered.stop()
     assert trial.verifier.wait_for_records(trial.numbered.total, PATIENCE, alive=lambda: job.running), job.text[-3000:]
     job.stop(PATIENCE)
@@ -515,13 +511,7 @@ def in_turn(trial: Trial, take_away: Callable[[Absence, int], None]) -> Outcome:
 
 def await_in_sync(trial: Trial) -> None:
     """Wait until no partition of the cluster lacks a replica."""
-    until = time.monotonic() + PATIENCE
-    while True:
-        with_all = _asked(lambda: all(_complete(trial.session)))
-        if with_all:
-            return
-        assert time.monotonic() < until, "replicas are not in sync again"
-        time.sleep(0.1)
+    eventually(lambda: _asked(lambda: all(_complete(trial.session))), PATIENCE)
 
 
 def _complete(session: Session) -> list[bool]:

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,8 +15,8 @@ from penstock.kafka.batches import scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import READ_UNCOMMITTED
-from penstock.testing import Api, Then, Trap
-from tests.faults.driver_deaths import BEFORE, die
+from penstock.testing import Then
+from tests.faults.driver_deaths import BEFORE, die, planning
 from tests.faults.harness import PATIENCE, Outcome, Trial, Unavailable, cell
 from tests.faults.processes import JobProcess
 
@@ -132,12 +131,12 @@ def published_otherwise(trial: Trial) -> Outcome:
     trial.numbered.write(part)
     job.start()
     assert trial.verifier.wait_for_records(part, PATIENCE, alive=lambda: job.running), job.text[-3000:]
-    done_so_far(job, 0)
+    job.until(lambda: job.done() >= 0, PATIENCE)
     keep(trial, job, "first")
     job.pause()  # so that it is one batch
     trial.numbered.write(part)
     job.resume()
-    done_so_far(job, 1)
+    job.until(lambda: job.done() >= 1, PATIENCE)
     job.kill()
     keep(trial, job, LATEST_COPY)
     trial.numbered.write(trial.records - 2 * part)
@@ -150,20 +149,6 @@ def published_otherwise(trial: Trial) -> Outcome:
     assert trial.verifier.wait_for_records(trial.records, PATIENCE, alive=lambda: job.running), job.text[-3000:]
     job.stop(PATIENCE)
     return trial.outcome(job, stop=stop, note="copied between two batches")
-
-
-def done_so_far(job: JobProcess, batch: int) -> None:
-    """Wait until Spark has logged a batch as done."""
-    wait_until(lambda: job.done() >= batch, f"batch {batch} is done", job)
-
-
-def wait_until(condition: Callable[[], bool], what: str, job: JobProcess) -> None:
-    """Wait while the job runs."""
-    until = time.monotonic() + PATIENCE
-    while not condition():
-        assert job.running, f"the job ended before {what}:\n{job.text[-3000:]}"
-        assert time.monotonic() < until, f"not in {PATIENCE} s: {what}:\n{job.text[-3000:]}"
-        time.sleep(0.05)
 
 
 # --- run twice ---------------------------------------------------------------------------------------------------
@@ -390,15 +375,7 @@ def full_at_the_commit_log(trial: Trial) -> Outcome:
 def full_at_the_offset_log(trial: Trial) -> Outcome:
     disk = SmallDisk(trial)
     job = trial.job(trial.sql(bounded=False), checkpoint=disk.path / "checkpoint")
-    about_source = trial.about(trial.source)
-    trap = trial.cluster.add(
-        Trap(
-            Api.LIST_OFFSETS,
-            where=lambda frame: about_source(frame) and frame.pid != job.pid,
-            after=trial.ended(BEFORE),
-            call=lambda _: disk.fill(),
-        )
-    )
+    trap = planning(trial, job, after=trial.ended(BEFORE), call=lambda _: disk.fill())
     trial.numbered.write(trial.records)
     job.start()
     trap.wait(PATIENCE)

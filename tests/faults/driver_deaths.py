@@ -8,6 +8,7 @@ from collections.abc import Callable
 from penstock.testing import Api, Then, Trap
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.processes import JobProcess
+from tests.waiting import eventually
 
 #: Batches that are done before the one that is hit.
 BEFORE = 2
@@ -41,17 +42,15 @@ def die(trial: Trial, job: JobProcess, trap: Trap, *, planned: int, done: int) -
 # --- F1 ----------------------------------------------------------------------------------------------------------
 
 
-def planning(trial: Trial, job: JobProcess, *, after: Trap) -> Trap:
-    """Kills the job while it plans a batch: its source is asked for offsets by the process that plans. Only a job
-    that is not bounded asks."""
+def planning(trial: Trial, job: JobProcess, **options: object) -> Trap:
+    """Catches what the job asks while it plans a batch: the offsets of its source, in the process that plans. (The
+    driver asks for them too, to tell how far behind the job is.) Only a job that is not bounded asks."""
     about_source = trial.about(trial.source)
     return trial.cluster.add(
         Trap(
             Api.LIST_OFFSETS,
-            where=lambda frame: about_source(frame) and frame.pid != job.pid,
-            after=after,
-            call=lambda _: job.kill(),
-            then=Then.DROP,
+            where=lambda frame: about_source(frame) and frame.pid not in {None, job.pid},
+            **options,
         )
     )
 
@@ -70,7 +69,11 @@ def five_points(trial: Trial) -> Outcome:
         (lambda: trial.recording(after=trial.ended(1), call=kill, then=Then.DROP), 2, 1),
         (lambda: trial.committing(2, call=kill, then=Then.DROP), 3, 2),
         (lambda: trial.ended(2, call=kill, then=Then.DROP), 4, 3),
-        (lambda: planning(trial, job, after=trial.ended(1)), 5, 5),  # batch 4 is passed over, since it was committed
+        (
+            lambda: planning(trial, job, after=trial.ended(1), call=kill, then=Then.DROP),
+            5,
+            5,
+        ),  # batch 4 is passed over, since it was committed
     ]
     for point, planned, done in points:
         trap = point()
@@ -89,7 +92,7 @@ def five_points(trial: Trial) -> Outcome:
 @cell("F1", "before the offset log")
 def before_the_offset_log(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(bounded=False))
-    trap = planning(trial, job, after=trial.ended(BEFORE))
+    trap = planning(trial, job, after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
     hit = die(trial, job, trap, planned=BEFORE - 1, done=BEFORE - 1)
     trial.verifier.restarted()
     job.start()
@@ -242,8 +245,7 @@ def first_batch_from_latest(trial: Trial) -> Outcome:
     trial.verifier.restarted()
     job.start()
     job.wait_for("checkpoint ")
-    while trial.numbered.total < trial.records:
-        time.sleep(0.05)
+    eventually(lambda: trial.numbered.total >= trial.records, PATIENCE)
     trial.numbered.stop()
     expected = trial.numbered.total - sum(before.values())
     trial.verifier.wait_for_records(expected, PATIENCE, alive=lambda: job.running)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from tests.faults.steps import ENOUGH_FOR_A_SHUFFLE, next_end
 from tests.faults.worker_deaths import kill_and_watch
 
 _BACKEND = b"CoarseGrainedExecutorBackend"
-_POLL_SECONDS = 0.002
 
 
 # --- a cluster on this machine -----------------------------------------------------------------------------------
@@ -123,10 +121,7 @@ def map_outputs(job: JobProcess) -> set[Path]:
 
 def wait_for_outputs(job: JobProcess, count: int, before: set[Path]) -> None:
     """Wait until so many map outputs have come to those that were there ``before``."""
-    until = time.monotonic() + PATIENCE
-    while len(map_outputs(job) - before) < count:
-        assert time.monotonic() < until, f"no {count} map outputs: {job.text[-3000:]}"
-        time.sleep(_POLL_SECONDS)
+    job.until(lambda: len(map_outputs(job) - before) >= count, PATIENCE)
 
 
 def lose_map_output(trial: Trial, *, complete: bool) -> Outcome:

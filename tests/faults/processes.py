@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+
+from tests.waiting import eventually
 
 __all__ = ["JobProcess"]
 
@@ -119,12 +121,13 @@ class JobProcess:
         """Kill everything (SIGKILL), as a machine that fails would, and return when it is gone."""
         if self._process is None:
             return
-        until = time.monotonic() + 30
-        while self.processes():  # again, since a worker may have been forked meanwhile
-            self.signal(signal.SIGKILL)
+
+        def gone() -> bool:
+            self.signal(signal.SIGKILL)  # again, since a worker may have been forked meanwhile
             self._process.poll()
-            assert time.monotonic() < until, "killed processes do not end"
-            time.sleep(_POLL_SECONDS)
+            return not self.processes()
+
+        eventually(gone)
         self._process.wait()
 
     def kill_driver(self) -> None:
@@ -135,17 +138,18 @@ class JobProcess:
 
     def pause(self) -> None:
         """Stop every process of the session (SIGSTOP), and return when all stand still."""
-        until = time.monotonic() + 30
-        while any(state not in "TtZX" for _, state in self._states()):
+
+        def still() -> bool:
             self.signal(signal.SIGSTOP)
-            assert time.monotonic() < until, "stopped processes do not stand still"
-            time.sleep(_POLL_SECONDS)
+            return all(state in "TtZX" for _, state in self._states())
+
+        eventually(still)
 
     def resume(self) -> None:
         """Let all stopped processes go on."""
         self.signal(signal.SIGCONT)
 
-    def left_over(self, seconds: float = 30) -> int:
+    def left_over(self, seconds: float = 60) -> int:
         """How many processes outlive the driver by so many seconds."""
         until = time.monotonic() + seconds
         while (left := len(self.processes())) and time.monotonic() < until:
@@ -172,11 +176,19 @@ class JobProcess:
 
     def wait_for(self, text: str, seconds: float = 240) -> None:
         """Wait until the job has printed ``text``. Fails when it ends without."""
-        until = time.monotonic() + seconds
-        while text not in self.text:
-            assert self.running or text in self.text, f"the job ended before it said '{text}':\n{self.text[-3000:]}"
-            assert time.monotonic() < until, f"the job has not said '{text}' in {seconds:g} s:\n{self.text[-3000:]}"
-            time.sleep(_POLL_SECONDS)
+        self.until(lambda: text in self.text, seconds)
+
+    def until(self, condition: Callable[[], object], seconds: float = 240) -> None:
+        """Wait for ``condition`` while the driver runs. Fails with the end of its log when that ends first."""
+
+        def met() -> bool:
+            running = self.running  # asked first: what it has done last counts
+            if condition():
+                return True
+            assert running, f"the job ended before:\n{self.text[-3000:]}"
+            return False
+
+        eventually(met, seconds, lambda: f"and the job says:\n{self.text[-3000:]}")
 
     def planned(self) -> int:
         """The last batch in Spark's offset log, -1 for none."""

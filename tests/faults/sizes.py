@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 from penstock.kafka.topics import topic_configs
 from penstock.testing import Then
 from tests.faults.driver_deaths import BEFORE, die_and_recover
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.librdkafka import Administrator
 from tests.faults.steps import ENOUGH_FOR_A_SHUFFLE, arrived, hit, idle, new_sink, next_end, stops
+from tests.waiting import eventually
 
 #: Has new partitions looked for often.
 DISCOVERING = {"scan.topic-partition-discovery.interval": "500 ms"}
@@ -154,12 +153,8 @@ def limit_lowered(trial: Trial) -> Outcome:
 
     def lower(_: object) -> None:
         administrator.configure(trial.sink, max_message_bytes=1000)
-        until = time.monotonic() + PATIENCE
-        while (topic_configs(trial.session, [trial.sink], ["max.message.bytes"]) or {})[trial.sink] != {
-            "max.message.bytes": "1000"
-        }:
-            assert time.monotonic() < until, "the broker has not taken the limit"
-            time.sleep(0.05)
+        name, wanted = "max.message.bytes", {"max.message.bytes": "1000"}
+        eventually(lambda: (topic_configs(trial.session, [trial.sink], [name]) or {})[trial.sink] == wanted, PATIENCE)
 
     job = trial.job()
     trap = trial.ended(BEFORE, call=lower)

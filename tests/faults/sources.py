@@ -21,6 +21,7 @@ from tests.faults.librdkafka import Administrator, NumberedWriter, producer
 from tests.faults.processes import JobProcess
 from tests.faults.sizes import DISCOVERING
 from tests.faults.steps import arrived, hit, idle, next_end, reached, stops
+from tests.waiting import eventually
 
 COMMITTED = {"properties.isolation.level": "read_committed"}
 
@@ -290,10 +291,7 @@ def gap_at_the_end(trial: Trial) -> Outcome:
 
 def marked(trial: Trial, ends: Mapping[int, int]) -> None:
     """Wait until the partitions of the input end there: a broker answers before it writes a transaction's markers."""
-    until = time.monotonic() + PATIENCE
-    while (found := log_ends(trial)) != ends:
-        assert time.monotonic() < until, f"the partitions end at {found}, not {ends}"
-        time.sleep(0.2)
+    eventually(lambda: log_ends(trial) == ends, PATIENCE, lambda: f"the partitions end at {log_ends(trial)}")
 
 
 @cell("F11", "control record last, read_uncommitted; killed mid-publish")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 
 from penstock.kafka.topics import create_topic
@@ -16,8 +15,6 @@ __all__ = ["ENOUGH_FOR_A_SHUFFLE", "arrived", "hit", "idle", "new_sink", "next_e
 #: With ``batches=2`` enough for two tasks in each, and so for a shuffle.
 ENOUGH_FOR_A_SHUFFLE = 100_000
 
-_POLL_SECONDS = 0.05
-
 
 def arrived(trial: Trial, job: JobProcess, records: int) -> None:
     """Wait until so many records are visible, while the job runs."""
@@ -28,11 +25,7 @@ def arrived(trial: Trial, job: JobProcess, records: int) -> None:
 def idle(job: JobProcess, *, after: int = -1) -> int:
     """Wait until Spark has logged as done all that an unbounded job has planned, and a batch later than ``after``;
     the last batch."""
-    until = time.monotonic() + PATIENCE
-    while job.done() <= after or job.done() != job.planned():
-        assert job.running, job.text[-3000:]
-        assert time.monotonic() < until, f"batch {job.planned()} is planned, batch {job.done()} is done"
-        time.sleep(_POLL_SECONDS)
+    job.until(lambda: after < job.done() == job.planned(), PATIENCE)
     return job.done()
 
 

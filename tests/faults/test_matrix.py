@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tests.faults import __main__ as runner
 from tests.faults import results
 from tests.faults.harness import Cell, Outcome
 from tests.faults.results import Result, Run, load, render, save
+from tests.waiting import eventually
 
 EXACT = Run.of(Outcome(Verdict(10, 10, 0, 0, 0, 0, 0, 0, 0, 2.25)))
 
@@ -101,11 +101,9 @@ def test_what_works_in_the_folder_of_a_cell_is_ended(tmp_path: Path):
         for folder in (tmp_path / "cell", tmp_path)
     )
     try:
-        until = time.monotonic() + 20
-        while Path(os.readlink(f"/proc/{inside.pid}/cwd")) != tmp_path / "cell" and time.monotonic() < until:
-            time.sleep(0.01)
+        eventually(lambda: Path(os.readlink(f"/proc/{inside.pid}/cwd")) == tmp_path / "cell")
         runner._end_what_is_in(tmp_path / "cell")
-        assert inside.wait(20) == -9
+        assert inside.wait(60) == -9
         assert outside.poll() is None
     finally:
         for each in (inside, outside):
