@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
@@ -56,7 +57,4 @@ def grant(admin: KafkaAdminClient, user: str, rights: Iterable[Right]) -> None:
     admin.create_acls(acls)
     anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
     theirs = ACLFilter(principal, None, ACLOperation.ANY, ACLPermissionType.ANY, anything)
-    until = time.monotonic() + 60
-    while len(admin.describe_acls(theirs)[0]) < len(acls):
-        assert time.monotonic() < until, f"the broker does not know the rights of {user}"
-        time.sleep(0.01)
+    eventually(lambda: len(admin.describe_acls(theirs)[0]) >= len(acls))

@@ -83,7 +83,8 @@ def topic(request: pytest.FixtureRequest, kafka_admin: KafkaAdminClient) -> Topi
         test = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name)[:100].strip("-")
         name = f"{test}-{uuid.uuid4().hex[:8]}"
         wanted = {name: {"num_partitions": partitions, "replication_factor": 1, "configs": configs or {}}}
-        kafka_admin.create_topics(wanted, wait_for_metadata=True)
+        kafka_admin.create_topics(wanted)
+        kafka_admin.wait_for_topics([name], 60_000)
         return name
 
     return make

@@ -59,3 +59,16 @@ def delete_below(kafka_admin: KafkaAdminClient, topic: str, offset: int, partiti
     from kafka.structs import TopicPartition
 
     kafka_admin.delete_records({TopicPartition(topic, partition): offset})
+
+
+def delete(kafka_admin: KafkaAdminClient, topic: str) -> None:
+    """Delete a topic, and return when the broker does not know it any more."""
+    kafka_admin.delete_topics([topic])
+    eventually(lambda: topic not in kafka_admin.list_topics())
+
+
+def recreate(kafka_admin: KafkaAdminClient, topic: str, partitions: int) -> None:
+    """Delete a topic, and create one of the same name."""
+    delete(kafka_admin, topic)
+    kafka_admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}})
+    kafka_admin.wait_for_topics([topic], 60_000)

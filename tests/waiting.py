@@ -44,7 +44,7 @@ def while_running(running: RunningJob, condition: Callable[[], _T], seconds: flo
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not so after {seconds:g} s"
-        if running.wait(timeout=0.2):
+        if running.wait(timeout=0.05):
             found = condition()
             assert found
             break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.waiting import eventually
+
 if TYPE_CHECKING:
     from penstock.engine import JobResult, RunningJob
+    from penstock.kafka.session import Session
     from penstock.plan import Job
     from penstock.services import KafkaCluster
 
@@ -53,17 +57,26 @@ class Topics:
         """Produce ``values`` (bytes as they are, anything else as JSON), each with its key from ``keys``."""
         from confluent_kafka import Producer
 
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        failed: list[Any] = []
+        producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "linger.ms": 5,
+                "delivery.report.only.error": True,
+                "on_delivery": lambda error, _: failed.append(error),
+            }
+        )
         for i, value in enumerate(values):
             content = value if isinstance(value, bytes) else json.dumps(value).encode()
             place = {} if partition is None else {"partition": partition}
             producer.produce(topic, content, key=keys[i] if keys else None, **place)
-        assert producer.flush(30) == 0
+        assert (producer.flush(60), failed) == (0, [])
 
     def read(self, topic: str, isolation: str = "read_committed") -> list[Message]:
         """Everything that a reader sees, partition by partition in the order of offsets."""
         from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
+        self._await_markers()
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -74,11 +87,11 @@ class Topics:
             }
         )
         try:
-            partitions = consumer.list_topics(topic, 10).topics[topic].partitions
+            partitions = consumer.list_topics(topic, 60).topics[topic].partitions
             consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in partitions])
             found, left = [], set(partitions)
             while left:
-                record = consumer.poll(20)
+                record = consumer.poll(60)
                 assert record is not None, f"no answer while reading {topic}"
                 if record.error():
                     assert record.error().code() == KafkaError._PARTITION_EOF, record.error()
@@ -94,13 +107,25 @@ class Topics:
     def open_transactions(self, topic: str) -> bool:
         """Whether a transaction holds the last stable offset back."""
         from penstock.kafka.offsets import LATEST, list_offsets
-        from penstock.kafka.properties import ClientConfig
-        from penstock.kafka.session import session_for
 
-        session = session_for(ClientConfig.from_properties({"bootstrap.servers": self.bootstrap}))
+        self._await_markers()
+        session = self._session()
         places = [(topic, each.partition) for each in session.topic(topic).partitions]
         stable = list_offsets(session, places, LATEST, isolation="read_committed")
         return stable != list_offsets(session, places, LATEST, isolation="read_uncommitted")
+
+    def _await_markers(self) -> None:
+        """Wait until no transaction is being ended: whoever ends one is answered before readers can see its records."""
+        from penstock.kafka.transactions import list_transactions
+
+        session = self._session()
+        eventually(lambda: not any(state.startswith("Prepare") for state in list_transactions(session).values()))
+
+    def _session(self) -> Session:
+        from penstock.kafka.properties import ClientConfig
+        from penstock.kafka.session import session_for
+
+        return session_for(ClientConfig.from_properties({"bootstrap.servers": self.bootstrap}))
 
 
 @pytest.fixture
@@ -166,6 +191,19 @@ class Jobs:
         """The folder of a job's checkpoint."""
         return self.folder / name
 
+    def idle(self, name: str = "job") -> bool:
+        """Whether Spark has logged as done all that it has planned, which is a moment after the sinks have it. A job
+        that is stopped before does its last batch again."""
+        done, planned = (
+            max((int(each.name) for each in (self.checkpoint(name) / log).glob("[0-9]*")), default=-1)
+            for log in ("commits", "offsets")
+        )
+        return -1 < done == planned
+
+    def copy_checkpoints(self, target: Path) -> None:
+        """Copy what is in the folder, without the files that somebody is writing."""
+        shutil.copytree(self.folder, target, ignore=shutil.ignore_patterns(".*"))
+
 
 @pytest.fixture
 def jobs(kafka: KafkaCluster, tmp_path: Path) -> Iterator[Jobs]:
@@ -174,6 +212,13 @@ def jobs(kafka: KafkaCluster, tmp_path: Path) -> Iterator[Jobs]:
     yield made
     for running in made.started:
         running.stop()
+
+
+def spark_jobs(running: RunningJob) -> list[int]:
+    """The Spark jobs of a job's last run: all of them, which Spark's trackers know a moment later."""
+    context: Any = running._spark.sparkContext
+    context._jsc.sc().listenerBus().waitUntilEmpty()
+    return list(context.statusTracker().getJobIdsForGroup(running.run_id))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -17,7 +17,8 @@ from penstock.datastream.connectors.kafka import (
     KafkaSource,
     KafkaTopicPartition,
 )
-from tests.scans import delete_below
+from tests.scans import delete, delete_below
+from tests.spark.conftest import spark_jobs
 from tests.waiting import eventually
 
 COLUMNS = "id BIGINT"
@@ -230,7 +231,7 @@ def test_a_compacted_end_is_passed_and_not_waited_for(jobs, kafka_admin, topics,
         topics.write(source, ids(99), keys=["k"])  # a new record closes the segment before it
         return len(topics.read(source)) < 10
 
-    eventually(compacted)
+    eventually(compacted, 120)
     first = topics.read(source)[0].offset
     stop = {"scan_bounded_mode": "specific-offsets"}
     result = jobs.run(
@@ -291,12 +292,9 @@ def test_the_scan_s_parallelism_caps_the_tasks_that_read(jobs, topics, topic):
     jobs.started.append(running)
     result = ended(running)
     assert result.progress.records_in == 120_000
+    found = spark_jobs(running)
     tracker = running._spark.sparkContext.statusTracker()
-    stages = [
-        tracker.getStageInfo(stage)
-        for each in tracker.getJobIdsForGroup(running.run_id)
-        for stage in tracker.getJobInfo(each).stageIds
-    ]
+    stages = [tracker.getStageInfo(stage) for each in found for stage in tracker.getJobInfo(each).stageIds]
     assert [stage.numTasks for stage in stages if stage] == [3]
 
 
@@ -319,7 +317,7 @@ def test_what_retention_removed_ends_the_job_or_is_passed_over_and_told_once(
 
     topics.write(source, ids(*range(10)))
     running = jobs.start(sql())
-    eventually(lambda: read(topics, sink) == [*range(10)])
+    eventually(lambda: read(topics, sink) == [*range(10)] and jobs.idle())  # else it reads them again
     running.stop()
     topics.write(source, ids(*range(10, 40)))
     delete_below(kafka_admin, source, 25)
@@ -330,7 +328,7 @@ def test_what_retention_removed_ends_the_job_or_is_passed_over_and_told_once(
     running.stop()
     # The batch that failed is planned from 10 to 40; a task passes over what it does not find.
     running = jobs.start(sql(scan_fail__on__data__loss="false"))
-    eventually(lambda: read(topics, sink) == [*range(10), *range(25, 40)])
+    eventually(lambda: read(topics, sink) == [*range(10), *range(25, 40)] and jobs.idle())
     running.stop()
 
     topics.write(source, ids(*range(40, 50)))
@@ -420,7 +418,7 @@ def test_a_planned_batch_whose_topic_goes_is_done_with_what_is_left_and_so_are_i
     with pytest.raises(PenstockError, match="not yet"):
         running.wait(PATIENCE)
     running.stop()
-    kafka_admin.delete_topics([one])
+    delete(kafka_admin, one)
     gone.touch()
     jobs.warnings.clear()
 

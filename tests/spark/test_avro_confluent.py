@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
 from penstock.errors import SchemaRegistryUnavailableError
 from penstock.services import RegistryServer
+from tests.waiting import while_running
 
 pytestmark = pytest.mark.registry
 
@@ -16,6 +16,7 @@ KEY = {"type": "record", "name": "key", "fields": [{"name": "id", "type": "long"
 FIRST = {"type": "record", "name": "order", "fields": [{"name": "amount", "type": "double"}]}
 SECOND = {**FIRST, "fields": [*FIRST["fields"], {"name": "note", "type": ["null", "string"], "default": None}]}
 COLUMNS = "k_id BIGINT, amount DOUBLE, note STRING"
+PATIENCE = 120
 
 
 class Client:
@@ -89,16 +90,16 @@ def test_a_schema_evolves_while_a_job_runs(jobs, topics, topic, registry):
     source, sink, given = topic(1), topic(1), registry_options(registry.url)
     client = Client(registry.url)
     client.write(topics, source, FIRST, [{"id": 1, "amount": 0.5}])
-    jobs.start(
+    running = jobs.start(
         jobs.table("s", COLUMNS, source, scan_startup_mode="earliest-offset", **given)
         + jobs.exactly_once("t", COLUMNS, sink, **given)
         + "INSERT INTO t SELECT * FROM s;"
     )
     expected = [{"id": 1, "amount": 0.5, "note": None}]
-    until(lambda: client.rows(topics, sink) == expected)
+    while_running(running, lambda: client.rows(topics, sink) == expected, PATIENCE)
     client.write(topics, source, SECOND, [{"id": 2, "amount": 1.5, "note": "new"}])
     expected.append({"id": 2, "amount": 1.5, "note": "new"})
-    until(lambda: client.rows(topics, sink) == expected)
+    while_running(running, lambda: client.rows(topics, sink) == expected, PATIENCE)
 
 
 @pytest.mark.usefixtures("registry_java")
@@ -106,26 +107,22 @@ def test_a_registry_that_is_down_fails_the_job_and_loses_nothing(jobs, topics, t
     source, sink = topic(1), topic(1)
     with RegistryServer() as server:
         given = registry_options(server.url)
-        quick = {f"{each}_request_timeout": "1 s" for each in ("avro__confluent", "key_avro__confluent")}
         client = Client(server.url)
         rows = [{"id": i, "amount": i / 4, "note": None} for i in range(100)]
         client.write(topics, source, SECOND, rows)
         server.kill()
-        script = (
-            jobs.bounded("s", COLUMNS, source, **given, **quick)
-            + jobs.exactly_once("t", COLUMNS, sink, **given, **quick)
-            + "INSERT INTO t SELECT * FROM s;"
-        )
+
+        def script(**options):
+            return (
+                jobs.bounded("s", COLUMNS, source, **given, **options)
+                + jobs.exactly_once("t", COLUMNS, sink, **given, **options)
+                + "INSERT INTO t SELECT * FROM s;"
+            )
+
+        quick = {f"{each}_request_timeout": "1 s" for each in ("avro__confluent", "key_avro__confluent")}
         with pytest.raises(SchemaRegistryUnavailableError, match="Connection refused"):
-            jobs.run(script)
+            jobs.run(script(**quick))
         assert topics.read(sink) == []
         server.start()
-        jobs.run(script)
+        jobs.run(script())
         assert client.rows(topics, sink) == rows
-
-
-def until(condition):
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline, "not so after 120 s"
-        time.sleep(0.1)

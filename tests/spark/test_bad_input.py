@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 import uuid
 from pathlib import Path
 
@@ -23,10 +22,13 @@ from penstock.errors import (
     RecordError,
     SchemaError,
 )
-from tests.scans import delete_below
+from tests.scans import delete_below, recreate
+from tests.waiting import while_running
 
 COLUMNS = "id INT, name STRING"
 BATCH = "40"
+#: For the failure of a job, in seconds.
+PATIENCE = 120
 #: Records in each of the two partitions of :func:`spoiled`.
 COUNT = 60
 BAD_PARTITION, BAD_OFFSET = 1, 37
@@ -52,25 +54,6 @@ def from_the_start(jobs, source, sink):
 
 def read_ids(topics, topic):
     return sorted(message.json["id"] for message in topics.read(topic))
-
-
-def run_until(jobs, sql, condition):
-    """Runs an unbounded job until ``condition``, then stops it."""
-    running = jobs.start(sql)
-    until = time.monotonic() + 60
-    while not condition(running):
-        assert time.monotonic() < until, "the condition was not met in time"
-        running.wait(timeout=1)
-    running.stop()
-
-
-def fails(running):
-    """Waits for the error of a running job."""
-    until = time.monotonic() + 90
-    while time.monotonic() < until:
-        if running.wait(timeout=1):
-            break
-    pytest.fail("the job did not fail")
 
 
 # --- definitions ---------------------------------------------------------------------------------------------
@@ -121,7 +104,8 @@ def test_a_missing_topic_is_named_and_can_be_made_afterwards(jobs, topics, topic
     sql = copy(jobs, source, sink)
     with pytest.raises(KafkaError, match=f"topic '{absent}' does not exist on .*create it"):
         jobs.run(sql)
-    kafka_admin.create_topics({absent: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
+    kafka_admin.create_topics({absent: {"num_partitions": 2, "replication_factor": 1}})
+    kafka_admin.wait_for_topics([absent], 60_000)
     if missing == "source":
         topics.write(source, rows(0, 50))
     jobs.run(sql)
@@ -262,27 +246,20 @@ def test_a_value_that_an_expression_cannot_take_stops_the_job(jobs, topics, topi
 
 
 def test_records_deleted_before_they_were_read_are_told(jobs, topics, topic, kafka_admin):
-
     source, sink = topic(2), topic(1)
     topics.write(source, rows(0, 30), partition=1)
     sql = from_the_start(jobs, source, sink)
-    run_until(jobs, sql, lambda job: job.progress.records_out == 30)
+    running = jobs.start(sql)
+    while_running(running, lambda: running.progress.records_out == 30 and jobs.idle())
+    running.stop()
     topics.write(source, rows(30, 60), partition=1)
     delete_below(kafka_admin, source, 41, 1)
     with pytest.raises(PossibleDataLossError) as raised:
-        fails(jobs.start(sql))
+        jobs.start(sql).wait(PATIENCE)
     for named in (f"topic '{source}'", "partition 1", "30", "41"):
         assert named in str(raised.value)
     assert read_ids(topics, sink) == list(range(30))
     assert not topics.open_transactions(sink)
-
-
-def recreate(kafka_admin, topic, partitions):
-    kafka_admin.delete_topics([topic])
-    until = time.monotonic() + 30
-    while topic in kafka_admin.list_topics():
-        assert time.monotonic() < until
-    kafka_admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}}, wait_for_metadata=True)
 
 
 def test_a_topic_that_was_created_anew_is_noticed_by_its_id(jobs, topics, topic, kafka_admin):
@@ -290,11 +267,13 @@ def test_a_topic_that_was_created_anew_is_noticed_by_its_id(jobs, topics, topic,
     source, sink = topic(1), topic(1)
     topics.write(source, rows(0, 30))
     sql = from_the_start(jobs, source, sink)
-    run_until(jobs, sql, lambda job: job.progress.records_out == 30)
+    running = jobs.start(sql)
+    while_running(running, lambda: running.progress.records_out == 30 and jobs.idle())
+    running.stop()
     recreate(kafka_admin, source, 1)
     topics.write(source, rows(100, 200))
     with pytest.raises(PossibleDataLossError, match=f"topic '{source}' was deleted and created anew"):
-        fails(jobs.start(sql))
+        jobs.start(sql).wait(PATIENCE)
     assert read_ids(topics, sink) == list(range(30))
     assert not topics.open_transactions(sink)
 
@@ -303,14 +282,11 @@ def test_a_topic_that_is_created_anew_while_it_is_read_is_noticed(jobs, topics, 
     source, sink = topic(1), topic(1)
     topics.write(source, rows(0, 30))
     running = jobs.start(from_the_start(jobs, source, sink))
-    until = time.monotonic() + 60
-    while running.progress.records_out < 30:
-        assert time.monotonic() < until
-        running.wait(timeout=1)
+    while_running(running, lambda: running.progress.records_out == 30 and jobs.idle())
     recreate(kafka_admin, source, 1)
     topics.write(source, rows(100, 200))
     with pytest.raises(PossibleDataLossError, match=f"topic '{source}'"):
-        fails(running)
+        running.wait(PATIENCE)
     assert read_ids(topics, sink) == list(range(30))
     assert not topics.open_transactions(sink)
 

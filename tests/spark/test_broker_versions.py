@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.sockets import free_port
 
 #: Of each version that is claimed the release that is started. The oldest brings the producer that is written in Java.
 VERSIONS = ("3.9.1", "4.3.0")
@@ -22,11 +23,9 @@ def kafka(request, tmp_path_factory):
     from penstock.cli.main import main
     from penstock.services.running import BackgroundCluster
 
-    with pytest.MonkeyPatch.context() as patch, socket.socket() as holder:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        holder.bind(("127.0.0.1", 0))
-        port = holder.getsockname()[1]
-        holder.close()
+        port = free_port()
         assert main(["broker", "start", "--port", str(port), "--version", request.param]) == 0
         (started,) = BackgroundCluster.all()
         try:
@@ -56,7 +55,7 @@ def write_with_librdkafka(kafka, topic, codec, *, aborted):
             "linger.ms": 100,
         }
     )
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     for lines, end in (
         (LINES[:150], producer.commit_transaction),
         (aborted, producer.abort_transaction),
@@ -65,7 +64,7 @@ def write_with_librdkafka(kafka, topic, codec, *, aborted):
         producer.begin_transaction()
         for line in lines:
             producer.produce(topic, line, key=codec)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
         end()
 
 

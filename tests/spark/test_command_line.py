@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 from urllib.request import urlopen
@@ -17,6 +16,7 @@ from urllib.request import urlopen
 import pytest
 
 import penstock
+from tests.waiting import eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SECRET = "correct-horse-battery"
@@ -97,11 +97,13 @@ def cli(tmp_path):
 
 def until(condition, process, said):
     """Waits for ``condition`` while the process runs."""
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert process.poll() is None, f"it ended with status {process.returncode}: {''.join(said)}"
-        assert time.monotonic() < end, f"the condition was not met in time: {''.join(said)}"
-        time.sleep(0.1)
+
+    def met():
+        found = condition()
+        assert found or process.poll() is None, f"it ended with status {process.returncode}: {''.join(said)}"
+        return found
+
+    eventually(met, PATIENCE, lambda: "".join(said))
 
 
 def listen(process):
@@ -319,15 +321,18 @@ def test_signals_end_a_job_and_leave_nothing_open(cli, kafka, topics, topic):
     source, sink = topic(2), topic(2)
     count = 6_000
     topics.write(source, [{"id": i} for i in range(count)])
-    sql = cli.file(
-        "copy.sql", script(kafka.bootstrap, source, sink, options=", 'scan.max-records-per-trigger' = '100'")
-    )
-    commits = cli.folder / "progress" / "copy" / "commits"
+    most = ", 'scan.max-records-per-trigger' = '10'"  # so that there is more to do than a slow signal leaves time for
+    at_work = cli.file("at-work.sql", script(kafka.bootstrap, source, sink, options=most))
+    at_rest = cli.file("at-rest.sql", script(kafka.bootstrap, source, sink))
 
-    def last_commit():
-        return max((int(path.name) for path in commits.glob("[0-9]*")), default=-1)
+    def last(log):
+        folder = cli.folder / "progress" / "copy" / log
+        return max((int(path.name) for path in folder.glob("[0-9]*")), default=-1)
 
-    def stopped(condition, number, send):
+    def all_done():
+        return len(topics.read(sink)) == count and last("commits") == last("offsets")
+
+    def stopped(sql, condition, number, send):
         process = cli.start("run", sql, "--checkpoint-dir", "progress", "--metrics-port", "127.0.0.1:0")
         said, listener = listen(process)
         until(condition, process, said)
@@ -347,12 +352,12 @@ def test_signals_end_a_job_and_leave_nothing_open(cli, kafka, topics, topic):
         assert len(ids) == len(set(ids))
         return ids
 
-    first = stopped(lambda: last_commit() > 0, signal.SIGINT, os.killpg)
+    first = stopped(at_work, lambda: last("commits") > 0, signal.SIGINT, os.killpg)
     assert 0 < len(first) < count
-    reached = last_commit()
-    second = stopped(lambda: last_commit() > reached + 1, signal.SIGTERM, os.killpg)
+    reached = last("commits")
+    second = stopped(at_work, lambda: last("commits") > reached + 1, signal.SIGTERM, os.killpg)
     assert len(first) < len(second) < count
-    assert stopped(lambda: len(topics.read(sink)) == count, signal.SIGTERM, os.kill) == list(range(count))
+    assert stopped(at_rest, all_done, signal.SIGTERM, os.kill) == list(range(count))
 
 
 def test_a_program_that_is_stopped_does_not_go_on_to_its_next_job(cli, kafka, topics, topic):

@@ -81,7 +81,7 @@ def test_headers_of_the_record_stand_before_the_reason(jobs, topics, topic, kafk
     source, sink, dead = topic(1), topic(1), topic(1)
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     producer.produce(source, b"{", headers=[("trace", b"\x00\x01"), ("empty", None), ("trace", b"2")])
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     jobs.run(script(jobs, source, [sink], dead))
 
     (message,) = topics.read(dead)

@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from tests.waiting import while_running
+
 COLUMNS = "id INT, ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND"
 #: 2026-11-22 10:00:00 in UTC, in seconds since 1970.
 DAY = 1795341600
@@ -25,17 +27,6 @@ def events(*seconds, first=0):
 def seconds(watermark_millis):
     """Seconds into the test's day, None when there is no watermark."""
     return None if watermark_millis is None else watermark_millis / 1000 - DAY
-
-
-def until(running, condition, what):
-    """What the job shows as soon as it fulfils the condition. A job that fails raises what ended it."""
-    deadline, found = time.monotonic() + 60, None
-    while time.monotonic() < deadline:
-        found = what(running)
-        if condition(found):
-            return found
-        running.wait(0.05)
-    raise AssertionError(f"waited for long enough, at last {found}")
 
 
 def watermark(running):
@@ -59,13 +50,13 @@ def test_the_watermark_of_a_table_is_the_smallest_of_its_partitions(see, topics,
     source = topic(2)
     topics.write(source, events(10, 70, 40), partition=0)
     running, sink = see(source)
-    until(running, lambda lag: lag == 0, lambda job: job.lag())
+    while_running(running, lambda: running.lag() == 0)
     topics.write(source, events(30, first=3), partition=1)
-    until(running, lambda found: found == 28, watermark)  # not 68
+    while_running(running, lambda: watermark(running) == 28)  # not 68
     topics.write(source, events(90, first=4), partition=1)
-    until(running, lambda found: found == 68, watermark)  # that of partition 0 now
+    while_running(running, lambda: watermark(running) == 68)  # that of partition 0 now
     topics.write(source, events(65, first=5), partition=1)
-    until(running, lambda found: found == 6, lambda job: len(topics.read(sink)))
+    while_running(running, lambda: len(topics.read(sink)) == 6)
     seen = {message.json["id"]: message.json["seen"] for message in topics.read(sink)}
     # What is known when a batch is planned: nothing as long as a partition has not told.
     assert [seen[i] for i in range(4)] == [None] * 4
@@ -77,24 +68,28 @@ def test_a_partition_that_gives_nothing_holds_the_watermark_back_until_it_is_idl
     source = topic(2)
     topics.write(source, events(10), partition=0)
     running, _ = see(source, extra="SET 'table.exec.source.idle-timeout' = '2 s';\n")
-    assert until(running, lambda found: found is not None, watermark) == 8
-    topics.write(source, events(20, first=1), partition=0)
-    until(running, lambda found: found == 18, watermark)
+
+    def moved(before, second):
+        """The watermark when it is another one. Partition 0 has rows all the time, so that it is never idle itself."""
+        topics.write(source, events(second, first=1), partition=0)
+        return (found := watermark(running)) != before and found
+
+    assert while_running(running, lambda: watermark(running)) == 8
+    assert while_running(running, lambda: moved(8, 20)) == 18
     # A partition that comes back with older rows takes nothing away, and is waited for again.
     topics.write(source, events(12, first=2), partition=1)
-    until(running, lambda lag: lag == 0, lambda job: job.lag())
-    topics.write(source, events(30, 40, first=3), partition=0)
-    assert until(running, lambda found: found != 18, watermark) == 38  # once partition 1 is idle again
+    while_running(running, lambda: running.lag() == 0)
+    assert while_running(running, lambda: moved(18, 40)) == 38  # once partition 1 is idle again
 
 
 def test_without_an_idle_timeout_a_silent_partition_is_waited_for(see, topics, topic):
     source = topic(2)
     topics.write(source, events(10), partition=0)
     running, _ = see(source)
-    until(running, lambda lag: lag == 0, lambda job: job.lag())
+    while_running(running, lambda: running.lag() == 0)
     for i in range(3):  # several batches
         topics.write(source, events(20 + i, first=1 + i), partition=0)
-        until(running, lambda lag: lag == 0, lambda job: job.lag())
+        while_running(running, lambda: running.lag() == 0)
     assert watermark(running) is None
 
 
@@ -135,9 +130,9 @@ def test_every_form_of_watermark_for(see, topics, topic, columns, made):
     topics.write(source, [{"id": i, **made(each)} for i, each in enumerate((100, 130, 110))])
     insert = "INSERT INTO t SELECT id, CAST(CURRENT_WATERMARK(ts) AS TIMESTAMP_LTZ(3)) FROM s;"
     running, sink = see(source, columns, insert=insert)
-    assert until(running, lambda found: found is not None, watermark) == 70
+    assert while_running(running, lambda: watermark(running)) == 70
     topics.write(source, [{"id": 3, **made(120)}])
-    until(running, lambda found: found == 4, lambda job: len(topics.read(sink)))
+    while_running(running, lambda: len(topics.read(sink)) == 4)
     assert [message.json["seen"] for message in topics.read(sink)] == [None] * 3 + [at(70)]
 
 
@@ -148,7 +143,7 @@ def test_a_metadata_column_is_the_event_time(jobs, topics, topic, see):
     topics.write(source, [{"id": 0}])
     insert = "INSERT INTO t SELECT id, CAST(CURRENT_WATERMARK(ts) AS TIMESTAMP_LTZ(3)) FROM s;"
     running, _ = see(source, columns, insert=insert)
-    found = until(running, lambda found: found is not None, watermark)
+    found = while_running(running, lambda: watermark(running))
     assert before - 1 <= found + DAY <= time.time()
     assert 0 <= running.metrics["operator.s.watermarkLag"] <= (time.time() - before + 1) * 1000
 
@@ -181,7 +176,7 @@ def test_a_datastream_takes_the_timestamps_of_kafka(kafka, topics, topic, tmp_pa
 
     running = engine.start(job)
     try:
-        found = until(running, lambda found: found is not None, watermark)
+        found = while_running(running, lambda: watermark(running))
     finally:
         running.stop()
     last = found + DAY + 20.001
@@ -260,13 +255,13 @@ def test_the_watermark_goes_on_from_the_checkpoint(see, jobs, topics, topic):
     source = topic(1)
     topics.write(source, events(50))
     running, sink = see(source, table_of=jobs.exactly_once)
-    until(running, lambda found: found == 48, watermark)
+    while_running(running, lambda: watermark(running) == 48)
     running.stop()
     topics.write(source, events(20, first=1))
     jobs.started.append(engine.start(running.job))
-    until(jobs.started[-1], lambda found: found == 2, lambda _: len(topics.read(sink)))
+    while_running(jobs.started[-1], lambda: len(topics.read(sink)) == 2)
     assert [message.json["seen"] for message in topics.read(sink)] == [None, at(48)]
-    assert watermark(jobs.started[-1]) == 48
+    assert while_running(jobs.started[-1], lambda: watermark(jobs.started[-1])) == 48
 
 
 def test_rows_that_need_no_computing_are_written_where_they_are_read(see, topics, topic):
@@ -276,7 +271,7 @@ def test_rows_that_need_no_computing_are_written_where_they_are_read(see, topics
     topics.write(source, events(10, 12))
     running, sink = see(source, insert="INSERT INTO t SELECT id, ts FROM s;")
     assert direct(running.job.sinks) is not None
-    assert until(running, lambda found: found is not None, watermark) == 10
+    assert while_running(running, lambda: watermark(running)) == 10
     assert [message.json["seen"] for message in topics.read(sink)] == [at(10), at(12)]
 
 
@@ -296,8 +291,9 @@ def test_two_tables_written_from_one_see_the_same_watermark(jobs, topics, topic)
         + "EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT id, CURRENT_WATERMARK(ts) FROM s WHERE id > 0; "
         "INSERT INTO u SELECT id, ts < CURRENT_WATERMARK(ts) FROM s; END;"
     )
-    until(running, lambda found: found == 10, watermark)
+    while_running(running, lambda: watermark(running) == 10)
     topics.write(source, events(5, 15, first=1))
-    until(running, lambda found: found == 3, lambda _: len(topics.read(second)))
+    while_running(running, lambda: len(topics.read(second)) == 3)
+    while_running(running, lambda: len(topics.read(first)) == 2)
     assert [message.json["seen"] for message in topics.read(first)] == [at(10)] * 2
     assert [message.json["late"] for message in topics.read(second)] == [None, True, False]

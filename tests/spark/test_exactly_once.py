@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import defaultdict
 
 import pytest
@@ -19,7 +18,8 @@ from penstock.errors import (
     PossibleDataLossError,
     RecordError,
 )
-from tests.waiting import while_running
+from tests.spark.conftest import spark_jobs
+from tests.waiting import eventually, while_running
 
 COLUMNS = "id BIGINT"
 
@@ -166,22 +166,19 @@ def test_rule_2_after_a_change_of_prefix_the_former_id_is_asked(jobs, topics, to
 
 def test_rule_6_a_skipped_batch_starts_no_job(jobs, topics, topic):
     """Plans without state or watermark may skip a committed batch at once."""
-    from pyspark.sql import SparkSession
-
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
     sql = copy(jobs, source, sink)
     jobs.run(sql)
     for name in ("0", ".0.crc"):
         (jobs.checkpoint() / "commits" / name).unlink()
-    tracker = SparkSession.getActiveSession().sparkContext._jsc.sc().statusTracker()
     first = jobs.start(sql, "another")  # a query that has to write the batch
     while_running(first, lambda: first.progress.batches == 1)
     running = jobs.start(sql)
     while_running(running, lambda: running.progress.batches == 1)
     assert running.progress.records_out == 0
-    assert len(list(tracker.getJobIdsForGroup(str(first.run_id)))) > 0
-    assert len(list(tracker.getJobIdsForGroup(str(running.run_id)))) == 0
+    assert spark_jobs(first) != []
+    assert spark_jobs(running) == []
 
 
 def test_rules_3_and_17_the_former_owner_is_fenced_and_stops(jobs, topics, topic, tmp_path):
@@ -190,8 +187,8 @@ def test_rules_3_and_17_the_former_owner_is_fenced_and_stops(jobs, topics, topic
     topics.write(source, ids(10))
     sql = copy(jobs, source, sink, bounded=False)
     first = jobs.start(sql)
-    while_running(first, lambda: first.progress.records_out == 10)
-    shutil.copytree(jobs.folder, tmp_path / "copy")
+    while_running(first, lambda: first.progress.records_out == 10 and jobs.idle())
+    jobs.copy_checkpoints(tmp_path / "copy")
     file = tmp_path / "job.sql"
     file.write_text(f"SET 'pipeline.name' = 'job';\n{sql}")
     command = [sys.executable, "-m", "penstock.cli.main", "run", str(file), "--checkpoint-dir", str(tmp_path / "copy")]
@@ -205,12 +202,10 @@ def test_rules_3_and_17_the_former_owner_is_fenced_and_stops(jobs, topics, topic
             with pytest.raises(FencedError) as raised:
                 while_running(first, lambda: False)
             assert f"process {second.pid} on" in str(raised.value)
-            until = time.monotonic() + 60
-            while len(topics.read(sink)) < 20:
-                assert time.monotonic() < until
+            eventually(lambda: len(topics.read(sink)) >= 20)
         finally:
             second.send_signal(signal.SIGTERM)
-            second.communicate(timeout=60)
+            second.communicate(timeout=120)
         assert second.returncode == 0
     assert read_ids(topics, sink) == list(range(20))
     assert not topics.open_transactions(sink)

@@ -212,7 +212,7 @@ def test_every_metadata_column_is_read_in_another_type_and_every_writable_one_is
     producer.produce(created, b'{"n": 1}', b"k1", partition=1, timestamp=1_600_000_000_123, headers=marks)
     producer.produce(created, b'{"n": 2}', partition=0, timestamp=1_600_000_001_000)
     producer.produce(appended, b'{"n": 3}', b"k3", timestamp=1_600_000_002_000, headers=[("c", b"")])
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     before = {message.json["n"]: message for name in (created, appended) for message in topics.read(name)}
     jobs.run(
         jobs.bounded(
@@ -361,7 +361,7 @@ def test_offsets_of_the_group_are_committed(jobs, topics, topic, kafka):
             guarantee,
         )
         consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
-        (committed,) = consumer.committed([TopicPartition(source, 0)], timeout=20)
+        (committed,) = consumer.committed([TopicPartition(source, 0)], timeout=60)
         consumer.close()
         assert committed.offset == 30
 
@@ -390,7 +390,7 @@ def test_without_checkpointing_offsets_are_committed_when_the_automatic_is_on(jo
         result = engine.run(replace(job, settings=replace(job.settings, checkpointing=checkpointing)))
         assert result.progress.batches == 3
         consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
-        (found,) = consumer.committed([TopicPartition(source, 0)], timeout=20)
+        (found,) = consumer.committed([TopicPartition(source, 0)], timeout=60)
         consumer.close()
         return found.offset
 
@@ -445,7 +445,7 @@ def test_a_group_that_is_in_use_is_refused_when_asked(jobs, topics, topic, kafka
     )
     member = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group, "auto.offset.reset": "earliest"})
     member.subscribe([source])
-    assert member.poll(30) is not None
+    assert member.poll(60) is not None
     with pytest.raises(KafkaError, match="has 1 member"):
         jobs.run(sql)
     member.close()

@@ -79,7 +79,7 @@ def test_records_that_are_left_out_are_counted(jobs, topics, topic):
     producer = Producer({"bootstrap.servers": topics.bootstrap})
     for i in range(20):
         producer.produce(source, b'{"id": 1}' if i % 4 else b"nonsense", headers=[("kind", b"x" if i < 10 else b"y")])
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     options = {"scan_header__filter": "kind:y", "json_ignore__parse__errors": "true"}
     found = done(jobs.start(sql(jobs, source, sink, DIRECT, **options)))
     assert (found["s.numRecordsIn"], found["s.numRecordsFiltered"]) == (20, 10)
@@ -112,7 +112,7 @@ def test_a_commit_that_fails_is_counted_and_the_job_goes_on(jobs, topics, topic)
     member = Consumer({"bootstrap.servers": topics.bootstrap, **settings})
     try:
         member.subscribe([source])
-        assert member.poll(30) is not None
+        assert member.poll(60) is not None
         running = jobs.start(
             jobs.bounded("s", "id BIGINT", source, scan_max__records__per__trigger="50", properties_group_id=group)
             + jobs.table("t", "id BIGINT", sink)

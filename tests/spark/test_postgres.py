@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -40,7 +39,7 @@ from penstock.plan import Guarantee, Settings
 from penstock.services.postgres import PostgresServer
 from penstock.spi import Batch, JobContext, Output
 from penstock.types import parse_columns
-from tests.waiting import while_running
+from tests.waiting import eventually, while_running
 
 
 @pytest.fixture(scope="module")
@@ -343,8 +342,8 @@ def test_rules_3_and_17_a_copy_takes_over_and_the_former_owner_stops(jobs, topic
     db.rows("CREATE TABLE t (id bigint)")
     sql = copy(jobs, db, source, bounded=False)
     first = jobs.start(sql)
-    while_running(first, lambda: first.progress.records_out == 10)
-    shutil.copytree(jobs.folder, tmp_path / "copy")
+    while_running(first, lambda: first.progress.records_out == 10 and jobs.idle())
+    jobs.copy_checkpoints(tmp_path / "copy")
     file = tmp_path / "job.sql"
     file.write_text(f"SET 'pipeline.name' = 'job';\n{sql}")
     command = [sys.executable, "-m", "penstock.cli.main", "run", str(file), "--checkpoint-dir", str(tmp_path / "copy")]
@@ -358,12 +357,10 @@ def test_rules_3_and_17_a_copy_takes_over_and_the_former_owner_stops(jobs, topic
             with pytest.raises(FencedError, match="was taken over by run") as raised:
                 while_running(first, lambda: False)
             assert f"process {second.pid} on" in str(raised.value)
-            until = time.monotonic() + 60
-            while len(db.ids()) < 20:
-                assert time.monotonic() < until
+            eventually(lambda: len(db.ids()) >= 20)
         finally:
             second.send_signal(signal.SIGTERM)
-            second.communicate(timeout=60)
+            second.communicate(timeout=120)
         assert second.returncode == 0
     assert db.ids() == list(range(20))
     assert db.staging() == []
@@ -657,6 +654,7 @@ def test_a_zombie_that_holds_the_row_is_ended_by_the_server(db, table, monkeypat
     """Stopped in the middle of its transaction (SIGSTOP, say) it would block every other run for ever."""
     from penstock.connectors.postgres import database
 
+    usual = database._IDLE_MS
     monkeypatch.setattr(database, "_IDLE_MS", 500)
     zombie = opened(db, Tasks())
     original, winner = ExactlyOnceTarget._commit, []
@@ -664,6 +662,7 @@ def test_a_zombie_that_holds_the_row_is_ended_by_the_server(db, table, monkeypat
     def commit(self, *arguments):
         original(self, *arguments)
         if self is zombie and not winner:
+            monkeypatch.setattr(database, "_IDLE_MS", usual)
             winner.append(opened(db, Tasks()))  # waits for the zombie's row
             winner[0].publish(batch(0), [1])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +10,8 @@ import pytest
 
 from penstock.errors import CheckpointError, FencedError, PossibleDataLossError, RetriableError
 from penstock.plan import MapRows
+from tests.scans import recreate
+from tests.waiting import while_running
 
 
 def ids(count, start=0):
@@ -93,11 +94,7 @@ def test_f11_a_topic_created_anew_with_more_partitions_is_noticed(kafka, kafka_a
     at = planner.latest(start, None)
     assert at.at[name, 0].offset == 10
 
-    kafka_admin.delete_topics([name])
-    until = time.monotonic() + 30
-    while name in session.all_topics() and time.monotonic() < until:
-        time.sleep(0.1)
-    kafka_admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
+    recreate(kafka_admin, name, 2)
     topics.write(name, ids(20, start=100), partition=0)  # ten of them lie below the position
 
     def plan_three_batches():
@@ -196,14 +193,11 @@ def test_a_record_of_a_new_partition_is_named_after_a_restart(jobs, kafka_admin,
         + "INSERT INTO t SELECT * FROM s;"
     )
     running = jobs.start(sql)
-    while running.progress.records_out < 1:
-        running.wait(timeout=1)
+    while_running(running, lambda: running.progress.records_out == 1 and jobs.idle())
     running.stop()
     kafka_admin.create_partitions({source: 2})
     running = jobs.start(sql)
-    until = time.monotonic() + 60
-    while not topics.open_transactions(source) and running.progress.batches < 1 and time.monotonic() < until:
-        running.wait(timeout=1)  # the batch that takes the new partition in
+    while_running(running, lambda: running.progress.batches == 1)  # the batch that takes the new partition in
     running.stop()
     topics.write(source, [{"id": 3, "text": "y" * 5000}], partition=1)
     running = jobs.start(sql)

@@ -18,6 +18,8 @@ from penstock.errors import (
     RetriableError,
 )
 from penstock.plan import FailureRate, FixedDelay, MapRows
+from tests.spark.conftest import spark_jobs
+from tests.waiting import while_running
 
 SOON = timedelta(milliseconds=10)
 #: A batch is tried so often before the job fails.
@@ -160,8 +162,7 @@ def test_rule_17_a_poison_record_ends_the_job_with_its_position(jobs, topics, to
     assert (running.progress.restarts, told(jobs)) == (0, [])
     (note,) = raised.value.__notes__
     assert "0 times: a restart would not help" in note
-    tracker = running._spark.sparkContext.statusTracker()
-    assert len(tracker.getJobIdsForGroup(running.run_id)) == 1
+    assert len(spark_jobs(running)) == 1
     assert topics.read(sink) == []
     assert not topics.open_transactions(sink)
 
@@ -176,8 +177,7 @@ def test_rule_17_a_job_that_was_fenced_is_not_restarted(jobs, kafka, topics, top
     job = restarted(jobs.parse(copy(jobs, source, sink, bounded=False)), FixedDelay(attempts=5, delay=SOON))
     running = engine.start(job, jobs.warnings.append)
     jobs.started.append(running)
-    while running.progress.records_out < 10:
-        running.wait(timeout=1)
+    while_running(running, lambda: running.progress.records_out >= 10)
     session = session_for(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap}))
     TransactionClient(session, f"tx-{sink}-job", 60_000).init()
     topics.write(source, ids(10, start=10))
@@ -199,9 +199,8 @@ def test_rule_17_another_copy_on_the_checkpoint_ends_the_job(jobs, topics, topic
     )
     running = engine.start(restarted(jobs.parse(sql), FixedDelay(attempts=5, delay=SOON)), jobs.warnings.append)
     jobs.started.append(running)
-    offsets, commits = jobs.checkpoint() / "offsets", jobs.checkpoint() / "commits"
-    while not (commits / "0").exists():
-        running.wait(timeout=1)
+    while_running(running, jobs.idle)
+    offsets = jobs.checkpoint() / "offsets"
     (offsets / "1").write_bytes((offsets / "0").read_bytes())
     topics.write(source, ids(10, start=10))
     with pytest.raises(CheckpointError, match="another copy of job 'job' writes the checkpoint"):
@@ -216,8 +215,7 @@ def test_stopping_ends_the_pause_before_a_restart(jobs, topics, topic, monkeypat
     strategy = FixedDelay(delay=timedelta(days=1))
     running = engine.start(restarted(jobs.parse(copy(jobs, source, sink)), strategy), jobs.warnings.append)
     jobs.started.append(running)
-    while not told(jobs):
-        assert not running.wait(timeout=0.1)
+    while_running(running, lambda: told(jobs))
     running.stop()
     assert running.wait(timeout=0)
     result = running.result()
@@ -285,9 +283,7 @@ def test_rule_2_a_second_job_of_the_same_name_is_refused_before_it_fences_the_fi
     running = jobs.start(sql)
     with pytest.raises(OptionsError, match="a job of this name is running in this process"):
         jobs.start(sql)
-    while running.progress.records_out < 10:
-        running.wait(timeout=1)
+    while_running(running, lambda: running.progress.records_out >= 10)
     topics.write(source, ids(10, start=10))
-    while running.progress.records_out < 20:
-        running.wait(timeout=1)
+    while_running(running, lambda: running.progress.records_out >= 20)
     assert read_ids(topics, sink) == list(range(20))
