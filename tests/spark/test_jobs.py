@@ -215,7 +215,8 @@ def test_every_metadata_column_is_read_in_another_type_and_every_writable_one_is
     assert producer.flush(60) == 0
     before = {message.json["n"]: message for name in (created, appended) for message in topics.read(name)}
     jobs.run(
-        jobs.bounded(
+        "SET 'table.local-time-zone' = 'UTC';\n"
+        + jobs.bounded(
             "s",
             "n BIGINT, name VARCHAR(200) NOT NULL METADATA FROM 'topic' VIRTUAL, "
             "`partition` BIGINT METADATA VIRTUAL, `offset` INT METADATA VIRTUAL, "
