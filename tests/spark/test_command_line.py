@@ -303,7 +303,7 @@ def test_a_broker_that_refuses_the_password_is_told_without_it(cli, kafka, topic
     """The broker speaks plain text and no SASL."""
     source, sink = topic(1), topic(1)
     options = f", 'properties.sasl.jaas.config' = '{JAAS}', 'properties.security.protocol' = 'SASL_PLAINTEXT'"
-    options += ", 'properties.sasl.mechanism' = 'PLAIN', 'properties.default.api.timeout.ms' = '3000'"
+    options += ", 'properties.sasl.mechanism' = 'PLAIN'"
     done = cli("run", cli.file("copy.sql", script(kafka.bootstrap, source, sink, options=options)))
     assert done.returncode == 3
     assert done.stderr.splitlines()[-1].startswith("error: ")

@@ -34,7 +34,8 @@ class Copy:
         self.name = name = uuid.uuid4().hex[:8]
         self.source, self.sink, self.progress, self.group = f"in-{name}", f"out-{name}", f"progress-{name}", f"g-{name}"
         topics = {each: {"num_partitions": 2, "replication_factor": 1} for each in (self.source, self.sink)}
-        admin.create_topics(topics, wait_for_metadata=True)
+        admin.create_topics(topics)
+        admin.wait_for_topics([*topics], 60_000)
         self.root = session_for(ClientConfig.from_properties({"bootstrap.servers": self.cluster.plain_bootstrap}))
         ensure_progress_topic(self.root, self.progress)
         self.topics.write(self.source, [{"id": i} for i in range(300)])
