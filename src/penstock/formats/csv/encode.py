@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import RecordError
 from penstock.formats import kinds
-from penstock.formats.columns import Bytes, validity
+from penstock.formats.columns import Bytes, messages_of, validity
 from penstock.formats.csv import render
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.csv.schema import check_schema
@@ -21,8 +20,6 @@ from penstock.formats.layout import Layout
 from penstock.types import DataType, RowType
 
 __all__ = ["CsvEncoder"]
-
-_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -75,10 +72,7 @@ class CsvEncoder:
             out,
             offsets,
         )
-        if offsets[-1] > _LARGEST:
-            raise RecordError("the messages of one batch exceed 2 GiB", format="csv", hint="use smaller batches")
-        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
-        return pa.Array.from_buffers(pa.binary(), rows.num_rows, buffers)
+        return messages_of(out, offsets, "csv")
 
     def _put(self, inputs: Inputs, index: int, column: pa.Array, kind: DataType) -> None:
         code = int(inputs.columns[index, 0])
