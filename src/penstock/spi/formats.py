@@ -41,7 +41,8 @@ class Decoded:
 
     ``rows`` has the schema's columns, one row per row of the table. ``origin[i]`` is the index of the message that
     row ``i`` came from, or None when every message gave exactly one row; ``kinds[i]`` is its RowKind as int8, or
-    None when all are insertions. ``bad`` lists the messages that were refused; the caller decides their fate.
+    None when all are insertions. ``bad`` lists the messages that were refused; the caller decides their fate. A message
+    of several rows that is refused for one of them may have given the others, where the user asked to go on.
     """
 
     rows: pa.RecordBatch

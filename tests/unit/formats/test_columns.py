@@ -19,5 +19,5 @@ def test_messages_stand_between_their_offsets() -> None:
 
 def test_more_than_a_column_can_hold_is_refused_by_name() -> None:
     data = np.zeros(1, np.uint8)
-    with pytest.raises(RecordError, match="format 'mine'.*exceed 2 GiB.*use smaller batches"):
+    with pytest.raises(RecordError, match=r"format 'mine'.*exceed 2 GiB.*use smaller batches"):
         messages_of(data, np.array([0, 2**31]), "mine")

@@ -25,7 +25,8 @@ __all__ = ["CsvEncoder"]
 @dataclass(frozen=True)
 class CsvEncoder:
     """Encodes each row as one line, without a line end. Text is quoted by Jackson's loose rule: when it is longer than
-    24 characters or has one that does not come after the delimiter and the quote.
+    24 characters or has one that does not come after the delimiter and the quote, or is the escape character, for which
+    a backslash is taken where there is none.
 
     Raises SchemaError for a schema that CSV cannot hold.
     """
