@@ -128,10 +128,12 @@ class RegistryFormat(Format, Protocol):
 
 @dataclass(frozen=True)
 class FormatSpec:
-    """A format with its options bound: what plans carry and tasks unpickle."""
+    """A format with its options bound: what plans carry and tasks unpickle. ``prefix`` is what stands before the
+    options where the user gave them, ``key.json.`` for example."""
 
     identifier: str
     options: OptionSet
+    prefix: str = field(default="", compare=False)
 
     @classmethod
     def bind(
@@ -146,4 +148,4 @@ class FormatSpec:
             found = next(each for each in fmt.options.declared().values() if each.key == fmt.subject_option)
             if given.keys().isdisjoint(prefix + key for key in found.all_keys):
                 given = {**given, prefix + found.key: subject}
-        return cls(fmt.identifier, fmt.options.from_text(given, origin, prefix))
+        return cls(fmt.identifier, fmt.options.from_text(given, origin, prefix), prefix)
