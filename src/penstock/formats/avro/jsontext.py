@@ -301,18 +301,17 @@ def _show_whole(data: bytes, at: int, parts: list[str]) -> int:
 
 
 def _show_float(data: bytes, at: int, parts: list[str]) -> int:
-    # Java widens a float before it writes it
-    parts.append(_double_text(struct.unpack_from("<f", data, at)[0]))
+    parts.append(_number_text(struct.unpack_from("<f", data, at)[0], numbers.float_text))
     return at + 4
 
 
 def _show_double(data: bytes, at: int, parts: list[str]) -> int:
-    parts.append(_double_text(struct.unpack_from("<d", data, at)[0]))
+    parts.append(_number_text(struct.unpack_from("<d", data, at)[0], numbers.double_text))
     return at + 8
 
 
-def _double_text(value: float) -> str:
-    text = numbers.double_text(value)
+def _number_text(value: float, show: Callable[[float], str]) -> str:
+    text = show(value)
     return text if math.isfinite(value) else f'"{text}"'
 
 
