@@ -137,7 +137,9 @@ def _json(rng: random.Random) -> Subject:
             return []
         try:
             return _as_columns(schema, reader.rows(message))
-        except (Malformed, FieldError):
+        except Malformed as error:
+            return [*_as_columns(schema, error.rows), REFUSED]
+        except FieldError:
             return [REFUSED]
 
     names = tuple(f'"{name}":'.encode() for name in schema.names)
@@ -145,8 +147,11 @@ def _json(rng: random.Random) -> Subject:
 
 
 _JSON = tuple(
-    b'{ } [ ] , : "" " \\ \\u0041 \\ud83d\\ude00 \\ud800 null true false 0 -1 1e5 1.50 1e400 9223372036854775808 [] {} '
-    b'"2024-02-30" "12:00:00" "2024-01-01 00:00:00.5" "2024-01-01T00:00:00Z" NaN \t \xef\xbb\xbf'.split(b" ")
+    (
+        b'{ } [ ] , : "" " \\ \\u0041 \\ud83d\\ude00 \\ud800 null true false 0 -0 -1 1e5 1.50 1e400 [] {} NaN \t '
+        b'9223372036854775808 -1.5e-99999999999999999999 "2024-02-30" "12:00:00" "2024-01-01 00:00:00.5" '
+        b'"2024-01-01T00:00:00Z" \xef\xbb\xbf'
+    ).split(b" ")
 )
 
 

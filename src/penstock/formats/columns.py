@@ -8,18 +8,26 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.errors import RecordError
+
 __all__ = [
+    "LARGEST",
     "Bytes",
     "batch_of",
     "binary_parts",
     "bits_of",
     "fixed_values",
     "from_buffers",
+    "messages_of",
     "validity",
     "validity_buffer",
 ]
 
 Bytes = npt.NDArray[np.uint8]
+
+#: How many bytes or elements one column may have.
+LARGEST = 2**31 - 1
+
 _EMPTY = np.zeros(0, np.uint8)
 
 
@@ -66,6 +74,17 @@ def from_buffers(kind: pa.DataType, valid: npt.NDArray[np.uint8], *buffers: npt.
     """A column of ``len(valid)`` values over these buffers, without copying them."""
     parts = [validity_buffer(valid), *(pa.py_buffer(np.ascontiguousarray(each)) for each in buffers)]
     return pa.Array.from_buffers(kind, len(valid), parts)
+
+
+def messages_of(data: Bytes, offsets: npt.NDArray[np.int64], format: str) -> pa.BinaryArray:
+    """A column of messages that stand in ``data`` one after the other, from the first to the last of ``offsets``.
+
+    Raises RecordError, which names ``format``, when they exceed what one column can hold.
+    """
+    if offsets[-1] - offsets[0] > LARGEST:
+        raise RecordError("the messages of one batch exceed 2 GiB", format=format, hint="use smaller batches")
+    starts = (offsets - offsets[0]).astype(np.int32)
+    return from_buffers(pa.binary(), np.ones(len(starts) - 1, np.uint8), starts, data[offsets[0] :])
 
 
 def batch_of(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import RecordError
 from penstock.formats import kinds
-from penstock.formats.columns import batch_of, from_buffers
+from penstock.formats.columns import LARGEST, batch_of, from_buffers
 from penstock.formats.scan import gather_base64
 from penstock.types import (
     BinaryType,
@@ -31,7 +31,6 @@ __all__ = ["Cells", "Gather", "Layout", "fixed_column", "gathered", "kind_of", "
 #: Copies the strings of one column: (text, spans, valid, offsets, out).
 Gather: TypeAlias = Callable[..., None]
 
-_LARGEST = 2**31 - 1
 _KINDS = {
     "BOOLEAN": kinds.BOOLEAN,
     "TINYINT": kinds.TINYINT,
@@ -159,7 +158,7 @@ def gathered(
     Raises RecordError where they exceed what one column can hold.
     """
     ends = np.cumsum(spans[:, -1] * valid)
-    if len(ends) and ends[-1] > _LARGEST:
+    if len(ends) and ends[-1] > LARGEST:
         raise RecordError("the texts of one column exceed 2 GiB", hint="use smaller batches")
     offsets = np.zeros(len(valid) + 1, np.int32)
     offsets[1:] = ends

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.errors import RecordError
 from penstock.formats import kinds
-from penstock.formats.columns import batch_of, binary_parts, from_buffers, validity, validity_buffer
+from penstock.formats.columns import LARGEST, batch_of, binary_parts, from_buffers, validity, validity_buffer
 from penstock.formats.inputs import decimal_pairs, words
 from penstock.formats.layout import Gather, fixed_column, gathered, kind_of
 from penstock.formats.scan import gather_strings
@@ -47,7 +47,6 @@ GIVEN_NULL = 2
 
 _WIDTHS = {kinds.ROW: 0, kinds.STRING: 2, kinds.BYTES: 2, kinds.DECIMAL: 2}
 _LEAST_CAPACITY = 64
-_LARGEST = 2**31 - 1
 
 
 def nested_kind(kind: DataType) -> int:
@@ -211,7 +210,7 @@ class NestedColumns:
             return pa.Array.from_buffers(arrow, count, [validity_buffer(valid)], children=children)
         if kind not in (kinds.ARRAY, kinds.MAP):
             return fixed_column(arrow, kind, values, valid)
-        if count and values[-1] > _LARGEST:
+        if count and values[-1] > LARGEST:
             raise RecordError("the elements of one column exceed 2**31", hint="use smaller batches")
         ends = np.zeros(count + 1, np.int32)
         ends[1:] = values

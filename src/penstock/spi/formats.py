@@ -41,7 +41,8 @@ class Decoded:
 
     ``rows`` has the schema's columns, one row per row of the table. ``origin[i]`` is the index of the message that
     row ``i`` came from, or None when every message gave exactly one row; ``kinds[i]`` is its RowKind as int8, or
-    None when all are insertions. ``bad`` lists the messages that were refused; the caller decides their fate.
+    None when all are insertions. ``bad`` lists the messages that were refused; the caller decides their fate. A message
+    of several rows that is refused for one of them may have given the others, where the user asked to go on.
     """
 
     rows: pa.RecordBatch
@@ -127,10 +128,12 @@ class RegistryFormat(Format, Protocol):
 
 @dataclass(frozen=True)
 class FormatSpec:
-    """A format with its options bound: what plans carry and tasks unpickle."""
+    """A format with its options bound: what plans carry and tasks unpickle. ``prefix`` is what stands before the
+    options where the user gave them, ``key.json.`` for example."""
 
     identifier: str
     options: OptionSet
+    prefix: str = field(default="", compare=False)
 
     @classmethod
     def bind(
@@ -145,4 +148,4 @@ class FormatSpec:
             found = next(each for each in fmt.options.declared().values() if each.key == fmt.subject_option)
             if given.keys().isdisjoint(prefix + key for key in found.all_keys):
                 given = {**given, prefix + found.key: subject}
-        return cls(fmt.identifier, fmt.options.from_text(given, origin, prefix))
+        return cls(fmt.identifier, fmt.options.from_text(given, origin, prefix), prefix)

@@ -147,6 +147,16 @@ def test_the_first_bad_message_is_named():
     assert "the format's 'ignore-parse-errors' = 'true'" in error.hint
 
 
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_the_option_that_leaves_bad_records_out_is_named_as_the_table_has_to_write_it(part):
+    good, bad = [text({"k": 1, "v": 1})], [b"{"]
+    values, keys = (good, bad) if part == "key" else (bad, good)
+    with pytest.raises(RecordError) as raised:
+        read(reader(Column("k", INT), Column("v", INT), **as_options(KEYED)), values, keys)
+
+    assert f"'{part}.json.ignore-parse-errors' = 'true' leaves such records out" in raised.value.hint
+
+
 def test_a_bad_key_is_named_too():
     with pytest.raises(RecordError) as raised:
         read(

@@ -136,7 +136,7 @@ class RowReader:
             first.field,
             "look at the record; "
             + (
-                "the format's 'ignore-parse-errors' = 'true' leaves such records out, "
+                f"'{spec.prefix}ignore-parse-errors' = 'true' leaves such records out, "
                 if "ignore-parse-errors" in spec.options.keys()  # noqa: SIM118 - the option set's own method
                 else ""
             )

@@ -19,14 +19,12 @@ from penstock.formats.avro.reading import reading
 from penstock.formats.avro.refused import REASONS, REPEATS
 from penstock.formats.avro.schema import Record, Schema
 from penstock.formats.avro.writing import writing
-from penstock.formats.columns import Bytes, binary_parts
+from penstock.formats.columns import Bytes, binary_parts, messages_of
 from penstock.formats.nested import NestedColumns, NestedInputs, Shape
 from penstock.formats.refusals import FieldError, Malformed
 from penstock.types import RowType, arrow_schema
 
-__all__ = ["DatumReader", "DatumWriter", "Read", "Spans", "messages_of"]
-
-_LARGEST = 2**31 - 1
+__all__ = ["DatumReader", "DatumWriter", "Read", "Spans"]
 
 
 @dataclass(frozen=True)
@@ -208,11 +206,3 @@ class DatumWriter:
     def messages(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row. Raises RecordError for a row that the schema cannot hold, with its index."""
         return messages_of(*self.write(rows), self.format)
-
-
-def messages_of(data: Bytes, offsets: npt.NDArray[np.int64], format: str = "avro") -> pa.BinaryArray:
-    """Messages that stand one after the other, by their n + 1 offsets. Raises RecordError above 2 GiB."""
-    if offsets[-1] > _LARGEST:
-        raise RecordError("the messages of one batch exceed 2 GiB", format=format, hint="use smaller batches")
-    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)

@@ -21,12 +21,12 @@ import pyarrow as pa
 
 from penstock.formats import kinds
 from penstock.formats.avro import rewrite_kernel
-from penstock.formats.avro.codec import Spans, messages_of
+from penstock.formats.avro.codec import Spans
 from penstock.formats.avro.constants import varint
 from penstock.formats.avro.program import Program
 from penstock.formats.avro.rewriting import label, rewriting
 from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union
-from penstock.formats.columns import Bytes, binary_parts
+from penstock.formats.columns import Bytes, binary_parts, messages_of
 from penstock.formats.refusals import FieldError, Malformed
 
 __all__ = ["JsonText"]
@@ -101,7 +101,7 @@ class JsonText:
                 data, offsets, program.steps, program.table, program.constants, out, ends, row
             )
             if row == len(ends):
-                return messages_of(out, np.concatenate([[0], ends]))
+                return messages_of(out, np.concatenate([[0], ends]), "avro")
             used = ends[row - 1] if row else 0
             out = np.concatenate([out[:used], np.empty(2 * len(out), np.uint8)])
 

@@ -13,12 +13,11 @@ import pyarrow.compute as pc
 
 from penstock.errors import RecordError
 from penstock.formats.changes.options import ChangeOptions
+from penstock.formats.columns import LARGEST
 from penstock.formats.json.encode import JsonEncoder
 from penstock.types import RowKind, RowType
 
 __all__ = ["ChangeJsonEncoder", "Frame", "image_frames"]
-
-_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class ChangeJsonEncoder:
         """One message per row. Raises RecordError when they exceed what one column of messages can hold."""
         texts = self._rows.encode(rows)
         around = max(len(each.head) + len(each.tail) for each in (self.inserted, self.deleted))
-        if texts.nbytes + around * len(texts) > _LARGEST:
+        if texts.nbytes + around * len(texts) > LARGEST:
             raise RecordError("the messages of one batch exceed 2 GiB", format=self.name, hint="use smaller batches")
         head, tail = pa.scalar(self.inserted.head), pa.scalar(self.inserted.tail)
         if kinds is not None:

@@ -20,7 +20,7 @@ def cells(message: bytes, options: CsvOptions) -> list[str]:
         raise Malformed(f"not well-formed UTF-8 at byte {error.start}") from error
     reader = _Reader(text, options)
     if options.ignore_first_line:
-        reader.line()
+        reader.skip_line()
     found = reader.line()
     if found is None:
         raise Malformed("the message has no content")
@@ -34,10 +34,15 @@ class _Reader:
         self.text, self.options, self.at = text, options, 0
         self.stops = {options.field_delimiter, "\n", "\r", ""}
 
+    def skip_line(self) -> None:
+        """Go on to the next line, whatever is quoted."""
+        self._skip_comments()
+        self._to_the_end_of_the_line()
+        self._end_line()
+
     def line(self) -> list[str] | None:
         """The next line's cells, None at the end of the text."""
-        if self.options.allow_comments:
-            self._skip_comments()
+        self._skip_comments()
         if self.at >= len(self.text):
             return None
         found = [self._cell()]
@@ -48,13 +53,17 @@ class _Reader:
         return found
 
     def _skip_comments(self) -> None:
-        """Go on to a line that is neither a comment nor blank, and behind the spaces that it starts with."""
-        while self._here() in ("#", " ", "\n", "\r"):
+        """Go on to a line that is neither a comment nor blank, and behind the spaces that it starts with, where there
+        may be comments."""
+        while self.options.allow_comments and self._here() in ("#", " ", "\n", "\r"):
             if self._here() == "#":
-                while self._here() not in ("\n", "\r", ""):
-                    self.at += 1
+                self._to_the_end_of_the_line()
             else:
                 self.at += 1
+
+    def _to_the_end_of_the_line(self) -> None:
+        while self._here() not in ("\n", "\r", ""):
+            self.at += 1
 
     def _here(self) -> str:
         return self.text[self.at : self.at + 1]

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import RecordError
 from penstock.formats import kinds
-from penstock.formats.columns import Bytes, validity
+from penstock.formats.columns import Bytes, messages_of, validity
 from penstock.formats.csv import render
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.csv.schema import check_schema
@@ -22,13 +21,12 @@ from penstock.types import DataType, RowType
 
 __all__ = ["CsvEncoder"]
 
-_LARGEST = 2**31 - 1
-
 
 @dataclass(frozen=True)
 class CsvEncoder:
     """Encodes each row as one line, without a line end. Text is quoted by Jackson's loose rule: when it is longer than
-    24 characters or has one that does not come after the delimiter and the quote.
+    24 characters or has one that does not come after the delimiter and the quote, or is the escape character, for which
+    a backslash is taken where there is none.
 
     Raises SchemaError for a schema that CSV cannot hold.
     """
@@ -75,10 +73,7 @@ class CsvEncoder:
             out,
             offsets,
         )
-        if offsets[-1] > _LARGEST:
-            raise RecordError("the messages of one batch exceed 2 GiB", format="csv", hint="use smaller batches")
-        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
-        return pa.Array.from_buffers(pa.binary(), rows.num_rows, buffers)
+        return messages_of(out, offsets, "csv")
 
     def _put(self, inputs: Inputs, index: int, column: pa.Array, kind: DataType) -> None:
         code = int(inputs.columns[index, 0])

@@ -57,7 +57,7 @@ class ExactReader:
     def _arranged(self, found: list[str]) -> list[str]:
         """The cells when they are as many as the columns, or when their number is allowed to differ."""
         wanted, given = len(self._converters), len(found)
-        if given == wanted + 1 and not found[-1] and self.options.allow_trailing_comma:
+        if given == wanted + 1 and not numbers.java_trim(found[-1]) and self.options.allow_trailing_comma:
             return found[:wanted]
         if given > wanted:
             if self.options.ignore_trailing_unmappable:

@@ -47,7 +47,8 @@ class CsvOptions(OptionSet):
         "allow-comments",
         BOOLEAN,
         default=False,
-        doc="Skip lines that start with '#'. A message of comments alone is refused; see ignore-parse-errors.",
+        doc="Skip lines that start with '#', blank lines, and the spaces that a line starts with. A message of nothing "
+        "else is refused; see ignore-parse-errors.",
     )
     ignore_parse_errors: bool = opt(
         "ignore-parse-errors",

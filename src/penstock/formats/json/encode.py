@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.errors import RecordError
-from penstock.formats.columns import Bytes, batch_of
+from penstock.formats.columns import Bytes, batch_of, messages_of
 from penstock.formats.json import render
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.schema import check_schema
@@ -22,8 +21,6 @@ from penstock.formats.quoting import escaped_size
 from penstock.types import STRING, RowType, arrow_schema
 
 __all__ = ["JsonEncoder"]
-
-_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -55,10 +52,7 @@ class JsonEncoder:
             if left < 0:
                 break
             steps, given = self._without(steps.finished | {left}, rows)
-        if offsets[-1] > _LARGEST:
-            raise RecordError("the messages of one batch exceed 2 GiB", format="json", hint="use smaller batches")
-        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
-        return pa.Array.from_buffers(pa.binary(), rows.num_rows, buffers)
+        return messages_of(out, offsets, "json")
 
     def _write(self, steps: Steps, rows: pa.RecordBatch) -> tuple[Bytes, npt.NDArray[np.int64], int]:
         """The messages, one after the other, and their offsets; or a column with a value that the loop leaves."""

@@ -296,8 +296,11 @@ def _serialized(value: Document, decimals: bool) -> str:
             parts.append("null")
         elif isinstance(each, str):
             parts.append(quote(each))
+        elif isinstance(each, Number):
+            text = _normalised(each, decimals)
+            parts.append(quote(text) if text.endswith("Infinity") else text)
         else:
-            parts.append(_normalised(each, decimals) if isinstance(each, Number) else _scalar(each))
+            parts.append(_scalar(each))
     return "".join(parts)
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import RecordError
 from penstock.formats import kinds
+from penstock.formats.columns import messages_of
 from penstock.formats.nested import NestedInputs, Shape
 from penstock.formats.protobuf import write_kernel
 from penstock.formats.protobuf.fields import check
@@ -19,8 +20,6 @@ from penstock.formats.protobuf.writing import Program, writing
 from penstock.types import RowType, arrow_schema
 
 __all__ = ["ProtobufEncoder"]
-
-_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -68,11 +67,7 @@ class ProtobufEncoder:
         )
         if reason:
             raise RecordError(write_kernel.REASONS[reason], offset=row, format="protobuf", field=program.paths[step])
-        if offsets[-1] - offsets[0] > _LARGEST:
-            raise RecordError("the messages of one batch exceed 2 GiB", format="protobuf", hint="use smaller batches")
-        data = pa.py_buffer(out[offsets[0] :])
-        buffers = [None, pa.py_buffer((offsets - offsets[0]).astype(np.int32)), data]
-        return pa.Array.from_buffers(pa.binary(), rows.num_rows, buffers)
+        return messages_of(out, offsets, "protobuf")
 
     def _room(self, inputs: NestedInputs) -> int:
         """The bytes that the messages take at most."""

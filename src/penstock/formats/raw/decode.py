@@ -59,7 +59,11 @@ class RawDecoder:
             values = np.packbits(values != 0, bitorder="little")
         column = from_buffers(schema.field(0).type, valid[taken], values)
         bad = tuple(
-            BadRecord(index, f"{name} takes {wire.itemsize} bytes, not {sizes[index]}", schema.field(0).name)
+            BadRecord(
+                index,
+                f"{name} takes {wire.itemsize} byte{'s' if wire.itemsize > 1 else ''}, not {sizes[index]}",
+                schema.field(0).name,
+            )
             for index in np.flatnonzero(~taken).tolist()
         )
         return Decoded(

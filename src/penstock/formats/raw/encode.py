@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RecordError
-from penstock.formats.columns import bits_of, fixed_values, from_buffers, validity
+from penstock.formats.columns import LARGEST, bits_of, fixed_values, from_buffers, validity
 from penstock.formats.raw.column import only_column, wire_type
 from penstock.formats.raw.options import Endianness, RawOptions
 from penstock.formats.raw.text import write_text
@@ -44,7 +44,7 @@ class RawEncoder:
             values = bits_of(column.buffers()[1], column.offset, len(column))
         else:
             values = fixed_values(column, wire.newbyteorder("=")).astype(wire)
-        if len(column) * wire.itemsize > 2**31 - 1:
+        if len(column) * wire.itemsize > LARGEST:
             raise RecordError("the messages of one batch exceed 2 GiB", format="raw", hint="use smaller batches")
         valid = validity(column)
         offsets = np.zeros(len(column) + 1, np.int32)

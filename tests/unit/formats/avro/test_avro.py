@@ -506,10 +506,10 @@ JSON_CASES = [
     ),
     ("t TIMESTAMP(3) NOT NULL", {"t": dt.datetime(1970, 1, 1, 0, 0, 1)}, '{"t":1000}'),
     ("n DECIMAL(3, 1)", {"n": Decimal("1.2")}, '{"n":{"bytes":"\\f"}}'),
-    (  # what Avro 1.12.1 for Java writes
+    (  # as Avro for Java writes it
         "s STRING NOT NULL, y BYTES NOT NULL, f FLOAT NOT NULL",
         {"s": 'a\x1f\x7fé\u2028中😀/"\\\b', "y": b'\x05\x1f\x7f\x80\xff"\\\n', "f": 1.100000023841858},
-        '{"s":"a\\u001F\x7fé\u2028中\\uD83D\\uDE00/\\"\\\\\\b","y":"\\u0005\\u001F\x7f\x80ÿ\\"\\\\\\n","f":1.100000023841858}',
+        '{"s":"a\\u001F\x7fé\u2028中\\uD83D\\uDE00/\\"\\\\\\b","y":"\\u0005\\u001F\x7f\x80ÿ\\"\\\\\\n","f":1.1}',
     ),
     (
         "f FLOAT, d DOUBLE NOT NULL",
@@ -576,9 +576,7 @@ def test_numbers_of_avro_json_are_read_as_by_java() -> None:
     text = b'{"d": 1e400, "i": -1.9, "f": 1e300}'
     infinite = float("inf")
     assert decode(columns, text, encoding=Encoding.JSON).rows.to_pylist() == [{"i": -1, "f": infinite, "d": infinite}]
-    assert encode(columns, {"i": 1, "f": 0.1, "d": 1e16}, encoding=Encoding.JSON) == [
-        b'{"i":1,"f":0.10000000149011612,"d":1.0E16}'
-    ]
+    assert encode(columns, {"i": 1, "f": 0.1, "d": 1e16}, encoding=Encoding.JSON) == [b'{"i":1,"f":0.1,"d":1.0E16}']
 
 
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 8191, 8192, 100_000])

@@ -75,6 +75,7 @@ def value(kind: str, text: str, **options: Any) -> Any:
         ("STRING", "1.50", "1.50"),
         ("STRING", "true", "true"),
         ("STRING", '{"a" : [1, 1.50, "x\\u0001", null], "b":{}, "a":2}', '{"a":2,"b":{}}'),
+        ("STRING", "[1e400, -1e400, 1e-400]", '["Infinity","-Infinity",0.0]'),
         ("STRING", '[1e5, -0, {"k":"\\/"}]', '[100000.0,0,{"k":"/"}]'),
         ("BYTES", '"QUJD"', b"ABC"),
         ("BYTES", '"QQ=="', b"A"),
