@@ -38,13 +38,15 @@ def executors(job: JobProcess) -> list[int]:
 
 
 def executor_of(frame: Frame) -> int:
-    """The executor's JVM whose Python worker a frame comes from or goes to."""
-    pid = frame.pid
-    while pid is not None and pid > 1 and _BACKEND not in _command(pid):
-        pid = _parent(pid)
-    assert pid is not None
-    assert pid > 1, "the frame is no executor's"
-    return pid
+    """The executor's JVM whose Python worker a frame comes from or goes to.
+
+    Workers need not be its children, but are started in its folder.
+    """
+    assert frame.pid is not None
+    folder = os.readlink(f"/proc/{frame.pid}/cwd")
+    found = [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit() and _works_in(each, folder)]
+    assert len(found) == 1, f"executors in the folder of the frame's process: {found}"
+    return found[0]
 
 
 def kill_executor(frame: Frame) -> None:
@@ -58,11 +60,10 @@ def _command(pid: int) -> bytes:
     return b""
 
 
-def _parent(pid: int) -> int:
-    """proc(5): the parent is field 4."""
+def _works_in(process: Path, folder: str) -> bool:
     with suppress(OSError):
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    return 0
+        return os.readlink(process / "cwd") == folder and _BACKEND in _command(int(process.name))
+    return False
 
 
 # --- F2 ----------------------------------------------------------------------------------------------------------
