@@ -2,7 +2,7 @@
 
 Needs the jars of Flink 2.2 in a virtual environment of their own, and Java 17:
 
-    python -m venv flink && flink/bin/pip install --no-deps apache-flink-libraries==2.2.0
+    python -m venv flink && flink/bin/pip install --no-deps apache-flink-libraries==2.2.0 py4j==0.10.9.7
 
 The rows that Flink reads are written down as its JSON format writes them, decimals plain, so that text can be compared.
 """

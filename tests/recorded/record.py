@@ -527,6 +527,40 @@ _JSON_VALUES = (
     *('"2026-01-02 03:04:05Z"', '"2026-01-02 03:04:05+08:00"', '"2026-02-30 00:00:00"', '"2026-01-02 24:00:00"'),
     *("[]", "[1]", '["1",null]', '["x"]', "{}", '{"k":1}', '{"k":"x"}', '{"p":1}', '{"p":"x","q":2}', "[[1]]"),
 )
+_ARRAYS = (
+    *('[{"v":1},{"v":2}]', '[{"v":1},5,{"v":2}]', '[{"v":1},null,{"v":2}]', '[{"v":1},"x",{"v":2}]', "[1]", "[,]"),
+    *('[{"v":1},{"i":"x"},{"v":2}]', '[{"v":1},{"v":', '[{"v":1},{"v":}]', '[{"v":1}}', '[{"v":1} {"v":2}]'),
+    *('[{"v":1},]', ' [ {"v":1} ] x', "[]", "[[]]"),
+)
+_JSON_NUMBERS = (
+    *("-0", "-0.0", "-0e5", "0", "1e400", "-1e400", "1e-400", "1e99999999999999999999", "1.00000005960464477540"),
+    *("1.10", "16777217", "9007199254740993.0", "123456789012345678.9", "9223372036854775807.5", "[1e400,-0,1.50]"),
+)
+_MOMENTS = (
+    *("2026-01-02T03:04:05", "2026-01-02t03:04:05", "2026-01-02T03:04", "2026-01-02 03:04:05", "2026-02-30T00:00:00"),
+    *("2026-01-02T03:04:05Z", "2026-01-02t03:04:05Z", "2026-01-02T03:04:05z", "2026-01-02T24:00", "2026-01-02"),
+)
+_COMMENTED = (
+    *("#c\n1,a", " #c\n1,a", "\t#c\n1,a", "\n#c\r\n\n  # d\n 1,a", "\n\n1,a", " 1,a", ' 1,"a"', ' "1",a', "#c", " \n"),
+    *("1,a\n#c", '"#c",a', "#", "1,#c"),
+)
+_MARKED = (
+    *(
+        "a,b",
+        "a\\,b,c",
+        "a\\n,b",
+        'a,"b""c"',
+        'a,"b\\"c"',
+        "a\x01b",
+        "a§b",
+        '"a§"§b',
+        "a,b,",
+        "a,b, ",
+        "a,b,\t",
+        "a,b,c",
+    ),
+    *("a,b\\", "é,😀", "a\n", "\na,b"),
+)
 _CSV_CELLS = (
     *(
         "",
@@ -573,6 +607,13 @@ def _plain(flink: Flink) -> Iterator[dict[str, Any]]:
         messages = [f'{{"v":{each}}}' for each in _JSON_VALUES]
         yield _group(flink, "json", f"v {kind}", messages, ({}, IGNORE, tree))
     yield _group(flink, "json", COLUMNS, [*GOOD, *ODD, *UNFIT, *BROKEN], ({}, IGNORE, tree, tree | IGNORE))
+    yield _group(flink, "json", "v STRING, i INT", _ARRAYS, ({}, IGNORE, tree, tree | IGNORE))
+    for columns in ("d DOUBLE, f FLOAT, l BIGINT, x STRING", "d DOUBLE, f FLOAT, l BIGINT, x STRING, n DECIMAL(5, 2)"):
+        messages = [f'{{"{name}":{number}}}' for name in "dflx" for number in _JSON_NUMBERS]
+        yield _group(flink, "json", columns, messages, ({}, tree))
+    iso = {"timestamp-format.standard": "ISO-8601"}
+    for kind in ("TIMESTAMP(3)", "TIMESTAMP_LTZ(3)"):
+        yield _group(flink, "json", f"v {kind}", [f'{{"v":"{each}"}}' for each in _MOMENTS], (iso,))
     for kind in (*_columns_one_by_one(), "ROW<p INT, q STRING>"):
         yield _group(flink, "csv", f"v {kind}, w INT", [f"{each},7" for each in _CSV_CELLS])
     lines = [
@@ -593,6 +634,11 @@ def _plain(flink: Flink) -> Iterator[dict[str, Any]]:
     ]
     options = ({}, IGNORE, {"null-literal": "a"}, {"allow-comments": "true"}, {"quote-character": "'"})
     yield _group(flink, "csv", SMALL, lines, options)
+    comments = {"allow-comments": "true"}
+    yield _group(flink, "csv", SMALL, _COMMENTED, (comments, comments | IGNORE))
+    marks = ({"escape-character": "\\"}, {"field-delimiter": "\\001"}, {"field-delimiter": "§"})
+    yield _group(flink, "csv", "s STRING, t STRING", _MARKED, ({}, *marks, {"array-element-delimiter": ","}))
+    yield _group(flink, "csv", "r ROW<p INT, q STRING>, s STRING", ["1;a;b,c", "1,c", "1;,c", ",c"], ({}, IGNORE))
 
 
 def _plain_written(flink: Flink) -> Iterator[dict[str, Any]]:
@@ -620,6 +666,8 @@ _CSV_WRITING = (
     {"quote-character": "'", "field-delimiter": ";", "array-element-delimiter": "|"},
     {"disable-quote-character": "true"},
     {"escape-character": "\\"},
+    {"field-delimiter": "§"},
+    {"quote-character": "é", "escape-character": "ü"},
 )
 _CELLS = [
     '{"b":true,"t":-1,"s":2,"i":3,"l":4,"f":1.5,"d":1e10,"n":27000,"w":100000,"z":100000,"x":"abc","y":"QUJD",'

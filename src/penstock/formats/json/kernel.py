@@ -273,6 +273,8 @@ def read_records(
                                     ok, value, more = wide_decimal(
                                         text, start, at, table[target, SCALE], table[target, PRECISION]
                                     )
+                                elif digits == 0 and mark == 45 and not streaming:
+                                    ok = False  # the tree parser may forget the sign
                             else:
                                 ok = kind == STRING and (
                                     streaming or keeps_its_text(text, start, at, digits, power, whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import pickle
 from decimal import Decimal
 from typing import Any
@@ -111,11 +112,30 @@ def test_values(kind: str, text: str, expected: Any) -> None:
         ("TIMESTAMP(3)", '"2024-02-29t01:02"', ISO, dt.datetime(2024, 2, 29, 1, 2)),
         ("STRING", "1.50", {"json_parser": False}, "1.5"),
         ("FLOAT", "1.00000005960464477540", {"json_parser": False}, 1.0),
+        ("DOUBLE", "1e400", {"json_parser": False}, float("inf")),
         ("ROW<i BIGINT, n DECIMAL(3, 1)>", '{"i":123456789012345678.9}', {"json_parser": False}, WIDE),
     ],
 )
 def test_values_under_options(kind: str, text: str, options: dict[str, Any], expected: Any) -> None:
     assert value(kind, text, **options) == expected
+
+
+@pytest.mark.parametrize(
+    ("columns", "json_parser", "texts", "signs"),
+    [
+        ("v DOUBLE", True, ["-0", "-0.0", '"-0"'], [-1, -1, -1]),
+        ("v DOUBLE", False, ["-0", "-0.0", "-0e5", '"-0"'], [1, -1, -1, -1]),
+        ("v FLOAT", False, ["-0", "-0.0", '"-0"'], [1, -1, -1]),
+        ("v DOUBLE, n DECIMAL(3, 1)", False, ["-0", "-0.0", "-0e5", "-1e-400", '"-0"'], [1, 1, 1, -1, -1]),
+        ("v DOUBLE, n DECIMAL(3, 1)", True, ["-0", "-0.0"], [-1, -1]),
+    ],
+)
+def test_zero_has_the_sign_that_the_parser_keeps(
+    columns: str, json_parser: bool, texts: list[str], signs: list[int]
+) -> None:
+    found = decode(columns, *(f'{{"v":{text}}}' for text in texts), json_parser=json_parser).rows.column(0).to_pylist()
+    assert found == [0.0] * len(texts)
+    assert [math.copysign(1, each) for each in found] == signs
 
 
 @pytest.mark.parametrize(
