@@ -121,6 +121,16 @@ def test_what_parse_errors_make_null_is_no_dead_letter(jobs, topics, topic):
     assert [message.value for message in topics.read(dead)] == [BAD[i] for i in (7, 40, 59)]
 
 
+def test_an_array_gives_its_rows_and_a_dead_letter_for_what_is_none(jobs, topics, topic):
+    source, sink, dead = topic(1), topic(1), topic(1)
+    array = b'[{"id": 1, "name": "a"}, 5, {"id": 2, "name": "b"}]'
+    topics.write(source, [array, {"id": 3, "name": "c"}])
+    jobs.run(script(jobs, source, [sink], dead, json_ignore__parse__errors="true"))
+
+    assert ids(topics, sink) == [1, 2, 3]
+    assert [message.value for message in topics.read(dead)] == [array]
+
+
 def test_a_dead_letter_topic_that_does_not_exist_is_named(jobs, topics, topic):
     source, sink = topic(1), topic(1)
     fill(topics, source)
