@@ -113,6 +113,12 @@ def test_an_initializer_overrides_the_reset_property():
     assert spec(given.set_starting_offsets(KafkaOffsetsInitializer.committed_offsets())).reset.value == "none"
 
 
+def test_what_cannot_be_read_goes_to_a_topic_of_its_own():
+    assert spec(source()).dead_letters is None
+    kept = spec(source().set_dead_letter_topic("orders-dead"))
+    assert kept.dead_letters.topics == ("orders-dead",)
+
+
 def test_a_stopping_offset_bounds_the_source_either_way():
     bounded = spec(source().set_bounded(KafkaOffsetsInitializer.latest()))
     unbounded = spec(source().set_unbounded(KafkaOffsetsInitializer.timestamp(5)))

@@ -131,6 +131,11 @@ class KafkaSourceBuilder:
         self._schema = deserialization_schema
         return self
 
+    def set_dead_letter_topic(self, topic: str) -> KafkaSourceBuilder:
+        """Where records go that cannot be read, instead of ending the job: ``scan.dead-letter.topic`` of a table."""
+        self._options["scan.dead-letter.topic"] = topic
+        return self
+
     def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
         """The name of the client in the brokers' logs and quotas."""
         return self.set_property("client.id.prefix", prefix)
