@@ -374,8 +374,8 @@ class TestBadDays:
             read = pool.submit(decoder(server.url, **given).decode, message)
             write = pool.submit(encoder(server.url, subject, **given).encode, rows)
             server.start()
-            assert read.result(60).rows.equals(rows)
-            assert len(write.result(60)) == 1
+            assert read.result(180).rows.equals(rows)
+            assert len(write.result(180)) == 1
 
     def test_what_is_known_is_not_asked_for_again(self, registry: RegistryServer, subject: str) -> None:
         message, rows = self.message(registry, subject), batch(COLUMNS, {"id": 1, "name": None})
