@@ -169,6 +169,7 @@ sys.stdin.read()
 
 
 class TestThreeBrokers:
+    @pytest.mark.slow
     def test_survive_crash_pause_and_restart(self) -> None:
         noticed_soon = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
         with KafkaCluster(3, properties=noticed_soon) as cluster:

@@ -74,6 +74,7 @@ def leader(session: Session, topic: str) -> int:
     return session.partition(topic, 0, session.deadline()).leader
 
 
+@pytest.mark.slow
 def test_rule_8_produced_through_the_death_of_a_leader(cluster: KafkaCluster, session: Session, topic: str) -> None:
     victim = leader(session, topic)
     try:
@@ -90,6 +91,7 @@ def test_rule_8_produced_through_the_death_of_a_leader(cluster: KafkaCluster, se
         cluster.restart(victim)
 
 
+@pytest.mark.slow
 def test_fetched_through_the_death_of_a_leader(cluster: KafkaCluster, session: Session, topic: str) -> None:
     with Producer(session) as producer:
         for number in range(30):

@@ -685,6 +685,7 @@ class TestRule18(BothVersions):
         read = read_progress(session, progress_topic, name)
         assert (read.progress, read.claim) == (last, mine)
 
+    @pytest.mark.slow
     def test_whoever_takes_over_at_the_end_of_the_epochs_fences_the_former_owner(
         self, session: Session, progress_topic: ProgressTopic
     ) -> None:

@@ -331,6 +331,7 @@ class TestTokens:
             brokers(settings)
 
 
+@pytest.mark.slow
 def test_a_signed_token_is_verified_by_the_broker(issuer: Issuer, tmp_path: Path) -> None:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 

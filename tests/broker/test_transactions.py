@@ -312,6 +312,7 @@ def forgetful() -> Iterator[KafkaCluster]:
         yield cluster
 
 
+@pytest.mark.slow
 def test_rule_18_an_id_that_expired_is_taken_over_again(forgetful: KafkaCluster) -> None:
     session = Session(ClientConfig.from_properties(forgetful.client_settings()))
     name = f"transactions-{uuid.uuid4().hex[:8]}"

@@ -364,6 +364,7 @@ class TestBadDays:
             with pytest.raises(SchemaRegistryUnavailableError, match=told):
                 AvroConfluentFormat().encoder(parse_columns(COLUMNS), bound).encode(rows)
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("registry_java")
     def test_reading_and_writing_go_on_when_the_registry_is_back(self, subject: str) -> None:
         with RegistryServer() as server, ThreadPoolExecutor(2) as pool:

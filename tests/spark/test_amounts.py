@@ -301,7 +301,7 @@ def test_the_scan_s_parallelism_caps_the_tasks_that_read(jobs, topics, topic):
 # --- what is lost ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+@pytest.mark.parametrize("guarantee", [pytest.param("at-least-once", marks=pytest.mark.slow), "exactly-once"])
 def test_what_retention_removed_ends_the_job_or_is_passed_over_and_told_once(
     jobs, kafka_admin, topics, topic, guarantee
 ):

@@ -360,6 +360,7 @@ def test_signals_end_a_job_and_leave_nothing_open(cli, kafka, topics, topic):
     assert stopped(at_rest, all_done, signal.SIGTERM, os.kill) == list(range(count))
 
 
+@pytest.mark.slow
 def test_a_program_that_is_stopped_does_not_go_on_to_its_next_job(cli, kafka, topics, topic):
     source, sink = topic(1), topic(1)
     topics.write(source, [{"id": 1}])

@@ -105,11 +105,13 @@ def test_without_an_idle_timeout_a_silent_partition_is_waited_for(see, topics, t
             "id INT, ms BIGINT, ts AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR ts AS ts - INTERVAL '60' SECOND",
             lambda second: {"ms": (DAY + second) * 1000},
             id="milliseconds",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "id INT, s BIGINT, ts AS TO_TIMESTAMP_LTZ(s, 0), WATERMARK FOR ts AS ts - INTERVAL '1' MINUTE",
             lambda second: {"s": DAY + second},
             id="seconds",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "id INT, text STRING, ts AS TO_TIMESTAMP(text), "

@@ -181,6 +181,7 @@ def test_rule_6_a_skipped_batch_starts_no_job(jobs, topics, topic):
     assert spark_jobs(running) == []
 
 
+@pytest.mark.slow
 def test_rules_3_and_17_the_former_owner_is_fenced_and_stops(jobs, topics, topic, tmp_path):
     """A copy of a running job from a copy of its checkpoint takes the transactional id; the first must end loudly."""
     source, sink = topic(1), topic(1)

@@ -156,7 +156,13 @@ UPPER = "INSERT INTO t SELECT id, UPPER(name) FROM s WHERE id > 1;"
 @pytest.mark.parametrize(
     ("inserts", "written", "printed"),
     [
-        pytest.param(ALL, ["+I 1 apple", "-U 2 pear", "+U 2 plum", "-D 3 fig", "+I 4 kiwi"], [], id="as they are read"),
+        pytest.param(
+            ALL,
+            ["+I 1 apple", "-U 2 pear", "+U 2 plum", "-D 3 fig", "+I 4 kiwi"],
+            [],
+            id="as they are read",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             f"EXECUTE STATEMENT SET BEGIN {UPPER} INSERT INTO seen SELECT id, place, n FROM s WHERE id < 4; END;",
             ["-U 2 PEAR", "+U 2 PLUM", "-D 3 FIG", "+I 4 KIWI"],
