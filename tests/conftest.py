@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 #: Makes a topic of this many partitions and returns its name, which no other test has.
 TopicFactory = Callable[..., str]
 
-# How long an example takes says how busy the machine is.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
-
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Lets kafka-python be imported: it reads its message schemas by a call that Python 3.11 deprecates."""
+    """Examples are the same each time, and others each time in ``make test-all``; how long one takes says how busy the
+    machine is. And lets kafka-python be imported: it reads its message schemas by a call that Python 3.11 deprecates.
+    """
+    settings.register_profile("steady", deadline=None, derandomize=config.option.markexpr == "not slow")
+    settings.load_profile("steady")
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 
