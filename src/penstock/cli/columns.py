@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -55,8 +55,9 @@ class Columns:
                 hint = nearest(each.key, known) or (f"known are {', '.join(known)}" if known else "leave it out")
                 yield Problem(f"{fmt.identifier} messages have no metadata '{each.key}'", each.name, _ORIGIN, hint)
 
-    def show(self, rows: pa.RecordBatch, fmt: Format) -> list[bytes]:
-        """Rows that ``fmt`` decoded, metadata behind the columns of the row, as JSON with all columns in their order.
+    def shower(self, fmt: Format) -> Callable[[pa.RecordBatch], list[bytes]]:
+        """Shows rows that ``fmt`` decoded, metadata behind the columns of the row, as JSON with all columns in their
+        order.
 
         Metadata is shown as the format gives it, before it is cast to the type of the column.
         """
@@ -66,9 +67,14 @@ class Columns:
         kinds = [known.get(each.key, each.type) for each in self.declared]
         names = [each.name for each in self.declared]
         shown = RowType(tuple(Field(name, _shown(kind)) for name, kind in zip(names, kinds, strict=True)))
-        batch = pa.RecordBatch.from_arrays([rows.column(place) for place in order], names=names)
-        texts: list[bytes] = JsonEncoder(shown, JsonOptions(decimal_as_plain_number=True)).encode(batch).to_pylist()
-        return texts
+        encoder = JsonEncoder(shown, JsonOptions(decimal_as_plain_number=True))
+
+        def show(rows: pa.RecordBatch) -> list[bytes]:
+            batch = pa.RecordBatch.from_arrays([rows.column(place) for place in order], names=names)
+            texts: list[bytes] = encoder.encode(batch).to_pylist()
+            return texts
+
+        return show
 
 
 def _known(fmt: Format) -> Mapping[str, DataType]:

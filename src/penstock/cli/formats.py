@@ -72,7 +72,7 @@ def add_parser(subparsers: Any) -> None:
 def _decode(args: argparse.Namespace) -> int:
     try:
         columns, fmt, spec = _definition(args)
-        decoder = _decoder(columns, fmt, spec)
+        decoder, show = _decoder(columns, fmt, spec), columns.shower(fmt)
         source = _opened(args.file)
     except (DefinitionError, PluginError) as error:
         return _refuse("decode", str(error))
@@ -82,7 +82,7 @@ def _decode(args: argparse.Namespace) -> int:
             lines, places = _messages(given, first) if args.base64 else (given, range(first, first + len(given)))
             failed |= len(lines) < len(given)
             decoded = decoder.decode(pa.array(lines, pa.binary()))
-            texts = columns.show(decoded.rows, fmt)
+            texts = show(decoded.rows)
             ops = [RowKind.INSERT] * len(texts) if decoded.kinds is None else map(RowKind, decoded.kinds.tolist())
             for op, text in zip(ops, texts, strict=True):
                 sys.stdout.buffer.write(b'{"op": "%s", "row": %s}\n' % (op.short.encode(), text))

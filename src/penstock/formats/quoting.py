@@ -12,7 +12,8 @@ from penstock.formats.compiled import Vector, Word, compiled, eight_bytes, first
 __all__ = ["escaped_size", "quote", "quote_in_bytes", "write_latin", "write_string", "write_word"]
 
 _MUST_ESCAPE = re.compile(r'["\\\x00-\x1f]')
-_SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+#: What follows the backslash of those that have an escape of their own.
+_SHORT = dict(zip('\b\t\n\f\r"\\', 'btnfr"\\', strict=True))
 _BEYOND = re.compile("[\U00010000-\U0010ffff]")
 
 _HEX = np.frombuffer(b"0123456789ABCDEF", np.uint8)
@@ -24,8 +25,8 @@ def _short_escapes() -> Vector:
     marks = np.zeros(256, np.uint8)
     marks[:32] = ord("u")
     marks[0xF0:0xF5] = ord("U")
-    for plain, mark in zip(b'\b\t\n\f\r"\\', b'btnfr"\\', strict=True):
-        marks[plain] = mark
+    for plain, mark in _SHORT.items():
+        marks[ord(plain)] = ord(mark)
     return marks
 
 
@@ -56,7 +57,7 @@ def _pair(match: re.Match[str]) -> str:
 
 def _escape(match: re.Match[str]) -> str:
     found = match.group()
-    return _SHORT.get(found) or f"\\u{ord(found):04X}"
+    return f"\\{_SHORT[found]}" if found in _SHORT else f"\\u{ord(found):04X}"
 
 
 @compiled

@@ -286,11 +286,11 @@ def write_double(out: Vector, at: int, bits: int, quoted: bool) -> int:
 
 @compiled
 def write_float(out: Vector, at: int, bits: int, quoted: bool) -> int:
-    """The single-precision number with these 32 ``bits`` (signed) as text at ``out[at]``; the position after it."""
+    """The single-precision number with these lower 32 ``bits`` as text at ``out[at]``; the position after it."""
     raw = np.uint64(bits & 0xFFFFFFFF)
     fraction = raw & np.uint64(0x7FFFFF)
     exponent = np.int64((raw >> np.uint64(23)) & np.uint64(0xFF))
-    negative = bits < 0
+    negative = raw >> np.uint64(31) != _U0
     if exponent == 0xFF:
         return _write_special(out, at, fraction != _U0, negative, quoted)
     if exponent == 0:

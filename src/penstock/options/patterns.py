@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
+from functools import lru_cache
 
 __all__ = ["java_pattern"]
 
@@ -43,6 +44,7 @@ _PART = re.compile(
 )
 
 
+@lru_cache
 def java_pattern(text: str) -> re.Pattern[str]:
     """The regular expression that ``text`` is in Java, compiled.
 

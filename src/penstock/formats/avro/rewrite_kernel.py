@@ -35,7 +35,7 @@ from penstock.formats.digits import write_integer
 from penstock.formats.kinds import BIGINT, DOUBLE, EXACT, INT, READ
 from penstock.formats.quoting import write_latin, write_string, write_word
 from penstock.formats.scan import FAILED, number_value, scan_number, scan_word
-from penstock.formats.shortest import double_value, float_bits, float_value, write_double, write_float
+from penstock.formats.shortest import double_value, float_bits, write_double, write_float
 from penstock.formats.syntax import blank, string, unescape
 
 __all__ = ["GROWTH", "ROOM", "from_texts", "to_texts"]
@@ -344,7 +344,7 @@ def to_texts(
                     bits = np.int64(0)
                     for place in range(at + 3, at - 1, -1):
                         bits = bits << 8 | data[place]
-                    to = write_float(out, to, float_bits(float_value(bits)), True)
+                    to = write_float(out, to, bits, True)
                     at += 4
                 elif wire == WIRE_BOOLEAN:
                     to = write_word(out, to, 1 if data[at] else 0)

@@ -267,7 +267,6 @@ def read_records(
                                     table[target, SCALE],
                                     table[target, PRECISION],
                                 )
-                                ok = ok and (mark != 45 or digits != 0)  # parsers differ on the sign of zero
                                 more = value >> 63
                                 if not ok and kind == DECIMAL:
                                     ok, value, more = wide_decimal(
