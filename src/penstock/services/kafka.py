@@ -29,14 +29,13 @@ from penstock.services.jars import DEFAULT_VERSION, KafkaJars, fetch_jars
 from penstock.services.java import Java, find_java
 from penstock.services.ports import free_ports
 from penstock.services.process import GRACE_SECONDS, Identity, ServerProcess, end_all, tail
-from penstock.services.service import Service
+from penstock.services.service import READY_SECONDS, Service, check_starting
 from penstock.services.settings import HOST, NodePorts, Security
 from penstock.services.wire import cluster_members
 
 __all__ = ["KafkaCluster"]
 
 _JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
-_READY_SECONDS = 120.0
 _POLL_SECONDS = 0.03
 
 
@@ -287,20 +286,14 @@ class KafkaCluster(Service):
         """Waits until each node that should run answers, and counts all of those among the cluster's members."""
         awaited = set(self._running) - self._down
         behind = set(awaited)
-        deadline = time.monotonic() + _READY_SECONDS
+        deadline = time.monotonic() + READY_SECONDS
         while behind:
             for node in sorted(behind):
                 with suppress(OSError):
                     if awaited <= set(cluster_members(HOST, self._ports[node].internal)):
                         behind.discard(node)
                         continue
-                if not self._running[node].identity.alive():
-                    raise ServiceError(f"node {node} ended while it started; its log says:\n{tail(self.log(node))}")
-                if time.monotonic() > deadline:
-                    raise ServiceError(
-                        f"node {node} is not ready after {_READY_SECONDS:.0f} s; its log says:\n{tail(self.log(node))}"
-                        "\ncheck that the machine has memory and processor time to spare"
-                    )
+                check_starting(f"node {node}", self._running[node], self.log(node), deadline)
             time.sleep(_POLL_SECONDS)
 
     def _servers(self) -> Iterable[ServerProcess]:

@@ -19,13 +19,12 @@ from penstock.services.downloads import Progress
 from penstock.services.folders import locked, state_folder
 from penstock.services.jars import DEFAULT_VERSION
 from penstock.services.kafka import KafkaCluster
-from penstock.services.process import Identity, end_all
+from penstock.services.process import GRACE_SECONDS, Identity, end_all
 from penstock.services.registry import REGISTRY_VERSION, RegistryServer
 
 __all__ = ["Background", "BackgroundCluster", "BackgroundRegistry"]
 
 _STATE = "state.json"
-_GRACE_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class Background:
         Raises:
             ServiceError: a process does not end.
         """
-        end_all(self.nodes, 0.0 if self.temporary else _GRACE_SECONDS)
+        end_all(self.nodes, 0.0 if self.temporary else GRACE_SECONDS)
         shutil.rmtree(self._folders() / str(self.port), ignore_errors=True)
 
     @classmethod

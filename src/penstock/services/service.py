@@ -15,11 +15,24 @@ from typing import ClassVar, Self
 from penstock.errors import ServiceError
 from penstock.services.process import GRACE_SECONDS, Identity, ServerProcess, end_all, launch, tail
 
-__all__ = ["Server", "Service"]
+__all__ = ["READY_SECONDS", "Server", "Service", "check_starting"]
+
+#: How long a server may take until it is ready.
+READY_SECONDS = 120.0
 
 _ATTEMPTS = 3
-_READY_SECONDS = 120.0
 _POLL_SECONDS = 0.02
+
+
+def check_starting(name: str, server: ServerProcess, log: Path, deadline: float) -> None:
+    """Raises ServiceError, which quotes the log, when a server that is waited for has ended or is late."""
+    if not server.identity.alive():
+        raise ServiceError(f"{name} ended while it started; its log says:\n{tail(log)}")
+    if time.monotonic() > deadline:
+        raise ServiceError(
+            f"{name} is not ready after {READY_SECONDS:.0f} s; its log says:\n{tail(log)}\n"
+            "check that the machine has memory and processor time to spare"
+        )
 
 
 class Service(ABC):
@@ -192,15 +205,9 @@ class Server(Service):
         if self._running is not None:
             self._running.close()
         self._running = self._launched(self._command, log, self._grace())
-        deadline = time.monotonic() + _READY_SECONDS
+        deadline = time.monotonic() + READY_SECONDS
         while not self._answers():
-            if not self._running.identity.alive():
-                raise ServiceError(f"{self.name} ended while it started; its log says:\n{tail(log)}")
-            if time.monotonic() > deadline:
-                raise ServiceError(
-                    f"{self.name} is not ready after {_READY_SECONDS:.0f} s; its log says:\n{tail(log)}\n"
-                    "check that the machine has memory and processor time to spare"
-                )
+            check_starting(self.name, self._running, log, deadline)
             time.sleep(_POLL_SECONDS)
 
     def _servers(self) -> Iterable[ServerProcess]:
