@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -52,9 +54,9 @@ def drawn_again(trial: Trial) -> tuple[int, str]:
 def judged(trial: Trial, outcome: Outcome, *, anew: bool) -> Outcome:
     """``outcome``, with what became of the values that were drawn. ``anew``: by another run, so that they differ."""
     again, problem = drawn_again(trial)
-    if anew and not again:
-        problem = problem or "no record was published twice with different keys: nothing was tried"
-    return Outcome(outcome.verdict, outcome.stop, f"{outcome.note}; {again} records drawn again", problem)
+    hit = f"{outcome.hit}; {again} records in the log with another key as well"
+    missed = "" if again or not anew else "no record was published twice with different keys: nothing was tried"
+    return replace(outcome, hit=hit, problem="; ".join(filter(None, (outcome.problem, problem, missed))))
 
 
 @cell("F12", "UUID() and a shuffle, killed mid-publish")
@@ -71,8 +73,12 @@ def after_end_txn(trial: Trial) -> Outcome:
     trap = trial.ended(2, call=lambda _: job.kill(), then=Then.DROP)
     outcome = die_and_recover(trial, job, trap, planned=1, done=0)
     again, problem = drawn_again(trial)
-    problem = problem or (f"{again} records were published again" if again else "")
-    return Outcome(outcome.verdict, outcome.stop, outcome.note, problem)
+    repeated = f"{again} records were published again" if again else ""
+    return replace(
+        outcome,
+        hit=f"{outcome.hit}; {again} records in the log with another key as well",
+        problem="; ".join(filter(None, (outcome.problem, problem, repeated))),
+    )
 
 
 @cell("F12", "UUID() and a shuffle, a Python worker killed mid-publish")
