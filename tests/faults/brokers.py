@@ -189,7 +189,7 @@ def lose(trial: Trial, job: JobProcess, trap: Trap) -> None:
     """Start the job and wait until the trap has sprung."""
     trial.numbered.write(trial.records)
     job.start()
-    trap.wait(PATIENCE)
+    trial.wait(job, trap)
     trial.hit(story(trap))
 
 

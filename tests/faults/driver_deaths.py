@@ -10,6 +10,9 @@ from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.processes import JobProcess
 from tests.waiting import eventually
 
+#: Records with which ``batches=2`` has two tasks in each batch, and so a shuffle.
+ENOUGH_FOR_A_SHUFFLE = 100_000
+
 TIMEOUT_SECONDS = 10
 TIMEOUT = {"properties.transaction.timeout.ms": str(TIMEOUT_SECONDS * 1000)}
 
@@ -29,7 +32,7 @@ def die(trial: Trial, job: JobProcess, trap: Trap, *, planned: int, done: int) -
     """Start the job, wait until the trap has killed it, and note where."""
     trial.numbered.write(trial.records)
     job.start()
-    trap.wait(PATIENCE)
+    trial.wait(job, trap)
     job.kill()
     trial.died(job, trap, planned=planned, done=done)
     trial.cluster.heal()
@@ -129,16 +132,25 @@ def after_end_txn(trial: Trial) -> Outcome:
 @cell("F1", "mid-publish, through a shuffle")
 def mid_publish_shuffled(trial: Trial) -> Outcome:
     """Two batches of two tasks each, whose records find their partitions by key."""
+    return shuffled(trial, lambda **options: trial.published(after=trial.ended(1), **options))
+
+
+def shuffled(trial: Trial, point: Callable[..., Trap]) -> Outcome:
+    """A job of two batches and two publishing tasks, which is killed at a point of the second batch."""
+    trial.records = max(trial.records, ENOUGH_FOR_A_SHUFFLE)
     job = trial.job(trial.sql(keyed=True, batches=2))
-    trap = trial.published(after=trial.ended(1), call=lambda _: job.kill(), then=Then.DROP)
-    return die_and_recover(trial, job, trap, planned=1, done=0)
+    publishers = trial.publishers()
+    trap = point(call=lambda _: job.kill(), then=Then.DROP)
+    die(trial, job, trap, planned=1, done=0)
+    trial.hit(f"{len(publishers)} tasks have published", len(publishers) > 1)
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    return trial.outcome(job)
 
 
 @cell("F1", "after EndTxn, before Spark's commit log, through a shuffle")
 def after_end_txn_shuffled(trial: Trial) -> Outcome:
-    job = trial.job(trial.sql(keyed=True, batches=2))
-    trap = trial.ended(2, call=lambda _: job.kill(), then=Then.DROP)
-    return die_and_recover(trial, job, trap, planned=1, done=0)
+    return shuffled(trial, lambda **options: trial.ended(2, **options))
 
 
 @cell("F1", "mid-publish, transaction.version 0", properties={"transaction.version": "0"})

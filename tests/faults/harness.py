@@ -277,6 +277,25 @@ class Trial:
             Trap(Api.END_TXN, response=True, contains=[self.transactional_id], nth=1 + batch, **options)
         )
 
+    def wait(self, job: JobProcess, trap: Trap) -> Frame:
+        """Wait until a trap has caught something of a job. Fails with the job's log when it ends without."""
+        job.until(lambda: trap.frames, PATIENCE)
+        return trap.wait(PATIENCE)  # until what it does is done
+
+    def publishers(self) -> set[int | None]:
+        """The processes that publish to the output from now on; it fills while they do."""
+        found: set[int | None] = set()
+        self.cluster.add(
+            Trap(
+                Api.PRODUCE,
+                contains=[self.transactional_id],
+                where=self.about(self.sink),
+                times=None,
+                call=lambda frame: found.add(frame.pid),
+            )
+        )
+        return found
+
     # --- evidence --------------------------------------------------------------------------------------------
 
     def hit(self, text: str, evidence: object = True) -> None:

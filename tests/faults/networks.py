@@ -25,7 +25,7 @@ def watch(trial: Trial, job: JobProcess, trap: Trap) -> Outcome:
     )
     trial.numbered.write(trial.records)
     job.start()
-    trap.wait(PATIENCE)
+    trial.wait(job, trap)
     trial.verifier.restarted()
     job.finish(PATIENCE)
     trial.hit(story(trap))

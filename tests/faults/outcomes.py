@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
-from penstock.testing import Api, Then, Trap
+from penstock.errors import ServiceError
+from penstock.testing import Api, Frame, Then, Trap
 from tests.faults.brokers import BROKERS, COORDINATOR, Absence, node_of
 from tests.faults.harness import COMMITTED, PATIENCE, PROGRESS, Outcome, Trial, cell, story
 from tests.faults.processes import JobProcess
@@ -22,6 +24,8 @@ IMPATIENT = {
     "properties.request.timeout.ms": "1000",
     "properties.default.api.timeout.ms": str(DEADLINE_SECONDS * 1000),
 }
+#: And that soon gives up finding out.
+HASTY = {"properties.delivery.timeout.ms": "8000"}
 #: How a driver says that it does not know.
 UNKNOWN = "not known"
 FAILED = (1, 3)
@@ -72,7 +76,10 @@ def settle(trial: Trial, *, committed: bool) -> Outcome:
     read = [reading_progress(trial, Api.LIST_OFFSETS, job, after) for after in (described, taken)]
     trial.numbered.write(trial.records)
     job.start()
-    described.wait(PATIENCE)
+    trial.wait(job, lost)
+    with suppress(ServiceError):
+        described.wait(10 * DEADLINE_SECONDS)
+    lost.release()  # also where the driver does not ask elsewhere
     trial.stands(COMMITTED if committed else {"Ongoing"})
     trial.verifier.restarted()
     job.finish(PATIENCE)
@@ -101,6 +108,30 @@ def settled_as_committed_of_old(trial: Trial) -> Outcome:
 @cell("F17", "EndTxn outcome unknown, settled as aborted, transaction.version 0", properties=OLD)
 def settled_as_aborted_of_old(trial: Trial) -> Outcome:
     return settle(trial, committed=False)
+
+
+@cell("F17", "EndTxn outcome unknown, and EndTxn arrives while it is looked up")
+def arrives_late(trial: Trial) -> Outcome:
+    """Every EndTxn is kept until the driver has looked around and asks for its id anew: then they go first. What it has
+    read by then does not say that the batch is committed."""
+    job = impatient(trial)
+    kept = trial.cluster.add(
+        Trap(Api.END_TXN, contains=[trial.transactional_id], nth=1 + trial.before + 1, times=None, then=Then.HOLD)
+    )
+
+    def arrive(_: Frame) -> None:
+        kept.release()
+        kept.wait_for_answers(PATIENCE)
+
+    taken = asking(trial, Api.INIT_PRODUCER_ID, kept, call=arrive)
+    trial.numbered.write(trial.records)
+    job.start()
+    trial.wait(job, taken)
+    trial.verifier.restarted()
+    job.finish(PATIENCE)
+    trial.hit(f"{story(kept)} just before {story(taken)}", 0 in kept.errors and len(kept.frames) > 1)
+    trial.hit("settled as committed", "is redone" not in job.text)
+    return trial.outcome(job)
 
 
 @cell("F17", "EndTxn outcome unknown, its coordinator dead meanwhile", brokers=BROKERS, deadline=900)
@@ -160,13 +191,13 @@ def settle_fails(trial: Trial, step: Step, *, committed: bool = True, forever: b
     Otherwise until the driver has run out of time once and more: it learns the outcome later and goes on, or ends with
     that error as well, and is started again.
     """
-    job = impatient(trial)
+    job = impatient(trial, HASTY if forever else None)
     lost = losing_the_end(trial, committed=committed)
     described = asking(trial, Api.DESCRIBE_TRANSACTIONS, lost, call=lambda _: lost.release())
     failing = step(trial, job, lost)
     trial.numbered.write(trial.records)
     job.start()
-    failing.wait(PATIENCE)
+    trial.wait(job, failing)
     trial.verifier.restarted()
     if not forever:
         time.sleep(DEADLINE_SECONDS + 2)  # losing all answers for longer than the driver's deadline is the fault

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.testing import Api, Then, Trap
+from penstock.testing import Then
 from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, PROGRESS, Outcome, Trial, cell
 from tests.faults.steps import ENOUGH_FOR_A_SHUFFLE, new_sink, stopped
@@ -25,21 +25,12 @@ def raw_keys(trial: Trial) -> Outcome:
     trial.records = max(trial.records, ENOUGH_FOR_A_SHUFFLE)
     select = "SELECT k, n, h, CAST(CONCAT(k, '-', CAST(n AS STRING)) AS BYTES) AS rk FROM s"
     job = trial.job(with_column(trial.sql(batches=2, select=select), "rk BYTES METADATA FROM '__raw_key__'"))
-    writers: set[int | None] = set()
-    trial.cluster.add(
-        Trap(
-            Api.PRODUCE,
-            contains=[trial.transactional_id],
-            where=trial.about(trial.sink),
-            times=None,
-            call=lambda frame: writers.add(frame.pid),
-        )
-    )
+    publishers = trial.publishers()
     trap = trial.published(after=trial.ended(1), call=lambda _: job.kill(), then=Then.DROP)
     die(trial, job, trap, planned=1, done=0)
+    trial.hit(f"{len(publishers)} tasks have published", len(publishers) > 1)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    trial.hit(f"{len(writers)} tasks have published", len(writers) > 1)
     return trial.outcome(job)
 
 

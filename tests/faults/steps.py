@@ -7,13 +7,11 @@ from collections.abc import Mapping
 
 from penstock.kafka.topics import create_topic
 from penstock.testing import Api, Trap
+from tests.faults.driver_deaths import ENOUGH_FOR_A_SHUFFLE
 from tests.faults.harness import PATIENCE, Trial
 from tests.faults.processes import JobProcess
 
 __all__ = ["ENOUGH_FOR_A_SHUFFLE", "arrived", "hit", "idle", "new_sink", "next_end", "reached", "stopped", "stops"]
-
-#: With ``batches=2`` enough for two tasks in each, and so for a shuffle.
-ENOUGH_FOR_A_SHUFFLE = 100_000
 
 
 def arrived(trial: Trial, job: JobProcess, records: int) -> None:
@@ -31,7 +29,7 @@ def idle(job: JobProcess, *, after: int = -1) -> int:
 
 def hit(trial: Trial, job: JobProcess, trap: Trap, *, planned: int | None = None) -> None:
     """Wait until the trap has killed the job, whose last batch (``planned``, where it is known) was not done."""
-    trap.wait(PATIENCE)
+    trial.wait(job, trap)
     job.kill()
     trial.died(job, trap, planned=planned)
     trial.cluster.heal()

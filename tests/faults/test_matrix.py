@@ -103,8 +103,8 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int
     monkeypatch.setattr(runner, "LOGS", tmp_path / "kept")
     monkeypatch.setattr(runner, "ROOT", tmp_path)
     monkeypatch.setattr(runner, "TABLE", tmp_path / "faults.md")
-    cells = {"F1 once": made("once"), "F1 twice": made("twice"), "F10 once": made("never")}
-    monkeypatch.setattr(runner, "CELLS", cells)
+    cells = (made("once"), made("twice"), replace(made("once"), fault="F10"))
+    monkeypatch.setattr(runner, "CELLS", {each.name: each for each in cells})
     done: list[tuple[str, int]] = []
 
     def run(cell: Cell, records: int, seed: int, mutant: str | None = None) -> Run:
