@@ -82,7 +82,16 @@ def late_produce_unverified(trial: Trial) -> Outcome:
         trap.wait_for_answers(PATIENCE)
 
     aborted = [
-        trial.cluster.add(Trap(api, response=True, contains=[trial.transactional_id], after=trap, call=arrive))
+        trial.cluster.add(
+            Trap(
+                api,
+                response=True,
+                contains=[trial.transactional_id],
+                where=lambda frame: frame.errors == (0,),
+                after=trap,
+                call=arrive,
+            )
+        )
         for api in (Api.INIT_PRODUCER_ID, Api.END_TXN)  # one of the two is how it aborts
     ]
     trial.numbered.write(trial.records)
