@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,11 +15,12 @@ from penstock.kafka.batches import scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import READ_UNCOMMITTED
-from penstock.testing import Then
+from penstock.testing import Api, Then, Trap
 from tests.faults.driver_deaths import die, planning
 from tests.faults.harness import PATIENCE, Outcome, Trial, Unavailable, cell, story
 from tests.faults.processes import JobProcess
 from tests.faults.steps import stopped
+from tests.waiting import eventually
 
 LATEST_COPY = "latest"
 #: How ``penstock run`` ends when a job has failed: worth another start, or not.
@@ -206,7 +207,7 @@ def started_at_once(trial: Trial) -> Outcome:
     trap = trial.published(after=trial.ended(trial.before), call=lambda _: first.kill(), then=Then.DROP)
     die(trial, first, trap, planned=trial.before, done=trial.before - 1)
     copy_to(first, second)
-    return race(trial, first, second, _TAKEN_OVER)
+    return race(trial, first, second)
 
 
 @cell("F7", "one checkpoint, started twice at once")
@@ -215,35 +216,27 @@ def started_twice(trial: Trial) -> Outcome:
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second")
     trap = trial.published(after=trial.ended(trial.before), call=lambda _: first.kill(), then=Then.DROP)
     die(trial, first, trap, planned=trial.before, done=trial.before - 1)
-    return race(trial, first, second, _SHARED)
+    return race(trial, first, second)
 
 
-#: What the one of two that loses a race says: with a checkpoint of its own; and with one that both write to, where
-#: Spark may find out first that another runs in the same directory.
-_TAKEN_OVER = ("was taken over by",)
-_SHARED = ("was taken over by", "another copy of job")
-
-
-def race(trial: Trial, first: JobProcess, second: JobProcess, reasons: Sequence[str]) -> Outcome:
-    """Start both, so that they run at the same time: one comes to its end, the other is told so. Where both shut each
-    other out, they are started one after the other, and the first of these comes to its end."""
+def race(trial: Trial, first: JobProcess, second: JobProcess) -> Outcome:
+    """Start both. They are kept where each takes the id until both are there: the one whose request is answered last
+    has it and comes to its end, and the other one says who that is."""
+    gate = trial.cluster.add(Trap(Api.INIT_PRODUCER_ID, contains=[trial.transactional_id], times=2, then=Then.HOLD))
     trial.verifier.restarted()
     both = (first, second)
     for job in both:
         job.start()
-    trial.hit("both running", first.running and second.running)
+    eventually(lambda: len(gate.frames) == 2, PATIENCE, lambda: f"{first.text[-1500:]}\n{second.text[-1500:]}")
+    trial.hit(f"{story(gate)}, one of each", {frame.pid for frame in gate.frames} == {job.pid for job in both})
+    gate.release()
     ends = [job.wait(PATIENCE) for job in both]
-    stops = [job.error for job in both]
-    for status, stop, job in zip(ends, stops, both, strict=True):
-        assert status in {0, FAILED_FOR_GOOD}, job.text[-3000:]
-        assert status == 0 or any(reason in stop for reason in reasons), stop
-        assert not job.left_over(), "processes have outlived the job"
-    trial.hit(f"ended with {ends[0]} and {ends[1]}", ends != [0, 0])
-    if 0 not in ends:
-        last = next((job for job in both if job.start().wait(PATIENCE) == 0), None)
-        assert last is not None, f"neither goes on: {first.error}; {second.error}"
-        trial.hit("then one alone with 0")
-    return trial.outcome(stop=next(filter(None, stops), ""))
+    trial.hit(f"ended with {ends[0]} and {ends[1]}", sorted(ends) == [0, FAILED_FOR_GOOD])
+    loser = both[ends[0] == 0]
+    stop = loser.error
+    problem = "" if "was taken over by" in stop else f"the one that lost says: {stop or loser.text[-3000:]}"
+    assert not loser.left_over(), "processes have outlived the job"
+    return trial.outcome(both[ends[0] != 0], stop=stop, problem=problem)
 
 
 def copy_to(first: JobProcess, second: JobProcess) -> None:
