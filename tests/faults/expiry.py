@@ -39,7 +39,7 @@ def expire(trial: Trial, step: Callable[[Trial], Trap]) -> Outcome:
     said = re.findall(rf"batch {trial.before} is redone: (.*)", job.text)
     trial.hit(f"batch {trial.before} redone in place", len(said) == 1)
     problem = ""
-    if not (said and re.search("expired|timed out", said[0]) and "transaction.timeout.ms" in said[0]):
+    if not (said and "open for longer than transaction.timeout.ms" in said[0] and "Raise" in said[0]):
         problem = f"the job does not say that the transaction has expired, and to raise transaction.timeout.ms: {said}"
     elif "took over" in said[0] or "taken over" in said[0]:
         problem = f"nobody took the id over: {said[0]}"
