@@ -77,9 +77,18 @@ def believe_aborted_progress() -> None:
 def read_stable_progress() -> None:
     """Progress is read as far as no transaction is open, somebody else's among them."""
     from penstock.kafka import progress
-    from penstock.kafka.properties import READ_COMMITTED
+    from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
 
-    progress.READ_UNCOMMITTED = READ_COMMITTED
+    read = progress.read_progress_of
+
+    def read_so(*args: Any, **kwargs: Any) -> Any:
+        progress.READ_UNCOMMITTED = READ_COMMITTED
+        try:
+            return read(*args, **kwargs)
+        finally:
+            progress.READ_UNCOMMITTED = READ_UNCOMMITTED
+
+    progress.read_progress_of = read_so
 
 
 def record_outside() -> None:
