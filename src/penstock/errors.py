@@ -14,6 +14,7 @@
          ├─ KafkaError              Kafka refused or could not be reached
          │   ├─ RetriableError      may succeed when it is tried again
          │   ├─ AbortableError      the transaction must be aborted, the batch may be redone
+         │   │   └─ SequenceError   as batches of a partition do not follow one another: perhaps two tasks write there
          │   ├─ AuthorizationError  a right is missing; never retried
          │   └─ AuthenticationError wrong credentials or an untrusted certificate; never retried
          ├─ DatabaseError           a database refused
@@ -57,6 +58,7 @@ __all__ = [
     "SchemaError",
     "SchemaRegistryError",
     "SchemaRegistryUnavailableError",
+    "SequenceError",
     "ServiceError",
     "SqlError",
     "TransactionExpiredError",
@@ -191,6 +193,11 @@ class AbortableError(KafkaError):
     """The transaction cannot be committed any more; abort it and redo the batch."""
 
     retriable = True
+
+
+class SequenceError(AbortableError):
+    """A broker found that a batch does not follow the one before it: something was lost, or another task writes to the
+    same partition."""
 
 
 class AuthorizationError(KafkaError):

@@ -563,3 +563,25 @@ def test_a_sink_of_several_topics_is_told_its_subject(topics):
 def test_unknown_options_of_a_format_with_a_map_are_named():
     with pytest.raises(OptionsError, match=r"'value\.avro-confluent\.sujbect': unknown option"):
         sink(with_options(REGISTRY | {"value.avro-confluent.sujbect": "s"}))
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "keyed"),
+    [
+        ((), {}, False),
+        ((), {"sink.partitioner": "fixed"}, False),
+        ((), {"sink.partitioner": "round-robin"}, True),
+        ((), {"sink.partitioner": "all-to-zero"}, True),
+        ((), {"key.format": "json", "key.fields": "user"}, True),
+        ((), {"key.format": "json", "key.fields": "user", "sink.partitioner": "fixed"}, False),
+        ((metadata("k", "BYTES", "__raw_key__"),), {}, True),
+        ((metadata("k", "BYTES", "__raw_key__"),), {"sink.partitioner": "fixed"}, False),
+        ((metadata("v", "BYTES", "__raw_value__"),), {}, False),
+    ],
+)
+def test_rule_8_a_sink_is_keyed_when_more_than_the_task_decides_a_row_s_partition(columns, options, keyed):
+    assert sink(with_options(options, *COLUMNS, *columns)).keyed is keyed
+
+
+def test_rule_8_dead_letters_are_keyed():
+    assert scan(with_options({"scan.dead-letter.topic": "dead"})).dead_letters.keyed

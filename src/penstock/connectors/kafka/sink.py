@@ -54,6 +54,15 @@ class KafkaSink:
         return self.schema.select(self.value_columns).without_prefix(self.value_prefix)
 
     @property
+    def keyed(self) -> bool:
+        """Whether what decides a row's partition is the same for all tasks: a key, which may be a metadata column (as
+        that of dead letters is), or a partitioner that knows no tasks. Otherwise each task has partitions of its own,
+        as long as there are enough."""
+        if self.partitioner == "default":
+            return self.key is not None or any(column.key == "__raw_key__" for column in self.metadata)
+        return self.partitioner != "fixed"
+
+    @property
     def takes_changes(self) -> bool:
         """Whether updates and deletions can be written too."""
         return isinstance(formats.get(self.value.identifier), ChangeFormat)

@@ -31,6 +31,7 @@ from penstock.errors import (
     KafkaError,
     OptionsError,
     Problem,
+    SequenceError,
     TransactionExpiredError,
 )
 from penstock.kafka.offsets import CommittedOffset
@@ -132,10 +133,10 @@ class _Writing:
         return WriteSpec(self.branches, self.config, dict(self._limits), awaited)
 
     def one_writer_each(self, tasks: int) -> bool:
-        """Whether no two of so many tasks write to one partition as it is: rows without keys keep to their task's."""
-        keyless = all(branch.sink.key is None and branch.sink.partitioner == "default" for branch in self.branches)
+        """Whether no two of so many tasks write to one partition as it is: each has its own, if there are enough."""
+        keyed = any(branch.sink.keyed for branch in self.branches)
         fewest = min((len(self.session.topic(name).partitions) for name in self._limits), default=0)
-        return tasks == 1 or (keyless and tasks <= fewest)
+        return tasks == 1 or (not keyed and tasks <= fewest)
 
     def written(self, done: Acknowledged) -> tuple[Written, ...]:
         """What was written to each output, and is counted."""
@@ -346,9 +347,13 @@ class ExactlyOnceTarget:
         writing = self._writing
         spec = writing.spec()
         owners = None if not self._shared and writing.one_writer_each(batch.tasks) else writing.owners()
-        done = writing.jobs.write(
-            frame, spec, batch.tasks, transaction=transaction, owners=owners, staged=writing.staged
-        )
+        try:
+            done = writing.jobs.write(
+                frame, spec, batch.tasks, transaction=transaction, owners=owners, staged=writing.staged
+            )
+        except SequenceError:
+            self._shared = True  # two writers of one partition show like this too, before they can be counted
+            raise
         if not done.attempts_clean:
             raise AbortableError(
                 "Spark ran a task of the batch twice within one transaction; set spark.task.maxFailures and "
