@@ -13,6 +13,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from penstock.deadline import Deadline
 from penstock.errors import KafkaError
 from penstock.kafka.faults import Action, KafkaFault, fault_of
+from penstock.kafka.reserved import is_reserved
 from penstock.kafka.session import Session, TopicInfo
 from penstock.options import java_pattern
 
@@ -60,7 +61,7 @@ def matching_topics(session: Session, pattern: str, *, deadline: Deadline | None
     return {
         name: info
         for name, info in topics.items()
-        if compiled.fullmatch(name) and not info.internal and not name.startswith("__penstock")
+        if compiled.fullmatch(name) and not info.internal and not is_reserved(name)
     }
 
 

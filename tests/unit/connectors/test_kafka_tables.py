@@ -585,3 +585,24 @@ def test_rule_8_a_sink_is_keyed_when_more_than_the_task_decides_a_row_s_partitio
 
 def test_rule_8_dead_letters_are_keyed():
     assert scan(with_options({"scan.dead-letter.topic": "dead"})).dead_letters.keyed
+
+
+OWN = ["__penstock_progress", "__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"]
+
+
+@pytest.mark.parametrize("topic", OWN)
+@pytest.mark.parametrize("surface", Surface)
+def test_topics_of_kafka_s_and_penstock_s_own_are_written_by_no_table(topic, surface):
+    definition = with_options({"topic": f"out;{topic}"}, *COLUMNS, metadata("t", "STRING", "topic"), surface=surface)
+    with pytest.raises(OptionsError) as raised:
+        sink(definition)
+    (problem,) = raised.value.problems
+    assert (problem.key, problem.where) == ("topic", "table 'orders'")
+    assert problem.reason.startswith(f"'{topic}' is a topic of Kafka's or penstock's own")
+    assert scan(definition).options.topic == ("out", topic)  # reading them is no harm
+
+
+@pytest.mark.parametrize("topic", OWN)
+def test_topics_of_kafka_s_and_penstock_s_own_take_no_dead_letters(topic):
+    with pytest.raises(OptionsError, match=rf"'scan\.dead-letter\.topic': '{topic}' is a topic of Kafka's or pensto"):
+        scan(with_options({"scan.dead-letter.topic": topic}))

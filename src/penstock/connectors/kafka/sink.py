@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.connectors.kafka.client import masked
 from penstock.connectors.kafka.metadata import MetadataColumn
 from penstock.connectors.kafka.options import KafkaSinkOptions
+from penstock.errors import Problem
 from penstock.options import Properties
-from penstock.plan import Guarantee
+from penstock.plan import Guarantee, Settings
 from penstock.spi import ChangeFormat, FormatSpec, formats
 from penstock.types import RowType
 
-__all__ = ["KafkaSink"]
+__all__ = ["KafkaSink", "progress_problems"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,10 @@ class KafkaSink:
         """Whether updates and deletions can be written too."""
         return isinstance(formats.get(self.value.identifier), ChangeFormat)
 
+    def problems(self, settings: Settings) -> tuple[Problem, ...]:
+        """What ``settings`` rule out: the job's progress topic is not written by a table, whatever it is called."""
+        return progress_problems(self.topics, settings, "topic", self.table)
+
     @property
     def commits_to(self) -> str:
         """What is committed together."""
@@ -89,3 +95,12 @@ class KafkaSink:
             *(f"  note: {note}" for note in self.notes),
         ]
         return "\n".join(line for line in lines if line)
+
+
+def progress_problems(topics: Sequence[str], settings: Settings, key: str, table: str) -> tuple[Problem, ...]:
+    """A problem when the job's progress topic is one of ``topics``, which the option ``key`` names."""
+    if settings.progress_topic not in topics:
+        return ()
+    reason = f"'{settings.progress_topic}' is the job's own progress topic, which no table writes"
+    hint = "name another topic, or another 'penstock.progress-topic'"
+    return (Problem(reason, key, f"table '{table}'", hint),)
