@@ -2,61 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.targets import Acknowledged, ExactlyOnceTarget, PlainTarget
+from penstock.connectors.kafka.targets import ExactlyOnceTarget, PlainTarget
 from penstock.errors import RecordError
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
 from penstock.kafka.transactions import describe_transaction
-from penstock.plan import Settings
-from penstock.spi import Batch, Column, JobContext, Output, TableDefinition
+from penstock.spi import Batch, Column, Output, TableDefinition
 from penstock.types import STRING
-
-
-@dataclass
-class Memory:
-    """A checkpoint of no duration."""
-
-    location: str = "memory"
-    documents: dict[str, Any] = field(default_factory=dict)
-
-    def read(self, name):
-        return self.documents.get(name)
-
-    def write(self, name, document):
-        self.documents[name] = document
-
-
-@dataclass(frozen=True)
-class Reporting:
-    """Tasks that report a record in a topic."""
-
-    topic: str
-
-    def write(self, *_, **__):
-        return Acknowledged(records=1, topics=frozenset({self.topic}))
-
-    write_plainly = write
-
-
-def context_of(progress_topic):
-    return JobContext(
-        job="job",
-        query_id="query",
-        run_id="run",
-        checkpoint=Memory(),
-        settings=Settings(progress_topic=progress_topic),
-        parallelism=1,
-        spark=None,
-        planned=False,
-        stopping=lambda: False,
-        warn=lambda _: None,
-    )
+from tests.targets import Reporting, context_of
 
 
 @pytest.mark.parametrize("guarantee", ["none", "at-least-once", "exactly-once"])
