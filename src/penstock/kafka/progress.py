@@ -376,19 +376,23 @@ class _Reader:
         where = f"topic '{chunk.topic}', partition {chunk.partition}"
         heads = batches.batch_headers(chunk.records, where=where)
         heads = heads[heads["base_offset"] < chunk.end]
-        records = batches.scan(
+        events: list[tuple[int, Any]] = []
+        for records in batches.scan_slices(
             chunk.records, start_offset=chunk.start, end_offset=chunk.end, check_crcs=False, where=where
-        )
-        ours = np.flatnonzero(pc.is_in(records.keys, value_set=pa.array(list(self._kinds), pa.binary())))
-        events: list[tuple[int, Any]] = [(int(records.offsets[row]), int(row)) for row in ours]
+        ):
+            ours = np.flatnonzero(pc.is_in(records.keys, value_set=pa.array(list(self._kinds), pa.binary())))
+            events += [
+                (int(records.offsets[row]), (records.keys[row].as_py(), records.values[row].as_py())) for row in ours
+            ]
         markers = heads[heads["control_type"] != ControlType.NONE]
         events += [(int(marker["base_offset"]), marker) for marker in markers]
         for offset, event in sorted(events, key=lambda each: each[0]):
-            if not isinstance(event, int):
+            if not isinstance(event, tuple):
                 self._end(event)
                 continue
-            transactional_id, kind = self._kinds[records.keys[event].as_py()]
-            record = _parse(kind, records.values[event].as_py(), f"{where}, offset {offset}")
+            key, value = event
+            transactional_id, kind = self._kinds[key]
+            record = _parse(kind, value, f"{where}, offset {offset}")
             head = heads[int(np.searchsorted(heads["base_offset"], offset, side="right")) - 1]
             by = ProducerIdentity(int(head["producer_id"]), int(head["producer_epoch"]))
             written = _Written(record, by, int(head["max_timestamp"]))
