@@ -393,9 +393,9 @@ class Session:
                 raise KafkaError(f"topic '{name}' on {where} has no partition {partition}; it has {count}, from 0")
             time.sleep(wait)
 
-    def partition(self, topic: str, partition: int, deadline: Deadline, *, create: bool = False) -> PartitionInfo:
+    def partition(self, topic: str, partition: int, deadline: Deadline) -> PartitionInfo:
         """A partition that has a leader. Raises :class:`KafkaFault` (try again) when it has none at present."""
-        found = self.topic(topic, deadline, create=create, partition=partition).partitions
+        found = self.topic(topic, deadline, partition=partition).partitions
         info = next(each for each in found if each.partition == partition)
         if info.leader < 0:
             self.forget_topics([topic])
