@@ -233,15 +233,15 @@ def ensure_progress_topic(
             f"progress topic '{name}' has id {info.topic_id}, the checkpoint knows it as {topic_id}: it was deleted "
             "and created again, or this is another cluster. Check the cluster, or go on with --adopt-progress"
         )
-    keys = ["cleanup.policy", "min.insync.replicas", "max.message.bytes"]
+    keys = ["cleanup.policy", "unclean.leader.election.enable", "min.insync.replicas", "max.message.bytes"]
     settings = (topic_configs(session, [name], keys, deadline=deadline) or {}).get(name, {})
     address = session.config.bootstrap_servers[0]
-    policy = settings.get("cleanup.policy", "compact")
-    if policy != "compact":
-        raise KafkaError(
-            f"progress topic '{name}' has cleanup.policy={policy}, which deletes progress; run kafka-configs.sh "
-            f"--bootstrap-server {address} --alter --topic {name} --add-config cleanup.policy=compact"
-        )
+    for key, wanted, harm in _VITAL:
+        if settings.get(key, wanted) != wanted:
+            raise KafkaError(
+                f"progress topic '{name}' has {key}={settings[key]}, which {harm}; run kafka-configs.sh "
+                f"--bootstrap-server {address} --alter --topic {name} --add-config {key}={wanted}"
+            )
     warnings = []
     fewest = min(len(each.replicas) for each in info.partitions)
     if fewest < replication:
@@ -252,9 +252,16 @@ def ensure_progress_topic(
     return ProgressTopic(name, info.topic_id, len(info.partitions), tuple(warnings), largest)
 
 
+#: Settings without which progress gets lost and nobody notices, so that a batch is published twice.
+_VITAL = (
+    ("cleanup.policy", "compact", "deletes progress"),
+    ("unclean.leader.election.enable", "false", "lets a replica lead that lacks progress which was committed"),
+)
+
+
 def _settings(replication: int) -> dict[str, str]:
     return {
-        "cleanup.policy": "compact",
+        **{key: wanted for key, wanted, _ in _VITAL},
         "min.insync.replicas": "2" if replication >= 3 else "1",
         # Every batch leaves a record, and every start reads them all: compact early and often.
         "segment.ms": "600000",
