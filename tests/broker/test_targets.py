@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
@@ -38,3 +40,19 @@ def test_a_batch_with_records_in_a_reserved_topic_is_not_committed(kafka, topic,
         session = session_for(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap}))
         state = describe_transaction(session, f"{name}-job").state
         assert state in {"PrepareAbort", "CompleteAbort"}
+
+
+@pytest.mark.parametrize(("acks", "warned"), [("1", True), ("all", False)])
+def test_acks_that_weaken_at_least_once_are_warned_of(kafka, topic, acks, warned):
+    options = {
+        "connector": "kafka",
+        "topic": topic(1),
+        "properties.bootstrap.servers": kafka.bootstrap,
+        "properties.acks": acks,
+        "format": "raw",
+    }
+    spec = KafkaConnector().sink(TableDefinition("t", (Column("v", STRING),), options))
+    warnings = []
+    context = replace(context_of("progress"), warn=warnings.append)
+    PlainTarget([Output(0, "t", spec, spec.schema, None, ("v",))], context, Reporting("")).open()
+    assert [warning.startswith("table 't': 'properties.acks' = '1' weakens") for warning in warnings] == [True] * warned

@@ -168,7 +168,11 @@ ACTS: Mapping[str, Property] = {
     "fetch.min.bytes": Property(number(0), "Bytes a broker waits for before it answers a fetch."),
     "fetch.max.wait.ms": Property(number(0), "Longest time a broker waits for `fetch.min.bytes`."),
     "allow.auto.create.topics": Property(flag, "Whether asking for a missing topic may create it."),
-    "acks": Property(_acks, "Replicas that must have a record batch: `all`, `1` or `0`."),
+    "acks": Property(
+        _acks,
+        "Replicas that must have a record batch: `all`, `1` or `0`. At-least-once needs `all`: with less, which is "
+        "warned of, it loses records with a broker. Exactly-once refuses less.",
+    ),
     "enable.idempotence": Property(flag, "Broker-side removal of repeated record batches."),
     "compression.type": Property(one_of("none", "gzip", "snappy", "lz4", "zstd", fold=str.lower), "Compression."),
     "compression.gzip.level": Property(_gzip_level, "Level for gzip; -1 for the default, 6."),

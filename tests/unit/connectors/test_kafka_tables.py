@@ -606,3 +606,20 @@ def test_topics_of_kafka_s_and_penstock_s_own_are_written_by_no_table(topic, sur
 def test_topics_of_kafka_s_and_penstock_s_own_take_no_dead_letters(topic):
     with pytest.raises(OptionsError, match=rf"'scan\.dead-letter\.topic': '{topic}' is a topic of Kafka's or pensto"):
         scan(with_options({"scan.dead-letter.topic": topic}))
+
+
+@pytest.mark.parametrize(
+    ("acks", "guarantee", "lost"),
+    [
+        ("0", "at-least-once", "a record that was sent"),
+        (" 1 ", "at-least-once", "a record that only its leader has"),
+        ("all", "at-least-once", ""),
+        ("-1", "at-least-once", ""),
+        ("1", "none", ""),
+    ],
+)
+def test_acks_that_weaken_at_least_once_are_named(acks, guarantee, lost):
+    found = sink(with_options({"properties.acks": acks, "sink.delivery-guarantee": guarantee}))
+    assert (f"'properties.acks' = '{acks.strip()}' weakens 'at-least-once': {lost}" in found.weakness) is bool(lost)
+    assert bool(found.weakness) is bool(lost)
+    assert ("note: 'properties.acks'" in found.describe()) is bool(lost)

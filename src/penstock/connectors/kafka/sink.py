@@ -16,6 +16,12 @@ from penstock.types import RowType
 
 __all__ = ["KafkaSink", "progress_problems"]
 
+#: What is lost with the values of acks that do not wait for all replicas in sync.
+_LOSSES = {
+    "0": "a record that was sent is taken for written, and is lost when its broker fails or refuses it",
+    "1": "a record that only its leader has is taken for written, and is lost when that broker fails",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaSink:
@@ -65,6 +71,14 @@ class KafkaSink:
         return self.partitioner != "fixed"
 
     @property
+    def weakness(self) -> str:
+        """What the table's client properties take from its guarantee, in words; empty when nothing."""
+        acks = (self.options.property("acks") or "all").strip()
+        if self.guarantee is not Guarantee.AT_LEAST_ONCE or acks not in _LOSSES:
+            return ""
+        return f"'properties.acks' = '{acks}' weakens 'at-least-once': {_LOSSES[acks]}; 'all' loses none"
+
+    @property
     def takes_changes(self) -> bool:
         """Whether updates and deletions can be written too."""
         return isinstance(formats.get(self.value.identifier), ChangeFormat)
@@ -92,7 +106,7 @@ class KafkaSink:
             f"  guarantee: {guarantee}",
             f"  partitioner: {self.partitioner}",
             f"  client: {', '.join(f'{key}={value}' for key, value in masked(self.client))}",
-            *(f"  note: {note}" for note in self.notes),
+            *(f"  note: {note}" for note in (*self.notes, self.weakness) if note),
         ]
         return "\n".join(line for line in lines if line)
 

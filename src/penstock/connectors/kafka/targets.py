@@ -193,6 +193,9 @@ class PlainTarget:
     def open(self) -> None:
         """Make sure that the topics are there."""
         self._writing.spec()
+        for branch in self._writing.branches:
+            if branch.sink.weakness:
+                self._writing.context.warn(f"table '{branch.sink.table}': {branch.sink.weakness}")
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Write the batch."""
