@@ -16,7 +16,7 @@ from penstock.engine.query import JobProgress, Query, gone
 from penstock.engine.restarts import Restarts
 from penstock.engine.session import is_alive, spark_session
 from penstock.errors import ExecutionError, OptionsError, PenstockError, Problem
-from penstock.plan import Job, check_changes, check_guarantees, with_dead_letters
+from penstock.plan import Job, check_changes, check_guarantees, check_settings, with_dead_letters
 from penstock.spi import MetricGroup
 
 __all__ = ["JobResult", "RunningJob", "run", "start"]
@@ -49,6 +49,7 @@ def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
     warn = warn or (lambda _: None)
     check_changes(job)
     check_guarantees(job)
+    check_settings(job)
     job = with_dead_letters(job)
     spark = spark_session(job.settings, job.name)
     _check_alone(job, spark)

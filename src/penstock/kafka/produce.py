@@ -308,7 +308,7 @@ class Producer:
             if lane.not_before > now:
                 continue
             try:
-                node = self._session.partition(*lane.place, Deadline.until(batch.expires), create=True).leader
+                node = self._session.partition(*lane.place, Deadline.until(batch.expires)).leader
             except KafkaFault as raised:
                 self._put_off(lane, raised.fault, raised.detail)
                 continue

@@ -514,6 +514,7 @@ class SparkJobs:
                 encoded[row.partition] = _added(encoded.get(row.partition, Written()), row)
         return Acknowledged(
             records=sum(row["count"] for row in acks),
+            topics=frozenset(row.topic for row in acks),
             encoded=encoded,
             attempts_clean=self._clean(tag),
             one_writer=len(acks) == len({(row.topic, row.partition) for row in acks}),

@@ -22,6 +22,7 @@ from penstock.connectors.kafka.sink import KafkaSink
 from penstock.kafka.batches import EncodedBatch
 from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.reserved import is_reserved
 from penstock.kafka.session import Session, session_for
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task
 from penstock.types import RowKind
@@ -81,12 +82,14 @@ class Branch:
 @dataclass(frozen=True)
 class WriteSpec:
     """All that writing tasks need to know; goes to other processes by pickling. ``client`` publishes; ``limits`` are
-    the max.message.bytes of topics; ``awaited``: tasks wait until the brokers have acknowledged their records."""
+    the max.message.bytes of topics; ``awaited``: tasks wait until the brokers have acknowledged their records;
+    ``progress_topic`` is the job's, which no row may name."""
 
     branches: tuple[Branch, ...]
     client: ClientConfig
     limits: Mapping[str, int]
     awaited: bool = True
+    progress_topic: str = ""
 
 
 @dataclass(frozen=True)
@@ -288,7 +291,12 @@ def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Ite
     def partitions(topic: str) -> int:
         return len(session.topic(topic).partitions)
 
-    encoders = [RowEncoder(branch.sink, branch.client, partitions, spec.limits, task) for branch in spec.branches]
+    def reserved(topic: str) -> bool:
+        return topic == spec.progress_topic or is_reserved(topic) or session.topic(topic).internal
+
+    encoders = [
+        RowEncoder(branch.sink, branch.client, partitions, spec.limits, task, reserved) for branch in spec.branches
+    ]
     for batch in rows:
         kept = _without_dead_letters(batch)
         for number, (branch, encoder) in enumerate(zip(spec.branches, encoders, strict=True)):
