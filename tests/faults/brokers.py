@@ -139,7 +139,8 @@ class Absence:
 
     def runs(self, node: int) -> bool:
         """Whether a broker's process is there."""
-        return self.trial.cluster.cluster.processes[node].alive()
+        process = self.trial.cluster.cluster.processes.get(node)
+        return process is not None and process.alive()
 
     def _note(self, how: str, nodes: Collection[int]) -> None:
         trial = self.trial

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -189,12 +190,13 @@ def after_one_owner(trial: Trial) -> Outcome:
     with its map output, before anything of it was sent on: the stage that made the output would run again, and draw
     other keys than those by which the first has published."""
     job = clustered(trial, random_sql(trial))
-    after, owners = trial.ended(1), []
+    after, owners, lock = trial.ended(1), [], threading.Lock()
 
     def first_owner(frame: Frame) -> bool:
         """Whether a frame is of the executor whose request has come first."""
-        if not owners:
-            owners.append(executor_of(frame))
+        with lock:
+            if not owners:
+                owners.append(executor_of(frame))
         return executor_of(frame) == owners[0]
 
     about_sink = trial.about(trial.sink)

@@ -82,7 +82,6 @@ def dead_and_not_fenced(trial: Trial) -> Outcome:
     published.wait(PATIENCE)
     trial.hit("nor when a batch was committed", dead in listed(trial))
     job.finish(PATIENCE)
-    trial.cluster.cluster.restart(dead)
     return trial.outcome(job)
 
 

@@ -174,6 +174,7 @@ class Trap:
         self._last = None if times is None else nth + times - 1
         self._after, self._call = after, call
         self._seen = 0
+        self._failure: BaseException | None = None
         self._lock = threading.Lock()
         self._caught, self._released = threading.Event(), threading.Event()
 
@@ -203,12 +204,14 @@ class Trap:
         return self._caught.is_set()
 
     def wait(self, seconds: float) -> Frame:
-        """The first frame that it caught. Raises ServiceError when none comes in so many seconds."""
+        """The first frame that it caught. Raises ServiceError when none comes in so many seconds, or ``call`` failed."""
         if not self._caught.wait(seconds):
             kind = "response" if self.response else "request"
             raise ServiceError(
                 f"no {kind} {self._first} of API {self.api} has come in {seconds:g} s, {self._seen} before it have"
             )
+        if self._failure is not None:
+            raise ServiceError(f"what a trap of API {self.api} calls has failed: {self._failure!r}") from self._failure
         return self.frames[0]
 
     def release(self) -> None:
@@ -234,9 +237,14 @@ class Trap:
                 return Then.FORWARD, None
             catch = Catch(frame)
             self.catches.append(catch)
-        if self._call is not None:
-            self._call(frame)
-        self._caught.set()
+        try:
+            if self._call is not None:
+                self._call(frame)
+        except BaseException as error:
+            self._failure = error
+            raise
+        finally:
+            self._caught.set()
         if self.then is Then.HOLD:
             self._released.wait()
             return Then.FORWARD, catch
