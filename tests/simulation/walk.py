@@ -1,0 +1,265 @@
+"""One walk: a job, a cluster and what goes wrong, all drawn from a seed; until the input is copied or a rule broken."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from penstock.errors import CheckpointError, DefinitionError, FencedError, PenstockError, PossibleDataLossError
+from penstock.kafka.session import close_sessions
+from tests.simulation import scheduler as simulated
+from tests.simulation.cluster import Cluster
+from tests.simulation.driver import Checkpoint, ConcurrentUpdateError, Driver, Pipeline
+from tests.simulation.faults import Fault, Plan, random_plan
+from tests.simulation.invariants import Invariants, owner_of
+from tests.simulation.log import record_batch
+from tests.simulation.scheduler import Actor, Scheduler, StuckError
+from tests.simulation.wire import Network, SimulatedWire
+
+__all__ = ["Found", "Setting", "random_setting", "walk"]
+
+PROGRESS_TOPIC = "__penstock_progress"
+#: So many starts meet faults; then everything is well, and the job has to finish.
+_TROUBLED_STARTS = 4
+_HEALTHY_STARTS = 3
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a walk is about, apart from its faults."""
+
+    pipeline: Pipeline
+    partitions: int
+    progress_partitions: int | None
+    brokers: int
+    version: int
+
+
+@dataclass
+class Found:
+    """What a walk came to."""
+
+    seed: int
+    plan: Plan
+    violations: list[str]
+    outcomes: list[str] = field(default_factory=list)
+    transitions: set[tuple[str, str]] = field(default_factory=set)
+    requests: int = 0
+    trace: list[tuple[float, str, str]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [f"seed {self.seed}: {self.plan}"]
+        lines += [f"{at:10.3f}  {who:22} {what}" for at, who, what in self.trace]
+        lines += [f"violated: {each}" for each in self.violations]
+        return "\n".join(lines)
+
+
+def random_setting(rng: random.Random) -> Setting:
+    """A setting as a seed has it: small jobs, for small numbers hold every order of events."""
+    timeout = rng.choice((1_000, 5_000, 30_000))
+    properties = {
+        "bootstrap.servers": "simulated:9092",
+        "request.timeout.ms": str(timeout),
+        "default.api.timeout.ms": str(2 * timeout),
+        "delivery.timeout.ms": str(rng.choice((2, 4)) * timeout),
+    }
+    if rng.random() < 0.4:
+        properties["transaction.timeout.ms"] = str(rng.choice((timeout, 3 * timeout, 10 * timeout)))
+    per_batch = rng.choice((1, 3, 6))
+    pipeline = Pipeline(
+        records=per_batch * rng.randint(2, 3) - rng.randint(0, per_batch - 1),
+        per_batch=per_batch,
+        tasks=rng.choice((1, 1, 2, 3)),
+        parallelism=rng.choice((1, 2)),
+        topics=("out",),
+        keyed=rng.random() < 0.5,
+        group=rng.choice(("", "group")),
+        progress_topic=PROGRESS_TOPIC,
+        properties=tuple(properties.items()),
+    )
+    return Setting(pipeline, rng.choice((1, 2, 3)), rng.choice((None, 1, 2)), rng.choice((1, 2)), rng.choice((2, 2, 0)))
+
+
+@contextlib.contextmanager
+def _installed(network: Network, rng: random.Random) -> Iterator[None]:
+    """penstock's modules with virtual time, simulated wires and a random that repeats itself."""
+    from penstock.kafka import fetch, produce, session
+
+    clock = simulated.VirtualTime(network.scheduler)
+    changes: list[tuple[Any, str, Any]] = [
+        (session, "Wire", partial(SimulatedWire, network)),
+        (produce, "SimpleQueue", partial(simulated.Queue, network.scheduler)),
+        (fetch, "wait_for", partial(simulated.wait_for, network.scheduler)),
+    ]
+    for name, module in list(sys.modules.items()):
+        if name.startswith("penstock."):
+            changes += [(module, "time", clock)] if getattr(module, "time", None) is time else []
+            changes += [(module, "random", rng)] if getattr(module, "random", None) is random else []
+    kept = [(module, name, getattr(module, name)) for module, name, _ in changes]
+    try:
+        for module, name, value in changes:
+            setattr(module, name, value)
+        yield
+    finally:
+        close_sessions()
+        for module, name, value in kept:
+            setattr(module, name, value)
+
+
+class _Walk:
+    def __init__(self, seed: int, setting: Setting | None, plan: Plan | None):
+        rng = random.Random(seed)
+        self.setting = setting or random_setting(rng)
+        self.plan = plan or random_plan(rng)
+        self.scheduler = Scheduler()
+        pipeline = self.setting.pipeline
+        self.invariants = Invariants(pipeline.topics, PROGRESS_TOPIC, pipeline.group)
+        self.cluster = Cluster(
+            self.scheduler, rng, brokers=self.setting.brokers, version=self.setting.version, watcher=self.invariants
+        )
+        self.invariants.cluster = self.cluster
+        self.cluster.create("input", 1)
+        for topic in pipeline.topics:
+            self.cluster.create(topic, self.setting.partitions)
+        if self.setting.progress_partitions:
+            settings = {"cleanup.policy": "compact"}
+            self.cluster.create(PROGRESS_TOPIC, self.setting.progress_partitions, **settings)
+        self.network = Network(
+            self.scheduler, self.cluster, self.plan, rng, self.invariants, self._surround, PROGRESS_TOPIC
+        )
+        self.checkpoint = Checkpoint(self.invariants.planned.__setitem__)
+        self.rng = rng
+        self.found = Found(seed, self.plan, self.invariants.violations, trace=self.network.trace)
+        self.drivers: dict[str, tuple[Driver, Actor]] = {}
+        self.finished = False
+
+    # --- drivers ---
+
+    def run(self) -> None:
+        with _installed(self.network, self.rng):
+            try:
+                self._run()
+            except StuckError as stuck:
+                self.invariants.broken(str(stuck))
+            finally:
+                self.scheduler.kill_all()
+        self.found.transitions = self.cluster.coordinator.visited
+        self.found.requests = self.network.requests
+
+    def _run(self) -> None:
+        for start in range(_TROUBLED_STARTS + _HEALTHY_STARTS):
+            if start == _TROUBLED_STARTS:
+                self._heal()
+            self._start()
+            self.scheduler.run(self._is_quiet)
+            if self.invariants.violations or self.finished:
+                break
+        if not self.invariants.violations and not self.finished:
+            self.invariants.broken(f"the job does not finish: {self.found.outcomes[-1]}")
+        if not self.invariants.violations:
+            self._heal()
+            self.scheduler.drain()
+            self.invariants.at_the_end(self.setting.pipeline.records)
+
+    def _heal(self) -> None:
+        self.plan.heal()
+        self.cluster.heal()
+        self.network.paused.clear()
+        self.network.note("", "from here on nothing goes wrong")
+
+    def _is_quiet(self) -> bool:
+        return bool(self.invariants.violations) or all(actor.done for _, actor in self.drivers.values())
+
+    def _start(self) -> None:
+        name = f"driver-{len(self.drivers) + 1}"
+        driver = Driver(
+            name, self.setting.pipeline, self.checkpoint, self.invariants, self.scheduler, self.plan, self.rng
+        )
+        self.network.note(name, "starts")
+        actor = self.scheduler.spawn(name, driver.run)
+        self.drivers[name] = driver, actor
+        actor.when_done(partial(self._ended, driver, actor))
+
+    def _ended(self, driver: Driver, actor: Actor) -> None:
+        error = actor.error
+        for warning in driver.warnings:
+            self.network.note(driver.name, f"warned: {warning}")
+        if actor.killed:
+            outcome = "crashed"
+        elif error is None:
+            outcome, self.finished = "finished", True
+        else:
+            outcome = type(error).__name__
+        self.found.outcomes.append(outcome)
+        self.network.note(driver.name, f"{outcome}: {error}" if error else outcome)
+        if error is not None:
+            self._judge(driver, error)
+
+    def _judge(self, driver: Driver, error: BaseException) -> None:
+        """An error that no fault of a walk explains is a finding."""
+        alone = len(self.found.outcomes) == len(self.drivers) and Fault.SECOND_DRIVER.value not in self.plan.hits
+        if isinstance(error, CheckpointError | PossibleDataLossError | DefinitionError):
+            self.invariants.broken(f"{driver.name} cannot reconcile checkpoint and progress: {error}")
+        elif not isinstance(error, PenstockError | ConcurrentUpdateError):
+            self.invariants.broken(f"{driver.name} has an error of its own: {error!r}")
+        elif isinstance(error, FencedError) and alone:
+            self.invariants.broken(f"{driver.name} takes itself for fenced, but there is no other: {error}")
+        elif "cannot become" in str(error):
+            self.invariants.broken(f"{driver.name} trips over its own state: {error}")
+
+    # --- faults that no wire can do ---
+
+    def _surround(self, fault: Fault, sender: str, node: int) -> None:
+        if fault in {Fault.CRASH, Fault.CRASH_AFTER}:
+            self._crash(owner_of(sender))
+        elif fault is Fault.BROKER_CRASH:
+            self.cluster.crash(node, self.rng.uniform(1.0, 60.0))
+        elif fault is Fault.BROKER_PAUSE:
+            self.network.paused[node] = self.scheduler.now + self.rng.uniform(0.5, 60.0)
+        elif fault is Fault.SLOW_MARKERS:
+            self.cluster.slow_markers = self.rng.choice((1.0, 20.0, 100.0))
+        elif fault is Fault.EXPIRY:
+            self.cluster.expire_all()
+        elif fault is Fault.OTHER_VERSION:
+            self.cluster.version = 2 - self.cluster.version
+        elif fault is Fault.FOREIGN_ROW:
+            self._write_foreign_row()
+        elif fault is Fault.SECOND_DRIVER:
+            self._start()
+
+    def _crash(self, name: str) -> None:
+        """A driver is gone at once; of its tasks some go on for a while."""
+        driver, actor = self.drivers[name]
+        self.network.note(name, "crashes")
+        actor.kill()
+        for task in driver.jobs.running:
+            if not task.done:
+                self.scheduler.after(self.rng.choice((0.0, 0.0, self.rng.uniform(0.0, 5.0))), task.kill)
+
+    def _write_foreign_row(self) -> None:
+        if PROGRESS_TOPIC in self.cluster.topics:
+            row = record_batch([(b"somebody", b"some row"), (None, b"else")])
+            self.cluster.log(self.rng.choice(self.cluster.places(PROGRESS_TOPIC))).append(bytes(row.data), strict=True)
+
+
+def walk(seed: int, *, setting: Setting | None = None, plan: Plan | None = None) -> Found:
+    """Run the walk of a seed. ``setting`` and ``plan`` replace what the seed would draw."""
+    made = _Walk(seed, setting, plan)
+    made.run()
+    return made.found
+
+
+def count(found: list[Found]) -> dict[str, Counter[str]]:
+    """Outcomes, faults and transitions of many walks."""
+    return {
+        "outcomes": Counter(each for one in found for each in one.outcomes),
+        "faults": sum((Counter(one.plan.hits) for one in found), Counter()),
+        "transitions": Counter(f"{before} -> {after}" for one in found for before, after in one.transitions),
+    }
