@@ -93,8 +93,16 @@ class Checkpoint:
 class SimulatedJobs:
     """Runs the real tasks as actors, with sessions of their own as in Spark's worker processes."""
 
-    def __init__(self, driver: str, pipeline: Pipeline, scheduler: Scheduler, plan: Plan, rng: random.Random):
-        self._driver, self._pipeline = driver, pipeline
+    def __init__(
+        self,
+        driver: str,
+        pipeline: Pipeline,
+        invariants: Invariants,
+        scheduler: Scheduler,
+        plan: Plan,
+        rng: random.Random,
+    ):
+        self._driver, self._pipeline, self._invariants = driver, pipeline, invariants
         self._scheduler, self._plan, self._rng = scheduler, plan, rng
         self.running: list[Actor] = []
 
@@ -102,6 +110,7 @@ class SimulatedJobs:
         self, frame: Any, spec: WriteSpec, tasks: int, *, transaction: Transaction, owners: int | None, staged: bool
     ) -> Acknowledged:
         """What ``penstock.connectors.kafka.runtime`` has Spark do."""
+        self._invariants.publishing(self._driver)
         fault = self._plan.task_fault()
         if fault is TaskFault.ROW_IN_PROGRESS:
             self._write_beside_progress(spec, transaction)
@@ -228,7 +237,7 @@ class Driver:
         self.warnings: list[str] = []
         self._pipeline, self._checkpoint, self._invariants = pipeline, checkpoint, invariants
         self._scheduler = scheduler
-        self.jobs = SimulatedJobs(name, pipeline, scheduler, plan, rng)
+        self.jobs = SimulatedJobs(name, pipeline, invariants, scheduler, plan, rng)
 
     def run(self) -> None:
         """Copy what is left of the input."""

@@ -164,12 +164,17 @@ _RARE = (
 )  # fmt: skip
 #: What matters most to the protocol is drawn more often.
 _DRAWN = (*APIS, "EndTxn commit", "EndTxn commit", "InitProducerId", "Produce", "ListOffsets", "Fetch", "", "")
+#: What is asked on the way from an unknown outcome to a known one.
+_SETTLING = ("DescribeTransactions", "InitProducerId", "InitProducerId", "ListOffsets", "Fetch", "ApiVersions")
 _SPANS = (1, 1, 1, 2, 3, 5, 40)
 
 
 def random_plan(rng: random.Random) -> Plan:
     """A plan as a seed has it."""
     rules: list[Rule] = []
+    if rng.random() < 0.3:  # a commit that is asked for in vain, and then the way to its outcome
+        rules.append(Rule(rng.choice(_NOISE), "EndTxn commit", rng.randint(0, 2), rng.choice((1, 2, 2, 3))))
+        rules.append(Rule(rng.choice(_NOISE), rng.choice(_SETTLING), rng.randint(0, 4), rng.choice((1, 2, 60)), 0))
     for _ in range(rng.randint(0, 3)):
         api = rng.choice(_DRAWN)
         rules.append(Rule(rng.choice(_NOISE), api, rng.randint(0, 4 if api else 120), rng.choice(_SPANS)))

@@ -132,8 +132,13 @@ class Invariants:
                 self._outcomes[driver] = _Outcome(asked=True)
             return
         begins = kind_of(request) in {"Produce", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"}
-        if outcome.asked and begins:
+        if outcome.asked and begins and sender == driver:  # tasks of an earlier attempt may still be at work
             self.broken(f"{driver} sends {name} although the outcome of its transaction is unknown")
+
+    def publishing(self, driver: str) -> None:
+        """A driver has tasks publish."""
+        if self._outcomes.get(driver, _Outcome()).asked:
+            self.broken(f"{driver} has tasks publish although the outcome of its transaction is unknown")
 
     def told(self, sender: str, name: str, request: Any, answer: Any) -> None:
         """Follow what a driver knows."""

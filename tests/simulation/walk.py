@@ -159,14 +159,13 @@ class _Walk:
                 self._heal()
             self._start()
             self.scheduler.run(self._is_quiet)
-            if self.invariants.violations or self.finished:
+            if self.finished:
                 break
-        if not self.invariants.violations and not self.finished:
+        else:
             self.invariants.broken(f"the job does not finish: {self.found.outcomes[-1]}")
-        if not self.invariants.violations:
-            self._heal()
-            self.scheduler.drain()
-            self.invariants.at_the_end(self.setting.pipeline.records)
+        self._heal()
+        self.scheduler.drain()
+        self.invariants.at_the_end(self.setting.pipeline.records)
 
     def _heal(self) -> None:
         self.plan.heal()
@@ -175,7 +174,7 @@ class _Walk:
         self.network.note("", "from here on nothing goes wrong")
 
     def _is_quiet(self) -> bool:
-        return bool(self.invariants.violations) or all(actor.done for _, actor in self.drivers.values())
+        return all(actor.done for _, actor in self.drivers.values())
 
     def _start(self) -> None:
         name = f"driver-{len(self.drivers) + 1}"
