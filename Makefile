@@ -19,7 +19,7 @@ export UV_PYTHON_DOWNLOADS := never
 # Spark starts many Python processes; compiled modules are what makes that quick.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-all faults fuzz lint fmt bench lock clean
+.PHONY: help setup demo test test-all faults simulate fuzz lint fmt bench lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -38,6 +38,9 @@ test-all: $(READY) ## Run all tests, those that take long among them
 
 faults: $(READY) ## Run the fault matrix and write docs/faults.md (ARGS="--only F5" for some, --fresh for all anew)
 	@$(BIN)/python -m tests.faults $(ARGS)
+
+simulate: $(READY) ## Walk through the exactly-once protocol on a simulated cluster, at random (ARGS="--walks 10000")
+	@$(BIN)/python -m tests.simulation $(ARGS)
 
 fuzz: $(READY) ## Hold every format against a second decoder on a million broken messages (ARGS="--inputs 10000")
 	@$(BIN)/python -m tests.fuzz $(ARGS)

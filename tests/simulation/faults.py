@@ -159,8 +159,8 @@ _NOISE = (
     Fault.ERROR_AFTER,
 )  # fmt: skip
 _RARE = (
-    Fault.CRASH, Fault.CRASH_AFTER, Fault.BROKER_CRASH, Fault.BROKER_PAUSE, Fault.SLOW_MARKERS, Fault.EXPIRY,
-    Fault.FOREIGN_ROW, Fault.SECOND_DRIVER, Fault.OTHER_VERSION,
+    Fault.CRASH, Fault.CRASH, Fault.CRASH_AFTER, Fault.CRASH_AFTER, Fault.BROKER_CRASH, Fault.BROKER_PAUSE,
+    Fault.SLOW_MARKERS, Fault.EXPIRY, Fault.FOREIGN_ROW, Fault.SECOND_DRIVER, Fault.OTHER_VERSION,
 )  # fmt: skip
 #: What matters most to the protocol is drawn more often.
 _DRAWN = (*APIS, "EndTxn commit", "EndTxn commit", "InitProducerId", "Produce", "ListOffsets", "Fetch", "", "")
@@ -183,6 +183,8 @@ def random_plan(rng: random.Random) -> Plan:
             after = len(rules) - 1
             rules.append(Rule(rng.choice(_NOISE), following, rng.randint(0, 6), rng.choice(_SPANS), after))
     for _ in range(rng.choice((0, 0, 1, 1, 2))):
-        rules.append(Rule(rng.choice(_RARE), rng.choice(("", *_DRAWN)), rng.randint(0, 60)))
+        api = rng.choice(("", "", *_DRAWN))
+        after = len(rules) - 1 if rules and rng.random() < 0.3 else None
+        rules.append(Rule(rng.choice(_RARE), api, rng.randint(0, 3 if api else 80), 1, after))
     tasks = [(rng.randint(0, 3), rng.choice(list(TaskFault)))] if rng.random() < 0.15 else []
     return Plan(rules, noise=rng.choice((0.0, 0.0, 0.01, 0.04)), tasks=tasks, rng=rng)

@@ -79,7 +79,7 @@ class Invariants:
         offsets = self.cluster.pending_offsets(transaction.producer_id)
         if not rows and not found and not offsets:
             return
-        who = f"a transaction of producer {transaction.producer_id}/{transaction.last_epoch}"
+        who = f"a transaction of producer {transaction.producer_id}, epoch {transaction.epoch},"
         if len(found) != 1:
             self.broken(f"{who} commits {sum(rows.values())} rows with {len(found)} progress records")
             return

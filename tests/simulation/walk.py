@@ -7,7 +7,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -255,7 +255,7 @@ def walk(seed: int, *, setting: Setting | None = None, plan: Plan | None = None)
     return made.found
 
 
-def count(found: list[Found]) -> dict[str, Counter[str]]:
+def count(found: Sequence[Found]) -> dict[str, Counter[str]]:
     """Outcomes, faults and transitions of many walks."""
     return {
         "outcomes": Counter(each for one in found for each in one.outcomes),
