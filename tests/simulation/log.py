@@ -188,12 +188,12 @@ def _placed(data: bytes, base: int) -> bytes:
     return struct.pack(">q", base) + data[8:12] + struct.pack(">i", 0) + data[16:]
 
 
-def record_batch(records: list[tuple[bytes | None, bytes | None]]) -> Any:
+def record_batch(records: list[tuple[bytes | None, bytes | None]], timestamp_ms: int = 0) -> Any:
     """An encoded batch of these keys and values, for rows that no sink has written."""
     (batch,) = encode(
         keys=pa.array([key for key, _ in records], pa.binary()),
         values=pa.array([value for _, value in records], pa.binary()),
-        timestamps=np.zeros(len(records), np.int64),
+        timestamps=np.full(len(records), timestamp_ms, np.int64),
         partitions=np.zeros(len(records), np.int32),
     )
     return batch

@@ -128,6 +128,13 @@ class Scheduler:
                 raise StuckError("everybody waits and nothing is due")
             self._step()
 
+    def pass_time(self, seconds: float) -> None:
+        """Let so much time pass."""
+        end = self.now + seconds
+        while self._due and self._due[0][0] <= end:
+            self._step()
+        self.now = end
+
     def drain(self) -> None:
         """Let happen all that is due still."""
         while self._due:
@@ -184,6 +191,8 @@ class Answer(Future[Any]):
 
     def __init__(self, scheduler: Scheduler):
         super().__init__()
+        #: Whether whoever waited does not wait any more.
+        self.given_up = False
         self._scheduler = scheduler
 
     def result(self, timeout: float | None = None) -> Any:
@@ -191,6 +200,7 @@ class Answer(Future[Any]):
         if not self.done():
             self._scheduler.park(timeout, lambda wake: self.add_done_callback(lambda _: wake()))
         if not self.done():
+            self.given_up = True
             raise TimeoutError
         return super().result(0)
 

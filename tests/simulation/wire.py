@@ -190,7 +190,8 @@ class SimulatedWire:
         letter.told = answer
         while connection.letters and connection.letters[0].told is not None:  # in the order of requests
             first = connection.letters.pop(0)
-            self._network.witness.told(self._sender, first.name, first.request, first.told)
+            if not first.answer.given_up:
+                self._network.witness.told(self._sender, first.name, first.request, first.told)
             first.answer.set_result(first.told)
 
     def _time_out(self, connection: _Connection, letter: _Letter) -> None:
