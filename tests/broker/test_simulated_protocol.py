@@ -25,6 +25,7 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import GROUP, TRANSACTION, Session
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient, describe_transaction
+from tests.simulation.brokers import Brokers
 from tests.simulation.cluster import Cluster
 from tests.simulation.invariants import Invariants
 from tests.simulation.log import record_batch
@@ -75,12 +76,13 @@ class SimulatedBroker:
         watcher = Invariants((), "", "")
         watcher.deciding = lambda *_: None  # type: ignore[method-assign]
         watcher.offsets_committed = lambda *_: None  # type: ignore[method-assign]
-        self._cluster = Cluster(self._scheduler, random.Random(1), brokers=1, version=version, watcher=watcher)
-        self._cluster.create(topic, 1)
+        cluster = Cluster(self._scheduler, random.Random(1), brokers=1, version=version, watcher=watcher)
+        cluster.create(topic, 1)
+        self._brokers = Brokers(cluster)
 
     def ask(self, request: Any, _kind: int | None) -> Any:
         """The answer of the only broker."""
-        return self._cluster.answer(request, 1)
+        return self._brokers.answer(request, 1)
 
     def wait(self, condition: Callable[[], bool]) -> None:
         """Let virtual time pass."""

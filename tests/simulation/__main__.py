@@ -21,22 +21,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--trace", action="store_true", help="print what happens in the walk of --seed")
     parser.add_argument("--mutation", choices=sorted(MUTATIONS), help="with a safeguard taken out of the code")
     given = parser.parse_args(argv)
-    if given.mutation:
-        with MUTATIONS[given.mutation].applied():
-            return _run(given)
-    return _run(given)
-
-
-def _run(given: argparse.Namespace) -> int:
+    run = MUTATIONS[given.mutation].walk if given.mutation else walk
     if given.seed is not None:
-        found = walk(given.seed)
+        found = run(given.seed)
         print(found if given.trace else "\n".join([str(found.plan), *found.outcomes, *found.violations]))
         return 1 if found.violations else 0
     first = random.SystemRandom().randrange(1 << 32) if given.first is None else given.first
     begun = time.monotonic()
     walks = []
     for seed in range(first, first + given.walks):
-        found = walk(seed)
+        found = run(seed)
         walks.append(found)
         if found.violations:
             print(f"seed {seed}: {found.violations[0]}", flush=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from tests.simulation.cluster import kind_of
+from tests.simulation.brokers import kind_of
 
 __all__ = ["APIS", "Fault", "Plan", "Rule", "TaskFault", "name_of", "random_plan"]
 
@@ -184,7 +184,7 @@ def random_plan(rng: random.Random) -> Plan:
             rules.append(Rule(rng.choice(_NOISE), following, rng.randint(0, 6), rng.choice(_SPANS), after))
     for _ in range(rng.choice((0, 0, 1, 1, 2))):
         api = rng.choice(("", "", *_DRAWN))
-        after = len(rules) - 1 if rules and rng.random() < 0.3 else None
-        rules.append(Rule(rng.choice(_RARE), api, rng.randint(0, 3 if api else 80), 1, after))
+        behind = len(rules) - 1 if rules and rng.random() < 0.3 else None
+        rules.append(Rule(rng.choice(_RARE), api, rng.randint(0, 3 if api else 80), 1, behind))
     tasks = [(rng.randint(0, 3), rng.choice(list(TaskFault)))] if rng.random() < 0.15 else []
     return Plan(rules, noise=rng.choice((0.0, 0.0, 0.01, 0.04)), tasks=tasks, rng=rng)

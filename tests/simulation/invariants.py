@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.simulation.cluster import Cluster, kind_of
+from tests.simulation.brokers import kind_of
+from tests.simulation.cluster import Cluster
 from tests.simulation.coordinator import Place, Transaction
 from tests.simulation.log import Batch
 
@@ -192,7 +193,7 @@ class Invariants:
             for batch in self.cluster.log(place).visible()
             for _, value in batch.records()
         )
-        wanted = Counter(text_of(record) for record in range(records))
+        wanted: Counter[bytes | None] = Counter(text_of(record) for record in range(records))
         if missing := wanted - seen:
             self.broken(f"{missing.total()} of {records} records are not in the output: {_some(missing)}")
         if extra := seen - wanted:

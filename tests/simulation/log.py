@@ -156,7 +156,8 @@ class PartitionLog:
         """Bytes of the batches from ``offset`` on, and the aborted transactions among them."""
         bound = self.stable if committed else self.end
         found = [each.data for each in self.batches if offset < each.end and each.end <= bound]
-        taken, size = [], 0
+        taken: list[bytes] = []
+        size = 0
         for data in found:
             if taken and size + len(data) > most:
                 break

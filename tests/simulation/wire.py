@@ -14,7 +14,8 @@ import kafka.errors
 
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.wire import Node
-from tests.simulation.cluster import Cluster, kind_of
+from tests.simulation.brokers import Brokers, kind_of
+from tests.simulation.cluster import Cluster
 from tests.simulation.faults import Fault, Plan, error_of, name_of
 from tests.simulation.scheduler import Answer, Scheduler
 
@@ -49,6 +50,9 @@ class Network:
     trace: list[tuple[float, str, str]] = field(default_factory=list)
     paused: dict[int, float] = field(default_factory=dict)
     requests: int = 0
+
+    def __post_init__(self) -> None:
+        self.brokers = Brokers(self.cluster)
 
     def note(self, who: str, what: str) -> None:
         """A line of the trace."""
@@ -167,9 +171,9 @@ class SimulatedWire:
             return
         answer = None
         if fault in {Fault.ERROR, Fault.ERROR_AFTER} and (code := error_of(letter.request, fault, network.rng)):
-            answer = network.cluster.refuse(letter.request, code)
+            answer = network.brokers.refuse(letter.request, code)
         if answer is None or fault is Fault.ERROR_AFTER:
-            done = network.cluster.answer(letter.request, where, self._sender)
+            done = network.brokers.answer(letter.request, where, self._sender)
             answer = answer or done
         late = " (nobody waits for it)" if letter.answer.done() else ""
         network.note(f"broker {where}", f"{letter.name} of {self._sender}: {_outcome(answer)}{late}")
