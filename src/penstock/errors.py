@@ -14,6 +14,7 @@
          ├─ KafkaError              Kafka refused or could not be reached
          │   ├─ RetriableError      may succeed when it is tried again
          │   ├─ AbortableError      the transaction must be aborted, the batch may be redone
+         │   │   └─ StaleEpochError its epoch is refused: it expired, or another instance took over its id
          │   ├─ AuthorizationError  a right is missing; never retried
          │   └─ AuthenticationError wrong credentials or an untrusted certificate; never retried
          ├─ DatabaseError           a database refused
@@ -22,6 +23,7 @@
          │   └─ SchemaRegistryUnavailableError  could not be reached, or gave no answer in time
          ├─ FencedError             another instance took over the transactional id; terminal
          ├─ TransactionExpiredError the broker aborted the transaction on time-out; the batch is redone
+         ├─ UnknownOutcomeError     whether a transaction was committed is not known; the next start finds out
          ├─ PossibleDataLossError   positions that cannot be reconciled; terminal
          └─ CheckpointError         the checkpoint is unreadable, foreign or older than what was published
 
@@ -59,7 +61,9 @@ __all__ = [
     "SchemaRegistryUnavailableError",
     "ServiceError",
     "SqlError",
+    "StaleEpochError",
     "TransactionExpiredError",
+    "UnknownOutcomeError",
     "UnsupportedError",
     "from_wire",
     "to_wire",
@@ -193,6 +197,11 @@ class AbortableError(KafkaError):
     retriable = True
 
 
+class StaleEpochError(AbortableError):
+    """The brokers refuse the epoch that records are written with. Either the transaction expired or its id has another
+    owner; which one is known when the transaction has been ended."""
+
+
 class AuthorizationError(KafkaError):
     """The principal lacks a right. Never retried."""
 
@@ -241,6 +250,11 @@ class TransactionExpiredError(ExecutionError):
     """The broker aborted the transaction because it exceeded its time-out. Nothing of it was published."""
 
     retriable = True
+
+
+class UnknownOutcomeError(ExecutionError):
+    """Whether a transaction was committed is not known, and could not be found out in time. Nothing was written since.
+    The job's next start reads progress, and then it is known."""
 
 
 class PossibleDataLossError(ExecutionError):

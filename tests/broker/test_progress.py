@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 import time
@@ -20,17 +21,18 @@ from penstock.errors import (
     FencedError,
     KafkaError,
     RetriableError,
-    TransactionExpiredError,
+    UnknownOutcomeError,
 )
 from penstock.kafka import progress as progress_module
 from penstock.kafka import transactions as transactions_module
-from penstock.kafka.batches import encode
+from penstock.kafka.batches import encode, scan
 from penstock.kafka.produce import Ack, Producer, ProducerIdentity
 from penstock.kafka.progress import (
     Claim,
     Progress,
     ProgressRead,
     ProgressTopic,
+    Seal,
     claim,
     ensure_progress_topic,
     progress_batch,
@@ -40,7 +42,7 @@ from penstock.kafka.progress import (
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
 from penstock.kafka.topics import topic_configs, transaction_version
-from penstock.kafka.transactions import State, TransactionClient, UnknownOutcomeError, describe_transaction
+from penstock.kafka.transactions import State, TransactionClient, describe_transaction
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -76,9 +78,13 @@ def hasten(client: TransactionClient) -> None:
     client.init()
 
 
+def batch(batch_id: int) -> Progress:
+    return Progress(QUERY, batch_id, {"t": {"0": batch_id}}, {"t": {"0": batch_id + 1}}, {"bad": batch_id})
+
+
 def publish(session: Session, client: TransactionClient, topic: ProgressTopic, batch_id: int) -> Progress:
     """Begin a transaction and put progress into it; somebody else ends it."""
-    progress = Progress(QUERY, batch_id, {"t": {"0": batch_id}}, {"t": {"0": batch_id + 1}}, {"bad": batch_id})
+    progress = batch(batch_id)
     client.begin()
     with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
         producer.submit(topic.name, *progress_batch(topic, client.transactional_id, progress))
@@ -195,21 +201,89 @@ class TestRule4:
             read = read_progress(session, topic, wanted)
             assert (read.progress, read.claim, read.latest_claim) == (last, mine, mine)
 
-    def test_a_record_of_somebody_else_is_an_error_that_names_it(
-        self, session: Session, progress_topic: ProgressTopic
+    def put(
+        self,
+        session: Session,
+        topic: ProgressTopic,
+        transactional_id: str,
+        value: bytes | None,
+        writer: TransactionClient | None = None,
     ) -> None:
-        client = owner(session)
-        (batch,) = encode(
-            keys=pa.array([client.transactional_id.encode()], pa.binary()),
-            values=pa.array([b"not json"], pa.binary()),
+        """A record under the key of an id's progress, committed by ``writer`` or outside of transactions."""
+        (made,) = encode(
+            keys=pa.array([transactional_id.encode()], pa.binary()),
+            values=pa.array([value], pa.binary()),
             timestamps=np.full(1, time.time_ns() // 1_000_000),
             partitions=np.zeros(1, np.int32),
         )
-        with Producer(session) as producer:
-            producer.submit(progress_topic.name, 0, batch.data, 1)
+        identity, name = (writer.begin(), writer.transactional_id) if writer else (None, None)
+        with Producer(session, identity, transactional_id=name) as producer:
+            producer.submit(topic.name, 0, made.data, 1)
             producer.flush()
-        with pytest.raises(CheckpointError, match=f"'{progress_topic.name}', partition 0, offset 0"):
-            read_progress(session, progress_topic, client.transactional_id)
+        if writer:
+            writer.commit()
+
+    def value_of(self, topic: ProgressTopic, transactional_id: str, progress: Progress) -> bytes:
+        """What a record of ``progress`` holds."""
+        _, data, _ = progress_batch(topic, transactional_id, progress)
+        (value,) = scan(data, start_offset=0, end_offset=1).values.to_pylist()
+        return bytes(value)
+
+    @pytest.fixture
+    def sealed(self, progress_topic: ProgressTopic) -> ProgressTopic:
+        return replace(progress_topic, seal=Seal(QUERY, "the secret of the checkpoint"))
+
+    @pytest.mark.parametrize("transactional", [True, False], ids=["in a transaction", "outside of transactions"])
+    @pytest.mark.parametrize("value", [b"not json", b"{}", None], ids=["text", "empty", "tombstone"])
+    def test_what_is_no_record_of_penstocks_is_passed_over_and_named(
+        self, session: Session, sealed: ProgressTopic, value: bytes | None, transactional: bool
+    ) -> None:
+        client = owner(session)
+        last = publish(session, client, sealed, 0)
+        client.commit()
+        self.put(session, sealed, client.transactional_id, value, owner(session) if transactional else None)
+        read = read_progress(session, sealed, client.transactional_id)
+        assert read.progress == last
+        (reason,) = read.ignored
+        assert re.search(
+            rf"'{sealed.name}', partition 0, offset \d+: the record (is not one of penstock's|was written)", reason
+        )
+
+    @pytest.mark.parametrize("secret", [None, "another secret"])
+    def test_a_forged_record_is_not_believed(self, session: Session, sealed: ProgressTopic, secret: str | None) -> None:
+        client = owner(session)
+        name = client.transactional_id
+        last = publish(session, client, sealed, 3)
+        client.commit()
+        forger = replace(sealed, seal=Seal(QUERY, secret) if secret else None)
+        self.put(session, sealed, name, self.value_of(forger, name, batch(4)), owner(session))
+        read = read_progress(session, sealed, name)
+        assert read.progress == last
+        assert ["does not have its seal" in each for each in read.ignored] == [True]
+
+    def test_a_copy_of_an_older_record_does_not_count(self, session: Session, sealed: ProgressTopic) -> None:
+        client = owner(session)
+        name = client.transactional_id
+        for batch_id in range(3):
+            last = publish(session, client, sealed, batch_id)
+            client.commit()
+        self.put(session, sealed, name, self.value_of(sealed, name, batch(1)), owner(session))
+        assert read_progress(session, sealed, name).progress == last
+
+    def test_the_seal_of_another_ids_record_does_not_fit(self, session: Session, sealed: ProgressTopic) -> None:
+        client, other = owner(session), owner(session)
+        value = self.value_of(sealed, other.transactional_id, batch(7))
+        self.put(session, sealed, client.transactional_id, value, other)
+        assert read_progress(session, sealed, client.transactional_id).progress is None
+
+    def test_another_querys_record_is_believed_for_it_only_stops(self, session: Session, sealed: ProgressTopic) -> None:
+        client = owner(session)
+        theirs = replace(batch(2), query_id="another")
+        stranger = replace(sealed, seal=Seal("another", "its secret"))
+        value = self.value_of(stranger, client.transactional_id, theirs)
+        self.put(session, sealed, client.transactional_id, value, client)
+        owner(session, client.transactional_id)
+        assert read_progress(session, sealed, client.transactional_id).progress == theirs
 
 
 class TestRule3:
@@ -427,8 +501,8 @@ class TestRule16:
         client.commit()
         return client
 
-    def settle(self, session: Session, client: TransactionClient, topic: ProgressTopic) -> None:
-        settle(session, client, topic, QUERY, 1, "run-1")
+    def settle(self, session: Session, client: TransactionClient, topic: ProgressTopic) -> bool:
+        return settle(session, client, topic, batch(1), "run-1")
 
     def test_committed_though_the_answer_was_lost(
         self, session: Session, client: TransactionClient, progress_topic: ProgressTopic
@@ -437,7 +511,7 @@ class TestRule16:
         before = client.identity
         client.commit()
         client._identity, client.state = before, State.UNKNOWN
-        self.settle(session, client, progress_topic)
+        assert self.settle(session, client, progress_topic)
         last = publish(session, client, progress_topic, 2)
         client.commit()
         owner(session, client.transactional_id)
@@ -452,8 +526,7 @@ class TestRule16:
         )
         with pytest.raises(UnknownOutcomeError):
             client.commit()
-        with pytest.raises(TransactionExpiredError, match="batch 1 of query 'orders'"):
-            self.settle(session, client, progress_topic)
+        assert not self.settle(session, client, progress_topic)
         last = publish(session, client, progress_topic, 1)
         client.commit()
         owner(session, client.transactional_id)
@@ -462,8 +535,7 @@ class TestRule16:
     def test_never_ended(self, session: Session, client: TransactionClient, progress_topic: ProgressTopic) -> None:
         publish(session, client, progress_topic, 1)
         client.state = State.UNKNOWN
-        with pytest.raises(TransactionExpiredError):
-            self.settle(session, client, progress_topic)
+        assert not self.settle(session, client, progress_topic)
         assert client.state is State.READY
 
     def test_settled_in_a_second_attempt(
@@ -485,12 +557,14 @@ class TestRule16:
         monkeypatch.setattr(client, "init", init_and_lose_the_broker)
         try:
             with pytest.raises(RetriableError):
-                settle(session, client, progress_topic, QUERY, 1, "run-1", deadline=session.deadline(3000))
+                settle(session, client, progress_topic, batch(1), "run-1", deadline=session.deadline(3000))
         finally:
             kafka.resume(1)
         monkeypatch.undo()
-        with pytest.raises(TransactionExpiredError):
-            self.settle(session, client, progress_topic)
+        assert client.state is State.UNKNOWN
+        with pytest.raises(KafkaError, match="is ended with an unknown outcome and cannot become open"):
+            client.begin()
+        assert not self.settle(session, client, progress_topic)
         assert client.state is State.READY
 
     def test_a_copy_that_takes_over_while_it_is_looked_up_stops_with_us(
@@ -590,11 +664,11 @@ class TestRule15:
 
         client = self.abort_while(session, progress_topic, monkeypatch, take_over_and_publish)
         with pytest.raises(FencedError, match="was taken over by run run-2"):
-            settle(session, client, progress_topic, QUERY, 0, "run-1")
+            settle(session, client, progress_topic, batch(0), "run-1")
         with pytest.raises(UnknownOutcomeError):
             others[0].commit()
         with pytest.raises(FencedError, match="left no claim"):
-            settle(session, others[0], progress_topic, QUERY, 1, "run-2")
+            settle(session, others[0], progress_topic, batch(1), "run-2")
         owner(session, client.transactional_id)
         assert read_progress(session, progress_topic, client.transactional_id).progress == published[0]
 
@@ -605,8 +679,7 @@ class TestRule15:
         client = self.abort_while(
             session, progress_topic, monkeypatch, lambda name: others.append(owner(session, name))
         )
-        with pytest.raises(TransactionExpiredError, match="batch 0"):
-            settle(session, client, progress_topic, QUERY, 0, "run-1")
+        assert not settle(session, client, progress_topic, batch(0), "run-1")
         with pytest.raises(FencedError, match="left no claim"):
             claim(session, others[0], progress_topic, "run-2")
         last = publish(session, client, progress_topic, 0)
@@ -642,11 +715,17 @@ class TestRule18(BothVersions):
         client._identity, client._fresh = replace(identity, epoch=epoch), True
 
     def publish_until(
-        self, session: Session, client: TransactionClient, topic: ProgressTopic, run_id: str, enough: Callable[[], bool]
+        self,
+        session: Session,
+        client: TransactionClient,
+        topic: ProgressTopic,
+        run_id: str,
+        enough: Callable[[], bool],
+        first: int = 0,
     ) -> Progress:
-        """Batches 0, 1 and so on: every third one is committed, aborted, or committed with the answer lost."""
-        batch_id = 0
-        while batch_id < 3 or not enough():
+        """Batches from ``first`` on: every third one is committed, aborted, or committed with the answer lost."""
+        batch_id = first
+        while batch_id < first + 3 or not enough():
             progress = publish(session, client, topic, batch_id)
             before = client.identity
             if batch_id % 3 == 1:
@@ -656,7 +735,7 @@ class TestRule18(BothVersions):
                 last = progress
             if batch_id % 3 == 2:
                 client._identity, client.state = before, State.UNKNOWN
-                settle(session, client, topic, QUERY, batch_id, run_id)
+                assert settle(session, client, topic, progress, run_id)
             batch_id += 1
         return last
 
@@ -672,7 +751,7 @@ class TestRule18(BothVersions):
         with pytest.raises(UnknownOutcomeError):
             first.commit()
         with pytest.raises(FencedError, match="was taken over by run run-2"):
-            settle(session, first, progress_topic, QUERY, 100, "run-1")
+            settle(session, first, progress_topic, batch(100), "run-1")
         assert second.identity.producer_id == producer_id
         last = self.publish_until(
             session,
@@ -680,6 +759,7 @@ class TestRule18(BothVersions):
             progress_topic,
             "run-2",
             lambda: second.identity.producer_id != producer_id and second.identity.epoch > 4,
+            first=102,
         )
         owner(session, name)
         read = read_progress(session, progress_topic, name)
@@ -701,6 +781,6 @@ class TestRule18(BothVersions):
         with pytest.raises(UnknownOutcomeError):
             first.commit()
         with pytest.raises(FencedError, match="was taken over by run run-2"):
-            settle(session, first, progress_topic, QUERY, 0, "run-1")
+            settle(session, first, progress_topic, batch(0), "run-1")
         owner(session, first.transactional_id)
         assert read_progress(session, progress_topic, first.transactional_id).progress == last

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from kafka.protocol.producer import EndTxnRequest
 
-from penstock.errors import AbortableError, KafkaError, OptionsError
+from penstock.errors import AbortableError, KafkaError, OptionsError, UnknownOutcomeError
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, CommittedOffset, committed_offsets, list_offsets
@@ -23,7 +23,6 @@ from penstock.kafka.topics import create_topic, transaction_version
 from penstock.kafka.transactions import (
     State,
     TransactionClient,
-    UnknownOutcomeError,
     describe_transaction,
     list_transactions,
     transaction_timeout_ms,
@@ -222,9 +221,11 @@ def test_rule_16_a_transaction_that_timed_out_has_an_unknown_outcome(session: Se
     with pytest.raises(UnknownOutcomeError, match=f"tx-{topic}"):
         client.commit()
     assert client.state is State.UNKNOWN
-    client.settled(fenced=False)
     client._timeout_ms = 60_000  # this one has time
     client.init()
+    with pytest.raises(KafkaError, match="unknown outcome and cannot become open"):
+        client.begin()  # progress has not been read
+    client.settled(fenced=False)
     client.begin()
     write(session, client, topic, [2])
     client.commit()

@@ -29,7 +29,7 @@ from kafka.admin import (
 )
 
 from penstock.cli.main import main
-from penstock.errors import AuthorizationError, KafkaError
+from penstock.errors import AuthorizationError, KafkaError, UnknownOutcomeError
 from penstock.kafka.batches import encode
 from penstock.kafka.inspection import (
     HeldBack,
@@ -47,7 +47,7 @@ from penstock.kafka.progress import Claim, Progress, ProgressTopic, ensure_progr
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.topics import create_topic
-from penstock.kafka.transactions import TransactionClient, UnknownOutcomeError, describe_transaction
+from penstock.kafka.transactions import TransactionClient, describe_transaction
 from penstock.services import KafkaCluster, Security
 from penstock.services.settings import render
 from tests.sockets import nobody

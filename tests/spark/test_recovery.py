@@ -53,7 +53,7 @@ def test_rule_16_a_copy_that_took_over_while_the_outcome_was_looked_up_is_not_ov
     """Stopped (SIGSTOP) between asking who owns the id and taking a new epoch. Meanwhile a copy publishes batches 1
     and 2. Redoing batch 1 would repeat its records."""
     from penstock.kafka import progress
-    from penstock.kafka.progress import ProgressTopic, claim, describe_transaction, settle
+    from penstock.kafka.progress import Progress, ProgressTopic, claim, describe_transaction, settle
     from penstock.kafka.transactions import State, TransactionClient
 
     session, name = session_of(kafka), topic(1, configs={"cleanup.policy": "compact"})
@@ -76,7 +76,7 @@ def test_rule_16_a_copy_that_took_over_while_the_outcome_was_looked_up_is_not_ov
 
     monkeypatch.setattr(progress, "describe_transaction", stopped_for_a_while)
     with pytest.raises(FencedError):
-        settle(session, client, place, "q", 1, "run-1")
+        settle(session, client, place, Progress("q", 1, {"at": 1}, {"at": 2}), "run-1")
 
 
 def test_f11_a_topic_created_anew_with_more_partitions_is_noticed(kafka, kafka_admin, jobs, topics, topic):

@@ -15,7 +15,7 @@ from penstock.plan import AssignWatermarks, DeadLetters, Filter, MapRows, Node, 
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, guarded
 from penstock.types import RowType, arrow_schema, spark_ddl, spark_type
 
-__all__ = ["Reading", "build", "direct"]
+__all__ = ["Reading", "build", "computed", "direct"]
 
 #: What Spark's stateful operators look for in the metadata of a column to know that it is the event time.
 _EVENT_TIME = {"spark.watermarkDelayMs": 0}
@@ -34,17 +34,22 @@ class Reading(Protocol):
         ...
 
 
-def build(sinks: Sequence[Sink], reading: Reading) -> tuple[DataFrame, tuple[Output, ...]]:
-    """The frame that holds the rows of all ``sinks``, and where in it each sink's rows are.
+def computed(sinks: Sequence[Sink]) -> tuple[Output, ...]:
+    """Where in the frame of :func:`build` each sink's rows are.
 
     With one sink the frame's columns are the sink's. With several, sink ``i`` has the struct column ``sink_i``,
     null in rows that are not for it, so that rows meant for several sinks are read and computed once.
     """
     if len(sinks) == 1:
         sink = sinks[0]
-        frame = _cast(_rows(sink.input, reading), sink)
-        return frame, (Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names),)
-    outputs = tuple(Output(i, sink.table, sink.spec, sink.schema, f"sink_{i}") for i, sink in enumerate(sinks))
+        return (Output(0, sink.table, sink.spec, sink.schema, None, sink.schema.names),)
+    return tuple(Output(i, sink.table, sink.spec, sink.schema, f"sink_{i}") for i, sink in enumerate(sinks))
+
+
+def build(sinks: Sequence[Sink], outputs: Sequence[Output], reading: Reading) -> DataFrame:
+    """The frame that holds the rows of all ``sinks``, where ``outputs`` (:func:`computed`) say."""
+    if len(sinks) == 1:
+        return _cast(_rows(sinks[0].input, reading), sinks[0])
     groups: dict[Node, list[int]] = {}
     for i, sink in enumerate(sinks):
         groups.setdefault(base(sink.input), []).append(i)
@@ -52,7 +57,7 @@ def build(sinks: Sequence[Sink], reading: Reading) -> tuple[DataFrame, tuple[Out
     frame = frames[0]
     for other in frames[1:]:
         frame = frame.unionByName(other, allowMissingColumns=True)
-    return frame, outputs
+    return frame
 
 
 def direct(sinks: Sequence[Sink]) -> tuple[Scan, tuple[Output, ...]] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import secrets
 import threading
 import time
 import uuid
@@ -19,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.checkpoint import JobCheckpoint
-from penstock.engine.frames import build, direct
+from penstock.engine.frames import build, computed, direct
 from penstock.engine.reports import Reports, observed, watched
 from penstock.engine.session import close_idle_callbacks, is_alive
 from penstock.errors import CheckpointError, ExecutionError, PenstockError, RecordError, from_wire
@@ -31,6 +32,7 @@ from penstock.spi import (
     Output,
     Runtime,
     Source,
+    Stage,
     Target,
     Written,
     cause_of,
@@ -104,7 +106,7 @@ class Query:
     # --- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Resolve positions, take ownership of the targets and start the Spark query. Raises a PenstockError."""
+        """Take ownership of the targets, resolve positions and start the Spark query. Raises a PenstockError."""
         try:
             self._start()
         except _FOREIGN as error:
@@ -112,10 +114,16 @@ class Query:
 
     def _start(self) -> None:
         context = self._context()
-        frame = self._direct_frame(context) or self._computed_frame(context)
-        self._reached = self._checkpoint.offsets(self._checkpoint.first_batch() - 1)
+        staged, outputs = self._staged(context) or (None, computed(self._job.sinks))
+        if staged is None:
+            self._targets = self._build_targets(outputs, context)
+        # Before sources look for starts: a transaction that a former run left open holds back the group's offsets.
         for target in self._targets:
             target.open()
+        with _translated():
+            readings = Readings(self._sources, context)
+            frame = readings.staged(*staged) if staged else build(self._job.sinks, outputs, readings)
+        self._reached = self._checkpoint.offsets(self._checkpoint.first_batch() - 1)
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self._job.name)
         writer = writer.option("checkpointLocation", self._checkpoint.uri)
         if self._bounded:
@@ -278,7 +286,12 @@ class Query:
                     f"the checkpoint '{self._checkpoint.location}' has batches but no 'penstock/job.json'; it was "
                     "damaged, or written by another program: restore it, or start with another directory"
                 )
-            known = {"query_id": str(uuid.uuid4()), "job": self._job.name, "sinks": _named(self._job)}
+            known = {
+                "query_id": str(uuid.uuid4()),
+                "secret": secrets.token_hex(32),
+                "job": self._job.name,
+                "sinks": _named(self._job),
+            }
             self._checkpoint.write("job", known)
         elif known.get("sinks") != _named(self._job):
             self._warn(
@@ -291,6 +304,7 @@ class Query:
             job=self._job.name,
             query_id=str(known["query_id"]),
             run_id=str(uuid.uuid4()),
+            secret=str(known.get("secret", "")),
             checkpoint=self._checkpoint,
             settings=self._job.settings,
             parallelism=self._job.settings.parallelism or self._spark.sparkContext.defaultParallelism,
@@ -301,28 +315,19 @@ class Query:
             metrics=self._metrics,
         )
 
-    def _direct_frame(self, context: JobContext) -> DataFrame | None:
-        """The frame of a job whose rows need no computing and whose one target can take them where they are read."""
+    def _staged(self, context: JobContext) -> tuple[tuple[Scan, Stage], Sequence[Output]] | None:
+        """The scan of a job whose rows need no computing, and what its one target does with them where they are read;
+        None for any other job."""
         found = direct(self._job.sinks)
         if found is None:
             return None
         scan, outputs = found
         targets = self._build_targets(outputs, context)
-        source = _runtime(scan.connector).source(scan.spec, 0, context)
-        stage = targets[0].stage() if len(targets) == 1 and source.stageable else None
+        stage = targets[0].stage() if len(targets) == 1 and _runtime(scan.connector).stageable(scan.spec) else None
         if stage is None:
             return None
-        self._sources, self._targets = [source], targets
-        with _translated():
-            return observed(source.frame(stage), 0, timed=False)
-
-    def _computed_frame(self, context: JobContext) -> DataFrame:
-        """The frame of a job whose rows go through Spark SQL."""
-
-        with _translated():
-            frame, outputs = build(self._job.sinks, Readings(self._sources, context))
-        self._targets = self._build_targets(outputs, context)
-        return frame
+        self._targets = targets
+        return (scan, stage), outputs
 
     def _build_targets(self, outputs: Sequence[Output], context: JobContext) -> list[Target]:
         grouped: dict[tuple[str, Any], list[Output]] = {}
@@ -375,10 +380,18 @@ class Readings:
 
     def frame(self, scan: Scan) -> DataFrame:
         """The rows of a scan that is read once more."""
+        source = self._source(scan)
+        return observed(source.frame(), self._of[scan], timed=source.timed)
+
+    def staged(self, scan: Scan, stage: Stage) -> DataFrame:
+        """What ``stage`` makes of the rows of a scan."""
+        return observed(self._source(scan).frame(stage), self._of[scan], timed=False)
+
+    def _source(self, scan: Scan) -> Source:
         self._of[scan] = len(self._sources)
         source = _runtime(scan.connector).source(scan.spec, len(self._sources), self._context)
         self._sources.append(source)
-        return observed(source.frame(), self._of[scan], timed=source.timed)
+        return source
 
     def watched(self, node: AssignWatermarks, frame: DataFrame) -> DataFrame:
         """``frame`` with its watermarks observed, if its source needs to be told and nobody does so yet."""

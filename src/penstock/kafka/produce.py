@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 from kafka.protocol.producer import AddPartitionsToTxnRequest, InitProducerIdRequest, ProduceRequest
 
 from penstock.deadline import Backoff, Deadline
-from penstock.errors import AbortableError, KafkaError, PenstockError, RetriableError
+from penstock.errors import AbortableError, KafkaError, PenstockError, RetriableError, StaleEpochError
 from penstock.kafka.batches import stamp
 from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of, fault_of_exception
 from penstock.kafka.session import TRANSACTION, Partition, Session
@@ -384,7 +384,7 @@ class Producer:
                 for each in topic.results_by_partition:
                     fault = fault_of(each.partition_error_code)
                     if fault.action is Action.OUTCOME:
-                        raise _taken_over(what, fault)
+                        raise StaleEpochError(f"{what}: {fault.name}")
                     if fault.action is not Action.NONE and fault.code != _NOT_ATTEMPTED:
                         where = f"topic '{topic.name}', partition {each.partition_index}"
                         raise KafkaFault(fault.lacking("Write"), where)
@@ -475,7 +475,7 @@ class Producer:
     def _refused(self, lane: _Lane, batch: _Batch, fault: Fault, detail: str) -> PenstockError:
         what = f"writing {batch.records} records ({len(batch.data)} bytes) to {lane.name}"
         if fault.action is Action.OUTCOME:
-            return _taken_over(what, fault)
+            return StaleEpochError(f"{what}: {fault.name}")
         return fault.lacking("Write").error(what, detail)
 
     def _gave_up(self, lane: _Lane, limit: str) -> PenstockError:
@@ -483,11 +483,6 @@ class Producer:
         fault = f", at last {lane.last_fault.name}{detail}" if lane.last_fault else ""
         text = f"writing to {lane.name}: not acknowledged {limit}{fault}; check that its leader is up"
         return AbortableError(text) if self._transactional_id else RetriableError(text)
-
-
-def _taken_over(what: str, fault: Fault) -> AbortableError:
-    # Whether another instance or the transaction's time-out is behind it is known once the abort is answered.
-    return AbortableError(f"{what}: {fault.name}: the transaction timed out or another instance took over its id")
 
 
 # --- idempotent producer ids, kept for the life of the process -------------------------------------------------

@@ -2,11 +2,16 @@
 
 Records are JSON in a compacted topic. A query's progress has its transactional id as key and is written in the same
 transaction as the batch; a claim has the id, a zero byte and ``claim`` as key, and says which run owns the id.
+
+Progress is sealed with a secret that only the query's checkpoint holds (:class:`Seal`), so that a record that something
+else put under the key is not taken for the query's own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import hmac
 import json
 import os
 import socket
@@ -30,7 +35,7 @@ from penstock.errors import (
     KafkaError,
     PossibleDataLossError,
     RetriableError,
-    TransactionExpiredError,
+    UnknownOutcomeError,
 )
 from penstock.kafka import batches, partitioner
 from penstock.kafka.batches import ControlType, RecordTooLargeError
@@ -45,7 +50,6 @@ from penstock.kafka.transactions import (
     State,
     TransactionClient,
     TransactionDescription,
-    UnknownOutcomeError,
     describe_transaction,
 )
 
@@ -56,6 +60,7 @@ __all__ = [
     "ProgressRead",
     "ProgressTopic",
     "Run",
+    "Seal",
     "Skip",
     "TakeOver",
     "claim",
@@ -118,6 +123,22 @@ class Claim:
         return f"run {self.run_id} (process {self.pid} on {self.host}, started {started})"
 
 
+@dataclass(frozen=True)
+class Seal:
+    """What a query marks its progress with: HMAC-SHA256 over id and record, by a secret that only its checkpoint holds.
+
+    Whatever else can write to the progress topic, a row of a sink for one, knows the records there and not the secret.
+    """
+
+    query_id: str
+    secret: str = field(repr=False)
+
+    def of(self, transactional_id: str, fields: Mapping[str, Any]) -> str:
+        """The seal of a record's fields, in hexadecimal."""
+        text = f"{transactional_id}\0{_canonical(fields)}"
+        return hmac.new(self.secret.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
 def progress_batch(
     topic: ProgressTopic, transactional_id: str, record: Progress | Claim
 ) -> tuple[int, memoryview, int]:
@@ -126,8 +147,11 @@ def progress_batch(
     Raises KafkaError for a record that is larger than the topic allows.
     """
     key = _key(transactional_id, type(record))
-    kind = {"kind": type(record).__name__.lower(), "version": 1}
-    value = _canonical(kind | {name: getattr(record, name) for name in record.__dataclass_fields__})
+    fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    kind: dict[str, Any] = {"kind": type(record).__name__.lower(), "version": 1}
+    if topic.seal is not None and isinstance(record, Progress):
+        kind["seal"] = topic.seal.of(transactional_id, fields)
+    value = _canonical(kind | fields)
     try:
         (batch,) = batches.encode(
             keys=pa.array([key], pa.binary()),
@@ -157,14 +181,22 @@ def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _parse(kind: type[Progress | Claim], value: bytes | None, where: str) -> Progress | Claim:
+class _NotBelievedError(Exception):
+    """A record that is none of the query's, and why."""
+
+
+def _parse(kind: type[Progress | Claim], transactional_id: str, value: bytes | None, seal: Seal | None) -> Any:
+    """A record's Progress or Claim. Progress that says to be the query's own must have its seal."""
     try:
         found = json.loads(value or b"")
-        return kind(**{name: found[name] for name in kind.__dataclass_fields__})
+        fields = {name: found[name] for name in kind.__dataclass_fields__}
     except (ValueError, KeyError, TypeError):
-        raise CheckpointError(
-            f"{where}: the record is none of penstock's; check that nothing else writes to this topic"
-        ) from None
+        raise _NotBelievedError("is not one of penstock's") from None
+    if seal is not None and kind is Progress and fields["query_id"] == seal.query_id:
+        given = str(found.get("seal", ""))
+        if not hmac.compare_digest(given.encode(), seal.of(transactional_id, fields).encode()):
+            raise _NotBelievedError("says to be this query's and does not have its seal")
+    return kind(**fields)
 
 
 # --- the topic -------------------------------------------------------------------------------------------------
@@ -172,13 +204,15 @@ def _parse(kind: type[Progress | Claim], value: bytes | None, where: str) -> Pro
 
 @dataclass(frozen=True)
 class ProgressTopic:
-    """The progress topic of a cluster. ``warnings`` says what makes it less durable than it could be."""
+    """The progress topic of a cluster. ``warnings`` says what makes it less durable than it could be; ``seal`` marks
+    what a query writes, and without it all records are believed, which is for looking at them."""
 
     name: str
     topic_id: UUID | None
     partitions: int
     warnings: tuple[str, ...] = ()
     max_message_bytes: int = _DEFAULT_MAX_MESSAGE_BYTES
+    seal: Seal | None = None
 
     def partition_of(self, transactional_id: str) -> int:
         """Where an id's records are written: both kinds in one partition, so that their order is known."""
@@ -270,13 +304,15 @@ class ProgressRead:
     """What the progress topic holds about a transactional id.
 
     ``progress`` and ``claim`` are the last committed records. ``latest_claim`` is the last one written, whatever
-    became of its transaction: whoever wrote it owned the id then, as the producer ``latest_claimant``.
+    became of its transaction: whoever wrote it owned the id then, as the producer ``latest_claimant``. ``ignored`` says
+    which records under the id's keys are not believed, and why.
     """
 
     progress: Progress | None = None
     claim: Claim | None = None
     latest_claim: Claim | None = None
     latest_claimant: ProducerIdentity | None = None
+    ignored: tuple[str, ...] = ()
 
 
 def read_progress(
@@ -296,7 +332,6 @@ def read_progress_of(
 ) -> dict[str, ProgressRead]:
     """What :func:`read_progress` reads, for several ids in one pass over the topic."""
     ids = tuple(dict.fromkeys(transactional_ids))
-    deadline = deadline or session.deadline()
     name = topic.name
     places = [(name, partition) for partition in range(topic.partitions)]
     starts, ends = (
@@ -307,7 +342,7 @@ def read_progress_of(
         start, end = starts[place], ends[place]
         if start and end and start.offset < end.offset:
             ranges.append(Range(*place, start.offset, end.offset, topic.topic_id))
-    readers = [_Reader(ids) for _ in ranges]
+    readers = [_Reader(ids, topic.seal) for _ in ranges]
     for chunk in Fetcher(session, ranges, isolation=READ_UNCOMMITTED):
         readers[chunk.range].take(chunk)
     return {each: _found(each, readers) for each in ids}
@@ -325,6 +360,7 @@ def _found(transactional_id: str, readers: Sequence[_Reader]) -> ProgressRead:
         claim.record if claim else None,  # type: ignore[arg-type]
         latest.record if latest else None,  # type: ignore[arg-type]
         latest.by if latest else None,
+        tuple(reason for each in readers for reason in each.ignored.get(transactional_id, ())),
     )
 
 
@@ -364,9 +400,11 @@ _Kind = tuple[str, type[Progress | Claim]]
 class _Reader:
     """Follows one partition of the progress topic for some transactional ids."""
 
-    def __init__(self, transactional_ids: Iterable[str]):
+    def __init__(self, transactional_ids: Iterable[str], seal: Seal | None):
         self.committed: dict[_Kind, _Written] = {}
         self.latest_claims: dict[str, _Written] = {}
+        self.ignored: dict[str, list[str]] = {}
+        self._seal = seal
         self._kinds: dict[bytes, _Kind] = {
             _key(each, kind): (each, kind) for each in transactional_ids for kind in (Progress, Claim)
         }
@@ -388,16 +426,20 @@ class _Reader:
                 self._end(event)
                 continue
             transactional_id, kind = self._kinds[records.keys[event].as_py()]
-            record = _parse(kind, records.values[event].as_py(), f"{where}, offset {offset}")
             head = heads[int(np.searchsorted(heads["base_offset"], offset, side="right")) - 1]
+            try:
+                if not head["is_transactional"]:
+                    raise _NotBelievedError("was written outside of a transaction")
+                record = _parse(kind, transactional_id, records.values[event].as_py(), self._seal)
+            except _NotBelievedError as reason:
+                text = f"{where}, offset {offset}: the record {reason}; find out what else writes to this topic"
+                self.ignored.setdefault(transactional_id, []).append(text)
+                continue
             by = ProducerIdentity(int(head["producer_id"]), int(head["producer_epoch"]))
             written = _Written(record, by, int(head["max_timestamp"]))
             if kind is Claim:
                 self.latest_claims[transactional_id] = written
-            if head["is_transactional"]:
-                self._open.append(((transactional_id, kind), written))
-            else:
-                self.committed[transactional_id, kind] = written
+            self._open.append(((transactional_id, kind), written))
 
     def _end(self, marker: Any) -> None:
         """A transaction's end. Since transaction.version 2 its marker may carry a later epoch than its records."""
@@ -405,9 +447,19 @@ class _Reader:
         for kind, written in self._open:
             if written.by.producer_id != marker["producer_id"] or written.by.epoch > marker["producer_epoch"]:
                 still_open.append((kind, written))
-            elif marker["control_type"] == ControlType.COMMIT:
+            elif marker["control_type"] == ControlType.COMMIT and not self._repeats(kind, written):
                 self.committed[kind] = written
         self._open = still_open
+
+    def _repeats(self, kind: _Kind, written: _Written) -> bool:
+        """Whether a record says less than what the same query has committed before: a copy of one of its records."""
+        known = self.committed.get(kind)
+        old, new = known and known.record, written.record
+        return (
+            isinstance(old, Progress)
+            and isinstance(new, Progress)
+            and (old.query_id == new.query_id and old.batch_id > new.batch_id)
+        )
 
 
 # --- deciding --------------------------------------------------------------------------------------------------
@@ -511,8 +563,11 @@ def claim(
         if client.state is not State.UNKNOWN:
             with contextlib.suppress(UnknownOutcomeError):
                 client.abort(deadline)
-        if client.state is State.UNKNOWN and _retake(session, client, topic, run_id, since, deadline).claim == mine:
-            return mine
+        if client.state is State.UNKNOWN:
+            found = _retake(session, client, topic, run_id, since, deadline).claim
+            client.settled(fenced=False)
+            if found == mine:
+                return mine
     raise RetriableError(f"transactional id '{client.transactional_id}' cannot be claimed: {failure}") from failure
 
 
@@ -545,30 +600,30 @@ def settle(
     session: Session,
     client: TransactionClient,
     topic: ProgressTopic,
-    query_id: str,
-    batch_id: int,
+    batch: Progress,
     run_id: str,
     *,
+    adopt: bool = False,
     deadline: Deadline | None = None,
-) -> None:
-    """Find out what became of a transaction whose end had no definite answer (rule 16).
+) -> bool:
+    """Find out whether ``batch`` was committed, whose transaction had no definite end (rule 16). If it was not, nothing
+    of it was published.
 
-    Returns when batch ``batch_id`` was committed. Raises TransactionExpiredError when it was not and may be redone
-    (the client is ready for it), and FencedError, naming the winner, when another run owns the id. After
-    RetriableError it may be called again.
+    Progress is read after InitProducerId, and only then the client is ready for the next transaction. Whatever is
+    raised leaves the outcome unknown, but for FencedError, which names the winner when another run owns the id, and for
+    what :func:`decide` raises. After RetriableError it may be called again. Without ``deadline`` each step has
+    ``default.api.timeout.ms``.
     """
-    progress = _retake(session, client, topic, run_id, None, deadline or session.deadline()).progress
-    if progress and (progress.query_id, progress.batch_id) == (query_id, batch_id):
-        return
-    if progress and (progress.query_id != query_id or progress.batch_id > batch_id):
+    progress = _retake(session, client, topic, run_id, None, deadline).progress
+    if progress and progress.batch_id > batch.batch_id and progress.query_id == batch.query_id:
+        client.settled(fenced=True)
         raise FencedError(
             f"transactional id '{client.transactional_id}' has published batch {progress.batch_id} of query "
             f"'{progress.query_id}' meanwhile, so another instance runs or ran; stop one of the two"
         )
-    raise TransactionExpiredError(
-        f"the transaction of batch {batch_id} of query '{query_id}' was not committed; nothing of it was published. "
-        "If this repeats, raise transaction.timeout.ms or make batches smaller"
-    )
+    decision = decide(progress, batch.query_id, batch.batch_id, batch.start, batch.end, adopt)
+    client.settled(fenced=False)
+    return isinstance(decision, Skip)
 
 
 def _retake(
@@ -577,15 +632,16 @@ def _retake(
     topic: ProgressTopic,
     run_id: str,
     since: ProducerIdentity | None,
-    deadline: Deadline,
+    deadline: Deadline | None,
 ) -> ProgressRead:
     """Take the id again after a transaction whose end had no definite answer, unless it has another owner by now;
     gives what progress says then, which is definite. For ``since`` see :func:`_winner`.
 
-    Raises FencedError, naming the winner; what the winner does is not disturbed, unless it comes just in between.
+    The client's state stays unknown, but for FencedError, which names the winner: what that does is not disturbed,
+    unless it comes just in between.
     """
     name, lost = client.transactional_id, client.identity
-    patience, backoff = Deadline.after(min(deadline.left, _CLAIM_SECONDS) * 1000), session.backoff()
+    patience, backoff = Deadline.after(_CLAIM_SECONDS * 1000), session.backoff()
     while True:
         # In this order: whoever has committed when the coordinator is asked has its claim in the log that is read.
         seen = describe_transaction(session, name, deadline=deadline)
@@ -594,7 +650,8 @@ def _retake(
         if winner is not None:
             client.settled(fenced=True)
             raise FencedError(f"transactional id '{name}' was taken over by {winner}; stop one of the two")
-        if not (seen and _taken_over(seen, lost, committing=client.commit_asked)):
+        # An InitProducerId of ours whose answer was lost looks like somebody else's: then only claims tell.
+        if client.init_lost or not (seen and _taken_over(seen, lost, committing=client.commit_asked)):
             break
         if patience.passed:  # until then it may be about to make its claim
             client.settled(fenced=True)
@@ -603,14 +660,13 @@ def _retake(
                 f"{seen.producer_id}, epoch {seen.epoch}); look for another client with this transactional id"
             )
         time.sleep(backoff.next())
-    if client.state is State.UNKNOWN:  # else an earlier call got as far as this
-        client.settled(fenced=False)
     # Nobody else owns it. Taking a new epoch ends whatever is still open, and only then progress is definite.
     owned = client.init(deadline)
     read = read_progress(session, topic, name, deadline=deadline)
     winner = _winner(read, run_id, since, owned.producer_id)
     if winner is not None:
         # A copy came in between and may have published; it is fenced now as we are, and both stop.
+        client.settled(fenced=True)
         raise FencedError(
             f"transactional id '{name}' was taken over by {winner} while the outcome of a transaction was looked up, "
             "and taken back; both are stopped: start one of the two again"

@@ -2,11 +2,12 @@
 
 A state machine without guessing: an end whose outcome the broker did not say leaves the client in
 :data:`State.UNKNOWN`, and only what the progress topic holds leads out of it (rule 16 of exactly-once delivery,
-:func:`penstock.kafka.progress.settle`).
+:func:`penstock.kafka.progress.settle`). Taking the id again does not: until progress was read, no transaction begins.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -22,7 +23,15 @@ from kafka.protocol.producer import (
 )
 
 from penstock.deadline import Deadline
-from penstock.errors import AbortableError, ExecutionError, KafkaError, OptionsError, Problem, RetriableError
+from penstock.errors import (
+    AbortableError,
+    KafkaError,
+    OptionsError,
+    Problem,
+    RetriableError,
+    StaleEpochError,
+    UnknownOutcomeError,
+)
 from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of
 from penstock.kafka.offsets import CommittedOffset, is_gone
 from penstock.kafka.produce import IMPLICIT_VERSION, ProducerIdentity
@@ -33,7 +42,6 @@ __all__ = [
     "State",
     "TransactionClient",
     "TransactionDescription",
-    "UnknownOutcomeError",
     "describe_transaction",
     "list_transactions",
     "transaction_timeout_ms",
@@ -44,10 +52,6 @@ _NO_ID, _NO_EPOCH = -1, -1
 # Answers to EndTxn that do not say whether the transaction was committed.
 _INDEFINITE = {48, 49}  # INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING
 _NOT_FOUND = 105
-
-
-class UnknownOutcomeError(ExecutionError):
-    """Whether a transaction was committed is not known. A signal for the engine, which then asks the progress topic."""
 
 
 class State(Enum):
@@ -67,8 +71,8 @@ _LEGAL: Mapping[State, frozenset[State]] = {
     State.READY: frozenset({State.READY, State.OPEN, State.UNKNOWN, State.FENCED}),
     State.OPEN: frozenset({State.ENDING, State.FAILED}),
     State.FAILED: frozenset({State.ENDING}),
-    State.ENDING: frozenset({State.READY, State.FAILED, State.UNKNOWN}),
-    State.UNKNOWN: frozenset({State.NEW, State.FENCED}),
+    State.ENDING: frozenset({State.READY, State.UNKNOWN}),
+    State.UNKNOWN: frozenset({State.READY, State.UNKNOWN, State.FENCED}),
     State.FENCED: frozenset(),
 }
 
@@ -94,8 +98,8 @@ class TransactionClient:
     """Owns one transactional id. For one thread.
 
     Start: :meth:`init`. Each batch: :meth:`begin`, produce with :attr:`identity`, perhaps :meth:`add_offsets`, then
-    :meth:`commit` or :meth:`abort`. After UnknownOutcomeError: :func:`penstock.kafka.progress.settle`, then, unless it
-    raised FencedError, :meth:`init` again.
+    :meth:`commit` or :meth:`abort`. After UnknownOutcomeError nothing but :func:`penstock.kafka.progress.settle`, which
+    takes the id again and reads progress, makes the client ready for the next transaction.
     """
 
     def __init__(self, session: Session, transactional_id: str, timeout_ms: int | None = None):
@@ -106,8 +110,21 @@ class TransactionClient:
         self._timeout_ms = timeout_ms or transaction_timeout_ms(session, session.config.transaction_timeout_ms)
         self._identity: ProducerIdentity | None = None
         self._fresh = False
+        self._begun = time.monotonic()
         #: Whether the present transaction may have been committed by us.
         self.commit_asked = False
+        #: Whether the id was asked for without an answer: the coordinator may have given us another epoch.
+        self.init_lost = False
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long a transaction may be open."""
+        return self._timeout_ms
+
+    @property
+    def open_seconds(self) -> float:
+        """How long ago the last transaction was begun."""
+        return time.monotonic() - self._begun
 
     @property
     def identity(self) -> ProducerIdentity:
@@ -121,9 +138,10 @@ class TransactionClient:
     def init(self, deadline: Deadline | None = None) -> ProducerIdentity:
         """Take the id over, whoever has it: fences the former owner and aborts what it left open (rule 3).
 
-        Waits while the former owner's transaction is being ended. Raises AuthorizationError, RetriableError.
+        Waits while the former owner's transaction is being ended. An unknown outcome stays unknown. Raises
+        AuthorizationError, RetriableError.
         """
-        self._expect(State.READY)
+        self._expect(State.UNKNOWN if self.state is State.UNKNOWN else State.READY)
         return self._init(_NO_ID, _NO_EPOCH, deadline)
 
     def _init(self, producer_id: int, epoch: int, deadline: Deadline | None) -> ProducerIdentity:
@@ -146,11 +164,14 @@ class TransactionClient:
                 raise KafkaFault(fault)
             return ProducerIdentity(answer.producer_id, answer.producer_epoch, version)
 
+        self.init_lost = True
         try:
             self._identity = self._ask("taking over transactional id", build, check, deadline)
         except _Indefinite as raised:
+            self.init_lost = False  # nothing was given to us
             raise self._unknown(str(raised)) from None
-        self._become(State.READY)
+        self.init_lost = False
+        self._become(State.UNKNOWN if self.state is State.UNKNOWN else State.READY)
         self._fresh = True
         return self._identity
 
@@ -161,6 +182,7 @@ class TransactionClient:
         """
         self._expect(State.OPEN)
         self.commit_asked = False
+        self._begun = time.monotonic()
         version = transaction_version(self._session, deadline=deadline)
         if not self._fresh:
             # With our own id and epoch this fails where another instance took over, instead of fencing it in turn.
@@ -213,9 +235,7 @@ class TransactionClient:
     def _check_offsets(self, code: int, where: str, what: str) -> None:
         fault = fault_of(code)
         if fault.action is Action.OUTCOME:
-            raise AbortableError(
-                f"{what}: {where}: {fault.name}: the transaction timed out or another instance took over its id"
-            )
+            raise StaleEpochError(f"{what}: {where}: {fault.name}")
         if fault.action is not Action.NONE:
             raise KafkaFault(fault.lacking("Read"), where)
 
@@ -263,7 +283,7 @@ class TransactionClient:
     def commit(self, deadline: Deadline | None = None) -> None:
         """End the transaction with a commit, asking until the answer is definite (rule 16).
 
-        Raises AbortableError when it can only be aborted, UnknownOutcomeError when no definite answer came.
+        Raises UnknownOutcomeError when it is not: an answer may have been lost before one that refuses.
         """
         self._expect(State.ENDING)
         if self.state is State.FAILED:
@@ -276,7 +296,8 @@ class TransactionClient:
         """End the transaction with an abort; below transaction.version 2 by taking a new epoch (rule 15), for which
         brokers must be 3.0 or later.
 
-        Raises UnknownOutcomeError when the id is not ours any more or the broker aborted the transaction by itself.
+        Raises UnknownOutcomeError when the id is not ours any more, the broker aborted the transaction by itself, or
+        no definite answer came.
         """
         self._expect(State.ENDING)
         self._become(State.ENDING)
@@ -286,12 +307,15 @@ class TransactionClient:
             return
         # InitProducerId without an epoch writes the abort's markers with the next epoch, so that what is still on its
         # way cannot join the next transaction. It would fence whoever took over: only while the transaction is ours.
-        seen = describe_transaction(self._session, self.transactional_id, deadline=deadline)
-        ours = seen and (seen.producer_id, seen.epoch) == (identity.producer_id, identity.epoch)
-        if not (seen and ours and seen.state == "Ongoing"):
-            self._init(identity.producer_id, identity.epoch, deadline)
-            return
-        taken = self._init(_NO_ID, _NO_EPOCH, deadline)
+        try:
+            seen = describe_transaction(self._session, self.transactional_id, deadline=deadline)
+            ours = seen and (seen.producer_id, seen.epoch) == (identity.producer_id, identity.epoch)
+            if not (seen and ours and seen.state == "Ongoing"):
+                self._init(identity.producer_id, identity.epoch, deadline)
+                return
+            taken = self._init(_NO_ID, _NO_EPOCH, deadline)
+        except KafkaError as error:
+            raise self._unknown(str(error)) from error
         # The abort, ours or the broker's, took the next epoch and we the one after it. Any other says that somebody
         # took the id over after we asked, and perhaps published the same batch before we fenced it (or that an answer
         # was lost, or that epochs ran out): only progress and claims tell.
@@ -325,22 +349,19 @@ class TransactionClient:
             producer_id, epoch = self._ask(what, build, check, deadline)
         except _Indefinite as raised:
             raise self._unknown(str(raised)) from None
-        except RetriableError as error:
+        except KafkaError as error:  # whatever it says: it may be the answer to a repetition
             raise self._unknown(str(error)) from error
-        except AbortableError:
-            self._become(State.FAILED)
-            raise
-        except KafkaError as error:
+        except BaseException:  # interrupted
             self._become(State.UNKNOWN)
-            raise error
+            raise
         if producer_id != _NO_ID:
             self._identity = ProducerIdentity(producer_id, epoch, identity.transaction_version)
             self._fresh = True
         self._become(State.READY)
 
     def settled(self, *, fenced: bool) -> None:
-        """Leave :data:`State.UNKNOWN`: the outcome has been found out. Unless ``fenced``, :meth:`init` is due."""
-        self._become(State.FENCED if fenced else State.NEW)
+        """Leave :data:`State.UNKNOWN`: progress was read after :meth:`init`, or the id has another owner."""
+        self._become(State.FENCED if fenced else State.READY)
 
     def _unknown(self, reason: str) -> UnknownOutcomeError:
         self._become(State.UNKNOWN)

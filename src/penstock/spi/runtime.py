@@ -77,7 +77,8 @@ class Checkpoint(Protocol):
 
 @dataclass(frozen=True)
 class JobContext:
-    """What a job's runtimes share. ``query_id`` stays the same over restarts from one checkpoint; ``run_id`` is new."""
+    """What a job's runtimes share. ``query_id`` and ``secret``, which no other checkpoint has, stay the same over
+    restarts from one checkpoint; ``run_id`` is new."""
 
     job: str
     query_id: str
@@ -91,6 +92,7 @@ class JobContext:
     #: Whether the job is being stopped, so that what fails is not worth another attempt.
     stopping: Callable[[], bool]
     warn: Callable[[str], None]
+    secret: str = field(default="", repr=False)
     #: The job's metrics. Those of a table are in the group that :meth:`operator` gives.
     metrics: MetricGroup = field(default_factory=MetricGroup)
 
@@ -184,8 +186,6 @@ class Source(Protocol):
 
     #: Whether all that the source is to give is there when the query starts, so that it is read at once to its end.
     bounded: bool
-    #: Whether reading tasks make the scan's columns in their declared types, so that a stage may follow at once.
-    stageable: bool
     #: Whether the source has event time: its frame has the column :data:`WATERMARK`.
     timed: bool
     #: Whether it finds out by itself how far event time has come; otherwise the engine tells it (:meth:`progressed`).
@@ -267,6 +267,11 @@ class Target(Protocol):
 
 class Runtime(Protocol):
     """What a connector's ``runtime`` path names: builds sources and targets."""
+
+    def stageable(self, spec: Any) -> bool:
+        """Whether the tasks that read a scan make its columns in their declared types, so that a stage may follow at
+        once."""
+        ...
 
     def source(self, spec: Any, ordinal: int, context: JobContext) -> Source:
         """Resolve where to start and stop (once; then from the checkpoint) and be ready to read."""

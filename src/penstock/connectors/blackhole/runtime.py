@@ -22,6 +22,10 @@ _COUNTED = pa.schema([pa.field("records", pa.int64())])
 class BlackholeRuntime:
     """Builds the target of a job's blackholes."""
 
+    def stageable(self, spec: Any) -> bool:
+        """Nothing is read."""
+        return False
+
     def source(self, spec: Any, ordinal: int, context: JobContext) -> Source:
         """Raises UnsupportedError."""
         raise UnsupportedError("connector 'blackhole' cannot be read")

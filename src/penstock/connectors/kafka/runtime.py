@@ -89,6 +89,10 @@ _CONNECTING = ("bootstrap.servers", "security.", "sasl.", "ssl.")
 class KafkaRuntime:
     """Builds the sources and targets of a job's kafka tables."""
 
+    def stageable(self, spec: KafkaScan) -> bool:
+        """Unless Spark has to cast a metadata column."""
+        return not any(column.cast for column in spec.metadata)
+
     def source(self, spec: KafkaScan, ordinal: int, context: JobContext) -> KafkaSource:
         """Resolve start and stop once, keep them in the checkpoint, and read from there."""
         spec = replace(spec, client=with_login(spec.client, context.settings.kerberos))
@@ -138,7 +142,6 @@ class KafkaSource:
     """One scan of a running job, as the driver sees it."""
 
     def __init__(self, scan: KafkaScan, ordinal: int, context: JobContext):
-        self.stageable = not any(column.cast for column in scan.metadata)
         self._scan = scan
         self._context = context
         self._session = session_for(client_of(scan))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 from uuid import UUID
@@ -23,20 +23,23 @@ from penstock.connectors.kafka.writing import (
     encode_rows_and_publish,
     stage_rows,
 )
+from penstock.deadline import Deadline
 from penstock.errors import (
     AbortableError,
     AuthorizationError,
     ExecutionError,
-    FencedError,
     KafkaError,
     OptionsError,
     Problem,
+    StaleEpochError,
     TransactionExpiredError,
+    UnknownOutcomeError,
 )
 from penstock.kafka.offsets import CommittedOffset
 from penstock.kafka.progress import (
     Progress,
     ProgressTopic,
+    Seal,
     Skip,
     TakeOver,
     claim,
@@ -50,7 +53,7 @@ from penstock.kafka.progress import (
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
-from penstock.kafka.transactions import State, TransactionClient, UnknownOutcomeError, transaction_timeout_ms
+from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
 from penstock.plan import Guarantee
 from penstock.spi import Batch, JobContext, Output, Published, Stage, Written
 
@@ -214,6 +217,8 @@ class ExactlyOnceTarget:
         self._topic: ProgressTopic | None = None
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
+        #: Ids that the job had before, until a batch was committed under the present one.
+        self._former: list[str] = []
         self._shared = False
         self._refused: Counter[str] = Counter()  # batches whose offsets a group may not be given
 
@@ -228,8 +233,7 @@ class ExactlyOnceTarget:
         """Fence the former owner of the transactional id, claim it, and read what was committed under it."""
         session, context = self._writing.session, self._context
         self._writing.spec()
-        document = f"target-{cluster_id(session)}"
-        known = context.checkpoint.read(document) or {}
+        known = context.checkpoint.read(f"target-{cluster_id(session)}") or {}
         if known.get("run_id") == context.run_id:
             raise ExecutionError(
                 f"two groups of sinks of job '{context.job}' write to the cluster {cluster_id(session)} with different "
@@ -237,27 +241,36 @@ class ExactlyOnceTarget:
             )
         # Adopting is the user's word that the progress topic may be another one than before.
         topic_id = None if context.settings.adopt_progress else known.get("progress_topic_id")
-        self._topic = ensure_progress_topic(
+        found = ensure_progress_topic(
             session, context.settings.progress_topic, topic_id=UUID(topic_id) if topic_id else None
         )
-        for warning in self._topic.warnings:
+        for warning in found.warnings:
             context.warn(warning)
+        self._topic = replace(found, seal=Seal(context.query_id, context.secret))
         timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
-        former = [each for each in known.get("transactional_ids", []) if each != self.transactional_id]
+        self._former = [each for each in known.get("transactional_ids", []) if each != self.transactional_id]
         self._client = TransactionClient(session, self.transactional_id, timeout)
-        for client in (*(TransactionClient(session, each, timeout) for each in former), self._client):
+        for client in (*(TransactionClient(session, each, timeout) for each in self._former), self._client):
             client.init()
-            read = read_progress(session, self._topic, client.transactional_id).progress
+            read = read_progress(session, self._topic, client.transactional_id)
+            for reason in read.ignored:
+                context.warn(f"progress of transactional id '{client.transactional_id}': {reason}")
             # After a change of prefix, what this query committed under its former id counts (rule 2).
-            if read is not None and (client is self._client or read.query_id == context.query_id):
-                self._progress = _later(self._progress, read, context.query_id)
+            progress = read.progress
+            if progress is not None and (client is self._client or progress.query_id == context.query_id):
+                self._progress = _later(self._progress, progress, context.query_id)
         claim(session, self._client, self._topic, context.run_id)
+        self._remember(*self._former, self.transactional_id)
+
+    def _remember(self, *transactional_ids: str) -> None:
+        """Keep in the checkpoint what the next start has to know."""
+        session, topic, context = self._writing.session, self._opened()[1], self._context
         context.checkpoint.write(
-            document,
+            f"target-{cluster_id(session)}",
             {
                 "run_id": context.run_id,
-                "progress_topic_id": str(self._topic.topic_id or ""),
-                "transactional_ids": [*former, self.transactional_id],
+                "progress_topic_id": str(topic.topic_id or ""),
+                "transactional_ids": list(transactional_ids),
             },
         )
 
@@ -290,55 +303,91 @@ class ExactlyOnceTarget:
                 self._context.warn(f"batch {batch.id} is redone: {error}")
             else:
                 self._progress = progress
+                self._forget_former()
                 return published
         raise ExecutionError(f"batch {batch.id} was not published")
 
     def _attempt(self, batch: Batch, progress: Progress, frame: Any) -> Published:
-        """One transaction. Raises AbortableError or TransactionExpiredError, with nothing left open, when the batch
-        may be redone."""
+        """One transaction. After an error that is retriable nothing of it is published or open, and the batch may be
+        redone. Raises UnknownOutcomeError when that is not known, after which nothing may be published."""
         client, topic = self._opened()
         done = Acknowledged()
         recorded: dict[int, bool] = {}
         try:
-            identity = client.begin()
-        except UnknownOutcomeError:
-            self._settle(batch)
-            raise AbortableError("the transactional id was not ours for a moment") from None
-        transaction = Transaction(self.transactional_id, identity)
-        try:
+            transaction = Transaction(self.transactional_id, client.begin())
             done = self._write(batch, frame, transaction)
             record(self._writing.session, client, topic, progress)
             recorded = self._add_offsets(batch)
             client.commit()
-        except UnknownOutcomeError:
-            self._settle(batch)
         except BaseException as error:
-            self._abort(batch, error)
-            raise
+            if not self._ended(progress, error):
+                raise
         return Published(self._writing.written(done), consumed=recorded)
 
-    def _abort(self, batch: Batch, reason: BaseException) -> None:
-        """Leave nothing of the batch open. Raises FencedError when the transaction was not ours any more, and
-        ExecutionError for the reason when it cannot be aborted now, so that the batch is not redone either: the
-        broker's time-out or the next start aborts it."""
-        client, _ = self._opened()
-        try:
-            if client.state is State.UNKNOWN:
-                self._settle(batch)
-            else:
-                client.abort()
-        except UnknownOutcomeError:
-            with contextlib.suppress(TransactionExpiredError):  # the broker has aborted it already
-                self._settle(batch)
-        except (FencedError, TransactionExpiredError):
-            raise
-        except ExecutionError as error:
-            self._context.warn(f"the transaction of batch {batch.id} cannot be aborted now: {error}")
-            raise ExecutionError(f"batch {batch.id} was not published: {reason}") from reason
+    def _ended(self, batch: Progress, reason: BaseException) -> bool:
+        """End the transaction that ``reason`` has cut short, or find out how it ended: whether it was committed. If it
+        was not, nothing of it is left open.
 
-    def _settle(self, batch: Batch) -> None:
+        Raises FencedError when another instance has taken over, TransactionExpiredError when it was open for too long,
+        and UnknownOutcomeError.
+        """
+        client, _ = self._opened()
+        committed, seconds = False, client.open_seconds
+        if client.state in {State.OPEN, State.FAILED}:
+            try:
+                client.abort()
+            except UnknownOutcomeError as failure:
+                if self._context.stopping() and not client.commit_asked:
+                    self._context.warn(f"the transaction of batch {batch.batch_id} is left to its time-out: {failure}")
+                    return False
+                committed = self._settled(batch, reason)
+        elif client.state is State.UNKNOWN:
+            committed = self._settled(batch, reason)
+        unknown = isinstance(reason, UnknownOutcomeError)
+        if committed or not (unknown or (isinstance(reason, ExecutionError) and reason.retriable)):
+            return committed
+        if seconds * 1000 >= client.timeout_ms:
+            raise TransactionExpiredError(
+                f"batch {batch.batch_id}: its transaction was open for {seconds:.1f} s, and the brokers abort what is "
+                f"open for longer than transaction.timeout.ms, which is {client.timeout_ms}; nothing of it was "
+                "published. Raise 'properties.transaction.timeout.ms' of the sink, or make batches smaller with "
+                f"'scan.max-records-per-trigger'. The first sign of it was: {reason}"
+            ) from reason
+        if isinstance(reason, StaleEpochError):
+            raise AbortableError(
+                f"{reason}: the brokers aborted the transaction after {seconds:.1f} s, before its time was up; did "
+                "somebody abort it by hand? Nothing of it was published"
+            ) from reason
+        if unknown:
+            raise AbortableError(
+                f"batch {batch.batch_id} was not committed, it has been found out: {reason}"
+            ) from reason
+        return False
+
+    def _settled(self, batch: Progress, reason: BaseException) -> bool:
+        """Whether a batch was committed, asked until it is known. Raises UnknownOutcomeError when that takes too long
+        or the job is being stopped."""
+        session, context = self._writing.session, self._context
         client, topic = self._opened()
-        settle(self._writing.session, client, topic, self._context.query_id, batch.id, self._context.run_id)
+        patience, backoff = Deadline.after(session.config.delivery_timeout_ms), session.backoff()
+        adopt = context.settings.adopt_progress and self._progress is None
+        while True:
+            try:
+                return settle(session, client, topic, batch, context.run_id, adopt=adopt)
+            except KafkaError as error:
+                if not error.retriable or patience.passed or context.stopping():
+                    raise UnknownOutcomeError(
+                        f"whether batch {batch.batch_id} was committed is not known: {error}. Nothing was published "
+                        f"since; start the job again when the brokers answer, and it will find out ({reason})"
+                    ) from error
+                context.warn(f"whether batch {batch.batch_id} was committed is not known yet: {error}")
+            time.sleep(backoff.next())
+
+    def _forget_former(self) -> None:
+        """Progress is under the present id now: nothing needs the former ones any more, and others may use them."""
+        if self._former:
+            self._former = []
+            self._remember(self.transactional_id)
 
     def _write(self, batch: Batch, frame: Any, transaction: Transaction) -> Acknowledged:
         if not batch.tasks:

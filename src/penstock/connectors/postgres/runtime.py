@@ -26,6 +26,10 @@ __all__ = ["PostgresRuntime", "SparkJobs"]
 class PostgresRuntime:
     """Builds the targets of a job's postgres tables."""
 
+    def stageable(self, spec: Any) -> bool:
+        """Nothing is read."""
+        return False
+
     def source(self, spec: Any, ordinal: int, context: JobContext) -> Source:
         """Raises UnsupportedError."""
         raise UnsupportedError("connector 'postgres' cannot be read")

@@ -23,6 +23,10 @@ __all__ = ["PrintRuntime", "PrintTarget"]
 class PrintRuntime:
     """Builds the target of a job's print tables."""
 
+    def stageable(self, spec: Any) -> bool:
+        """Nothing is read."""
+        return False
+
     def source(self, spec: Any, ordinal: int, context: JobContext) -> Source:
         """Raises UnsupportedError."""
         raise UnsupportedError("connector 'print' cannot be read")

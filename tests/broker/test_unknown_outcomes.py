@@ -1,0 +1,360 @@
+"""Batches whose commit has no definite answer (rule 16): the whole way of :class:`ExactlyOnceTarget`, before a broker
+behind a proxy that loses answers. Tasks are played by a producer in this process."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.connectors.kafka.factory import KafkaConnector
+from penstock.connectors.kafka.targets import Acknowledged, ExactlyOnceTarget
+from penstock.errors import TransactionExpiredError, UnknownOutcomeError
+from penstock.kafka.batches import encode, scan
+from penstock.kafka.fetch import Fetcher, Range
+from penstock.kafka.offsets import LATEST, list_offsets
+from penstock.kafka.produce import Producer
+from penstock.kafka.properties import ClientConfig
+from penstock.kafka.session import Session, session_for
+from penstock.kafka.topics import create_topic
+from penstock.kafka.transactions import TransactionClient, describe_transaction
+from penstock.plan import Settings
+from penstock.spi import Batch, Column, JobContext, Output, TableDefinition, Written
+from penstock.testing import Api, ProxiedCluster, Then, Trap
+from penstock.types import BIGINT
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from penstock.connectors.kafka.writing import Transaction, WriteSpec
+
+BROKER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+
+
+@pytest.fixture(scope="module", params=[2, 0], ids=["version 2", "version 0"])
+def proxied(request: pytest.FixtureRequest) -> Iterator[ProxiedCluster]:
+    properties = BROKER if request.param == 2 else BROKER | {"transaction.version": "0"}
+    with ProxiedCluster(properties=properties) as cluster:
+        with closing(Session(ClientConfig.from_properties({"bootstrap.servers": cluster.direct}))) as session:
+            TransactionClient(session, "first", 60_000).init()  # what Kafka makes for the first id takes a while
+        yield cluster
+
+
+@dataclass
+class Rows:
+    """Plays the tasks: writes its batch's number ten times into each of two partitions."""
+
+    session: Session
+    topic: str
+    writes: int = 0
+    #: Called when all is written, before the driver goes on.
+    then: Callable[[], object] = lambda: None
+
+    def write(self, frame: int, spec: WriteSpec, tasks: int, *, transaction: Transaction, **_: Any) -> Acknowledged:
+        self.writes += 1
+        with Producer(self.session, transaction.identity, transactional_id=transaction.transactional_id) as producer:
+            for partition in (0, 1):
+                (made,) = encode(
+                    keys=None,
+                    values=pa.array([str(frame).encode()] * 10, pa.binary()),
+                    timestamps=np.full(10, 1_700_000_000_000, np.int64),
+                    partitions=np.zeros(10, np.int32),
+                )
+                producer.submit(self.topic, partition, made.data, made.count)
+            producer.flush()
+        self.then()
+        return Acknowledged(20, {0: Written(20, 0)})
+
+
+@dataclass
+class Documents:
+    """A checkpoint in memory."""
+
+    location: str = "memory"
+    kept: dict[str, str] = field(default_factory=dict)
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        return json.loads(self.kept[name]) if name in self.kept else None
+
+    def write(self, name: str, document: Any) -> None:
+        self.kept[name] = json.dumps(document)
+
+
+class Scene:
+    """A job's target on a topic of its own, and what readers of that topic see."""
+
+    def __init__(self, cluster: ProxiedCluster, **properties: str):
+        tag = uuid.uuid4().hex[:8]
+        self.cluster, self.topic, self.transactional_id = cluster, f"out-{tag}", f"tx-{tag}-job"
+        self.direct = Session(ClientConfig.from_properties({"bootstrap.servers": cluster.direct}))
+        create_topic(self.direct, self.topic, partitions=2)
+        self.properties = {
+            "bootstrap.servers": cluster.bootstrap,
+            "client.id": tag,  # sessions are shared by settings: this one is the scene's
+            **properties,
+        }
+        self.prefix, self.progress_topic = f"tx-{tag}", f"progress-{tag}"
+        self.checkpoint, self.query_id = Documents(), str(uuid.uuid4())
+        self.warnings: list[str] = []
+        self.warn: Callable[[str], None] = self.warnings.append
+        self.stopping: Callable[[], bool] = lambda: False
+
+    def target(self, **settings: Any) -> tuple[ExactlyOnceTarget, Rows]:
+        """A new run's target, opened."""
+        options = {
+            "connector": "kafka",
+            "topic": self.topic,
+            "format": "json",
+            "sink.delivery-guarantee": "exactly-once",
+            "sink.transactional-id-prefix": self.prefix,
+            **{f"properties.{key}": value for key, value in self.properties.items()},
+        }
+        sink = KafkaConnector().sink(TableDefinition("t", (Column("n", BIGINT),), options))
+        context = JobContext(
+            job="job",
+            query_id=self.query_id,
+            run_id=str(uuid.uuid4()),
+            checkpoint=self.checkpoint,
+            settings=Settings(progress_topic=self.progress_topic, **settings),
+            parallelism=1,
+            spark=None,
+            planned=False,
+            stopping=lambda: self.stopping(),  # noqa: PLW0108 - it may be replaced
+            warn=lambda text: self.warn(text),  # noqa: PLW0108 - the same
+        )
+        rows = Rows(self.direct, self.topic)
+        made = ExactlyOnceTarget([Output(0, "t", sink, sink.schema, None, ("n",))], context, rows)
+        made.open()
+        return made, rows
+
+    def give_up_soon(self, *, patience_ms: int = 1000) -> None:
+        """From now on a request is given up after 0.4 s and an operation with all its attempts after 1 s; and finding
+        out what became of a batch after ``patience_ms``."""
+        session = session_for(ClientConfig.from_properties(self.properties))
+        session.config = replace(
+            session.config, request_timeout_ms=400, default_api_timeout_ms=1000, delivery_timeout_ms=patience_ms
+        )
+
+    def rename(self) -> None:
+        """Let later runs have another transactional id."""
+        self.prefix += "-new"
+        self.transactional_id = f"{self.prefix}-job"
+
+    def trap(self, api: Api, **options: Any) -> Trap:
+        return self.cluster.add(Trap(api, times=None, **options))
+
+    def seen(self) -> list[int]:
+        """What read_committed readers see, of each partition in turn."""
+        found = []
+        for partition in (0, 1):
+            place = (self.topic, partition)
+            end = list_offsets(self.direct, [place], LATEST, isolation="read_committed")[place]
+            assert end is not None
+            for chunk in Fetcher(self.direct, [Range(*place, 0, end.offset)], isolation="read_committed"):
+                records = scan(chunk.records, start_offset=chunk.start, end_offset=chunk.end, aborted=chunk.aborted)
+                found += [int(value) for value in records.values.to_pylist()]
+        return found
+
+    def expect(self, *batches: int) -> None:
+        """Each of these batches is there once, whole, and nothing else."""
+        eventually(self.ended)
+        assert self.seen() == [number for number in batches for _ in range(10)] * 2
+
+    def ended(self) -> bool:
+        seen = describe_transaction(self.direct, self.transactional_id)
+        return seen is not None and seen.state in {"CompleteCommit", "CompleteAbort", "Empty"}
+
+
+@pytest.fixture
+def scene(proxied: ProxiedCluster) -> Iterator[Scene]:
+    made = Scene(proxied)
+    yield made
+    proxied.heal()
+    made.direct.close()
+
+
+def batch(number: int) -> Batch:
+    return Batch(number, ({"at": number} if number else None,), ({"at": number + 1},), tasks=1)
+
+
+class TestRule16:
+    """Batch 0 is committed; the commit of batch 1 gets no answer, or does not arrive."""
+
+    def lose(self, scene: Scene, *, answers: bool) -> Trap:
+        """Every commit from now on, or the answers to them."""
+        return scene.trap(Api.END_TXN, contains=[scene.transactional_id], response=answers, then=Then.DROP)
+
+    def lose_after(self, scene: Scene, lost: Trap, step: str) -> Trap:
+        """The answers to one step of finding out what became of the commit."""
+        if step == "describing":
+            return scene.trap(Api.DESCRIBE_TRANSACTIONS, response=True, after=lost, then=Then.DROP)
+        if step == "reading before":
+            return scene.trap(Api.LIST_OFFSETS, response=True, after=lost, then=Then.DROP)
+        taken = scene.trap(
+            Api.INIT_PRODUCER_ID,
+            contains=[scene.transactional_id],
+            response=True,
+            after=lost,
+            then=Then.DROP if step == "taking the id" else Then.FORWARD,
+        )
+        if step == "taking the id":
+            return taken
+        api = Api.LIST_OFFSETS if step == "listing offsets" else Api.FETCH
+        return scene.trap(api, response=True, after=taken, then=Then.DROP)
+
+    steps = pytest.mark.parametrize(
+        "step", ["describing", "reading before", "taking the id", "listing offsets", "fetching"]
+    )
+    outcomes = pytest.mark.parametrize("committed", [True, False], ids=["committed", "not committed"])
+
+    @steps
+    @outcomes
+    def test_it_stays_unknown_until_progress_was_read(self, scene: Scene, committed: bool, step: str) -> None:
+        target, rows = scene.target()
+        target.publish(batch(0), 0)
+        scene.give_up_soon()
+        lost = self.lose(scene, answers=committed)
+        unread = self.lose_after(scene, lost, step)
+        with pytest.raises(
+            UnknownOutcomeError, match=r"whether batch 1 was committed is not known: .* no (success|progress)"
+        ):
+            target.publish(batch(1), 1)
+        assert lost.sprung
+        assert unread.sprung
+        assert rows.writes == 2
+        scene.cluster.heal()
+        scene.properties["client.id"] += "-again"
+        again, rows = scene.target()
+        assert again.publish(batch(1), 1).skipped == committed
+        again.publish(batch(2), 2)
+        scene.expect(0, 1, 2)
+
+    @steps
+    def test_the_job_goes_on_when_it_can_be_read_again(self, scene: Scene, step: str) -> None:
+        target, rows = scene.target()
+        target.publish(batch(0), 0)
+        scene.give_up_soon(patience_ms=60_000)
+        lost = self.lose(scene, answers=True)
+        unread = self.lose_after(scene, lost, step)
+
+        def heal(warning: str) -> None:
+            scene.warnings.append(warning)
+            scene.cluster.heal()
+
+        scene.warn = heal
+        assert not target.publish(batch(1), 1).skipped
+        assert lost.sprung
+        assert unread.sprung
+        assert "whether batch 1 was committed is not known yet" in scene.warnings[0]
+        assert rows.writes == 2
+        target.publish(batch(2), 2)
+        scene.expect(0, 1, 2)
+
+    @outcomes
+    def test_it_is_found_out(self, scene: Scene, committed: bool) -> None:
+        target, rows = scene.target()
+        target.publish(batch(0), 0)
+        scene.give_up_soon(patience_ms=60_000)
+        lost = self.lose(scene, answers=committed)
+        scene.cluster.add(
+            Trap(Api.DESCRIBE_TRANSACTIONS, after=lost, call=lambda _: lost.release())
+        )  # the redone batch is committed
+        target.publish(batch(1), 1)
+        assert lost.sprung
+        assert rows.writes == (2 if committed else 3)
+        target.publish(batch(2), 2)
+        scene.expect(0, 1, 2)
+
+    def test_a_job_that_is_stopped_does_not_wait_for_it(self, scene: Scene) -> None:
+        target, _ = scene.target()
+        target.publish(batch(0), 0)
+        scene.give_up_soon(patience_ms=60_000)
+        lost = self.lose(scene, answers=True)
+        unread = self.lose_after(scene, lost, "describing")
+        scene.stopping = lambda: lost.sprung
+        with pytest.raises(UnknownOutcomeError):
+            target.publish(batch(1), 1)
+        assert unread.sprung
+        assert scene.warnings == []
+
+
+class TestExpiry:
+    """A transaction that takes longer than its time-out, in a job that lives."""
+
+    @pytest.fixture
+    def hasty(self, scene: Scene) -> Scene:
+        scene.properties["transaction.timeout.ms"] = "1000"
+        return scene
+
+    def outlast(self, scene: Scene) -> None:
+        eventually(
+            lambda: (
+                (seen := describe_transaction(scene.direct, scene.transactional_id)) and seen.state == "CompleteAbort"
+            )
+        )
+
+    def test_before_the_progress_record(self, hasty: Scene) -> None:
+        target, rows = hasty.target()
+        target.publish(batch(0), 0)
+        slow = [True]
+        rows.then = lambda: self.outlast(hasty) if slow.pop() else None
+        slow.insert(0, False)
+        target.publish(batch(1), 1)
+        assert rows.writes == 3
+        (warning,) = hasty.warnings
+        assert re.search(r"batch 1 is redone: batch 1: its transaction was open for \d+\.\d s", warning)
+        assert "longer than transaction.timeout.ms, which is 1000; nothing of it was published" in warning
+        assert "Raise 'properties.transaction.timeout.ms' of the sink" in warning
+        hasty.expect(0, 1)
+
+    @pytest.mark.parametrize("api", [Api.END_TXN, Api.PRODUCE], ids=["EndTxn", "progress record"])
+    def test_while_a_request_is_on_its_way(self, hasty: Scene, api: Api) -> None:
+        target, rows = hasty.target()
+        target.publish(batch(0), 0)
+        late = hasty.cluster.add(
+            Trap(api, contains=[hasty.transactional_id], call=lambda _: self.outlast(hasty))
+        )  # tasks go past the proxy
+        target.publish(batch(1), 1)
+        assert late.sprung
+        assert rows.writes == 3
+        assert "which is 1000; nothing of it was published" in hasty.warnings[0]
+        hasty.expect(0, 1)
+
+    def test_each_time(self, hasty: Scene) -> None:
+        target, rows = hasty.target()
+        rows.then = lambda: self.outlast(hasty)
+        with pytest.raises(
+            TransactionExpiredError, match=r"or make batches smaller with 'scan\.max-records-per-trigger'"
+        ):
+            target.publish(batch(0), 0)
+        assert rows.writes == 3
+        hasty.expect()
+
+
+class TestRule2:
+    def test_former_ids_are_taken_until_a_batch_was_committed_and_no_longer(self, scene: Scene) -> None:
+        former = scene.transactional_id
+        scene.target()[0].publish(batch(0), 0)
+        scene.rename()
+        epochs = [epoch_of(scene, former)]
+        for _ in range(2):  # the first start under the new id publishes nothing
+            target, _ = scene.target()
+            epochs.append(epoch_of(scene, former))
+        target.publish(batch(1), 1)
+        again, _ = scene.target()
+        assert epochs[0] < epochs[1] < epochs[2] == epoch_of(scene, former)
+        again.publish(batch(2), 2)
+        scene.expect(0, 1, 2)
+
+
+def epoch_of(scene: Scene, transactional_id: str) -> tuple[int, int]:
+    seen = describe_transaction(scene.direct, transactional_id)
+    assert seen is not None
+    return seen.producer_id, seen.epoch
