@@ -34,9 +34,11 @@ from tests.simulation.invariants import Invariants, text_of
 from tests.simulation.log import record_batch
 from tests.simulation.scheduler import Actor, Scheduler
 
-__all__ = ["Checkpoint", "ConcurrentUpdateError", "Driver", "Pipeline", "SimulatedJobs"]
+__all__ = ["QUERY", "TRANSACTIONAL_ID", "Checkpoint", "ConcurrentUpdateError", "Driver", "Pipeline", "SimulatedJobs"]
 
 QUERY = "simulated-query"
+_PREFIX, _JOB = "walk", "job"
+TRANSACTIONAL_ID = f"{_PREFIX}-{_JOB}".encode()
 
 
 class ConcurrentUpdateError(Exception):
@@ -157,7 +159,7 @@ class SimulatedJobs:
         ]
         self.running += begun
         if dies:
-            self._scheduler.after(self._rng.uniform(0.0, 0.01), begun[0].kill)
+            self._scheduler.after(self._rng.uniform(0.0, 0.05), begun[0].kill)
         self._wait(begun)
         failed = next((each for each in begun if each.done and (each.error or each.killed)), None)
         if failed is not None:
@@ -277,7 +279,7 @@ class Driver:
                 "topic": topic,
                 "format": "raw",
                 "sink.delivery-guarantee": "exactly-once",
-                "sink.transactional-id-prefix": "walk",
+                "sink.transactional-id-prefix": _PREFIX,
                 "properties.client.id": self.name,
                 **{f"properties.{name}": value for name, value in self._pipeline.properties},
             }
@@ -289,7 +291,7 @@ class Driver:
 
     def _context(self) -> JobContext:
         return JobContext(
-            job="job",
+            job=_JOB,
             query_id=QUERY,
             run_id=f"run-of-{self.name}",
             checkpoint=self._checkpoint,
@@ -299,4 +301,5 @@ class Driver:
             planned=bool(self._checkpoint.offsets),
             stopping=lambda: False,
             warn=self.warnings.append,
+            secret="simulated-secret",
         )

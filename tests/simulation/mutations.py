@@ -14,7 +14,7 @@ from unittest import mock
 from penstock.connectors.kafka import targets
 from penstock.connectors.kafka.targets import Acknowledged, ExactlyOnceTarget
 from penstock.deadline import Deadline
-from penstock.errors import TransactionExpiredError
+from penstock.errors import RetriableError
 from penstock.kafka import progress
 from penstock.kafka.offsets import CommittedOffset, commit_offsets
 from penstock.kafka.produce import Ack, Producer
@@ -43,16 +43,27 @@ class Mutation:
     trouble: tuple[Rule, ...] = ()
     tasks: tuple[tuple[int, TaskFault], ...] = ()
 
+    @property
+    def removes(self) -> bool:
+        """Whether it takes something out of the code that runs here; a sink's refusal is none of that."""
+        return bool(self.patches())
+
     def walk(self, seed: int) -> Found:
         """The walk of a seed, without the safeguard."""
-        rng = random.Random(seed)
-        setting, plan = random_setting(rng), random_plan(rng)
-        if seed % 2:
-            plan = Plan([*deepcopy(self.trouble), *plan.rules], tasks=self.tasks, rng=rng)
         with contextlib.ExitStack() as stack:
             for owner, name, value in self.patches():
                 stack.enter_context(mock.patch.object(owner, name, value))
-            return walk(seed, setting=setting, plan=plan)
+            return self.walk_with_it(seed)
+
+    def walk_with_it(self, seed: int) -> Found:
+        """The same walk, with the safeguard where it belongs."""
+        rng = random.Random(seed)
+        setting, plan = random_setting(rng), random_plan(rng)
+        if seed % 2:
+            ours = len(self.trouble)
+            rules = [replace(each, after=None if each.after is None else each.after + ours) for each in plan.rules]
+            plan = Plan([*deepcopy(self.trouble), *rules], tasks=self.tasks, rng=rng)
+        return walk(seed, setting=setting, plan=plan)
 
 
 def _progress_ignored() -> Sequence[Patch]:
@@ -61,17 +72,45 @@ def _progress_ignored() -> Sequence[Patch]:
 
 def _settle_skipped() -> Sequence[Patch]:
     """A commit without an answer is taken for done."""
-    return [(ExactlyOnceTarget, "_settle", lambda *_: None)]
+    return [(ExactlyOnceTarget, "_settled", lambda *_: True)]
 
 
 def _settle_taken_for_aborted() -> Sequence[Patch]:
-    settle = ExactlyOnceTarget._settle
+    """A commit without an answer is taken for an abort, whatever progress says."""
+    settle = targets.settle
 
-    def expired(self: Any, batch: Any) -> None:
-        settle(self, batch)
-        raise TransactionExpiredError("taken for aborted, whatever progress says")
+    def aborted(*args: Any, **kwargs: Any) -> bool:
+        settle(*args, **kwargs)
+        return False
 
-    return [(ExactlyOnceTarget, "_settle", expired)]
+    return [(targets, "settle", aborted)]
+
+
+def _unread_progress_taken_for_aborted() -> Sequence[Patch]:
+    """A batch is redone when the id was taken again, though progress could not be read."""
+    settle = targets.settle
+
+    def aborted(session: Session, client: TransactionClient, *args: Any, **kwargs: Any) -> bool:
+        before = client.identity
+        try:
+            return settle(session, client, *args, **kwargs)
+        except RetriableError:
+            if client.identity == before:
+                raise
+            client.settled(fenced=False)
+            return False
+
+    return [(targets, "settle", aborted)]
+
+
+def _seal_unchecked() -> Sequence[Patch]:
+    """Whatever looks like this query's progress is believed."""
+    return [(progress.hmac, "compare_digest", lambda *_: True)]
+
+
+def _nothing() -> Sequence[Patch]:
+    """What protects the partition of the progress record from the job's own rows is that sinks refuse them."""
+    return []
 
 
 def _fencing_skipped() -> Sequence[Patch]:
@@ -147,6 +186,17 @@ MUTATIONS = {
         Mutation("progress-ignored", _progress_ignored, (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1),)),
         Mutation("settle-skipped", _settle_skipped, (Rule(Fault.LOST, "EndTxn commit", 1, 2),)),
         Mutation("settle-taken-for-aborted", _settle_taken_for_aborted, (_UNANSWERED_COMMIT,)),
+        Mutation(
+            "unread-progress-taken-for-aborted",
+            _unread_progress_taken_for_aborted,
+            (_UNANSWERED_COMMIT, Rule(Fault.LOST, "ListOffsets", 2, 60, after=0)),
+        ),
+        Mutation("row-taken-for-progress", _nothing, tasks=((0, TaskFault.ROW_IN_PROGRESS),)),
+        Mutation(
+            "seal-unchecked",
+            _seal_unchecked,
+            (Rule(Fault.FOREIGN_ROW, "ApiVersions", 1, 8), Rule(Fault.CRASH, "ApiVersions", after=0)),
+        ),
         Mutation("fencing-skipped", _fencing_skipped, (Rule(Fault.SECOND_DRIVER, "EndTxn commit", 1),)),
         Mutation("abort-without-epoch", _abort_without_epoch, tasks=((0, TaskFault.DIES),)),
         Mutation("offsets-outside", _offsets_outside),

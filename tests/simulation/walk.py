@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import sys
 import time
@@ -13,10 +14,11 @@ from functools import partial
 from typing import Any
 
 from penstock.errors import CheckpointError, DefinitionError, FencedError, PenstockError, PossibleDataLossError
+from penstock.kafka.batches import stamp
 from penstock.kafka.session import close_sessions
 from tests.simulation import scheduler as simulated
 from tests.simulation.cluster import Cluster
-from tests.simulation.driver import Checkpoint, ConcurrentUpdateError, Driver, Pipeline
+from tests.simulation.driver import QUERY, TRANSACTIONAL_ID, Checkpoint, ConcurrentUpdateError, Driver, Pipeline
 from tests.simulation.faults import Fault, Plan, random_plan
 from tests.simulation.invariants import Invariants, owner_of
 from tests.simulation.log import record_batch
@@ -248,9 +250,21 @@ class _Walk:
                 self.scheduler.after(self.rng.choice((0.0, 0.0, self.rng.uniform(0.0, 5.0))), task.kill)
 
     def _write_foreign_row(self) -> None:
-        if PROGRESS_TOPIC in self.cluster.topics:
-            row = record_batch([(b"somebody", b"some row"), (None, b"else")])
-            self.cluster.log(self.rng.choice(self.cluster.places(PROGRESS_TOPIC))).append(bytes(row.data), strict=True)
+        """A row of somebody else, forged progress among them, outside of a transaction or in one that is committed."""
+        if PROGRESS_TOPIC not in self.cluster.topics:
+            return
+        start, end = {"sources": [None]}, {"sources": [{"topics": {"input": {"0": 999}}}]}
+        forged = {"kind": "progress", "version": 1, "query_id": QUERY, "batch_id": 7, "start": start, "end": end}
+        value = self.rng.choice((b"a row", b"{}", json.dumps(forged | {"errors": {}}).encode()))
+        data = bytearray(record_batch([(self.rng.choice((b"somebody", TRANSACTIONAL_ID)), value)]).data)
+        log, producer_id = self.cluster.log(self.rng.choice(self.cluster.places(PROGRESS_TOPIC))), 77
+        transactional = self.rng.random() < 0.7
+        if transactional:
+            epoch = len(log.batches)
+            stamp(data, producer_id=producer_id, producer_epoch=epoch, base_sequence=0, transactional=True)
+        log.append(bytes(data), strict=True)
+        if transactional:
+            log.mark(producer_id, epoch, True, 0)
 
 
 def walk(seed: int, *, setting: Setting | None = None, plan: Plan | None = None) -> Found:
