@@ -133,6 +133,15 @@ class Cluster:
         for each in list(self.coordinator.known.values()):
             self.coordinator.expire(each, each.number)
 
+    def forget(self) -> None:
+        """What brokers do with ids and producers that were idle for days."""
+        idle = [each for each in self.coordinator.known.values() if not _is_open(each.state)]
+        for each in idle:
+            del self.coordinator.known[each.id]
+        for topic in self.topics.values():
+            for partition in topic.partitions:
+                partition.log.forget()
+
     def open_transactions(self) -> list[str]:
         """What is open at present, in words."""
         found = [f"'{each.id}' is {each.state}" for each in self.coordinator.known.values() if _is_open(each.state)]

@@ -37,8 +37,8 @@ from tests.simulation.scheduler import Actor, Scheduler
 __all__ = ["QUERY", "TRANSACTIONAL_ID", "Checkpoint", "ConcurrentUpdateError", "Driver", "Pipeline", "SimulatedJobs"]
 
 QUERY = "simulated-query"
-_PREFIX, _JOB = "walk", "job"
-TRANSACTIONAL_ID = f"{_PREFIX}-{_JOB}".encode()
+_JOB = "job"
+TRANSACTIONAL_ID = f"walk-{_JOB}".encode()
 
 
 class ConcurrentUpdateError(Exception):
@@ -228,6 +228,7 @@ class Driver:
     def __init__(
         self,
         name: str,
+        prefix: str,
         pipeline: Pipeline,
         checkpoint: Checkpoint,
         invariants: Invariants,
@@ -237,6 +238,7 @@ class Driver:
     ):
         self.name = name
         self.warnings: list[str] = []
+        self._prefix = prefix
         self._pipeline, self._checkpoint, self._invariants = pipeline, checkpoint, invariants
         self._scheduler = scheduler
         self.jobs = SimulatedJobs(name, pipeline, invariants, scheduler, plan, rng)
@@ -279,7 +281,7 @@ class Driver:
                 "topic": topic,
                 "format": "raw",
                 "sink.delivery-guarantee": "exactly-once",
-                "sink.transactional-id-prefix": _PREFIX,
+                "sink.transactional-id-prefix": self._prefix,
                 "properties.client.id": self.name,
                 **{f"properties.{name}": value for name, value in self._pipeline.properties},
             }

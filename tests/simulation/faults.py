@@ -34,6 +34,7 @@ class Fault(Enum):
     FOREIGN_ROW = "somebody writes to the progress topic"
     SECOND_DRIVER = "a second driver starts on the checkpoint"
     OTHER_VERSION = "transaction.version is changed"
+    FORGOTTEN = "brokers forget ids that are idle"
 
 
 class TaskFault(Enum):
@@ -160,7 +161,8 @@ _NOISE = (
 )  # fmt: skip
 _RARE = (
     Fault.CRASH, Fault.CRASH, Fault.CRASH_AFTER, Fault.CRASH_AFTER, Fault.BROKER_CRASH, Fault.BROKER_PAUSE,
-    Fault.SLOW_MARKERS, Fault.EXPIRY, Fault.FOREIGN_ROW, Fault.SECOND_DRIVER, Fault.OTHER_VERSION,
+    Fault.SLOW_MARKERS, Fault.EXPIRY, Fault.FOREIGN_ROW, Fault.SECOND_DRIVER, Fault.SECOND_DRIVER, Fault.OTHER_VERSION,
+    Fault.FORGOTTEN,
 )  # fmt: skip
 #: A row beside the progress record is refused by every sink: see the mutation.
 _TASKS = tuple(each for each in TaskFault if each is not TaskFault.ROW_IN_PROGRESS)

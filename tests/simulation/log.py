@@ -152,6 +152,10 @@ class PartitionLog:
         self.batches.append(batch)
         self.end = batch.end
 
+    def forget(self) -> None:
+        """Producers without an open transaction are known no more."""
+        self._producers = {id_: each for id_, each in self._producers.items() if each.open_since is not None}
+
     def read(self, offset: int, *, committed: bool, most: int) -> tuple[bytes, list[tuple[int, int]]]:
         """Bytes of the batches from ``offset`` on, and the aborted transactions among them."""
         bound = self.stable if committed else self.end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import random
 import sys
@@ -44,6 +45,9 @@ class Setting:
     progress_partitions: int | None
     brokers: int
     version: int
+    #: The transactional id prefix of each start; of all that follow, the last one. Of two drivers at a time both have
+    #: the same.
+    prefixes: tuple[str, ...] = ("walk",)
 
 
 @dataclass
@@ -88,7 +92,14 @@ def random_setting(rng: random.Random) -> Setting:
         progress_topic=PROGRESS_TOPIC,
         properties=tuple(properties.items()),
     )
-    return Setting(pipeline, rng.choice((1, 2, 3)), rng.choice((None, 1, 2)), rng.choice((1, 2)), rng.choice((2, 2, 0)))
+    return Setting(
+        pipeline,
+        partitions=rng.choice((1, 2, 3)),
+        progress_partitions=rng.choice((None, 1, 2)),
+        brokers=rng.choice((1, 2)),
+        version=rng.choice((2, 2, 0)),
+        prefixes=rng.choice((*[("walk",)] * 6, ("walk", "run"), ("walk", "run", "walk"))),
+    )
 
 
 @contextlib.contextmanager
@@ -140,6 +151,8 @@ class _Walk:
         )
         self.checkpoint = Checkpoint(self.invariants.planned.__setitem__)
         self.rng = rng
+        self.strangers = itertools.count(70)
+        self.prefix = ""
         self.found = Found(seed, self.plan, self.invariants.violations, trace=self.network.trace)
         self.drivers: dict[str, tuple[Driver, Actor]] = {}
         self.finished = False
@@ -162,6 +175,8 @@ class _Walk:
             if start == _TROUBLED_STARTS:
                 self._heal()
                 self.scheduler.pass_time(_RECOVERY_SECONDS)
+            prefixes = self.setting.prefixes
+            self.prefix = prefixes[min(start, len(prefixes) - 1)]
             self._start()
             self.scheduler.run(self._is_quiet)
             if self.finished:
@@ -184,7 +199,14 @@ class _Walk:
     def _start(self) -> None:
         name = f"driver-{len(self.drivers) + 1}"
         driver = Driver(
-            name, self.setting.pipeline, self.checkpoint, self.invariants, self.scheduler, self.plan, self.rng
+            name,
+            self.prefix,
+            self.setting.pipeline,
+            self.checkpoint,
+            self.invariants,
+            self.scheduler,
+            self.plan,
+            self.rng,
         )
         self.network.note(name, "starts")
         actor = self.scheduler.spawn(name, driver.run)
@@ -235,6 +257,8 @@ class _Walk:
             self.cluster.expire_all()
         elif fault is Fault.OTHER_VERSION:
             self.cluster.version = 2 - self.cluster.version
+        elif fault is Fault.FORGOTTEN:
+            self.cluster.forget()
         elif fault is Fault.FOREIGN_ROW:
             self._write_foreign_row()
         elif fault is Fault.SECOND_DRIVER:
@@ -257,14 +281,15 @@ class _Walk:
         forged = {"kind": "progress", "version": 1, "query_id": QUERY, "batch_id": 7, "start": start, "end": end}
         value = self.rng.choice((b"a row", b"{}", json.dumps(forged | {"errors": {}}).encode()))
         data = bytearray(record_batch([(self.rng.choice((b"somebody", TRANSACTIONAL_ID)), value)]).data)
-        log, producer_id = self.cluster.log(self.rng.choice(self.cluster.places(PROGRESS_TOPIC))), 77
+        log, producer_id = self.cluster.log(self.rng.choice(self.cluster.places(PROGRESS_TOPIC))), next(self.strangers)
         transactional = self.rng.random() < 0.7
         if transactional:
-            epoch = len(log.batches)
+            epoch = 0
             stamp(data, producer_id=producer_id, producer_epoch=epoch, base_sequence=0, transactional=True)
         log.append(bytes(data), strict=True)
         if transactional:
-            log.mark(producer_id, epoch, True, 0)
+            open_for = self.rng.choice((0.0, self.rng.uniform(0.0, 100.0)))
+            self.scheduler.after(open_for, partial(log.mark, producer_id, epoch, self.rng.random() < 0.5, 0))
 
 
 def walk(seed: int, *, setting: Setting | None = None, plan: Plan | None = None) -> Found:

@@ -213,7 +213,7 @@ class SimulatedWire:
 
 
 _SURROUNDINGS = {
-    Fault.SLOW_MARKERS, Fault.EXPIRY, Fault.FOREIGN_ROW, Fault.SECOND_DRIVER, Fault.OTHER_VERSION,
+    Fault.SLOW_MARKERS, Fault.EXPIRY, Fault.FOREIGN_ROW, Fault.SECOND_DRIVER, Fault.OTHER_VERSION, Fault.FORGOTTEN,
 }  # fmt: skip
 
 
