@@ -204,9 +204,8 @@ def test_every_metadata_column_is_read_in_another_type_and_every_writable_one_is
     """The types are such as the columns' own can be cast to; offset and partition have those of seed 003."""
     from confluent_kafka import Producer
 
-    old = {"retention.ms": "-1"}
-    created, appended = topic(2, configs=old), topic(1, configs={"message.timestamp.type": "LogAppendTime"})
-    one, two, sink = topic(1, configs=old), topic(1, configs=old), topic(1)
+    created, appended = topic(2), topic(1, configs={"message.timestamp.type": "LogAppendTime"})
+    one, two, sink = topic(1), topic(1), topic(1)
     marks = [("a", b"1"), ("b", None), ("a", "é".encode())]
     producer = Producer({"bootstrap.servers": topics.bootstrap})
     producer.produce(created, b'{"n": 1}', b"k1", partition=1, timestamp=1_600_000_000_123, headers=marks)
