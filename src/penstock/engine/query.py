@@ -299,6 +299,7 @@ class Query:
             stopping=self._stopping,
             warn=self._warn,
             metrics=self._metrics,
+            restarted=self.progress.restarts > 0,
         )
 
     def _direct_frame(self, context: JobContext) -> DataFrame | None:

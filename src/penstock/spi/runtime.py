@@ -93,6 +93,8 @@ class JobContext:
     warn: Callable[[str], None]
     #: The job's metrics. Those of a table are in the group that :meth:`operator` gives.
     metrics: MetricGroup = field(default_factory=MetricGroup)
+    #: Whether this run follows one of the same process that has failed: what that wrote into the checkpoint holds.
+    restarted: bool = False
 
     def operator(self, table: str) -> MetricGroup:
         """The group of a table's metrics."""

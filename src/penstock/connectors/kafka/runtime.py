@@ -198,7 +198,7 @@ class KafkaSource:
                 f"the checkpoint '{checkpoint.location}' belongs to another source than table '{self._scan.table}': "
                 f"{', '.join(differing)} differ(s); name another checkpoint directory or another job name"
             )
-        elif self._context.settings.start_time is not None:
+        elif self._context.settings.start_time is not None and not self._context.restarted:
             self._context.warn(
                 f"table '{self._scan.table}' goes on where the checkpoint '{checkpoint.location}' says; --start-time "
                 "is for sources without one"

@@ -235,8 +235,9 @@ class ExactlyOnceTarget:
                 f"two groups of sinks of job '{context.job}' write to the cluster {cluster_id(session)} with different "
                 "addresses or credentials; give them the same, so that they share one transaction"
             )
-        # Adopting is the user's word that the progress topic may be another one than before.
-        topic_id = None if context.settings.adopt_progress else known.get("progress_topic_id")
+        # Adopting is the user's word that the progress topic may be another one than before the job was started.
+        adopted = context.settings.adopt_progress and not context.restarted
+        topic_id = None if adopted else known.get("progress_topic_id")
         self._topic = ensure_progress_topic(
             session, context.settings.progress_topic, topic_id=UUID(topic_id) if topic_id else None
         )
