@@ -51,7 +51,6 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, UnknownOutcomeError, transaction_timeout_ms
-from penstock.plan import Guarantee
 from penstock.spi import Batch, JobContext, Output, Published, Stage, Written
 
 __all__ = ["Acknowledged", "Consumed", "ExactlyOnceTarget", "Jobs", "PlainTarget"]
@@ -128,8 +127,7 @@ class _Writing:
             for name in new:
                 limit = settings.get(name, {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)
                 self._limits[name] = int(limit)
-        awaited = self.branches[0].sink.guarantee is not Guarantee.NONE
-        return WriteSpec(self.branches, self.config, dict(self._limits), awaited)
+        return WriteSpec(self.branches, self.config, dict(self._limits))
 
     def one_writer_each(self, tasks: int) -> bool:
         """Whether no two of so many tasks write to one partition as it is: rows without keys keep to their task's."""
@@ -159,9 +157,8 @@ def _client(sink: KafkaSink) -> ClientConfig:
 class PlainTarget:
     """Publishes from the tasks that encode, without transactions.
 
-    At least once: a batch is done when the brokers have acknowledged it; one that fails is written again, so records
-    may be repeated. Without a guarantee it is done when it was sent: what the brokers then refuse, or what is lost on
-    the way, is lost; an answer that is an error fails a later batch.
+    A batch is done when the brokers have acknowledged it as ``acks`` asks; one that fails is written again, so records
+    may be repeated. A sink without a guarantee is written in the same way: a job that ends has delivered what it read.
     """
 
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
@@ -181,10 +178,8 @@ class PlainTarget:
         if not batch.tasks:
             return Published()
         writing = self._writing
-        spec = writing.spec()
-        done = writing.jobs.write_plainly(frame, spec, batch.tasks, staged=writing.staged)
-        if spec.awaited:
-            _check_counts(done, batch)
+        done = writing.jobs.write_plainly(frame, writing.spec(), batch.tasks, staged=writing.staged)
+        _check_counts(done, batch)
         return Published(writing.written(done))
 
     def close(self) -> None:

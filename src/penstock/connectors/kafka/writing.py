@@ -7,11 +7,10 @@ import mmap
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +21,7 @@ from penstock.connectors.kafka.sink import KafkaSink
 from penstock.kafka.batches import EncodedBatch
 from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.session import Session, session_for
+from penstock.kafka.session import session_for
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task
 from penstock.types import RowKind
 
@@ -81,12 +80,11 @@ class Branch:
 @dataclass(frozen=True)
 class WriteSpec:
     """All that writing tasks need to know; goes to other processes by pickling. ``client`` publishes; ``limits`` are
-    the max.message.bytes of topics; ``awaited``: tasks wait until the brokers have acknowledged their records."""
+    the max.message.bytes of topics."""
 
     branches: tuple[Branch, ...]
     client: ClientConfig
     limits: Mapping[str, int]
-    awaited: bool = True
 
 
 @dataclass(frozen=True)
@@ -227,21 +225,14 @@ def _mapped(file: str) -> memoryview:
 def encode_rows_and_publish(
     spec: WriteSpec, transaction: Transaction | None, task: Task, rows: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Rows straight to the brokers, for a task that is the only writer of its partitions, or needs not be.
-
-    Where acknowledgements are not awaited, an error is raised by whichever task of this process comes next.
-    """
+    """Rows straight to the brokers, for a task that is the only writer of its partitions, or needs not be."""
     counts = _Counts()
     with _producer(spec, transaction) as producer:
         for branch, topic, batch in _encoded(spec, task, rows):
             counts.add(branch, batch.count, len(batch.data))
             producer.submit(topic, batch.partition, batch.data, batch.count)
-        if spec.awaited:
-            producer.flush()
-            yield _acknowledged(producer, task.number, counts)
-        else:
-            producer.hand_over()
-            yield _written(counts.rows(task.number))
+        producer.flush()
+        yield _acknowledged(producer, task.number, counts)
 
 
 def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -253,27 +244,11 @@ def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> I
     return encode_rows(spec, told.folder, task, rows)
 
 
-#: Producers of this process whose acknowledgements nobody waits for.
-_unawaited: WeakKeyDictionary[Session, Producer] = WeakKeyDictionary()
-
-
-@contextmanager
-def _producer(spec: WriteSpec, transaction: Transaction | None) -> Iterator[Producer]:
+def _producer(spec: WriteSpec, transaction: Transaction | None) -> Producer:
     session = session_for(spec.client)
-    if transaction is not None:
-        made = Producer(session, transaction.identity, transactional_id=transaction.transactional_id)
-    else:
-        made = Producer(session) if spec.awaited or session not in _unawaited else _unawaited.pop(session)
-    if spec.awaited:
-        with made as producer:
-            yield producer
-        return
-    try:
-        yield made
-    except BaseException:
-        made.close()
-        raise
-    _unawaited[session] = made
+    if transaction is None:
+        return Producer(session)
+    return Producer(session, transaction.identity, transactional_id=transaction.transactional_id)
 
 
 def _owner(topic: str, partition: int) -> int:
