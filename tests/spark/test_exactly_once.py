@@ -257,10 +257,11 @@ def test_rule_9_a_stage_that_ran_twice_aborts_the_batch(jobs, topics, topic, mon
 
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
-    verdicts = [False, True]
-    monkeypatch.setattr(SparkJobs, "_clean", lambda self, tag: verdicts.pop(0))
+    verdicts = ["Spark ran a stage of the batch twice", ""]
+    monkeypatch.setattr(SparkJobs, "_repeated", lambda self, tag, rows: verdicts.pop(0))
     jobs.run(copy(jobs, source, sink))
     assert verdicts == []
+    assert "batch 0 is redone: Spark ran a stage of the batch twice" in jobs.warnings
     assert read_ids(topics, sink) == list(range(10))
     assert len(topics.read(sink, "read_uncommitted")) == 20
 

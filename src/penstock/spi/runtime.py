@@ -131,11 +131,12 @@ class Output:
 @dataclass(frozen=True)
 class Task:
     """One of the ``of`` tasks that read a batch, numbered in the order of what they read. ``told`` is what the driver
-    said to the tasks of this Spark job when it started it."""
+    said to the tasks of this Spark job when it started it. ``attempt``: how often Spark has tried the task before."""
 
     number: int
     of: int
     told: str = ""
+    attempt: int = 0
 
 
 @dataclass(frozen=True)

@@ -70,12 +70,13 @@ class Consumed:
 @dataclass(frozen=True)
 class Acknowledged:
     """What a publishing job was told by the brokers. ``encoded`` is what its tasks have encoded, by the number of the
-    output. ``attempts_clean``: no task or stage of it ran twice; ``one_writer``: no two tasks wrote to one partition;
-    ``whole``: in each partition the sequences run from 0 to the last record's."""
+    output. ``attempts_clean``: each task of it ran once, else ``doubt`` says what is known of that; ``one_writer``: no
+    two tasks wrote to one partition; ``whole``: in each partition the sequences run from 0 to the last record's."""
 
     records: int = 0
     encoded: Mapping[int, Written] = field(default_factory=dict)
     attempts_clean: bool = True
+    doubt: str = ""
     one_writer: bool = True
     whole: bool = True
 
@@ -346,10 +347,7 @@ class ExactlyOnceTarget:
             frame, spec, batch.tasks, transaction=transaction, owners=owners, staged=writing.staged
         )
         if not done.attempts_clean:
-            raise AbortableError(
-                "Spark ran a task of the batch twice within one transaction; set spark.task.maxFailures and "
-                "spark.stage.maxConsecutiveAttempts to 1 and spark.speculation to false"
-            )
+            raise AbortableError(done.doubt)
         if not done.one_writer:
             self._shared = True  # the tasks know other partitions than the driver; owners do not depend on that
             raise AbortableError("two tasks wrote to one partition; did its topic just get more partitions?")

@@ -41,7 +41,8 @@ __all__ = [
 #: What writing tasks give. An encoded record batch on its way to the task that owns its partition has ``data``, or
 #: the ``file`` and ``position`` where its ``bytes`` are. An acknowledgement, one per task and partition, has sequences
 #: instead. Rows with an empty topic count the records and bytes that a task has encoded, one row for each branch, whose
-#: number is in ``partition``, so that nothing can get lost on the way unnoticed.
+#: number is in ``partition``, so that nothing can get lost on the way unnoticed. What a publishing task gives has its
+#: ``attempt``.
 WRITTEN = pa.schema(
     [
         pa.field("owner", pa.int32()),
@@ -57,6 +58,7 @@ WRITTEN = pa.schema(
         pa.field("first_sequence", pa.int64()),
         pa.field("last_sequence", pa.int64()),
         pa.field("send_millis", pa.float64()),
+        pa.field("attempt", pa.int32()),
     ]
 )
 
@@ -194,7 +196,7 @@ class _Spool:
 
 
 def publish(
-    spec: WriteSpec, transaction: Transaction | None, encoded: Iterable[pa.RecordBatch]
+    spec: WriteSpec, transaction: Transaction | None, task: Task, encoded: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Encoded batches, sorted by :data:`PUBLISHING_ORDER`, to the brokers; gives what they acknowledged."""
     counts = _Counts()
@@ -213,7 +215,7 @@ def publish(
                 else:
                     producer.submit(topic, partition, bytearray(table.column("data")[row].as_buffer()), count)
         producer.flush()
-        yield _acknowledged(producer, -1, counts)
+        yield _acknowledged(producer, task, counts)
 
 
 def _mapped(file: str) -> memoryview:
@@ -232,7 +234,7 @@ def encode_rows_and_publish(
             counts.add(branch, batch.count, len(batch.data))
             producer.submit(topic, batch.partition, batch.data, batch.count)
         producer.flush()
-        yield _acknowledged(producer, task.number, counts)
+        yield _acknowledged(producer, task, counts)
 
 
 def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -301,12 +303,12 @@ def _kinds(hidden: pa.RecordBatch) -> NDArray[np.int8] | None:
     return kinds
 
 
-def _acknowledged(producer: Producer, task: int, counts: _Counts) -> pa.RecordBatch:
+def _acknowledged(producer: Producer, task: Task, counts: _Counts) -> pa.RecordBatch:
     rows = [
         {
             "topic": ack.topic,
             "partition": ack.partition,
-            "task": task,
+            "task": task.number,
             "count": ack.records,
             "bytes": ack.bytes,
             "first_sequence": ack.first_sequence,
@@ -315,7 +317,8 @@ def _acknowledged(producer: Producer, task: int, counts: _Counts) -> pa.RecordBa
         for ack in producer.acks()
     ]
     millis = None if producer.latency is None else producer.latency * 1000
-    return _written([*rows, *counts.rows(task, millis)])
+    rows += counts.rows(task.number, millis)
+    return _written([{**row, "attempt": task.attempt} for row in rows])
 
 
 def _written(rows: list[dict[str, Any]]) -> pa.RecordBatch:
