@@ -57,7 +57,6 @@ from penstock.kafka.reserved import is_reserved
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
-from penstock.plan import Guarantee
 from penstock.spi import Batch, JobContext, Output, Published, Stage, Written
 
 __all__ = ["Acknowledged", "Consumed", "ExactlyOnceTarget", "Jobs", "PlainTarget"]
@@ -77,13 +76,15 @@ class Consumed:
 @dataclass(frozen=True)
 class Acknowledged:
     """What a publishing job was told by the brokers, and of which ``topics``. ``encoded`` is what its tasks have
-    encoded, by the number of the output. ``attempts_clean``: no task or stage of it ran twice; ``one_writer``: no two
-    tasks wrote to one partition; ``whole``: in each partition the sequences run from 0 to the last record's."""
+    encoded, by the number of the output. ``attempts_clean``: each task of it ran once, else ``doubt`` says what is
+    known of that; ``one_writer``: no two tasks wrote to one partition; ``whole``: in each partition the sequences run
+    from 0 to the last record's."""
 
     records: int = 0
     topics: frozenset[str] = frozenset()
     encoded: Mapping[int, Written] = field(default_factory=dict)
     attempts_clean: bool = True
+    doubt: str = ""
     one_writer: bool = True
     whole: bool = True
 
@@ -141,8 +142,7 @@ class _Writing:
             for name in new:
                 limit = settings.get(name, {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)
                 self._limits[name] = int(limit)
-        awaited = self.branches[0].sink.guarantee is not Guarantee.NONE
-        return WriteSpec(self.branches, self.config, dict(self._limits), awaited, progress_topic)
+        return WriteSpec(self.branches, self.config, dict(self._limits), progress_topic)
 
     def one_writer_each(self, tasks: int) -> bool:
         """Whether no two of so many tasks write to one partition as it is: each has its own, if there are enough."""
@@ -180,9 +180,8 @@ def _client(sink: KafkaSink) -> ClientConfig:
 class PlainTarget:
     """Publishes from the tasks that encode, without transactions.
 
-    At least once: a batch is done when the brokers have acknowledged it; one that fails is written again, so records
-    may be repeated. Without a guarantee it is done when it was sent: what the brokers then refuse, or what is lost on
-    the way, is lost; an answer that is an error fails a later batch.
+    A batch is done when the brokers have acknowledged it as ``acks`` asks; one that fails is written again, so records
+    may be repeated. A sink without a guarantee is written in the same way: a job that ends has delivered what it read.
     """
 
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
@@ -205,11 +204,9 @@ class PlainTarget:
         if not batch.tasks:
             return Published()
         writing = self._writing
-        spec = writing.spec()
-        done = writing.jobs.write_plainly(frame, spec, batch.tasks, staged=writing.staged)
+        done = writing.jobs.write_plainly(frame, writing.spec(), batch.tasks, staged=writing.staged)
         writing.check_topics(done)
-        if spec.awaited:
-            _check_counts(done, batch)
+        _check_counts(done, batch)
         return Published(writing.written(done))
 
     def close(self) -> None:
@@ -257,8 +254,9 @@ class ExactlyOnceTarget:
                 f"two groups of sinks of job '{context.job}' write to the cluster {cluster_id(session)} with different "
                 "addresses or credentials; give them the same, so that they share one transaction"
             )
-        # Adopting is the user's word that the progress topic may be another one than before.
-        topic_id = None if context.settings.adopt_progress else known.get("progress_topic_id")
+        # Adopting is the user's word that the progress topic may be another one than before the job was started.
+        adopted = context.settings.adopt_progress and not context.restarted
+        topic_id = None if adopted else known.get("progress_topic_id")
         found = ensure_progress_topic(
             session, context.settings.progress_topic, topic_id=UUID(topic_id) if topic_id else None
         )
@@ -422,10 +420,7 @@ class ExactlyOnceTarget:
             raise
         writing.check_topics(done)
         if not done.attempts_clean:
-            raise AbortableError(
-                "Spark ran a task of the batch twice within one transaction; set spark.task.maxFailures and "
-                "spark.stage.maxConsecutiveAttempts to 1 and spark.speculation to false"
-            )
+            raise AbortableError(done.doubt)
         if not done.one_writer:
             self._shared = True  # the tasks know other partitions than the driver; owners do not depend on that
             raise AbortableError("two tasks wrote to one partition; did its topic just get more partitions?")
