@@ -14,7 +14,8 @@
          ├─ KafkaError              Kafka refused or could not be reached
          │   ├─ RetriableError      may succeed when it is tried again
          │   ├─ AbortableError      the transaction must be aborted, the batch may be redone
-         │   │   └─ StaleEpochError its epoch is refused: it expired, or another instance took over its id
+         │   │   ├─ StaleEpochError its epoch is refused: it expired, or another instance took over its id
+         │   │   └─ SequenceError   as batches of a partition do not follow one another: perhaps two tasks write there
          │   ├─ AuthorizationError  a right is missing; never retried
          │   └─ AuthenticationError wrong credentials or an untrusted certificate; never retried
          ├─ DatabaseError           a database refused
@@ -59,6 +60,7 @@ __all__ = [
     "SchemaError",
     "SchemaRegistryError",
     "SchemaRegistryUnavailableError",
+    "SequenceError",
     "ServiceError",
     "SqlError",
     "StaleEpochError",
@@ -200,6 +202,11 @@ class AbortableError(KafkaError):
 class StaleEpochError(AbortableError):
     """The brokers refuse the epoch that records are written with. Either the transaction expired or its id has another
     owner; which one is known when the transaction has been ended."""
+
+
+class SequenceError(AbortableError):
+    """A broker found that a batch does not follow the one before it: something was lost, or another task writes to the
+    same partition."""
 
 
 class AuthorizationError(KafkaError):

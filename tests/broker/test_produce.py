@@ -26,6 +26,8 @@ from penstock.kafka.transactions import TransactionClient, describe_transaction
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
+    from kafka.admin import KafkaAdminClient
+
     from penstock.services import KafkaCluster
     from tests.conftest import TopicFactory
 
@@ -306,3 +308,28 @@ class TestRule13:
 def test_a_transactional_producer_needs_both_names(session: Session) -> None:
     with pytest.raises(KafkaError, match="both"):
         Producer(session, ProducerIdentity(1, 0))
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_topic_that_is_deleted_meanwhile_is_not_created_again(
+    session: Session, kafka_admin: KafkaAdminClient, topic: TopicFactory, transactional: bool
+) -> None:
+    """Brokers would make it as they are set to: a progress topic that forgets, or an output without its records."""
+    name = topic(1)
+    client = TransactionClient(session, f"tx-{name}", 60_000)
+    client.init()
+    given = (client.begin(), client.transactional_id) if transactional else (None, None)
+    with Producer(session, given[0], transactional_id=given[1]) as producer:
+        submit(producer, name, 0, [1])
+        producer.flush()
+        kafka_admin.delete_topics([name])
+        eventually(lambda: name not in session.topics([name]))
+
+        def write_on() -> None:
+            for number in range(100):  # the broker may take one more before it forgets the partition
+                submit(producer, name, 0, [number])
+                producer.flush()
+
+        with pytest.raises(KafkaError, match=f"topic '{name}' does not exist"):
+            write_on()
+    assert name not in session.topics([name])

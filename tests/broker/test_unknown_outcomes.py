@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -64,7 +65,7 @@ class Rows:
                 (made,) = encode(
                     keys=None,
                     values=pa.array([str(frame).encode()] * 10, pa.binary()),
-                    timestamps=np.full(10, 1_700_000_000_000, np.int64),
+                    timestamps=np.full(10, time.time_ns() // 1_000_000),
                     partitions=np.zeros(10, np.int32),
                 )
                 producer.submit(self.topic, partition, made.data, made.count)
@@ -358,3 +359,30 @@ def epoch_of(scene: Scene, transactional_id: str) -> tuple[int, int]:
     seen = describe_transaction(scene.direct, transactional_id)
     assert seen is not None
     return seen.producer_id, seen.epoch
+
+
+@pytest.fixture(params=[2, 0], ids=["version 2", "version 0"])
+def forgetful(request: pytest.FixtureRequest) -> Iterator[ProxiedCluster]:
+    """A broker that forgets idle transactional ids quickly."""
+    properties = {
+        "transactional.id.expiration.ms": "3000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "500",
+    }
+    with ProxiedCluster(
+        properties=properties | ({} if request.param == 2 else {"transaction.version": "0"})
+    ) as cluster:
+        yield cluster
+
+
+@pytest.mark.slow
+def test_rule_18_a_job_whose_idle_id_was_forgotten_goes_on(forgetful: ProxiedCluster) -> None:
+    """What the coordinator has forgotten is evidence of nothing: progress decides."""
+    scene = Scene(forgetful)
+    target, _ = scene.target()
+    for number in range(3):
+        target.publish(batch(number), number)
+        eventually(lambda: describe_transaction(scene.direct, scene.transactional_id) is None)
+    assert scene.seen() == [number for number in range(3) for _ in range(10)] * 2
+    again, _ = scene.target()
+    assert again.publish(batch(2), 2).skipped
+    scene.direct.close()

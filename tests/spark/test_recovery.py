@@ -218,3 +218,37 @@ def test_rule_8_a_batch_with_two_writers_of_one_partition_is_redone_through_owne
     jobs.run(copy(jobs, source, sink))
     assert any("is redone" in warning for warning in jobs.warnings)
     assert read_ids(topics, sink) == list(range(60_000))
+
+
+def test_rule_1_the_jobs_own_open_transaction_does_not_hold_back_the_offsets_that_it_starts_from(
+    kafka, jobs, topics, topic
+):
+    """A run died between TxnOffsetCommit and EndTxn. The next one has a new checkpoint and starts from the group's
+    offsets, which are unstable until the id has been taken."""
+    from penstock.kafka.offsets import CommittedOffset, commit_offsets
+    from penstock.kafka.transactions import TransactionClient, describe_transaction
+
+    session, source, sink = session_of(kafka), topic(1), topic(1)
+    group = f"group-{source}"
+    topics.write(source, ids(10))
+    commit_offsets(session, group, {(source, 0): CommittedOffset(4)})
+    dead = TransactionClient(session, f"tx-{sink}-job", 600_000)
+    dead.init()
+    dead.begin()
+    dead.add_offsets(group, {(source, 0): CommittedOffset(8)})
+    assert describe_transaction(session, dead.transactional_id).state == "Ongoing"
+    columns = "id BIGINT"
+    jobs.run(
+        jobs.table(
+            "s",
+            columns,
+            source,
+            scan_startup_mode="group-offsets",
+            scan_bounded_mode="latest-offset",
+            properties_group_id=group,
+            properties_default_api_timeout_ms="10000",
+        )
+        + jobs.exactly_once("t", columns, sink)
+        + "INSERT INTO t SELECT * FROM s;"
+    )
+    assert read_ids(topics, sink) == list(range(4, 10))

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
 from penstock.errors import DefinitionError, ExecutionError, PenstockError, Problem
-from penstock.plan import Job, check_changes, with_dead_letters
+from penstock.plan import Job, check_changes, check_settings, with_dead_letters
 from penstock.plan.identity import check_identities
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def _check(arguments: argparse.Namespace) -> int:
         check_identities(jobs)
     for job in jobs:
         check_changes(job)
+        check_settings(job)
         print(explain(with_dead_letters(job)))
     return 0
 

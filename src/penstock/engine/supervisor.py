@@ -16,7 +16,7 @@ from penstock.engine.query import JobProgress, Query, gone
 from penstock.engine.restarts import Restarts
 from penstock.engine.session import is_alive, spark_session
 from penstock.errors import ExecutionError, OptionsError, PenstockError, Problem
-from penstock.plan import Job, check_changes, check_guarantees, with_dead_letters
+from penstock.plan import Job, check_changes, check_guarantees, check_settings, with_dead_letters
 from penstock.spi import MetricGroup
 
 __all__ = ["JobResult", "RunningJob", "run", "start"]
@@ -49,6 +49,7 @@ def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
     warn = warn or (lambda _: None)
     check_changes(job)
     check_guarantees(job)
+    check_settings(job)
     job = with_dead_letters(job)
     spark = spark_session(job.settings, job.name)
     _check_alone(job, spark)
@@ -160,7 +161,10 @@ class RunningJob:
     # --- restarts --------------------------------------------------------------------------------------------
 
     def _query(self, progress: JobProgress) -> Query:
-        return Query(self.job, self._spark, self.checkpoint, self._warn, self._stopping.is_set, progress, self._metrics)
+        job = self.job
+        if progress.batches:  # it knows by now what was published, and does not lose that unnoticed
+            job = replace(job, settings=replace(job.settings, adopt_progress=False))
+        return Query(job, self._spark, self.checkpoint, self._warn, self._stopping.is_set, progress, self._metrics)
 
     def _supervise(self) -> None:
         """Runs until the job ends for good."""

@@ -8,7 +8,7 @@ read_committed leaves out is KIP-98's rule, as Java's consumer applies it. The l
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -25,6 +25,8 @@ from penstock.kafka.compression import Codec, Decompressor, compress
 
 __all__ = [
     "BATCH_DTYPE",
+    "LARGEST_BATCH",
+    "SCAN_BYTES",
     "ControlType",
     "EncodedBatch",
     "RecordTooLargeError",
@@ -33,6 +35,7 @@ __all__ = [
     "batch_headers",
     "encode",
     "scan",
+    "scan_slices",
     "stamp",
 ]
 
@@ -49,8 +52,12 @@ _MAGIC_AT, _CRC_AT, _ATTRIBUTES_AT, _PRODUCER_AT = 16, 17, 21, 43
 _CODEC_BITS, _APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x08, 0x10, 0x20
 _SMALLEST_RECORD = 7
 _NO_LIMIT = (1 << 63) - 1
-# Arrow's binary offsets are int32; half of that leaves room and is far above what brokers accept.
-_LARGEST_BATCH = 1 << 30
+#: The most bytes of records that one scan decompresses, unless a single batch has more: what a fetch brings may be
+#: a few hundred times its size.
+SCAN_BYTES = 64 << 20
+#: The most bytes of records that one batch may decompress to. Kafka's clients send no more than max.request.size, 1 MiB
+#: by default, as one batch before compression. As many bytes again are needed for keys and values.
+LARGEST_BATCH = 256 << 20
 
 #: One row per batch: ``position`` and ``size`` are bytes in the scanned buffer, offsets are inclusive.
 BATCH_DTYPE = np.dtype(
@@ -119,7 +126,8 @@ class Records:
     ``next_offset`` is where to read on: every offset below it was either delivered or has nothing to deliver
     (control batches, aborted transactions, compaction). It equals the start offset when no batch was complete.
     ``batches`` counts complete batches below the end offset, ``control_batches`` and ``aborted_batches`` those of
-    them that were left out; ``trailing_bytes`` belong to a last batch that was cut off.
+    them that were left out; ``trailing_bytes`` belong to a last batch that was cut off. ``left``: batches from
+    ``next_offset`` on did not fit the limit of the scan.
     """
 
     offsets: Ints
@@ -134,6 +142,7 @@ class Records:
     control_batches: int
     aborted_batches: int
     trailing_bytes: int
+    left: bool = False
 
     def __len__(self) -> int:
         return int(self.offsets.size)
@@ -165,7 +174,7 @@ def scan(
     aborted: Sequence[tuple[int, int]] | None = None,
     headers: bool = False,
     where: str = "",
-    max_bytes: int = 1 << 30,
+    max_bytes: int = SCAN_BYTES,
 ) -> Records:
     """The records of ``raw`` with ``start_offset <= offset < end_offset``.
 
@@ -174,9 +183,10 @@ def scan(
     as read_committed demands; None or none reads everything that the response holds. ``where`` names the partition
     in errors.
 
-    At most ``max_bytes`` (below 2 GiB) of decompressed records are decoded; ``next_offset`` then says where to read
-    on. Headers are parsed only when asked for. Raises KafkaError naming the base offset of a batch that is malformed
-    or (when checked) has a wrong CRC32C, UnsupportedError for message formats v0 and v1.
+    At most ``max_bytes`` (below 2 GiB) of decompressed records are decoded, but one batch at least; where batches are
+    ``left``, ``next_offset`` says where to read on. Headers are parsed only when asked for. Raises KafkaError naming
+    the base offset of a batch that is malformed, (when checked) has a wrong CRC32C, or decompresses to more than
+    :data:`LARGEST_BATCH` bytes, UnsupportedError for message formats v0 and v1.
     """
     data = _bytes(raw)
     try:
@@ -215,7 +225,36 @@ def scan(
         control_batches=int(heads["is_control"].sum()),
         aborted_batches=int(dropped.sum()),
         trailing_bytes=int(data.size - consumed),
+        left=opened.taken < chosen.size,
     )
+
+
+def scan_slices(
+    raw: Raw,
+    *,
+    start_offset: int,
+    end_offset: int,
+    check_crcs: bool = True,
+    aborted: Sequence[tuple[int, int]] | None = None,
+    headers: bool = False,
+    where: str = "",
+    max_bytes: int = SCAN_BYTES,
+) -> Iterator[Records]:
+    """All that ``raw`` holds, as :func:`scan` gives it: one slice of at most ``max_bytes`` after the other."""
+    left = True
+    while left:
+        records = scan(
+            raw,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            check_crcs=check_crcs,
+            aborted=aborted,
+            headers=headers,
+            where=where,
+            max_bytes=max_bytes,
+        )
+        yield records
+        start_offset, left = records.next_offset, records.left
 
 
 def _bytes(raw: Raw) -> Bytes:
@@ -295,10 +334,12 @@ def _read_control_types(data: Bytes, heads: Heads) -> None:
     places = np.flatnonzero(heads["is_control"])
     if not places.size:
         return
-    opened = _open(data, heads[places], _LARGEST_BATCH)
+    opened = _open(data, heads[places], SCAN_BYTES)
+    if opened.taken < places.size:  # brokers write some twenty bytes
+        raise _malformed(int(heads["base_offset"][places[opened.taken]]), "it is a control batch of many bytes")
     keys = _decode(opened, 0, _NO_LIMIT, False)["keys"]
     row = 0
-    for place, count in zip(places[: opened.taken].tolist(), opened.spans[:, kernels.SPAN_KEPT].tolist(), strict=True):
+    for place, count in zip(places.tolist(), opened.spans[:, kernels.SPAN_KEPT].tolist(), strict=True):
         if count:
             key = keys[row].as_py()
             if key is None or len(key) < 4:
@@ -355,8 +396,7 @@ def _open(data: Bytes, heads: Heads, max_bytes: int) -> _Opened:
     # An empty batch, which compaction keeps for its producer's sake, has nothing to decompress.
     codecs = np.where(heads["count"] > 0, heads["attributes"] & _CODEC_BITS, Codec.NONE)
     compressed = int(heads["size"][codecs != Codec.NONE].sum())
-    decompressor = Decompressor(8 * compressed, _LARGEST_BATCH)
-    limit = min(max_bytes, _LARGEST_BATCH)
+    decompressor = Decompressor(min(8 * compressed, max_bytes), LARGEST_BATCH)
     runs: list[tuple[Bytes, int, int]] = []
     total = 0
     for place, (codec, base, count, start, end) in enumerate(
@@ -378,7 +418,7 @@ def _open(data: Bytes, heads: Heads, max_bytes: int) -> _Opened:
             spans[place, kernels.SPAN_START], spans[place, kernels.SPAN_END] = at, at + size
         if count * _SMALLEST_RECORD > size:
             raise _malformed(base, f"{count} records in {size} bytes")
-        if place and total + size > limit:
+        if place and total + size > max_bytes:
             return _Opened(spans[:place], runs, total)
         total += size
         first = place
@@ -533,9 +573,9 @@ def encode(
     table = kernels.plan(order, starts, key_column, value_column, header_lists, times, room, lengths)
 
     largest = int(table[:, kernels.PLAN_BYTES].max())
-    if largest > _LARGEST_BATCH:
+    if largest > LARGEST_BATCH:
         place = int(table[int(table[:, kernels.PLAN_BYTES].argmax()), kernels.PLAN_FIRST])
-        raise RecordTooLargeError(int(order[place]), largest + _HEAD.size, max_batch_bytes)
+        raise RecordTooLargeError(int(order[place]), largest + _HEAD.size, min(max_batch_bytes, LARGEST_BATCH))
     batches = []
     for partition, first, last, size, base_time, max_time in table.tolist():
         data = np.empty(_HEAD.size + size, np.uint8)

@@ -20,6 +20,7 @@ from penstock.errors import (
     KafkaError,
     PenstockError,
     RetriableError,
+    SequenceError,
 )
 
 __all__ = ["CLIENT_CODE", "Action", "Fault", "KafkaFault", "fault_of", "fault_of_exception"]
@@ -54,6 +55,7 @@ _ERRORS: Mapping[Action, type[PenstockError]] = {
     Action.DENIED: AuthorizationError,
     Action.REFUSED: AuthenticationError,
 }
+_OF_SEQUENCES = {45, 59}  # OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ class Fault:
         text = f"{what}: {self.name}"
         if detail and detail != self.name:
             text += f" ({detail})"
-        return _ERRORS.get(self.action, KafkaError)(f"{text}; {self.hint}" if self.hint else text)
+        cls = SequenceError if self.code in _OF_SEQUENCES else _ERRORS.get(self.action, KafkaError)
+        return cls(f"{text}; {self.hint}" if self.hint else text)
 
 
 class KafkaFault(Exception):

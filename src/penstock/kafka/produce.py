@@ -202,13 +202,6 @@ class Producer:
             while any(lane.busy for lane in self._lanes.values()):
                 self._step(deadline)
 
-    def hand_over(self) -> None:
-        """Wait until everything was sent, whatever becomes of it. What the answers say is noticed by later calls."""
-        self._raise_failure()
-        with self._remembering():
-            while any(lane.waiting or lane.failed for lane in self._lanes.values()):
-                self._step(None)
-
     def acks(self) -> tuple[Ack, ...]:
         """What was acknowledged so far, per partition."""
         return tuple(lane.ack for _, lane in sorted(self._lanes.items()) if lane.ack)
@@ -308,7 +301,7 @@ class Producer:
             if lane.not_before > now:
                 continue
             try:
-                node = self._session.partition(*lane.place, Deadline.until(batch.expires), create=True).leader
+                node = self._session.partition(*lane.place, Deadline.until(batch.expires)).leader
             except KafkaFault as raised:
                 self._put_off(lane, raised.fault, raised.detail)
                 continue

@@ -267,15 +267,15 @@ def ensure_progress_topic(
             f"progress topic '{name}' has id {info.topic_id}, the checkpoint knows it as {topic_id}: it was deleted "
             "and created again, or this is another cluster. Check the cluster, or go on with --adopt-progress"
         )
-    keys = ["cleanup.policy", "min.insync.replicas", "max.message.bytes"]
+    keys = ["cleanup.policy", "unclean.leader.election.enable", "min.insync.replicas", "max.message.bytes"]
     settings = (topic_configs(session, [name], keys, deadline=deadline) or {}).get(name, {})
     address = session.config.bootstrap_servers[0]
-    policy = settings.get("cleanup.policy", "compact")
-    if policy != "compact":
-        raise KafkaError(
-            f"progress topic '{name}' has cleanup.policy={policy}, which deletes progress; run kafka-configs.sh "
-            f"--bootstrap-server {address} --alter --topic {name} --add-config cleanup.policy=compact"
-        )
+    for key, wanted, harm in _VITAL:
+        if settings.get(key, wanted) != wanted:
+            raise KafkaError(
+                f"progress topic '{name}' has {key}={settings[key]}, which {harm}; run kafka-configs.sh "
+                f"--bootstrap-server {address} --alter --topic {name} --add-config {key}={wanted}"
+            )
     warnings = []
     fewest = min(len(each.replicas) for each in info.partitions)
     if fewest < replication:
@@ -286,9 +286,16 @@ def ensure_progress_topic(
     return ProgressTopic(name, info.topic_id, len(info.partitions), tuple(warnings), largest)
 
 
+#: Settings without which progress gets lost and nobody notices, so that a batch is published twice.
+_VITAL = (
+    ("cleanup.policy", "compact", "deletes progress"),
+    ("unclean.leader.election.enable", "false", "lets a replica lead that lacks progress which was committed"),
+)
+
+
 def _settings(replication: int) -> dict[str, str]:
     return {
-        "cleanup.policy": "compact",
+        **{key: wanted for key, wanted, _ in _VITAL},
         "min.insync.replicas": "2" if replication >= 3 else "1",
         # Every batch leaves a record, and every start reads them all: compact early and often.
         "segment.ms": "600000",
@@ -414,23 +421,27 @@ class _Reader:
         where = f"topic '{chunk.topic}', partition {chunk.partition}"
         heads = batches.batch_headers(chunk.records, where=where)
         heads = heads[heads["base_offset"] < chunk.end]
-        records = batches.scan(
+        events: list[tuple[int, Any]] = []
+        for records in batches.scan_slices(
             chunk.records, start_offset=chunk.start, end_offset=chunk.end, check_crcs=False, where=where
-        )
-        ours = np.flatnonzero(pc.is_in(records.keys, value_set=pa.array(list(self._kinds), pa.binary())))
-        events: list[tuple[int, Any]] = [(int(records.offsets[row]), int(row)) for row in ours]
+        ):
+            ours = np.flatnonzero(pc.is_in(records.keys, value_set=pa.array(list(self._kinds), pa.binary())))
+            events += [
+                (int(records.offsets[row]), (records.keys[row].as_py(), records.values[row].as_py())) for row in ours
+            ]
         markers = heads[heads["control_type"] != ControlType.NONE]
         events += [(int(marker["base_offset"]), marker) for marker in markers]
         for offset, event in sorted(events, key=lambda each: each[0]):
-            if not isinstance(event, int):
+            if not isinstance(event, tuple):
                 self._end(event)
                 continue
-            transactional_id, kind = self._kinds[records.keys[event].as_py()]
+            key, value = event
+            transactional_id, kind = self._kinds[key]
             head = heads[int(np.searchsorted(heads["base_offset"], offset, side="right")) - 1]
             try:
                 if not head["is_transactional"]:
                     raise _NotBelievedError("was written outside of a transaction")
-                record = _parse(kind, transactional_id, records.values[event].as_py(), self._seal)
+                record = _parse(kind, transactional_id, value, self._seal)
             except _NotBelievedError as reason:
                 text = f"{where}, offset {offset}: the record {reason}; find out what else writes to this topic"
                 self.ignored.setdefault(transactional_id, []).append(text)

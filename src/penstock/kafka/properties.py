@@ -159,12 +159,20 @@ ACTS: Mapping[str, Property] = {
     ),
     "auto.offset.reset": Property(_reset, "Where to start when the group has no valid offset."),
     "check.crcs": Property(flag, "Verify the checksum of every record batch read."),
-    "fetch.max.bytes": Property(number(1), "Upper bound of one fetch answer; a larger record batch still passes."),
+    "fetch.max.bytes": Property(
+        number(1),
+        "Upper bound of one fetch answer; a larger record batch still passes. What was fetched is decompressed 64 MiB "
+        "at a time; a record batch that decompresses to more than 256 MiB is an error.",
+    ),
     "max.partition.fetch.bytes": Property(number(1), "Upper bound per partition of one fetch answer."),
     "fetch.min.bytes": Property(number(0), "Bytes a broker waits for before it answers a fetch."),
     "fetch.max.wait.ms": Property(number(0), "Longest time a broker waits for `fetch.min.bytes`."),
     "allow.auto.create.topics": Property(flag, "Whether asking for a missing topic may create it."),
-    "acks": Property(_acks, "Replicas that must have a record batch: `all`, `1` or `0`."),
+    "acks": Property(
+        _acks,
+        "Replicas that must have a record batch: `all`, `1` or `0`. At-least-once needs `all`: with less, which is "
+        "warned of, it loses records with a broker. Exactly-once refuses less.",
+    ),
     "enable.idempotence": Property(flag, "Broker-side removal of repeated record batches."),
     "compression.type": Property(one_of("none", "gzip", "snappy", "lz4", "zstd", fold=str.lower), "Compression."),
     "compression.gzip.level": Property(_gzip_level, "Level for gzip; -1 for the default, 6."),

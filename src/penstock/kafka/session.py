@@ -7,7 +7,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future
+from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID
@@ -44,6 +45,10 @@ _NOT_THERE = fault_of(3)
 _NO_LEADER = fault_of(5)
 #: How long a topic may be unknown before that is believed: a new topic takes a moment to be known everywhere.
 _UNKNOWN_TOPIC_SECONDS = 3.0
+#: How long a broker may be silent before another one is asked what any of them can tell.
+_SILENCE_SECONDS = 2.0
+#: How long such a broker is then asked after all others.
+_SILENCE_REMEMBERED_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,7 @@ class Session:
         self._topics: dict[str, tuple[float, TopicInfo]] = {}
         self._coordinators: dict[tuple[int, str], Node] = {}
         self._brokers_known = False
+        self._silent: dict[Node, float] = {}  # when they were last asked in vain
 
     def close(self) -> None:
         """Close all connections. Operations under way fail."""
@@ -164,24 +170,50 @@ class Session:
         check: Callable[[Any], T],
         deadline: Deadline | None = None,
     ) -> T:
-        """Ask whichever broker answers. ``check`` turns the answer into the result, or raises :class:`KafkaFault`."""
+        """Ask whichever broker answers. ``check`` turns the answer into the result, or raises :class:`KafkaFault`.
+
+        A broker that is silent for a few seconds does not hold this up: the next one is asked as well. So the same
+        request may be carried out twice.
+        """
         deadline = deadline or self.deadline()
         self.brokers(deadline)
         return self.retrying(what, deadline, lambda: check(self._ask_first_that_answers(build, deadline)))
 
     def _ask_first_that_answers(self, build: Callable[[], Any], deadline: Deadline) -> Any:
         failure: KafkaFault | None = None
-        for node in self._wire.candidates():
-            try:
-                return self.exchange(build(), node, deadline)
-            except KafkaFault as raised:
-                if not raised.fault.action.again:
-                    raise
-                # A bootstrap address tells less than the broker that could not be reached at its own address.
-                failure = raised if failure is None or isinstance(node, int) else failure
-                if deadline.passed:
-                    break
+        left = self._candidates()
+        asked: dict[Future[Any], Node] = {}
+        while left or asked:
+            if left:
+                node = left.pop(0)
+                asked[self.send(build(), node)] = node
+            wait_for(asked, min(deadline.left, _SILENCE_SECONDS) if left else deadline.left, FIRST_COMPLETED)
+            answered = [answer for answer in asked if answer.done()]
+            if not answered and left:
+                continue
+            # Without an answer the time is up, which the wait for any of them says.
+            for answer in answered or list(asked)[:1]:
+                node = asked.pop(answer)
+                try:
+                    result = self.wait(answer, deadline, node)
+                except KafkaFault as raised:
+                    if not raised.fault.action.again:
+                        raise
+                    # A bootstrap address tells less than the broker that could not be reached at its own address.
+                    failure = raised if failure is None or isinstance(node, int) else failure
+                    self._silent[node] = time.monotonic()
+                else:
+                    self._silent.pop(node, None)
+                    self._silent.update(dict.fromkeys(asked.values(), time.monotonic()))
+                    return result
+            if deadline.passed:
+                break
         raise failure or KafkaFault(_NO_LEADER)
+
+    def _candidates(self) -> list[Node]:
+        """Brokers that can be asked about anything: those that did not answer of late after the others."""
+        long_ago = time.monotonic() - _SILENCE_REMEMBERED_SECONDS
+        return sorted(self._wire.candidates(), key=lambda node: self._silent.get(node, long_ago) > long_ago)
 
     def ask_node(
         self,
@@ -361,9 +393,9 @@ class Session:
                 raise KafkaError(f"topic '{name}' on {where} has no partition {partition}; it has {count}, from 0")
             time.sleep(wait)
 
-    def partition(self, topic: str, partition: int, deadline: Deadline, *, create: bool = False) -> PartitionInfo:
+    def partition(self, topic: str, partition: int, deadline: Deadline) -> PartitionInfo:
         """A partition that has a leader. Raises :class:`KafkaFault` (try again) when it has none at present."""
-        found = self.topic(topic, deadline, create=create, partition=partition).partitions
+        found = self.topic(topic, deadline, partition=partition).partitions
         info = next(each for each in found if each.partition == partition)
         if info.leader < 0:
             self.forget_topics([topic])

@@ -13,6 +13,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from penstock.deadline import Deadline
 from penstock.errors import KafkaError
 from penstock.kafka.faults import Action, KafkaFault, fault_of
+from penstock.kafka.reserved import is_reserved
 from penstock.kafka.session import Session, TopicInfo
 from penstock.options import java_pattern
 
@@ -28,6 +29,10 @@ __all__ = [
 ]
 
 _TOPIC, _BROKER = 2, 4
+#: A type of resource, and a name.
+_Resource = tuple[int, str]
+#: How long brokers are waited for that are asked what is only good to know.
+_OPTIONAL_MS = 3000
 _ALREADY_EXISTS = 36
 
 
@@ -60,7 +65,7 @@ def matching_topics(session: Session, pattern: str, *, deadline: Deadline | None
     return {
         name: info
         for name, info in topics.items()
-        if compiled.fullmatch(name) and not info.internal and not name.startswith("__penstock")
+        if compiled.fullmatch(name) and not info.internal and not is_reserved(name)
     }
 
 
@@ -116,12 +121,24 @@ def topic_configs(
 
 
 def max_transaction_timeout_ms(session: Session, *, deadline: Deadline | None = None) -> int | None:
-    """The brokers' ``transaction.max.timeout.ms``, the smallest of them; None when it may not be read (rule 19)."""
+    """The brokers' ``transaction.max.timeout.ms``, the smallest of them; None when it may not be read (rule 19).
+
+    All brokers are asked at once, and those that do not answer within a few seconds are left out: the setting is good
+    to know, and a broker that is down must not hold up a start. Mostly it is the same everywhere.
+    """
     name = "transaction.max.timeout.ms"
+    patience = session.deadline(min((deadline or session.deadline()).left * 1000, _OPTIONAL_MS))
+    asked = [
+        (node, session.send(_describe_configs([(_BROKER, str(node))], [name]), node))
+        for node in session.brokers(deadline)
+    ]
     values = []
-    for broker in session.brokers(deadline):
-        found = _configs(session, [(_BROKER, str(broker))], [name], deadline, node=broker)
-        value = (found or {}).get((_BROKER, str(broker)), {}).get(name)
+    for node, answer in asked:
+        try:
+            found = _described(session.wait(answer, patience, node))
+        except KafkaFault:
+            continue
+        value = (found or {}).get((_BROKER, str(node)), {}).get(name)
         if value is None:
             return None
         values.append(int(value))
@@ -129,40 +146,35 @@ def max_transaction_timeout_ms(session: Session, *, deadline: Deadline | None = 
 
 
 def _configs(
-    session: Session,
-    resources: list[tuple[int, str]],
-    keys: Iterable[str] | None,
-    deadline: Deadline | None,
-    node: int | None = None,
-) -> dict[tuple[int, str], dict[str, str]] | None:
-    wanted = None if keys is None else list(keys)
-
-    def build() -> Any:
-        Resource = DescribeConfigsRequest.DescribeConfigsResource
-        return DescribeConfigsRequest(
-            resources=[
-                Resource(resource_type=kind, resource_name=name, configuration_keys=wanted) for kind, name in resources
-            ]
-        )
-
-    def check(answer: Any) -> dict[tuple[int, str], dict[str, str]] | None:
-        found = {}
-        for result in answer.results:
-            fault = fault_of(result.error_code)
-            if fault.action is Action.DENIED:
-                return None
-            if fault.action is not Action.NONE:
-                raise KafkaFault(fault, f"{result.resource_name}: {result.error_message or ''}")
-            settings = {each.name: each.value for each in result.configs if each.value is not None}
-            found[int(result.resource_type), str(result.resource_name)] = settings
-        return found
-
+    session: Session, resources: list[_Resource], keys: Iterable[str] | None, deadline: Deadline | None
+) -> dict[_Resource, dict[str, str]] | None:
     if not resources:
         return {}
+    wanted = None if keys is None else list(keys)
     what = "reading settings of " + ", ".join(name for _, name in resources)
-    if node is None:
-        return session.ask_any(what, build, check, deadline)
-    return session.ask_node(what, node, build, check, deadline)
+    return session.ask_any(what, lambda: _describe_configs(resources, wanted), _described, deadline)
+
+
+def _describe_configs(resources: Iterable[_Resource], keys: list[str] | None) -> Any:
+    Resource = DescribeConfigsRequest.DescribeConfigsResource
+    return DescribeConfigsRequest(
+        resources=[
+            Resource(resource_type=kind, resource_name=name, configuration_keys=keys) for kind, name in resources
+        ]
+    )
+
+
+def _described(answer: Any) -> dict[_Resource, dict[str, str]] | None:
+    found = {}
+    for result in answer.results:
+        fault = fault_of(result.error_code)
+        if fault.action is Action.DENIED:
+            return None
+        if fault.action is not Action.NONE:
+            raise KafkaFault(fault, f"{result.resource_name}: {result.error_message or ''}")
+        settings = {each.name: each.value for each in result.configs if each.value is not None}
+        found[int(result.resource_type), str(result.resource_name)] = settings
+    return found
 
 
 def finalized_features(session: Session, *, deadline: Deadline | None = None) -> tuple[Feature, ...]:

@@ -22,6 +22,7 @@ from penstock.plan.nodes import (
     scan_of,
 )
 from penstock.plan.restart import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
+from penstock.plan.settings import check_settings
 
 __all__ = [
     "AssignWatermarks",
@@ -44,6 +45,7 @@ __all__ = [
     "base",
     "check_changes",
     "check_guarantees",
+    "check_settings",
     "column_text",
     "project",
     "scan_of",

@@ -10,7 +10,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from penstock.connectors.kafka.positions import Positions
 from penstock.errors import KafkaError, RetriableError
-from penstock.kafka.batches import ControlType, batch_headers, scan
+from penstock.kafka.batches import ControlType, batch_headers, scan_slices
 from penstock.kafka.fetch import Chunk, Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.progress import TOPIC
@@ -285,8 +285,7 @@ class _Follower:
             return
         for chunk in Fetcher(self._session, ranges, isolation=READ_COMMITTED):
             self._positions[chunk.topic, chunk.partition] = chunk.next_offset
-            found = _decode(chunk)
-            if len(found.ids):
+            for found in _decode(chunk):
                 self.seen.append(found)
                 self.count += len(found.ids)
 
@@ -312,9 +311,9 @@ def _chunks(session: Session, topics: Iterable[str], isolation: str) -> Iterable
     return Fetcher(session, ranges, isolation=isolation)
 
 
-def _decode(chunk: Chunk) -> _Seen:
+def _decode(chunk: Chunk) -> Iterator[_Seen]:
     where = f"topic '{chunk.topic}', partition {chunk.partition}"
-    records = scan(
+    slices = scan_slices(
         chunk.records,
         start_offset=chunk.start,
         end_offset=chunk.end,
@@ -322,13 +321,16 @@ def _decode(chunk: Chunk) -> _Seen:
         headers=True,
         where=where,
     )
-    places, numbers = numbers_of(records.headers, where)
-    return _Seen(time.monotonic(), (chunk.topic, chunk.partition), records.offsets, places * _NUMBERS + numbers)
+    for records in slices:
+        if len(records):
+            places, numbers = numbers_of(records.headers, where)
+            place = chunk.topic, chunk.partition
+            yield _Seen(time.monotonic(), place, records.offsets, places * _NUMBERS + numbers)
 
 
 def _read_all(session: Session, topics: Iterable[str], *, joined: bool = False) -> list[_Seen]:
     """What a reader sees now; with ``joined`` one piece for each partition."""
-    found = [_decode(chunk) for chunk in _chunks(session, topics, READ_COMMITTED)]
+    found = [each for chunk in _chunks(session, topics, READ_COMMITTED) for each in _decode(chunk)]
     if not joined:
         return found
     places: dict[Partition, list[_Seen]] = {}
@@ -348,8 +350,12 @@ def _batches(
     aborted = _aborted(session, [topic])
     found: dict[tuple[str, int], tuple[Positions | None, Positions]] = {}
     # Raw, since somebody else's open transaction hides what is behind it in the same partition.
-    for chunk in _chunks(session, [topic], READ_UNCOMMITTED):
-        records = scan(chunk.records, start_offset=chunk.start, end_offset=chunk.end)
+    pieces = (
+        (chunk, records)
+        for chunk in _chunks(session, [topic], READ_UNCOMMITTED)
+        for records in scan_slices(chunk.records, start_offset=chunk.start, end_offset=chunk.end)
+    )
+    for chunk, records in pieces:
         ours = pc.is_in(records.keys, value_set=keys).to_numpy(zero_copy_only=False)
         ours &= ~_inside(records.offsets, aborted.get((chunk.topic, chunk.partition)))
         for value in records.values.take(pa.array(np.flatnonzero(ours))).to_pylist():

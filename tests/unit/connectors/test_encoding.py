@@ -345,3 +345,13 @@ def test_a_record_that_is_too_large_is_named_by_its_row():
 
 def test_no_rows_make_no_batches():
     assert Encoding(Column("id", INT)).batches([]) == []
+
+
+@pytest.mark.parametrize("topic", ["__penstock_progress", "__consumer_offsets", "__transaction_state"])
+def test_a_row_cannot_name_a_topic_of_kafka_s_or_penstock_s_own(topic):
+    encoding = Encoding(
+        Column("id", INT), *metadata("topic"), topics={"orders": 1, topic: 1}, **{"topic-pattern": ".*"}
+    )
+    with pytest.raises(RecordError, match=f"the row's topic is '{topic}', which is a topic of Kafka's or") as raised:
+        encoding.batches([{"id": 1, "m_topic": "orders"}, {"id": 2, "m_topic": topic}], offsets=[7, 8])
+    assert (raised.value.offset, raised.value.field) == (8, "topic")

@@ -563,3 +563,63 @@ def test_a_sink_of_several_topics_is_told_its_subject(topics):
 def test_unknown_options_of_a_format_with_a_map_are_named():
     with pytest.raises(OptionsError, match=r"'value\.avro-confluent\.sujbect': unknown option"):
         sink(with_options(REGISTRY | {"value.avro-confluent.sujbect": "s"}))
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "keyed"),
+    [
+        ((), {}, False),
+        ((), {"sink.partitioner": "fixed"}, False),
+        ((), {"sink.partitioner": "round-robin"}, True),
+        ((), {"sink.partitioner": "all-to-zero"}, True),
+        ((), {"key.format": "json", "key.fields": "user"}, True),
+        ((), {"key.format": "json", "key.fields": "user", "sink.partitioner": "fixed"}, False),
+        ((metadata("k", "BYTES", "__raw_key__"),), {}, True),
+        ((metadata("k", "BYTES", "__raw_key__"),), {"sink.partitioner": "fixed"}, False),
+        ((metadata("v", "BYTES", "__raw_value__"),), {}, False),
+    ],
+)
+def test_rule_8_a_sink_is_keyed_when_more_than_the_task_decides_a_row_s_partition(columns, options, keyed):
+    assert sink(with_options(options, *COLUMNS, *columns)).keyed is keyed
+
+
+def test_rule_8_dead_letters_are_keyed():
+    assert scan(with_options({"scan.dead-letter.topic": "dead"})).dead_letters.keyed
+
+
+OWN = ["__penstock_progress", "__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"]
+
+
+@pytest.mark.parametrize("topic", OWN)
+@pytest.mark.parametrize("surface", Surface)
+def test_topics_of_kafka_s_and_penstock_s_own_are_written_by_no_table(topic, surface):
+    definition = with_options({"topic": f"out;{topic}"}, *COLUMNS, metadata("t", "STRING", "topic"), surface=surface)
+    with pytest.raises(OptionsError) as raised:
+        sink(definition)
+    (problem,) = raised.value.problems
+    assert (problem.key, problem.where) == ("topic", "table 'orders'")
+    assert problem.reason.startswith(f"'{topic}' is a topic of Kafka's or penstock's own")
+    assert scan(definition).options.topic == ("out", topic)  # reading them is no harm
+
+
+@pytest.mark.parametrize("topic", OWN)
+def test_topics_of_kafka_s_and_penstock_s_own_take_no_dead_letters(topic):
+    with pytest.raises(OptionsError, match=rf"'scan\.dead-letter\.topic': '{topic}' is a topic of Kafka's or pensto"):
+        scan(with_options({"scan.dead-letter.topic": topic}))
+
+
+@pytest.mark.parametrize(
+    ("acks", "guarantee", "lost"),
+    [
+        ("0", "at-least-once", "a record that was sent"),
+        (" 1 ", "at-least-once", "a record that only its leader has"),
+        ("all", "at-least-once", ""),
+        ("-1", "at-least-once", ""),
+        ("1", "none", ""),
+    ],
+)
+def test_acks_that_weaken_at_least_once_are_named(acks, guarantee, lost):
+    found = sink(with_options({"properties.acks": acks, "sink.delivery-guarantee": guarantee}))
+    assert (f"'properties.acks' = '{acks.strip()}' weakens 'at-least-once': {lost}" in found.weakness) is bool(lost)
+    assert bool(found.weakness) is bool(lost)
+    assert ("note: 'properties.acks'" in found.describe()) is bool(lost)

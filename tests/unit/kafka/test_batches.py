@@ -19,6 +19,8 @@ from kafka.record.util import calc_crc32c
 
 from penstock.errors import KafkaError, PenstockError, SchemaError, UnsupportedError
 from penstock.kafka.batches import (
+    LARGEST_BATCH,
+    SCAN_BYTES,
     ControlType,
     EncodedBatch,
     Records,
@@ -27,10 +29,11 @@ from penstock.kafka.batches import (
     batch_headers,
     encode,
     scan,
+    scan_slices,
     stamp,
 )
 from penstock.kafka.columns import HEADERS_TYPE
-from penstock.kafka.compression import Codec
+from penstock.kafka.compression import Codec, compress
 
 # Kernels are compiled in the first example, so no example has a deadline.
 properties = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -240,6 +243,52 @@ def test_reading_stops_at_the_byte_limit_and_goes_on_from_there() -> None:
             start = records.next_offset
         assert seen == list(range(20))
         assert len(scan(build(log), start_offset=0, end_offset=20, max_bytes=1)) == 2
+
+
+def test_slices_hold_all_that_was_fetched() -> None:
+    log = [data(base, 3) for base in range(0, 30, 3)]
+    slices = list(scan_slices(build(log), start_offset=1, end_offset=29, max_bytes=1))
+    assert [offset for each in slices for offset in each.offsets.tolist()] == list(range(1, 29))
+    assert [each.left for each in slices] == [True] * 9 + [False]
+    (nothing,) = scan_slices(b"", start_offset=1, end_offset=29)
+    assert len(nothing) == 0
+
+
+def compressed(*sizes: int) -> bytes:
+    """A record of so many zeros in each batch, compressed beyond what a limit on fetched bytes would notice."""
+    log = b""
+    for base, size in enumerate(sizes):
+        (batch,) = encode(
+            keys=None,
+            values=pa.array([bytes(size)], pa.binary()),
+            timestamps=np.zeros(1, np.int64),
+            partitions=np.zeros(1, np.int32),
+            codec=Codec.ZSTD,
+            max_batch_bytes=1 << 20,
+        )
+        log += base.to_bytes(8, "big") + bytes(batch.data[8:])
+    return log
+
+
+def test_a_scan_decompresses_no_more_than_its_limit() -> None:
+    sizes = [20 << 20] * 5
+    assert sum(sizes) > SCAN_BYTES
+    slices = list(scan_slices(compressed(*sizes), start_offset=0, end_offset=5))
+    assert [each.offsets.tolist() for each in slices] == [[0, 1, 2], [3, 4]]
+    assert max(each.values.nbytes for each in slices) <= SCAN_BYTES
+
+
+def test_a_batch_above_what_one_may_decompress_to_is_named() -> None:
+    small = compressed(1000)
+    body = bytes(compress(Codec.ZSTD, np.zeros(LARGEST_BATCH + 1, np.uint8)))
+    large = bytearray(small[:61] + body)
+    large[:12] = (1).to_bytes(8, "big") + (len(large) - 12).to_bytes(4, "big")
+    raw = small + sign(large)
+    where = "topic 'orders', partition 3"
+    assert len(scan(raw, start_offset=0, end_offset=1, where=where)) == 1
+    reason = rf"^{where}: the record batch at base offset 1 .* or to more than {LARGEST_BATCH} bytes"
+    with pytest.raises(KafkaError, match=reason):
+        scan(raw, start_offset=0, end_offset=2, where=where)
 
 
 def test_header_keys_that_are_not_text_are_replaced() -> None:

@@ -12,6 +12,7 @@ from penstock.errors import (
     FencedError,
     KafkaError,
     RetriableError,
+    SequenceError,
 )
 from penstock.kafka import faults
 from penstock.kafka.faults import Action, fault_of, fault_of_exception
@@ -59,7 +60,9 @@ def test_rule_13_actions(action: Action, names: str) -> None:
     ("code", "cls"),
     [
         (6, RetriableError),
-        (45, AbortableError),
+        (45, SequenceError),
+        (59, SequenceError),
+        (120, AbortableError),
         (90, FencedError),
         (29, AuthorizationError),
         (58, AuthenticationError),

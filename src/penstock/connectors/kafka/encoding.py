@@ -18,6 +18,7 @@ from penstock.kafka.batches import EncodedBatch, RecordTooLargeError, encode
 from penstock.kafka.compression import Codec
 from penstock.kafka.partitioner import by_key, fixed, round_robin
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.reserved import is_reserved
 from penstock.options import java_pattern
 from penstock.spi import ChangeFormat, FormatSpec, Task, formats
 from penstock.types import RowType, arrow_type
@@ -37,6 +38,7 @@ class RowEncoder:
     """Encodes the rows of one sink. One per task.
 
     ``partitions`` gives the number of a topic's partitions, ``limits`` the max.message.bytes of topics that are known.
+    ``reserved`` says of a topic that matches the table's whether it is out of reach all the same.
     """
 
     def __init__(
@@ -46,12 +48,14 @@ class RowEncoder:
         partitions: Callable[[str], int],
         limits: Mapping[str, int],
         task: Task,
+        reserved: Callable[[str], bool] = is_reserved,
     ):
         self._sink = sink
         self._client = client
         self._count = partitions
         self._limits = limits
         self._task = task
+        self._reserved = reserved
         self._metadata = {column.key: sink.schema.names.index(column.name) for column in sink.metadata}
         self._value = _encoder(sink.value, sink.value_schema) if "__raw_value__" not in self._metadata else None
         self._key = _encoder(sink.key, sink.key_schema) if sink.key and "__raw_key__" not in self._metadata else None
@@ -138,11 +142,11 @@ class RowEncoder:
         codes = named.indices.to_numpy(zero_copy_only=False)
         for code, topic in enumerate(named.dictionary.to_pylist()):
             chosen = np.flatnonzero(codes == code)
-            if not self._may_write(topic):
+            refused = self._refused(topic)
+            if refused:
                 row = int(chosen[0])
-                wanted = self._sink.topic_pattern or "; ".join(self._sink.topics)
                 raise RecordError(
-                    f"the row's topic is {topic!r}, which is not one of '{wanted}'",
+                    f"the row's topic is {topic!r}, which is {refused}",
                     "",
                     places[row].as_py(),
                     offsets[row].as_py(),
@@ -151,10 +155,14 @@ class RowEncoder:
                 )
             yield topic, pa.array(chosen)
 
-    def _may_write(self, topic: str | None) -> bool:
-        if topic is None:
-            return False
-        return topic in self._sink.topics or bool(self._pattern and self._pattern.fullmatch(topic))
+    def _refused(self, topic: str | None) -> str:
+        """What is wrong with a row's topic; nothing when it may be written."""
+        listed = topic is not None and (
+            topic in self._sink.topics or bool(self._pattern and self._pattern.fullmatch(topic))
+        )
+        if topic is None or not listed:
+            return f"not one of '{self._sink.topic_pattern or '; '.join(self._sink.topics)}'"
+        return "a topic of Kafka's or penstock's own, which no table writes" if self._reserved(topic) else ""
 
     def _partitions(self, keys: pa.BinaryArray | None, rows: int, partitions: int) -> NDArray[np.int32]:
         match self._sink.partitioner:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import ClassVar
@@ -12,6 +12,7 @@ from typing import ClassVar
 from penstock.connectors.kafka.headers import HEADER_FILTER, HeaderTerm
 from penstock.connectors.kafka.offsets import OFFSETS, PARTITIONS, PartitionOffset
 from penstock.errors import Problem
+from penstock.kafka.reserved import is_reserved
 from penstock.options import (
     BOOLEAN,
     DURATION,
@@ -77,6 +78,7 @@ class FieldsInclude(enum.Enum):
 
 #: What Kafka takes for a topic's name.
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_ANOTHER = "name another topic"
 
 
 class NamingStrategy(enum.Enum):
@@ -184,6 +186,11 @@ class KafkaTableOptions(OptionSet):
         return dict(self.properties).get(name)
 
 
+def _reserved(topics: Iterable[str], key: str) -> Iterator[Problem]:
+    for topic in filter(is_reserved, topics):
+        yield Problem(f"'{topic}' is a topic of Kafka's or penstock's own, which no table writes", key, hint=_ANOTHER)
+
+
 def _startup(options: KafkaSourceOptions) -> Iterator[Problem]:
     mode, key = options.startup_mode, "scan.startup.mode"
     if mode is StartupMode.TIMESTAMP and options.startup_timestamp is None:
@@ -247,7 +254,8 @@ def _dead_letters(options: KafkaSourceOptions) -> Iterator[Problem]:
         yield Problem(f"expected the name of a topic, not '{topic}'", key, hint=hint)
     elif topic in options.topic or (options.topic_pattern and java_pattern(options.topic_pattern).fullmatch(topic)):
         reason = f"'{topic}' is read by this table, so that what cannot be decoded would come back for ever"
-        yield Problem(reason, key, hint="name another topic")
+        yield Problem(reason, key, hint=_ANOTHER)
+    yield from _reserved([topic], key)
 
 
 def _amounts(options: KafkaSourceOptions) -> Iterator[Problem]:
@@ -493,6 +501,10 @@ def _exactly_once(options: KafkaSinkOptions) -> Iterator[Problem]:
         yield Problem("must be more than 0 with exactly-once", "properties.retries", hint="leave it out")
 
 
+def _writable(options: KafkaSinkOptions) -> Iterator[Problem]:
+    yield from _reserved(options.topic, "topic")
+
+
 def _sink_parallelism(options: KafkaSinkOptions) -> Iterator[Problem]:
     yield from _one_or_more("sink.parallelism", options.parallelism)
 
@@ -517,7 +529,9 @@ class KafkaSinkOptions(KafkaTableOptions):
         default=Guarantee.AT_LEAST_ONCE,
         default_text="at-least-once; none from the builder",
         aliases=("sink.semantic",),
-        doc="none: records may be lost or repeated; at-least-once: repeated; exactly-once: neither.",
+        doc="none: no promise about a failure; at-least-once: it may repeat records; exactly-once: it neither loses "
+        "nor repeats any. A batch is done, with none too, when the brokers have acknowledged it as "
+        "'properties.acks' asks.",
         example="at-least-once",
     )
     transactional_id_prefix: str | None = opt(
@@ -546,4 +560,4 @@ class KafkaSinkOptions(KafkaTableOptions):
     )
 
     builder_defaults = {"sink.delivery-guarantee": "none"}  # noqa: RUF012 - a ClassVar of the base
-    rules = (*KafkaTableOptions.rules, _partitioner, _exactly_once, _sink_parallelism)
+    rules = (*KafkaTableOptions.rules, _writable, _partitioner, _exactly_once, _sink_parallelism)

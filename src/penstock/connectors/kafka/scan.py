@@ -14,8 +14,10 @@ from penstock.connectors.kafka.metadata import OF_VALUE, MetadataColumn
 from penstock.connectors.kafka.offsets import PARTITIONS, PartitionOffset
 from penstock.connectors.kafka.options import BoundedMode, KafkaSourceOptions, ResetStrategy, StartupMode
 from penstock.connectors.kafka.positions import Place
-from penstock.connectors.kafka.sink import KafkaSink
+from penstock.connectors.kafka.sink import KafkaSink, progress_problems
+from penstock.errors import Problem
 from penstock.options import DURATION, Properties
+from penstock.plan import Settings
 from penstock.spi import ChangeFormat, FormatSpec, Watermark, formats
 from penstock.types import RowType
 
@@ -73,6 +75,11 @@ class KafkaScan:
     def changes(self) -> bool:
         """Whether the rows are changes of rows: insertions, updates and deletions."""
         return isinstance(formats.get(self.value.identifier), ChangeFormat)
+
+    def problems(self, settings: Settings) -> tuple[Problem, ...]:
+        """What ``settings`` rule out: the job's progress topic takes no dead letters."""
+        topics = self.dead_letters.topics if self.dead_letters else ()
+        return progress_problems(topics, settings, "scan.dead-letter.topic", self.table)
 
     def dead_letter_sink(self, others: Sequence[Any]) -> KafkaSink | None:
         """The sink of the dead letters in a job that has ``others``, the specs of sinks; None without one."""

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.connectors.kafka.client import masked
 from penstock.connectors.kafka.metadata import MetadataColumn
 from penstock.connectors.kafka.options import KafkaSinkOptions
+from penstock.errors import Problem
 from penstock.options import Properties
-from penstock.plan import Guarantee
+from penstock.plan import Guarantee, Settings
 from penstock.spi import ChangeFormat, FormatSpec, formats
 from penstock.types import RowType
 
-__all__ = ["KafkaSink"]
+__all__ = ["KafkaSink", "progress_problems"]
+
+#: What is lost with the values of acks that do not wait for all replicas in sync.
+_LOSSES = {
+    "0": "a record that was sent is taken for written, and is lost when its broker fails or refuses it",
+    "1": "a record that only its leader has is taken for written, and is lost when that broker fails",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +62,30 @@ class KafkaSink:
         return self.schema.select(self.value_columns).without_prefix(self.value_prefix)
 
     @property
+    def keyed(self) -> bool:
+        """Whether what decides a row's partition is the same for all tasks: a key, which may be a metadata column (as
+        that of dead letters is), or a partitioner that knows no tasks. Otherwise each task has partitions of its own,
+        as long as there are enough."""
+        if self.partitioner == "default":
+            return self.key is not None or any(column.key == "__raw_key__" for column in self.metadata)
+        return self.partitioner != "fixed"
+
+    @property
+    def weakness(self) -> str:
+        """What the table's client properties take from its guarantee, in words; empty when nothing."""
+        acks = (self.options.property("acks") or "all").strip()
+        if self.guarantee is not Guarantee.AT_LEAST_ONCE or acks not in _LOSSES:
+            return ""
+        return f"'properties.acks' = '{acks}' weakens 'at-least-once': {_LOSSES[acks]}; 'all' loses none"
+
+    @property
     def takes_changes(self) -> bool:
         """Whether updates and deletions can be written too."""
         return isinstance(formats.get(self.value.identifier), ChangeFormat)
+
+    def problems(self, settings: Settings) -> tuple[Problem, ...]:
+        """What ``settings`` rule out: the job's progress topic is not written by a table, whatever it is called."""
+        return progress_problems(self.topics, settings, "topic", self.table)
 
     @property
     def commits_to(self) -> str:
@@ -77,6 +106,15 @@ class KafkaSink:
             f"  guarantee: {guarantee}",
             f"  partitioner: {self.partitioner}",
             f"  client: {', '.join(f'{key}={value}' for key, value in masked(self.client))}",
-            *(f"  note: {note}" for note in self.notes),
+            *(f"  note: {note}" for note in (*self.notes, self.weakness) if note),
         ]
         return "\n".join(line for line in lines if line)
+
+
+def progress_problems(topics: Sequence[str], settings: Settings, key: str, table: str) -> tuple[Problem, ...]:
+    """A problem when the job's progress topic is one of ``topics``, which the option ``key`` names."""
+    if settings.progress_topic not in topics:
+        return ()
+    reason = f"'{settings.progress_topic}' is the job's own progress topic, which no table writes"
+    hint = "name another topic, or another 'penstock.progress-topic'"
+    return (Problem(reason, key, f"table '{table}'", hint),)

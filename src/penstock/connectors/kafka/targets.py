@@ -31,6 +31,8 @@ from penstock.errors import (
     KafkaError,
     OptionsError,
     Problem,
+    RecordError,
+    SequenceError,
     StaleEpochError,
     TransactionExpiredError,
     UnknownOutcomeError,
@@ -51,10 +53,10 @@ from penstock.kafka.progress import (
     settle,
 )
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.reserved import is_reserved
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
-from penstock.plan import Guarantee
 from penstock.spi import Batch, JobContext, Output, Published, Stage, Written
 
 __all__ = ["Acknowledged", "Consumed", "ExactlyOnceTarget", "Jobs", "PlainTarget"]
@@ -73,13 +75,16 @@ class Consumed:
 
 @dataclass(frozen=True)
 class Acknowledged:
-    """What a publishing job was told by the brokers. ``encoded`` is what its tasks have encoded, by the number of the
-    output. ``attempts_clean``: no task or stage of it ran twice; ``one_writer``: no two tasks wrote to one partition;
-    ``whole``: in each partition the sequences run from 0 to the last record's."""
+    """What a publishing job was told by the brokers, and of which ``topics``. ``encoded`` is what its tasks have
+    encoded, by the number of the output. ``attempts_clean``: each task of it ran once, else ``doubt`` says what is
+    known of that; ``one_writer``: no two tasks wrote to one partition; ``whole``: in each partition the sequences run
+    from 0 to the last record's."""
 
     records: int = 0
+    topics: frozenset[str] = frozenset()
     encoded: Mapping[int, Written] = field(default_factory=dict)
     attempts_clean: bool = True
+    doubt: str = ""
     one_writer: bool = True
     whole: bool = True
 
@@ -119,26 +124,39 @@ class _Writing:
     def spec(self) -> WriteSpec:
         """The tasks' spec, with the topics as they are now. Raises KafkaError for a topic that does not exist."""
         found: set[str] = set()
+        progress_topic = self.context.settings.progress_topic
         for branch in self.branches:
             for name in branch.sink.topics:
-                self.session.topic(name, create=branch.client.allow_auto_create_topics)
+                if self.session.topic(name, create=branch.client.allow_auto_create_topics).internal:
+                    table, reason = (
+                        branch.sink.table,
+                        f"'{name}' is an internal topic of Kafka's, which no table writes",
+                    )
+                    raise OptionsError((Problem(reason, "topic", f"table '{table}'", "name another topic"),))
                 found.add(name)
             if branch.sink.topic_pattern:
-                found |= matching_topics(self.session, branch.sink.topic_pattern).keys()
+                found |= matching_topics(self.session, branch.sink.topic_pattern).keys() - {progress_topic}
         new = found - self._limits.keys()
         if new:
             settings = topic_configs(self.session, sorted(new), ["max.message.bytes"]) or {}
             for name in new:
                 limit = settings.get(name, {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)
                 self._limits[name] = int(limit)
-        awaited = self.branches[0].sink.guarantee is not Guarantee.NONE
-        return WriteSpec(self.branches, self.config, dict(self._limits), awaited)
+        return WriteSpec(self.branches, self.config, dict(self._limits), progress_topic)
 
     def one_writer_each(self, tasks: int) -> bool:
-        """Whether no two of so many tasks write to one partition as it is: rows without keys keep to their task's."""
-        keyless = all(branch.sink.key is None and branch.sink.partitioner == "default" for branch in self.branches)
+        """Whether no two of so many tasks write to one partition as it is: each has its own, if there are enough."""
+        keyed = any(branch.sink.keyed for branch in self.branches)
         fewest = min((len(self.session.topic(name).partitions) for name in self._limits), default=0)
-        return tasks == 1 or (keyless and tasks <= fewest)
+        return tasks == 1 or (not keyed and tasks <= fewest)
+
+    def check_topics(self, done: Acknowledged) -> None:
+        """Raises RecordError when records went to a topic that no table writes. Encoders refuse such rows, so this is
+        for the day when one does not: a batch that is not committed is not seen."""
+        for name in sorted(done.topics):
+            own = name == self.context.settings.progress_topic or is_reserved(name)
+            if own or self.session.topic(name).internal:
+                raise RecordError(f"a row was written to '{name}', a topic of Kafka's or penstock's own")
 
     def written(self, done: Acknowledged) -> tuple[Written, ...]:
         """What was written to each output, and is counted."""
@@ -162,9 +180,8 @@ def _client(sink: KafkaSink) -> ClientConfig:
 class PlainTarget:
     """Publishes from the tasks that encode, without transactions.
 
-    At least once: a batch is done when the brokers have acknowledged it; one that fails is written again, so records
-    may be repeated. Without a guarantee it is done when it was sent: what the brokers then refuse, or what is lost on
-    the way, is lost; an answer that is an error fails a later batch.
+    A batch is done when the brokers have acknowledged it as ``acks`` asks; one that fails is written again, so records
+    may be repeated. A sink without a guarantee is written in the same way: a job that ends has delivered what it read.
     """
 
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
@@ -178,16 +195,18 @@ class PlainTarget:
     def open(self) -> None:
         """Make sure that the topics are there."""
         self._writing.spec()
+        for branch in self._writing.branches:
+            if branch.sink.weakness:
+                self._writing.context.warn(f"table '{branch.sink.table}': {branch.sink.weakness}")
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Write the batch."""
         if not batch.tasks:
             return Published()
         writing = self._writing
-        spec = writing.spec()
-        done = writing.jobs.write_plainly(frame, spec, batch.tasks, staged=writing.staged)
-        if spec.awaited:
-            _check_counts(done, batch)
+        done = writing.jobs.write_plainly(frame, writing.spec(), batch.tasks, staged=writing.staged)
+        writing.check_topics(done)
+        _check_counts(done, batch)
         return Published(writing.written(done))
 
     def close(self) -> None:
@@ -203,10 +222,6 @@ class ExactlyOnceTarget:
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
         self._writing = _Writing(outputs, context, jobs)
         self._context = context
-        for output in outputs:
-            if context.settings.progress_topic in output.spec.topics:
-                reason = "is penstock's own progress topic and cannot be written as a table"
-                raise OptionsError((Problem(reason, "topic", f"table '{output.table}'", "choose another topic"),))
         prefixes = sorted({output.spec.transactional_id_prefix for output in outputs})
         self.transactional_id = f"{prefixes[0]}-{context.job}"
         if len(prefixes) > 1:
@@ -239,8 +254,9 @@ class ExactlyOnceTarget:
                 f"two groups of sinks of job '{context.job}' write to the cluster {cluster_id(session)} with different "
                 "addresses or credentials; give them the same, so that they share one transaction"
             )
-        # Adopting is the user's word that the progress topic may be another one than before.
-        topic_id = None if context.settings.adopt_progress else known.get("progress_topic_id")
+        # Adopting is the user's word that the progress topic may be another one than before the job was started.
+        adopted = context.settings.adopt_progress and not context.restarted
+        topic_id = None if adopted else known.get("progress_topic_id")
         found = ensure_progress_topic(
             session, context.settings.progress_topic, topic_id=UUID(topic_id) if topic_id else None
         )
@@ -395,14 +411,16 @@ class ExactlyOnceTarget:
         writing = self._writing
         spec = writing.spec()
         owners = None if not self._shared and writing.one_writer_each(batch.tasks) else writing.owners()
-        done = writing.jobs.write(
-            frame, spec, batch.tasks, transaction=transaction, owners=owners, staged=writing.staged
-        )
-        if not done.attempts_clean:
-            raise AbortableError(
-                "Spark ran a task of the batch twice within one transaction; set spark.task.maxFailures and "
-                "spark.stage.maxConsecutiveAttempts to 1 and spark.speculation to false"
+        try:
+            done = writing.jobs.write(
+                frame, spec, batch.tasks, transaction=transaction, owners=owners, staged=writing.staged
             )
+        except SequenceError:
+            self._shared = True  # two writers of one partition show like this too, before they can be counted
+            raise
+        writing.check_topics(done)
+        if not done.attempts_clean:
+            raise AbortableError(done.doubt)
         if not done.one_writer:
             self._shared = True  # the tasks know other partitions than the driver; owners do not depend on that
             raise AbortableError("two tasks wrote to one partition; did its topic just get more partitions?")

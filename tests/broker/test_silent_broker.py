@@ -1,0 +1,100 @@
+"""One of three brokers is down, and the others do not know it yet: nothing that they can tell waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kafka.protocol.admin import CreateTopicsRequest
+
+from penstock.connectors.kafka.factory import KafkaConnector
+from penstock.connectors.kafka.targets import ExactlyOnceTarget
+from penstock.errors import OptionsError
+from penstock.kafka.properties import ClientConfig
+from penstock.kafka.session import TRANSACTION, Session
+from penstock.kafka.topics import max_transaction_timeout_ms
+from penstock.kafka.transactions import describe_transaction, transaction_timeout_ms
+from penstock.services import KafkaCluster
+from penstock.spi import Column, Output, TableDefinition
+from penstock.types import STRING
+from tests.targets import Reporting, context_of
+
+MAXIMUM_MS = 1_234_567
+
+
+@pytest.fixture
+def cluster() -> Iterator[KafkaCluster]:
+    """Brokers that are told of a dead one after ten minutes, so that whatever succeeds has not waited for that. What
+    the transaction coordinators write, a silent follower holds up for two seconds instead of thirty."""
+    properties = {
+        "broker.session.timeout.ms": "600000",
+        "replica.lag.time.max.ms": "2000",
+        "transaction.max.timeout.ms": str(MAXIMUM_MS),
+    }
+    with KafkaCluster(3, properties=properties) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def session(cluster: KafkaCluster) -> Iterator[Session]:
+    session = Session(ClientConfig.from_properties(cluster.client_settings()))
+    yield session
+    session.close()
+
+
+def create_on(session: Session, name: str, nodes: list[int], **configs: str) -> None:
+    """A topic of one partition with these replicas, of which the first leads."""
+    Topic = CreateTopicsRequest.CreatableTopic
+    place = Topic.CreatableReplicaAssignment(partition_index=0, broker_ids=nodes)
+    settings = [Topic.CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
+    topic = Topic(name=name, num_partitions=-1, replication_factor=-1, assignments=[place], configs=settings)
+    session.ask_any(
+        "creating a topic",
+        lambda: CreateTopicsRequest(topics=[topic], timeout_ms=30_000, validate_only=False),
+        lambda answer: answer.topics[0].error_code,
+    )
+    session.topic(name)
+
+
+@pytest.mark.parametrize("fault", ["paused", "killed"])
+def test_a_start_does_not_wait_for_a_broker_that_it_does_not_need(
+    cluster: KafkaCluster, session: Session, fault: str
+) -> None:
+    """The leaders and the coordinator are others: only what is good to know could have come from the silent one."""
+    coordinator = session.coordinator(TRANSACTION, "silent-job", session.deadline())
+    victim, other = (node for node in cluster.nodes if node != coordinator)
+    assert isinstance(coordinator, int)
+    for name, configs in {"out": {}, "progress": {"cleanup_policy": "compact"}}.items():
+        create_on(session, name, [other, coordinator], min_insync_replicas="1", **configs)
+    options = {
+        "connector": "kafka",
+        "topic": "out",
+        "properties.bootstrap.servers": cluster.bootstrap,
+        "format": "raw",
+        "sink.delivery-guarantee": "exactly-once",
+        "sink.transactional-id-prefix": "silent",
+    }
+    spec = KafkaConnector().sink(TableDefinition("t", (Column("v", STRING),), options))
+    if fault == "paused":
+        cluster.pause(victim)
+    else:
+        cluster.kill(victim)
+    target = ExactlyOnceTarget(
+        [Output(0, "t", spec, spec.schema, None, ("v",))], context_of("progress"), Reporting("out")
+    )
+    target.open()
+    session.metadata([], session.deadline())
+    assert victim in session.brokers(), "the others know by now that it is down"
+    found = describe_transaction(session, "silent-job")
+    assert found is not None
+    assert found.timeout_ms == MAXIMUM_MS  # what the two others say
+
+
+def test_without_any_answer_the_time_out_is_a_quarter_of_an_hour(cluster: KafkaCluster, session: Session) -> None:
+    assert max_transaction_timeout_ms(session) == MAXIMUM_MS
+    with pytest.raises(OptionsError, match=str(MAXIMUM_MS)):
+        transaction_timeout_ms(session, 2 * MAXIMUM_MS)
+    for node in cluster.nodes:
+        cluster.pause(node)
+    assert transaction_timeout_ms(session) == 900_000
+    assert transaction_timeout_ms(session, 2 * MAXIMUM_MS) == 2 * MAXIMUM_MS  # the coordinator will refuse it
