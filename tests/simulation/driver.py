@@ -136,11 +136,16 @@ class SimulatedJobs:
                 lost = next((each for each in encoded if each["topic"]), None)
                 encoded = [each for each in encoded if each is not lost]
             runs = [
-                lambda owner=owner: publish(self._own(spec, owner), transaction, _owned(encoded, owner, owners))
+                lambda owner=owner: publish(
+                    self._own(spec, owner), transaction, Task(owner, owners), _owned(encoded, owner, owners)
+                )
                 for owner in range(owners)
             ]
         found = self._run(runs, dies=fault is TaskFault.DIES)
-        return _acknowledged(found, clean=fault is not TaskFault.TWICE)
+        done = _acknowledged(found, clean=fault is not TaskFault.TWICE)
+        if fault is TaskFault.ROW_IN_PROGRESS:
+            done = replace(done, topics=done.topics | {self._pipeline.progress_topic})
+        return done
 
     def write_plainly(self, frame: Any, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
         """Not simulated: at-least-once has no protocol."""
@@ -215,8 +220,10 @@ def _acknowledged(rows: Sequence[dict[str, Any]], *, clean: bool) -> Acknowledge
             encoded[row["partition"]] = Written(before.records + row["count"], before.bytes + row["bytes"])
     return Acknowledged(
         records=sum(row["count"] for row in acks),
+        topics=frozenset(row["topic"] for row in acks),
         encoded=encoded,
         attempts_clean=clean,
+        doubt="" if clean else "a task of the batch ran twice",
         one_writer=len(acks) == len({(row["topic"], row["partition"]) for row in acks}),
         whole=all((row["first_sequence"], row["last_sequence"]) == (0, row["count"] - 1) for row in acks),
     )

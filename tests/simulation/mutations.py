@@ -43,11 +43,6 @@ class Mutation:
     trouble: tuple[Rule, ...] = ()
     tasks: tuple[tuple[int, TaskFault], ...] = ()
 
-    @property
-    def removes(self) -> bool:
-        """Whether it takes something out of the code that runs here; a sink's refusal is none of that."""
-        return bool(self.patches())
-
     def walk(self, seed: int) -> Found:
         """The walk of a seed, without the safeguard."""
         with contextlib.ExitStack() as stack:
@@ -108,9 +103,9 @@ def _seal_unchecked() -> Sequence[Patch]:
     return [(progress.hmac, "compare_digest", lambda *_: True)]
 
 
-def _nothing() -> Sequence[Patch]:
-    """What protects the partition of the progress record from the job's own rows is that sinks refuse them."""
-    return []
+def _topics_unchecked() -> Sequence[Patch]:
+    """Rows may go anywhere, to the partition of the progress record too, whose repetition the record then is."""
+    return [(targets._Writing, "check_topics", lambda *_: None)]
 
 
 def _fencing_skipped() -> Sequence[Patch]:
@@ -191,7 +186,7 @@ MUTATIONS = {
             _unread_progress_taken_for_aborted,
             (_UNANSWERED_COMMIT, Rule(Fault.LOST, "ListOffsets", 2, 60, after=0)),
         ),
-        Mutation("row-taken-for-progress", _nothing, tasks=((0, TaskFault.ROW_IN_PROGRESS),)),
+        Mutation("row-taken-for-progress", _topics_unchecked, tasks=((0, TaskFault.ROW_IN_PROGRESS),)),
         Mutation(
             "seal-unchecked",
             _seal_unchecked,

@@ -20,6 +20,8 @@ from typing import Any
 __all__ = ["Actor", "Answer", "Killed", "Queue", "Scheduler", "StuckError", "VirtualTime"]
 
 _EPOCH_SECONDS = 1_760_000_000
+#: Real time that an actor may take until it blocks: far more than any computation here needs.
+_LONGEST_STEP_SECONDS = 60.0
 #: A sleep shorter than this would be lost when it is added to the clock.
 _SHORTEST = 1e-6
 
@@ -83,7 +85,8 @@ class Actor:
             return
         before, self._scheduler.current = self._scheduler.current, self
         self._go.release()
-        self._scheduler.paused.acquire()
+        if not self._scheduler.paused.acquire(timeout=_LONGEST_STEP_SECONDS):
+            raise StuckError(f"{self.name} waits for something that is not simulated")
         self._scheduler.current = before
 
     def pause(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import itertools
 import json
+import queue
 import random
 import sys
 import time
@@ -15,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from penstock.errors import CheckpointError, DefinitionError, FencedError, PenstockError, PossibleDataLossError
+from penstock.kafka import wire
 from penstock.kafka.batches import stamp
 from penstock.kafka.session import close_sessions
 from tests.simulation import scheduler as simulated
@@ -105,18 +108,19 @@ def random_setting(rng: random.Random) -> Setting:
 @contextlib.contextmanager
 def _installed(network: Network, rng: random.Random) -> Iterator[None]:
     """penstock's modules with virtual time, simulated wires and a random that repeats itself."""
-    from penstock.kafka import fetch, produce, session
-
-    clock = simulated.VirtualTime(network.scheduler)
-    changes: list[tuple[Any, str, Any]] = [
-        (session, "Wire", partial(SimulatedWire, network)),
-        (produce, "SimpleQueue", partial(simulated.Queue, network.scheduler)),
-        (fetch, "wait_for", partial(simulated.wait_for, network.scheduler)),
+    stands_for: dict[int, Any] = {
+        id(time): simulated.VirtualTime(network.scheduler),
+        id(random): rng,
+        id(wire.Wire): partial(SimulatedWire, network),
+        id(queue.SimpleQueue): partial(simulated.Queue, network.scheduler),
+        id(concurrent.futures.wait): partial(simulated.wait_for, network.scheduler),
+    }
+    changes = [
+        (module, name, stands_for[id(value)])
+        for module in [each for name, each in sys.modules.items() if name.startswith("penstock.")]
+        for name, value in vars(module).items()
+        if id(value) in stands_for
     ]
-    for name, module in list(sys.modules.items()):
-        if name.startswith("penstock."):
-            changes += [(module, "time", clock)] if getattr(module, "time", None) is time else []
-            changes += [(module, "random", rng)] if getattr(module, "random", None) is random else []
     kept = [(module, name, getattr(module, name)) for module, name, _ in changes]
     try:
         for module, name, value in changes:
