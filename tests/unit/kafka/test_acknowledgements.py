@@ -10,7 +10,7 @@ from penstock.deadline import Backoff
 from penstock.kafka.produce import Ack, _Batch, _Lane
 
 
-@pytest.mark.parametrize("order", permutations(range(3)))
+@pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_they_are_those_of_the_whole_in_any_order(order: tuple[int, ...]) -> None:
     """A batch that is sent again may be acknowledged behind later ones."""
     lane = _Lane(("out", 0), Backoff(1, 1))
