@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 import threading
 import uuid
@@ -21,17 +22,20 @@ from tests.waiting import eventually
 _KEPT = 5
 
 
-def main() -> None:
-    """Run every job once."""
+def main(*names: str) -> None:
+    """Run the jobs of these names, or all, once. With one that is ``stage_gone`` Spark forgets stages before jobs."""
     from pyspark import SparkConf
 
     with tempfile.TemporaryDirectory() as folder:
-        settings = {"spark.ui.retainedJobs": _KEPT, "spark.ui.retainedStages": _KEPT, "spark.local.dir": folder}
+        settings = {"spark.ui.retainedStages": _KEPT, "spark.local.dir": folder}
+        if "stage_gone" not in names:
+            settings["spark.ui.retainedJobs"] = _KEPT
         conf = SparkConf().setMaster("local[1,4]").setAll([(key, str(value)) for key, value in settings.items()])
         conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
         context = SparkContext(conf=conf)
         jobs = {"once": once, "failed": failed, "killed": killed, "stage": stage, "gone": gone, "late": late}
-        print(json.dumps({name: job(context, Path(folder)) for name, job in jobs.items()}), flush=True)
+        chosen = dict.fromkeys(names, gone) or jobs
+        print(json.dumps({name: job(context, Path(folder)) for name, job in chosen.items()}), flush=True)
         context.stop()
 
 
@@ -90,7 +94,7 @@ def stage(context: SparkContext, folder: Path) -> str:
 
 
 def gone(context: SparkContext, folder: Path) -> str:
-    """So many jobs come after it that Spark has forgotten it."""
+    """So many jobs come after it that Spark has forgotten it, or its stage."""
 
     tag = "forgotten"
     context.addJobTag(tag)
@@ -170,4 +174,4 @@ def _jvm(context: SparkContext) -> Any:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -13,12 +13,17 @@ from penstock.connectors.kafka.attempts import repeated
 NOT_KNOWN = "could not be found out"
 
 
-@pytest.fixture(scope="module")
-def verdicts():
-    """What is said of each job of :mod:`tests.spark.attempts`, none of whose answers show an attempt number."""
-    command = [sys.executable, "-m", "tests.spark.attempts"]
+def said_of(*names):
+    """What is said of jobs of :mod:`tests.spark.attempts`, none of whose answers show an attempt number."""
+    command = [sys.executable, "-m", "tests.spark.attempts", *names]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=400)
     return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def verdicts():
+    """Of all jobs."""
+    return said_of()
 
 
 def test_rule_9_a_job_whose_tasks_ran_once_is_clean(verdicts):
@@ -40,6 +45,12 @@ def test_rule_9_a_stage_that_was_retried_is_noticed(verdicts):
 def test_rule_9_what_spark_has_forgotten_is_not_clean_and_not_called_a_second_attempt(verdicts):
     assert NOT_KNOWN in verdicts["gone"]
     assert "spark.ui.retainedJobs" in verdicts["gone"]
+
+
+def test_rule_9_a_job_whose_stage_spark_has_forgotten_is_not_clean():
+    (said,) = said_of("stage_gone").values()
+    assert NOT_KNOWN in said
+    assert "spark.ui.retainedStages" in said
 
 
 def test_rule_9_what_spark_does_not_tell_in_time_is_not_clean_and_not_called_a_second_attempt(verdicts):

@@ -298,6 +298,9 @@ class Query:
     def _context(self) -> JobContext:
         self._checkpoint.check()
         known = self._checkpoint.read("job")
+        if known is not None and "secret" not in known:  # made before progress was sealed: it is adopted or refused
+            known["secret"] = secrets.token_hex(32)
+            self._checkpoint.write("job", known)
         planned = self._checkpoint.offsets(0) is not None or self._checkpoint.first_batch() > 0
         if known is None:
             if planned:
@@ -305,13 +308,8 @@ class Query:
                     f"the checkpoint '{self._checkpoint.location}' has batches but no 'penstock/job.json'; it was "
                     "damaged, or written by another program: restore it, or start with another directory"
                 )
-            known = {
-                "query_id": str(uuid.uuid4()),
-                "secret": secrets.token_hex(32),
-                "job": self._job.name,
-                "sinks": _named(self._job),
-            }
-            self._checkpoint.write("job", known)
+            identity = {"query_id": str(uuid.uuid4()), "secret": secrets.token_hex(32)}
+            known = self._checkpoint.create("job", {**identity, "job": self._job.name, "sinks": _named(self._job)})
         elif known.get("sinks") != _named(self._job):
             self._warn(
                 f"the checkpoint '{self._checkpoint.location}' was written by a job with the sinks "

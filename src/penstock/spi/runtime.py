@@ -74,6 +74,10 @@ class Checkpoint(Protocol):
         """Put the document there, atomically and durably. Raises CheckpointError."""
         ...
 
+    def create(self, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Put the document there unless there is one, and give the one that is there. Raises CheckpointError."""
+        ...
+
 
 @dataclass(frozen=True)
 class JobContext:

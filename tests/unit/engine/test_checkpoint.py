@@ -82,6 +82,23 @@ def test_who_reads_while_it_is_written_sees_one_or_the_other(checkpoint):
     assert all(each in documents for each in seen)
 
 
+def test_two_that_create_a_document_at_once_get_the_same(checkpoint, tmp_path):
+    """Two copies of a job on one new checkpoint are one query: its id is drawn once."""
+    start, found = threading.Barrier(8), []
+
+    def create(number):
+        start.wait()
+        found.append(checkpoint.create("job", {"query_id": number}))
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert found == [checkpoint.read("job")] * 8
+    assert os.listdir(tmp_path / "penstock") == ["job.json"]
+
+
 def test_a_failed_write_leaves_the_former_document_and_no_draft(checkpoint, tmp_path, monkeypatch):
     checkpoint.write("job", {"a": 1})
 

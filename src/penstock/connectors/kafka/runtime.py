@@ -194,8 +194,8 @@ class KafkaSource:
                 )
             start = resolve_start(self._session, self._scan, self._context.settings.start_time)
             stop = resolve_stop(self._session, self._scan, start)
-            known = {"source": asked, "start": start.to_json(), "stop": stop.to_json() if stop else None}
-            checkpoint.write(name, known)
+            resolved = {"source": asked, "start": start.to_json(), "stop": stop.to_json() if stop else None}
+            known = checkpoint.create(name, resolved)  # of two copies that start at once both have the same
         elif known.get("source") != asked:
             differing = sorted(key for key in asked if known.get("source", {}).get(key) != asked[key])
             raise CheckpointError(
