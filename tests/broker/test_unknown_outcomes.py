@@ -71,7 +71,7 @@ class Rows:
                 producer.submit(self.topic, partition, made.data, made.count)
             producer.flush()
         self.then()
-        return Acknowledged(20, {0: Written(20, 0)})
+        return Acknowledged(20, frozenset({self.topic}), {0: Written(20, 0)})
 
 
 @dataclass
