@@ -78,6 +78,11 @@ class Checkpoint:
         """Replace a document."""
         self.documents[name] = dict(document)
 
+    def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """Change a document."""
+        self.documents[name] = change(self.documents.get(name, {}))
+        return self.documents[name]
+
     def add_offsets(self, number: int, span: tuple[int, int]) -> None:
         """Plan a batch, once."""
         if number in self.offsets:

@@ -48,8 +48,7 @@ class Setting:
     progress_partitions: int | None
     brokers: int
     version: int
-    #: The transactional id prefix of each start; of all that follow, the last one. Of two drivers at a time both have
-    #: the same.
+    #: The transactional id prefix of each start; of all that follow, the last one. A second driver may have another.
     prefixes: tuple[str, ...] = ("walk",)
 
 
@@ -234,9 +233,7 @@ class _Walk:
 
     def _judge(self, driver: Driver, error: BaseException) -> None:
         """An error that no fault of a walk explains is a finding."""
-        # Its own InitProducerId, late, takes the id away from it too; that cannot be told from another's.
-        others = {Fault.SECOND_DRIVER, Fault.LATE, Fault.BROKER_PAUSE}
-        alone = not any(each.value in self.plan.hits for each in others)
+        alone = Fault.SECOND_DRIVER.value not in self.plan.hits
         if isinstance(error, CheckpointError | PossibleDataLossError | DefinitionError):
             self.invariants.broken(f"{driver.name} cannot reconcile checkpoint and progress: {error}")
         elif not isinstance(error, PenstockError | ConcurrentUpdateError):
@@ -266,6 +263,7 @@ class _Walk:
         elif fault is Fault.FOREIGN_ROW:
             self._write_foreign_row()
         elif fault is Fault.SECOND_DRIVER:
+            self.prefix = self.rng.choice((self.prefix, self.prefix, "copy"))
             self._start()
 
     def _crash(self, name: str) -> None:

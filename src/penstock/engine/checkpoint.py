@@ -103,6 +103,31 @@ class JobCheckpoint:
             raise CheckpointError(self._unwritable(error)) from error
         return self.read(name) or dict(document)
 
+    def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """Replace what is known under ``name`` (at first: nothing) by what ``change`` makes of it, and give that. When
+        another copy of the job was quicker, ``change`` is asked again, so that no change is lost. Raises
+        CheckpointError.
+
+        Each revision is a file of its own, which is created once and never removed.
+        """
+        mine = uuid.uuid4().hex
+        while True:
+            revisions = [0, *self._revisions(name)]
+            before: dict[str, Any] = (self.read(f"{name}.{max(revisions)}") or {}).get("content", {})
+            after = change(before)
+            if after == before:
+                return before
+            if self.create(f"{name}.{max(revisions) + 1}", {"content": after, "by": mine})["by"] == mine:
+                return after
+
+    def _revisions(self, name: str) -> Iterator[int]:
+        try:
+            names = self._files.names(_FOLDER)
+        except OSError as error:
+            raise CheckpointError(self._damaged(_FOLDER, str(error))) from error
+        found = (re.fullmatch(rf"{re.escape(name)}\.(\d+)\.json", each) for each in names)
+        return (int(each[1]) for each in found if each)
+
     def first_batch(self) -> int:
         """The id of the batch that Spark runs first: the last planned one when it was not committed, else the next."""
         planned, committed = self._last("offsets"), self._last("commits")

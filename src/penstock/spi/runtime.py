@@ -78,6 +78,11 @@ class Checkpoint(Protocol):
         """Put the document there unless there is one, and give the one that is there. Raises CheckpointError."""
         ...
 
+    def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """Replace what is known under ``name`` by what ``change`` makes of it, as if nobody else did meanwhile, and
+        give that. Raises CheckpointError."""
+        ...
+
 
 @dataclass(frozen=True)
 class JobContext:

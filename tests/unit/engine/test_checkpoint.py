@@ -99,6 +99,19 @@ def test_two_that_create_a_document_at_once_get_the_same(checkpoint, tmp_path):
     assert os.listdir(tmp_path / "penstock") == ["job.json"]
 
 
+def test_no_revision_is_lost(checkpoint, tmp_path):
+    def add(number):
+        checkpoint.revise("ids", lambda known: {"ids": sorted({*known.get("ids", ()), number})})
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert checkpoint.revise("ids", dict) == {"ids": list(range(8))}
+    assert sorted(os.listdir(tmp_path / "penstock")) == [f"ids.{number}.json" for number in range(1, 9)]
+
+
 def test_a_failed_write_leaves_the_former_document_and_no_draft(checkpoint, tmp_path, monkeypatch):
     checkpoint.write("job", {"a": 1})
 

@@ -28,6 +28,7 @@ from penstock.errors import (
     AbortableError,
     AuthorizationError,
     ExecutionError,
+    FencedError,
     KafkaError,
     OptionsError,
     Problem,
@@ -47,6 +48,7 @@ from penstock.kafka.progress import (
     claim,
     decide,
     ensure_progress_topic,
+    furthest,
     progress_batch,
     read_progress,
     record,
@@ -233,7 +235,7 @@ class ExactlyOnceTarget:
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
         #: Ids that the job had before, until a batch was committed under the present one.
-        self._former: list[str] = []
+        self._former: set[str] = set()
         self._shared = False
         self._refused: Counter[str] = Counter()  # batches whose offsets a group may not be given
 
@@ -248,7 +250,8 @@ class ExactlyOnceTarget:
         """Fence the former owner of the transactional id, claim it, and read what was committed under it."""
         session, context = self._writing.session, self._context
         self._writing.spec()
-        known = context.checkpoint.read(f"target-{cluster_id(session)}") or {}
+        document = f"target-{cluster_id(session)}"
+        known = context.checkpoint.read(document) or {}
         if known.get("run_id") == context.run_id:
             raise ExecutionError(
                 f"two groups of sinks of job '{context.job}' write to the cluster {cluster_id(session)} with different "
@@ -264,9 +267,11 @@ class ExactlyOnceTarget:
             context.warn(warning)
         self._topic = replace(found, seal=Seal(context.query_id, context.secret))
         timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
-        self._former = [each for each in known.get("transactional_ids", []) if each != self.transactional_id]
+        # Before the id is taken: a copy that is started with another prefix has to know which ids to fence (rule 2).
+        ids = self._revised(set(), {self.transactional_id})
+        self._former = ids - {self.transactional_id}
         self._client = TransactionClient(session, self.transactional_id, timeout)
-        for client in (*(TransactionClient(session, each, timeout) for each in self._former), self._client):
+        for client in (*(TransactionClient(session, each, timeout) for each in sorted(self._former)), self._client):
             client.init()
             read = read_progress(session, self._topic, client.transactional_id)
             for reason in read.ignored:
@@ -274,21 +279,26 @@ class ExactlyOnceTarget:
             # After a change of prefix, what this query committed under its former id counts (rule 2).
             progress = read.progress
             if progress is not None and (client is self._client or progress.query_id == context.query_id):
-                self._progress = _later(self._progress, progress, context.query_id)
-        claim(session, self._client, self._topic, context.run_id)
-        self._remember(*self._former, self.transactional_id)
-
-    def _remember(self, *transactional_ids: str) -> None:
-        """Keep in the checkpoint what the next start has to know."""
-        session, topic, context = self._writing.session, self._opened()[1], self._context
+                self._progress = furthest(self._progress, progress, context.query_id)
+            claim(session, client, self._topic, context.run_id)
+        others = self._revised(set(), set()) - ids
+        if others:  # it may have taken our id before we did
+            raise FencedError(
+                f"another copy of job '{context.job}' was started on the checkpoint '{context.checkpoint.location}', "
+                f"with transactional id {', '.join(map(repr, sorted(others)))}; stop one of the two"
+            )
         context.checkpoint.write(
-            f"target-{cluster_id(session)}",
-            {
-                "run_id": context.run_id,
-                "progress_topic_id": str(topic.topic_id or ""),
-                "transactional_ids": list(transactional_ids),
-            },
+            document, {"run_id": context.run_id, "progress_topic_id": str(self._topic.topic_id or "")}
         )
+
+    def _revised(self, without: set[str], more: set[str]) -> set[str]:
+        """The job's transactional ids in the cluster, after this change of what the checkpoint knows of them."""
+
+        def change(known: dict[str, Any]) -> dict[str, Any]:
+            return {"transactional_ids": sorted(set(known.get("transactional_ids", ())) - without | more)}
+
+        name = f"transactional-ids-{cluster_id(self._writing.session)}"
+        return set(self._context.checkpoint.revise(name, change)["transactional_ids"])
 
     # --- batches ---------------------------------------------------------------------------------------------
 
@@ -386,10 +396,10 @@ class ExactlyOnceTarget:
         session, context = self._writing.session, self._context
         client, topic = self._opened()
         patience, backoff = Deadline.after(session.config.delivery_timeout_ms), session.backoff()
-        adopt = context.settings.adopt_progress and self._progress is None
+        known, adopt = self._progress, context.settings.adopt_progress
         while True:
             try:
-                return settle(session, client, topic, batch, context.run_id, adopt=adopt)
+                return settle(session, client, topic, batch, context.run_id, known=known, adopt=adopt)
             except KafkaError as error:
                 if not error.retriable or patience.passed or context.stopping():
                     raise UnknownOutcomeError(
@@ -402,8 +412,8 @@ class ExactlyOnceTarget:
     def _forget_former(self) -> None:
         """Progress is under the present id now: nothing needs the former ones any more, and others may use them."""
         if self._former:
-            self._former = []
-            self._remember(self.transactional_id)
+            self._revised(self._former, set())
+            self._former = set()
 
     def _write(self, batch: Batch, frame: Any, transaction: Transaction) -> Acknowledged:
         if not batch.tasks:
@@ -455,13 +465,6 @@ class ExactlyOnceTarget:
         if self._client is None or self._topic is None:
             raise ExecutionError("the target was not opened")
         return self._client, self._topic
-
-
-def _later(known: Progress | None, read: Progress, query_id: str) -> Progress:
-    """Of two records, the one that says how far this query has come."""
-    if known is None or (read.query_id == query_id and read.batch_id >= known.batch_id):
-        return read
-    return known
 
 
 def _document(positions: Sequence[Any]) -> dict[str, Any]:
