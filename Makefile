@@ -19,7 +19,7 @@ export UV_PYTHON_DOWNLOADS := never
 # Spark starts many Python processes; compiled modules are what makes that quick.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-all faults mutants fuzz lint fmt bench lock clean
+.PHONY: help setup demo test test-all faults mutants simulate fuzz lint fmt bench lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -41,6 +41,9 @@ faults: $(READY) ## Run the fault matrix and write docs/faults.md (ARGS="--only 
 
 mutants: $(READY) ## Run penstock without its safeguards, one after the other, through the matrix, which must notice
 	@$(BIN)/python -m tests.faults --mutants $(ARGS)
+
+simulate: $(READY) ## Walk through the exactly-once protocol on a simulated cluster, at random (ARGS="--walks 10000")
+	@$(BIN)/python -m tests.simulation $(ARGS)
 
 fuzz: $(READY) ## Hold every format against a second decoder on a million broken messages (ARGS="--inputs 10000")
 	@$(BIN)/python -m tests.fuzz $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,11 @@ class Memory:
     def write(self, name: str, document: Any) -> None:
         """Keep the document."""
         self.documents[name] = document
+
+    def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """Change a document."""
+        self.documents[name] = change(self.documents.get(name, {}))
+        return self.documents[name]
 
 
 @dataclass(frozen=True)

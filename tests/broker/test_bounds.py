@@ -67,7 +67,7 @@ def commit(kafka: Any, name: str, group: str, *offsets: int) -> None:
 @pytest.fixture
 def filled(kafka, topic):
     """A topic of three partitions with 10, 4 and no records."""
-    name = topic(3, configs={"retention.ms": "-1"})  # the records' timestamps are old
+    name = topic(3)
     write(kafka, name, 10, began=BEGAN)
     write(kafka, name, 4, 1, began=BEGAN)
     return name

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from kafka.admin import ConfigResource, KafkaAdminClient
+from kafka.admin import ConfigResource, KafkaAdminClient, OffsetSpec
 from kafka.errors import KafkaTimeoutError
+from kafka.structs import TopicPartition
 
 from penstock.cli import broker as broker_command
 from penstock.errors import ServiceError
@@ -23,6 +24,7 @@ from penstock.services.process import Identity
 from penstock.services.running import BackgroundCluster
 from penstock.services.settings import NodePorts
 from penstock.services.wire import cluster_members
+from tests.scans import write
 from tests.sockets import LOOPBACK, free_port, listening
 from tests.waiting import eventually
 
@@ -67,6 +69,28 @@ class TestOneBroker:
             assert described["broker"]["1"]["transaction.max.timeout.ms"]["value"] == "4321"
             assert "finalized" not in admin.describe_features()["transaction.version"]  # as Kafka tells level 0
             assert kafka_admin.describe_features()["transaction.version"]["finalized"] == (2, 2)
+
+    def test_records_from_long_ago_stay(self) -> None:
+        """Kafka's own retention goes by what records say of their time, so that it would delete them within minutes."""
+        at_once = {"log.retention.check.interval.ms": "50", "log.initial.task.delay.ms": "50"}
+        with (
+            KafkaCluster(properties=at_once) as cluster,
+            KafkaAdminClient(bootstrap_servers=cluster.bootstrap) as admin,
+        ):
+            topic = {"num_partitions": 1, "replication_factor": 1}
+            admin.create_topics({"kept": topic, "deleted": {**topic, "configs": {"retention.ms": "1000"}}})
+            admin.wait_for_topics(["kept", "deleted"], 60_000)
+            long_ago = 1_000_000_000_000
+
+            def left(name: str) -> int:
+                (at,) = admin.list_partition_offsets({TopicPartition(name, 0): OffsetSpec.EARLIEST}).values()
+                return at.offset
+
+            write(cluster, "kept", 3, began=long_ago)
+            for rounds in (1, 2):  # between the two, all topics have been looked at
+                write(cluster, "deleted", 1, began=long_ago)
+                eventually(lambda rounds=rounds: left("deleted") == rounds)
+            assert left("kept") == 0
 
     def test_stop_ends_its_own_process_alone_and_deletes_temporary_data(self, kafka: KafkaCluster) -> None:
         cluster = KafkaCluster().start()

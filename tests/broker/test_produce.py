@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.errors import AbortableError, KafkaError, RetriableError
+from penstock.errors import AbortableError, KafkaError, RetriableError, StaleEpochError
 from penstock.kafka import produce
 from penstock.kafka.batches import EncodedBatch, encode, scan
 from penstock.kafka.fetch import Fetcher, Range
@@ -278,7 +278,7 @@ class TestRule13:
         TransactionClient(session, client.transactional_id, 60_000).init()
         with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
             submit(producer, name, 0, [0])
-            with pytest.raises(AbortableError, match="another instance"):
+            with pytest.raises(StaleEpochError, match="INVALID_PRODUCER_EPOCH"):
                 producer.flush()
 
     def test_a_batch_that_is_too_large_is_fatal_and_named(self, session: Session, topic: TopicFactory) -> None:

@@ -13,7 +13,6 @@ import struct
 import subprocess
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
@@ -33,6 +32,7 @@ from penstock.kafka.faults import KafkaFault, fault_of
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING, ClientConfig
 from penstock.kafka.session import Session
+from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient, describe_transaction
 from penstock.services import DEFAULT_VERSION, fetch_jars, find_java
 from penstock.testing import Api, ProxiedCluster, Then, Trap
@@ -131,9 +131,10 @@ class TestAcks:
         acks: str,
         number: int,
     ) -> None:
-        trap = produced(Then.FORWARD)
-        with Producer(session_with(proxied.bootstrap, acks=acks)) as producer:
-            submit(producer, f"acks-{uuid.uuid4().hex[:8]}")
+        trap, session, name = produced(Then.FORWARD), session_with(proxied.bootstrap, acks=acks), f"acks-{number}"
+        create_topic(session, name)
+        with Producer(session) as producer:
+            submit(producer, name)
             producer.flush()
         eventually(lambda: trap.sprung)
         for frame in trap.frames:  # more than one where the new topic had no leader yet
@@ -194,6 +195,7 @@ class TestRetries:
     ) -> None:
         trap = produced(Then.CLOSE)
         session = session_with(proxied.bootstrap, retries=str(retries), retry_backoff_ms="1", retry_backoff_max_ms="1")
+        create_topic(session, "retries")
         with Producer(session) as producer:
             submit(producer, "retries")
             with pytest.raises(RetriableError, match=f"'retries', partition 0: .* after {retries} retries, at last "):
@@ -204,6 +206,7 @@ class TestRetries:
         self, proxied: ProxiedCluster, session_with: Sessions, produced: Callable[[Then], Trap]
     ) -> None:
         session = session_with(proxied.bootstrap, retries="1", retry_backoff_ms="1")
+        create_topic(session, "retries")
         client = TransactionClient(session, "tx-retries", 60_000)
         client.init()
         trap = produced(Then.CLOSE)
@@ -225,8 +228,7 @@ class TestRetries:
     ) -> None:
         retries = str(len(expected))
         session = session_with(proxied.bootstrap, retries=retries, retry_backoff_ms="10", retry_backoff_max_ms=longest)
-        until = session.deadline()
-        session.retrying("creating a topic", until, lambda: session.partition("retries", 0, until, create=True))
+        create_topic(session, "retries")
         waits, sent = noted_waits(monkeypatch), list[float]()
         proxied.add(Trap(Api.PRODUCE, times=None, call=lambda _: sent.append(time.monotonic()), then=Then.CLOSE))
         try:

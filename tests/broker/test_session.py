@@ -116,7 +116,7 @@ class TestTheCluster:
 
 class TestOffsets:
     def test_where_logs_begin_and_end(self, session: Session, topic: TopicFactory) -> None:
-        name = topic(2, configs={"retention.ms": "-1"})
+        name = topic(2)
         with Producer(session) as producer:
             for count in (3, 4):
                 producer.submit(name, 0, *batch(count, first_timestamp=1000 * count))

@@ -3,13 +3,12 @@ behind a proxy that loses answers. Tasks are played by a producer in this proces
 
 from __future__ import annotations
 
-import json
 import re
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +17,11 @@ import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.targets import Acknowledged, ExactlyOnceTarget
-from penstock.errors import TransactionExpiredError, UnknownOutcomeError
+from penstock.errors import FencedError, TransactionExpiredError, UnknownOutcomeError
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
-from penstock.kafka.produce import Producer
+from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import create_topic
@@ -31,6 +30,7 @@ from penstock.plan import Settings
 from penstock.spi import Batch, Column, JobContext, Output, TableDefinition, Written
 from penstock.testing import Api, ProxiedCluster, Then, Trap
 from penstock.types import BIGINT
+from tests.targets import Memory
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
@@ -71,21 +71,7 @@ class Rows:
                 producer.submit(self.topic, partition, made.data, made.count)
             producer.flush()
         self.then()
-        return Acknowledged(20, {0: Written(20, 0)})
-
-
-@dataclass
-class Documents:
-    """A checkpoint in memory."""
-
-    location: str = "memory"
-    kept: dict[str, str] = field(default_factory=dict)
-
-    def read(self, name: str) -> dict[str, Any] | None:
-        return json.loads(self.kept[name]) if name in self.kept else None
-
-    def write(self, name: str, document: Any) -> None:
-        self.kept[name] = json.dumps(document)
+        return Acknowledged(20, frozenset({self.topic}), {0: Written(20, 0)})
 
 
 class Scene:
@@ -102,7 +88,7 @@ class Scene:
             **properties,
         }
         self.prefix, self.progress_topic = f"tx-{tag}", f"progress-{tag}"
-        self.checkpoint, self.query_id = Documents(), str(uuid.uuid4())
+        self.checkpoint, self.query_id = Memory(), str(uuid.uuid4())
         self.warnings: list[str] = []
         self.warn: Callable[[str], None] = self.warnings.append
         self.stopping: Callable[[], bool] = lambda: False
@@ -353,6 +339,38 @@ class TestRule2:
         assert epochs[0] < epochs[1] < epochs[2] == epoch_of(scene, former)
         again.publish(batch(2), 2)
         scene.expect(0, 1, 2)
+
+    def test_an_outcome_is_found_out_with_what_was_committed_under_a_former_id(self, scene: Scene) -> None:
+        """The present id has no progress yet."""
+        scene.target()[0].publish(batch(0), 0)
+        scene.rename()
+        target, rows = scene.target()
+        scene.give_up_soon(patience_ms=60_000)
+        lost = scene.trap(Api.END_TXN, contains=[scene.transactional_id], then=Then.DROP)
+        scene.cluster.add(Trap(Api.DESCRIBE_TRANSACTIONS, after=lost, call=lambda _: lost.release()))
+        target.publish(batch(1), 1)
+        assert lost.sprung
+        assert rows.writes == 2
+        scene.expect(0, 1)
+
+    def test_a_copy_with_another_prefix_that_starts_at_the_same_time_stops_one_of_the_two(
+        self, scene: Scene, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is started and has published before this one has taken its own id."""
+        copies = []
+
+        def start_a_copy(client: TransactionClient) -> ProducerIdentity:
+            monkeypatch.undo()
+            scene.rename()
+            copies.append(scene.target()[0])
+            copies[0].publish(batch(0), 0)
+            return client.init()
+
+        monkeypatch.setattr(TransactionClient, "init", start_a_copy)
+        with pytest.raises(FencedError, match=r"another copy of job 'job' was started .* transactional id 'tx-"):
+            scene.target()
+        copies[0].publish(batch(1), 1)
+        scene.expect(0, 1)
 
 
 def epoch_of(scene: Scene, transactional_id: str) -> tuple[int, int]:

@@ -257,12 +257,60 @@ def test_rule_9_a_stage_that_ran_twice_aborts_the_batch(jobs, topics, topic, mon
 
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
-    verdicts = [False, True]
-    monkeypatch.setattr(SparkJobs, "_clean", lambda self, tag: verdicts.pop(0))
+    verdicts = ["Spark ran a stage of the batch twice", ""]
+    monkeypatch.setattr(SparkJobs, "_repeated", lambda self, tag, rows: verdicts.pop(0))
     jobs.run(copy(jobs, source, sink))
     assert verdicts == []
+    assert "batch 0 is redone: Spark ran a stage of the batch twice" in jobs.warnings
     assert read_ids(topics, sink) == list(range(10))
     assert len(topics.read(sink, "read_uncommitted")) == 20
+
+
+@pytest.mark.parametrize("when", ["before the batch", "during the batch"])
+def test_an_entry_of_sparks_log_that_another_copy_replaced_stops_the_job(jobs, topics, topic, monkeypatch, when):
+    """A copy that was stopped between its look for the entry and its renaming writes over what this one has planned."""
+    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.engine.query import Query
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(300))
+
+    def replace_entry(number):
+        entry = jobs.checkpoint() / "offsets" / str(number)
+        if number == 1:
+            *head, end = entry.read_text().split("\n")
+            entry.write_text("\n".join([*head, end.replace("200", "150")]))
+            entry.with_name(".1.crc").unlink(missing_ok=True)
+
+    describe, add_offsets = Query._describe, ExactlyOnceTarget._add_offsets
+
+    def described(self, number):
+        if when == "before the batch":
+            replace_entry(number)
+        return describe(self, number)
+
+    def added(self, batch):
+        if when == "during the batch":
+            replace_entry(batch.id)
+        return add_offsets(self, batch)
+
+    monkeypatch.setattr(Query, "_describe", described)
+    monkeypatch.setattr(ExactlyOnceTarget, "_add_offsets", added)
+    sql = copy(jobs, source, sink, scan_max__records__per__trigger="100")
+    with pytest.raises(
+        CheckpointError, match=r"another copy of job 'job' .* 'offsets/1' ends at .*150.* planned .*200"
+    ):
+        jobs.run(sql)
+    published = 100 if when == "before the batch" else 200
+    assert read_ids(topics, sink) == list(range(published))
+    monkeypatch.undo()
+    if when == "before the batch":  # nothing was published from the entry that was replaced
+        jobs.run(sql)
+        assert read_ids(topics, sink) == list(range(300))
+    else:  # what was published is known, and the entry does not fit it
+        with pytest.raises(PossibleDataLossError, match="Restore the checkpoint"):
+            jobs.run(sql)
+        assert read_ids(topics, sink) == list(range(200))
 
 
 def test_stopping_leaves_no_transaction_open(jobs, topics, topic):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 
 import fastavro
 import pytest
@@ -31,6 +33,28 @@ def test_a_bounded_job_copies_every_record(jobs, topics, topic, guarantee):
     assert sorted((message.json for message in topics.read(sink)), key=lambda row: row["id"]) == ROWS
     assert result.progress.records_in == result.progress.records_out == len(ROWS)
     assert not result.stopped
+
+
+@pytest.mark.parametrize("guarantee", ["none", "at-least-once"])
+def test_everything_is_there_when_the_process_ends_as_soon_as_the_job_has(jobs, topics, topic, guarantee):
+    source, sink = topic(3), topic(3)
+    topics.write(source, ROWS * 10)
+    sql = (
+        f"SET 'execution.checkpointing.dir' = '{jobs.folder}';\n"
+        + jobs.bounded("s", COLUMNS, source)
+        + jobs.table("t", COLUMNS, sink, sink_delivery__guarantee=guarantee)
+        + "INSERT INTO t SELECT * FROM s;"
+    )
+    script = (
+        "import os, sys\n"
+        "from penstock import engine\n"
+        "from penstock.sql import parse_script\n"
+        "(job,) = parse_script(sys.argv[1], file='job.sql', default_name='job').jobs\n"
+        "engine.run(job)\n"
+        "os._exit(0)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, sql], check=True, timeout=300)
+    assert len(topics.read(sink)) == len(ROWS) * 10
 
 
 def test_filters_and_projections_are_applied(jobs, topics, topic):
@@ -204,9 +228,8 @@ def test_every_metadata_column_is_read_in_another_type_and_every_writable_one_is
     """The types are such as the columns' own can be cast to; offset and partition have those of seed 003."""
     from confluent_kafka import Producer
 
-    old = {"retention.ms": "-1"}
-    created, appended = topic(2, configs=old), topic(1, configs={"message.timestamp.type": "LogAppendTime"})
-    one, two, sink = topic(1, configs=old), topic(1, configs=old), topic(1)
+    created, appended = topic(2), topic(1, configs={"message.timestamp.type": "LogAppendTime"})
+    one, two, sink = topic(1), topic(1), topic(1)
     marks = [("a", b"1"), ("b", None), ("a", "é".encode())]
     producer = Producer({"bootstrap.servers": topics.bootstrap})
     producer.produce(created, b'{"n": 1}', b"k1", partition=1, timestamp=1_600_000_000_123, headers=marks)

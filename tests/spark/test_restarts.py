@@ -18,6 +18,7 @@ from penstock.errors import (
     RetriableError,
 )
 from penstock.plan import FailureRate, FixedDelay, MapRows
+from tests.scans import delete
 from tests.spark.conftest import spark_jobs
 from tests.waiting import while_running
 
@@ -206,6 +207,82 @@ def test_rule_17_another_copy_on_the_checkpoint_ends_the_job(jobs, topics, topic
     with pytest.raises(CheckpointError, match="another copy of job 'job' writes the checkpoint"):
         ended(running)
     assert told(jobs) == []
+
+
+def adopting(jobs, source, sink, progress):
+    """A stream in batches of 10 with a progress topic of its own, told to go on whatever that knows."""
+    sql = copy(jobs, source, sink, bounded=False, scan_max__records__per__trigger="10")
+    job = jobs.parse(f"SET 'penstock.progress-topic' = '{progress}';\nSET 'penstock.adopt-progress' = 'true';\n{sql}")
+    return restarted(job, FixedDelay(attempts=5, delay=SOON))
+
+
+def started_adopting(jobs, topics, topic, monkeypatch, failing_batch, first=lambda _: None):
+    """A job that has published one batch, started again with a progress topic that knows nothing; in that start the
+    batch ``failing_batch`` fails once, after what ``first`` does with the name of that topic."""
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    running = engine.start(adopting(jobs, source, sink, f"old-{sink}"), jobs.warnings.append)
+    while_running(running, jobs.idle)
+    running.stop()
+    topics.write(source, ids(20, start=10))
+    fail_commit_of(monkeypatch, failing_batch, lambda: first(f"new-{sink}"))
+    running = engine.start(adopting(jobs, source, sink, f"new-{sink}"), jobs.warnings.append)
+    jobs.started.append(running)
+    return running, sink
+
+
+def fail_commit_of(monkeypatch, number, first):
+    """Lets one attempt at a batch fail before its commit, in a way that is not redone in place, after ``first``."""
+    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+
+    original, left = ExactlyOnceTarget._add_offsets, [1]
+
+    def fail(self, batch):
+        if batch.id == number and left[0]:
+            left[0] -= 1
+            first()
+            raise ExecutionError("a failure before the commit")
+        return original(self, batch)
+
+    monkeypatch.setattr(ExactlyOnceTarget, "_add_offsets", fail)
+
+
+def test_a_job_that_adopts_progress_still_does_when_it_is_restarted_before_its_first_commit(
+    jobs, topics, topic, monkeypatch
+):
+    running, sink = started_adopting(jobs, topics, topic, monkeypatch, failing_batch=1)
+    while_running(running, lambda: running.progress.batches == 2)
+    assert len(told(jobs)) == 1
+    assert read_ids(topics, sink) == list(range(30))
+    assert not running._query(running.progress)._job.settings.adopt_progress  # nor would a further restart
+
+
+@pytest.mark.parametrize("batch", [1, 2], ids=["before its first commit", "after its first commit"])
+def test_a_restart_does_not_adopt_a_progress_topic_that_was_lost_since_the_start(
+    jobs, kafka_admin, topics, topic, monkeypatch, batch
+):
+    """``--adopt-progress`` is a word on what was lost before the job was started."""
+
+    def lose(progress):
+        delete(kafka_admin, progress)
+
+    running, sink = started_adopting(jobs, topics, topic, monkeypatch, batch, lose)
+    with pytest.raises(CheckpointError, match="is gone, and with it the knowledge of what was published"):
+        while_running(running, lambda: len(topics.read(sink)) == 30)
+    assert len(told(jobs)) == 1
+    assert read_ids(topics, sink) == list(range(10 * batch))
+
+
+def test_start_time_is_not_told_to_be_of_no_use_by_a_restart(jobs, topics, topic, monkeypatch):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    fail_commits(monkeypatch, times=1)
+    job = restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=5, delay=SOON))
+    job = replace(job, settings=replace(job.settings, start_time=0))
+    engine.run(job, jobs.warnings.append)
+    assert len(told(jobs)) == 1
+    assert not [each for each in jobs.warnings if "--start-time" in each]
+    assert read_ids(topics, sink) == list(range(10))
 
 
 def test_stopping_ends_the_pause_before_a_restart(jobs, topics, topic, monkeypatch):

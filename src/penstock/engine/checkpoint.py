@@ -7,8 +7,8 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -67,6 +67,7 @@ class _Files(Protocol):
 
     def read(self, name: str) -> str | None: ...
     def write(self, name: str, text: str) -> None: ...
+    def create(self, name: str, text: str) -> None: ...
     def names(self, folder: str) -> list[str]: ...
 
 
@@ -90,9 +91,42 @@ class JobCheckpoint:
         try:
             self._files.write(f"{_FOLDER}/{name}.json", text)
         except OSError as error:
-            raise CheckpointError(
-                f"cannot write to the checkpoint '{self.location}': {error}; check the path, its rights and its space"
-            ) from error
+            raise CheckpointError(self._unwritable(error)) from error
+
+    def create(self, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the document ``name`` unless it is there, and give what is there: of two that create it at once both
+        get the same. Raises CheckpointError."""
+        text = json.dumps(document, sort_keys=True, indent=1) + "\n"
+        try:
+            self._files.create(f"{_FOLDER}/{name}.json", text)
+        except OSError as error:
+            raise CheckpointError(self._unwritable(error)) from error
+        return self.read(name) or dict(document)
+
+    def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """Replace what is known under ``name`` (at first: nothing) by what ``change`` makes of it, and give that. When
+        another copy of the job was quicker, ``change`` is asked again, so that no change is lost. Raises
+        CheckpointError.
+
+        Each revision is a file of its own, which is created once and never removed.
+        """
+        mine = uuid.uuid4().hex
+        while True:
+            revisions = [0, *self._revisions(name)]
+            before: dict[str, Any] = (self.read(f"{name}.{max(revisions)}") or {}).get("content", {})
+            after = change(before)
+            if after == before:
+                return before
+            if self.create(f"{name}.{max(revisions) + 1}", {"content": after, "by": mine})["by"] == mine:
+                return after
+
+    def _revisions(self, name: str) -> Iterator[int]:
+        try:
+            names = self._files.names(_FOLDER)
+        except OSError as error:
+            raise CheckpointError(self._damaged(_FOLDER, str(error))) from error
+        found = (re.fullmatch(rf"{re.escape(name)}\.(\d+)\.json", each) for each in names)
+        return (int(each[1]) for each in found if each)
 
     def first_batch(self) -> int:
         """The id of the batch that Spark runs first: the last planned one when it was not committed, else the next."""
@@ -154,6 +188,9 @@ class JobCheckpoint:
             raise CheckpointError(self._damaged(name, "it holds no JSON object"))
         return found
 
+    def _unwritable(self, error: OSError) -> str:
+        return f"cannot write to the checkpoint '{self.location}': {error}; check the path, its rights and its space"
+
     def _damaged(self, name: str, reason: str) -> str:
         return (
             f"'{name}' in the checkpoint '{self.location}' cannot be read: {reason}; "
@@ -172,6 +209,16 @@ class _LocalFiles:
             return None
 
     def write(self, name: str, text: str) -> None:
+        self._put(name, text, lambda draft, path: draft.replace(path))
+
+    def create(self, name: str, text: str) -> None:
+        def link(draft: Path, path: Path) -> None:
+            with suppress(FileExistsError):
+                path.hardlink_to(draft)  # unlike a rename, never over what is there
+
+        self._put(name, text, link)
+
+    def _put(self, name: str, text: str, publish: Callable[[Path, Path], object]) -> None:
         path = self._root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
@@ -180,7 +227,7 @@ class _LocalFiles:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            draft.replace(path)
+            publish(draft, path)
         finally:
             draft.unlink(missing_ok=True)
         folder = os.open(path.parent, os.O_RDONLY)
@@ -211,6 +258,7 @@ class _HadoopFiles:
         gateway = context._gateway
         self._overwrite = gateway.new_array(rename, 1)
         self._overwrite[0] = rename.OVERWRITE
+        self._no_options = gateway.new_array(rename, 0)
 
     def read(self, name: str) -> str | None:
         path = self._path(name)
@@ -224,7 +272,21 @@ class _HadoopFiles:
                 stream.close()
 
     def write(self, name: str, text: str) -> None:
-        path = self._path(name)
+        with _as_os_error():
+            self._context.rename(self._draft(name, text), self._path(name), self._overwrite)
+
+    def create(self, name: str, text: str) -> None:
+        draft = self._draft(name, text)
+        try:
+            with _as_os_error():
+                self._context.rename(draft, self._path(name), self._no_options)
+        except OSError:
+            with _as_os_error():
+                self._system.delete(draft, False)
+            if self.read(name) is None:
+                raise
+
+    def _draft(self, name: str, text: str) -> Any:
         draft = self._path(f"{name}.{uuid.uuid4().hex}.draft")
         with _as_os_error():
             stream = self._system.create(draft, True)
@@ -232,7 +294,7 @@ class _HadoopFiles:
                 stream.write(text.encode("utf-8"))
             finally:
                 stream.close()
-            self._context.rename(draft, path, self._overwrite)
+        return draft
 
     def names(self, folder: str) -> list[str]:
         path = self._path(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import secrets
 import threading
 import time
@@ -21,6 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.engine.frames import build, computed, direct
+from penstock.engine.planned import planned
 from penstock.engine.reports import Reports, observed, watched
 from penstock.engine.session import close_idle_callbacks, is_alive
 from penstock.errors import CheckpointError, ExecutionError, PenstockError, RecordError, from_wire
@@ -266,6 +268,7 @@ class Query:
             raise CheckpointError(
                 f"'offsets/{batch_id - 1}' is missing from the checkpoint '{self._checkpoint.location}'; restore it"
             )
+        self._check_alone(batch_id, logged or (), end)
         start: Sequence[dict[str, Any] | None] = logged if logged is not None else [None] * len(end)
         for source, a, b in zip(self._sources, start, end, strict=True):
             for loss in source.losses(a, b):
@@ -274,11 +277,30 @@ class Query:
         consumed = [source.consumed(reached) for source, reached in zip(self._sources, end, strict=True)]
         return Batch(batch_id, tuple(start), end, sum(tasks), tuple(consumed))
 
+    def _check_alone(self, batch_id: int, start: tuple[dict[str, Any], ...], end: tuple[dict[str, Any], ...]) -> None:
+        """Raises CheckpointError when Spark's log says something else than what Spark has planned and is reading.
+
+        Spark looks whether an entry is there before it renames its own into place, so that another copy of the job may
+        have replaced it. Progress would name what was not published (docs/decisions/0026-two-drivers.md).
+        """
+        batch = planned(self._spark)
+        logs = ((batch_id - 1, start, batch.start if start else ()), (batch_id, end, batch.end))
+        for number, logged, known in logs:
+            if logged != known:
+                raise CheckpointError(
+                    f"another copy of job '{self._job.name}' writes the checkpoint '{self._checkpoint.location}': "
+                    f"'offsets/{number}' ends at {_told(logged)}, but this copy planned {_told(known)}; stop one of "
+                    "the two, and start the job again"
+                )
+
     # --- building --------------------------------------------------------------------------------------------
 
     def _context(self) -> JobContext:
         self._checkpoint.check()
         known = self._checkpoint.read("job")
+        if known is not None and "secret" not in known:  # made before progress was sealed: it is adopted or refused
+            known["secret"] = secrets.token_hex(32)
+            self._checkpoint.write("job", known)
         planned = self._checkpoint.offsets(0) is not None or self._checkpoint.first_batch() > 0
         if known is None:
             if planned:
@@ -286,13 +308,8 @@ class Query:
                     f"the checkpoint '{self._checkpoint.location}' has batches but no 'penstock/job.json'; it was "
                     "damaged, or written by another program: restore it, or start with another directory"
                 )
-            known = {
-                "query_id": str(uuid.uuid4()),
-                "secret": secrets.token_hex(32),
-                "job": self._job.name,
-                "sinks": _named(self._job),
-            }
-            self._checkpoint.write("job", known)
+            identity = {"query_id": str(uuid.uuid4()), "secret": secrets.token_hex(32)}
+            known = self._checkpoint.create("job", {**identity, "job": self._job.name, "sinks": _named(self._job)})
         elif known.get("sinks") != _named(self._job):
             self._warn(
                 f"the checkpoint '{self._checkpoint.location}' was written by a job with the sinks "
@@ -313,6 +330,7 @@ class Query:
             stopping=self._stopping,
             warn=self._warn,
             metrics=self._metrics,
+            restarted=self.progress.restarts > 0,
         )
 
     def _staged(self, context: JobContext) -> tuple[tuple[Scan, Stage], Sequence[Output]] | None:
@@ -367,6 +385,10 @@ class Query:
                 args[1:3] = place
                 return RecordError(*args)
         return error
+
+
+def _told(positions: Sequence[dict[str, Any]]) -> str:
+    return json.dumps(list(positions), sort_keys=True)
 
 
 class Readings:

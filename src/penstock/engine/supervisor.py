@@ -161,7 +161,10 @@ class RunningJob:
     # --- restarts --------------------------------------------------------------------------------------------
 
     def _query(self, progress: JobProgress) -> Query:
-        return Query(self.job, self._spark, self.checkpoint, self._warn, self._stopping.is_set, progress, self._metrics)
+        job = self.job
+        if progress.batches:  # it knows by now what was published, and does not lose that unnoticed
+            job = replace(job, settings=replace(job.settings, adopt_progress=False))
+        return Query(job, self._spark, self.checkpoint, self._warn, self._stopping.is_set, progress, self._metrics)
 
     def _supervise(self) -> None:
         """Runs until the job ends for good."""

@@ -98,6 +98,9 @@ class _Lane:
     last_detail: str = ""
     not_before: float = 0.0
     ack: Ack | None = None
+    #: Ordinals of the first and last batch that were acknowledged.
+    first: float = float("inf")
+    last: int = -1
 
     @property
     def busy(self) -> bool:
@@ -108,17 +111,20 @@ class _Lane:
         return f"topic '{self.place[0]}', partition {self.place[1]}"
 
     def acknowledge(self, batch: _Batch, base_offset: int) -> None:
-        first = self.ack or Ack(*self.place, batch.sequence, -1, 0, 0, 0, base_offset, -1)
-        self.ack = Ack(
-            first.topic,
-            first.partition,
-            first.first_sequence,
-            -1 if batch.sequence < 0 else next_sequence(batch.sequence, batch.records - 1),
-            first.records + batch.records,
-            first.batches + 1,
-            first.bytes + len(batch.data),
-            first.base_offset,
-            base_offset + batch.records - 1 if base_offset >= 0 else -1,
+        """Count a batch, which may be one that was sent again and so comes behind later ones."""
+        ack = self.ack or Ack(*self.place, batch.sequence, -1, 0, 0, 0, base_offset, -1)
+        if batch.ordinal < self.first:
+            self.first = batch.ordinal
+            ack = replace(ack, first_sequence=batch.sequence, base_offset=base_offset)
+        if batch.ordinal > self.last:
+            self.last = batch.ordinal
+            ack = replace(
+                ack,
+                last_sequence=-1 if batch.sequence < 0 else next_sequence(batch.sequence, batch.records - 1),
+                last_offset=base_offset + batch.records - 1 if base_offset >= 0 else -1,
+            )
+        self.ack = replace(
+            ack, records=ack.records + batch.records, batches=ack.batches + 1, bytes=ack.bytes + len(batch.data)
         )
 
 
@@ -201,13 +207,6 @@ class Producer:
         with self._remembering():
             while any(lane.busy for lane in self._lanes.values()):
                 self._step(deadline)
-
-    def hand_over(self) -> None:
-        """Wait until everything was sent, whatever becomes of it. What the answers say is noticed by later calls."""
-        self._raise_failure()
-        with self._remembering():
-            while any(lane.waiting or lane.failed for lane in self._lanes.values()):
-                self._step(None)
 
     def acks(self) -> tuple[Ack, ...]:
         """What was acknowledged so far, per partition."""

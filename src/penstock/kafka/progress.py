@@ -66,6 +66,7 @@ __all__ = [
     "claim",
     "decide",
     "ensure_progress_topic",
+    "furthest",
     "progress_batch",
     "read_progress",
     "read_progress_of",
@@ -548,6 +549,13 @@ def decide(
     )
 
 
+def furthest(known: Progress | None, read: Progress | None, query_id: str) -> Progress | None:
+    """Of two records, under different ids of a query, the one that says how far the query has come."""
+    if read is None or known is None:
+        return read or known
+    return read if read.query_id == query_id and read.batch_id >= known.batch_id else known
+
+
 # --- owning and settling ---------------------------------------------------------------------------------------
 
 
@@ -614,11 +622,12 @@ def settle(
     batch: Progress,
     run_id: str,
     *,
+    known: Progress | None = None,
     adopt: bool = False,
     deadline: Deadline | None = None,
 ) -> bool:
     """Find out whether ``batch`` was committed, whose transaction had no definite end (rule 16). If it was not, nothing
-    of it was published.
+    of it was published. ``known`` is the progress that the batch was begun with, which may be that of a former id.
 
     Progress is read after InitProducerId, and only then the client is ready for the next transaction. Whatever is
     raised leaves the outcome unknown, but for FencedError, which names the winner when another run owns the id, and for
@@ -632,6 +641,7 @@ def settle(
             f"transactional id '{client.transactional_id}' has published batch {progress.batch_id} of query "
             f"'{progress.query_id}' meanwhile, so another instance runs or ran; stop one of the two"
         )
+    progress = furthest(known, progress, batch.query_id)
     decision = decide(progress, batch.query_id, batch.batch_id, batch.start, batch.end, adopt)
     client.settled(fenced=False)
     return isinstance(decision, Skip)
@@ -661,7 +671,7 @@ def _retake(
         if winner is not None:
             client.settled(fenced=True)
             raise FencedError(f"transactional id '{name}' was taken over by {winner}; stop one of the two")
-        # An InitProducerId of ours whose answer was lost looks like somebody else's: then only claims tell.
+        # An InitProducerId of ours that had no answer looks like another's when it arrives: then only claims tell.
         if client.init_lost or not (seen and _taken_over(seen, lost, committing=client.commit_asked)):
             break
         if patience.passed:  # until then it may be about to make its claim

@@ -113,8 +113,7 @@ class TransactionClient:
         self._begun = time.monotonic()
         #: Whether the present transaction may have been committed by us.
         self.commit_asked = False
-        #: Whether the id was asked for without an answer: the coordinator may have given us another epoch.
-        self.init_lost = False
+        self._inits_unanswered = 0
 
     @property
     def timeout_ms(self) -> int:
@@ -125,6 +124,11 @@ class TransactionClient:
     def open_seconds(self) -> float:
         """How long ago the last transaction was begun."""
         return time.monotonic() - self._begun
+
+    @property
+    def init_lost(self) -> bool:
+        """Whether an InitProducerId of ours had no answer, so that one may still arrive and raise the epoch."""
+        return self._inits_unanswered > 0
 
     @property
     def identity(self) -> ProducerIdentity:
@@ -148,6 +152,7 @@ class TransactionClient:
         version = transaction_version(self._session, deadline=deadline)
 
         def build() -> Any:
+            self._inits_unanswered += 1
             return InitProducerIdRequest(
                 transactional_id=self.transactional_id,
                 transaction_timeout_ms=self._timeout_ms,
@@ -157,6 +162,7 @@ class TransactionClient:
             )
 
         def check(answer: Any) -> ProducerIdentity:
+            self._inits_unanswered -= 1
             fault = fault_of(answer.error_code)
             if fault.action is Action.OUTCOME and producer_id != _NO_ID:
                 raise _Indefinite(fault.name)
@@ -164,13 +170,10 @@ class TransactionClient:
                 raise KafkaFault(fault)
             return ProducerIdentity(answer.producer_id, answer.producer_epoch, version)
 
-        self.init_lost = True
         try:
             self._identity = self._ask("taking over transactional id", build, check, deadline)
         except _Indefinite as raised:
-            self.init_lost = False  # nothing was given to us
             raise self._unknown(str(raised)) from None
-        self.init_lost = False
         self._become(State.UNKNOWN if self.state is State.UNKNOWN else State.READY)
         self._fresh = True
         return self._identity

@@ -46,7 +46,8 @@ class KafkaCluster(Service):
         brokers: how many nodes; their ids count from 1. With three or more, topics have three replicas, and two
             must be in sync.
         port: the first node's port for clients, the next nodes take the following ones. 0 takes free ports.
-        data: where the nodes keep their logs, across restarts. By default a temporary folder.
+        data: where the nodes keep their logs, across restarts. By default a temporary folder. Records stay there
+            whatever their timestamps, unless a topic or ``properties`` set a retention.
         version: of Kafka; its jars are fetched when they are not in the cache.
         properties: settings of the brokers by Kafka's names, over penstock's own. Feature levels may be among them
             (``transaction.version``: ``0``) and take effect when ``data`` is first written.

@@ -159,6 +159,9 @@ def node_settings(
         "share.coordinator.state.topic.replication.factor": str(replicas),
         "share.coordinator.state.topic.min.isr": str(in_sync),
         "group.initial.rebalance.delay.ms": "0",
+        # Whatever is written stays: Kafka goes by the records' timestamps, and would delete what happened more than a
+        # week ago within minutes. In hours, which give way to the caller's minutes and milliseconds.
+        "log.retention.hours": "-1",
         "log.cleaner.dedupe.buffer.size": str(8 << 20),  # of the 512 MB heap; Kafka's default takes a quarter of it
         "num.network.threads": "2",
         "num.io.threads": "4",

@@ -74,6 +74,15 @@ class Checkpoint(Protocol):
         """Put the document there, atomically and durably. Raises CheckpointError."""
         ...
 
+    def create(self, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Put the document there unless there is one, and give the one that is there. Raises CheckpointError."""
+        ...
+
+    def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """Replace what is known under ``name`` by what ``change`` makes of it, as if nobody else did meanwhile, and
+        give that. Raises CheckpointError."""
+        ...
+
 
 @dataclass(frozen=True)
 class JobContext:
@@ -95,6 +104,8 @@ class JobContext:
     secret: str = field(default="", repr=False)
     #: The job's metrics. Those of a table are in the group that :meth:`operator` gives.
     metrics: MetricGroup = field(default_factory=MetricGroup)
+    #: Whether this run follows one of the same process that has failed: what that wrote into the checkpoint holds.
+    restarted: bool = False
 
     def operator(self, table: str) -> MetricGroup:
         """The group of a table's metrics."""
@@ -131,11 +142,12 @@ class Output:
 @dataclass(frozen=True)
 class Task:
     """One of the ``of`` tasks that read a batch, numbered in the order of what they read. ``told`` is what the driver
-    said to the tasks of this Spark job when it started it."""
+    said to the tasks of this Spark job when it started it. ``attempt``: how often Spark has tried the task before."""
 
     number: int
     of: int
     told: str = ""
+    attempt: int = 0
 
 
 @dataclass(frozen=True)

@@ -204,7 +204,8 @@ class Trap:
         return self._caught.is_set()
 
     def wait(self, seconds: float) -> Frame:
-        """The first frame that it caught. Raises ServiceError when none comes in so many seconds, or ``call`` failed."""
+        """The first frame that it caught. Raises ServiceError when none comes in so many seconds, or when what was
+        called has failed; the connection is cut then."""
         if not self._caught.wait(seconds):
             kind = "response" if self.response else "request"
             raise ServiceError(
@@ -240,9 +241,9 @@ class Trap:
         try:
             if self._call is not None:
                 self._call(frame)
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001 - told by wait()
             self._failure = error
-            raise
+            return Then.CLOSE, catch
         finally:
             self._caught.set()
         if self.then is Then.HOLD:

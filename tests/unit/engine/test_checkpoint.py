@@ -82,6 +82,36 @@ def test_who_reads_while_it_is_written_sees_one_or_the_other(checkpoint):
     assert all(each in documents for each in seen)
 
 
+def test_two_that_create_a_document_at_once_get_the_same(checkpoint, tmp_path):
+    """Two copies of a job on one new checkpoint are one query: its id is drawn once."""
+    start, found = threading.Barrier(8), []
+
+    def create(number):
+        start.wait()
+        found.append(checkpoint.create("job", {"query_id": number}))
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert found == [checkpoint.read("job")] * 8
+    assert os.listdir(tmp_path / "penstock") == ["job.json"]
+
+
+def test_no_revision_is_lost(checkpoint, tmp_path):
+    def add(number):
+        checkpoint.revise("ids", lambda known: {"ids": sorted({*known.get("ids", ()), number})})
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert checkpoint.revise("ids", dict) == {"ids": list(range(8))}
+    assert sorted(os.listdir(tmp_path / "penstock")) == [f"ids.{number}.json" for number in range(1, 9)]
+
+
 def test_a_failed_write_leaves_the_former_document_and_no_draft(checkpoint, tmp_path, monkeypatch):
     checkpoint.write("job", {"a": 1})
 

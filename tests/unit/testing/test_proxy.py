@@ -218,7 +218,6 @@ def test_a_dropped_request_is_not_waited_for(proxy: KafkaProxy, client: Client) 
     assert [(each.forwarded, each.errors) for each in trap.catches] == [(False, ())]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_what_a_trap_calls_and_fails_is_told(proxy: KafkaProxy, client: Client) -> None:
     trap = proxy.add(Trap(Api.PRODUCE, call=lambda _: {}["missing"]))
     client.send(Api.PRODUCE)

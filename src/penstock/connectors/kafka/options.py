@@ -529,7 +529,9 @@ class KafkaSinkOptions(KafkaTableOptions):
         default=Guarantee.AT_LEAST_ONCE,
         default_text="at-least-once; none from the builder",
         aliases=("sink.semantic",),
-        doc="none: records may be lost or repeated; at-least-once: repeated; exactly-once: neither.",
+        doc="none: no promise about a failure; at-least-once: it may repeat records; exactly-once: it neither loses "
+        "nor repeats any. A batch is done, with none too, when the brokers have acknowledged it as "
+        "'properties.acks' asks.",
         example="at-least-once",
     )
     transactional_id_prefix: str | None = opt(

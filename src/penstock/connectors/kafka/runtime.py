@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import BinaryType, StructType
 
+from penstock.connectors.kafka.attempts import not_known, repeated
 from penstock.connectors.kafka.bounds import behind_the_end, present_ends, resolve_start, resolve_stop, with_epochs
 from penstock.connectors.kafka.client import with_login
 from penstock.connectors.kafka.commits import CommitTimes
@@ -193,15 +194,15 @@ class KafkaSource:
                 )
             start = resolve_start(self._session, self._scan, self._context.settings.start_time)
             stop = resolve_stop(self._session, self._scan, start)
-            known = {"source": asked, "start": start.to_json(), "stop": stop.to_json() if stop else None}
-            checkpoint.write(name, known)
+            resolved = {"source": asked, "start": start.to_json(), "stop": stop.to_json() if stop else None}
+            known = checkpoint.create(name, resolved)  # of two copies that start at once both have the same
         elif known.get("source") != asked:
             differing = sorted(key for key in asked if known.get("source", {}).get(key) != asked[key])
             raise CheckpointError(
                 f"the checkpoint '{checkpoint.location}' belongs to another source than table '{self._scan.table}': "
                 f"{', '.join(differing)} differ(s); name another checkpoint directory or another job name"
             )
-        elif self._context.settings.start_time is not None:
+        elif self._context.settings.start_time is not None and not self._context.restarted:
             self._context.warn(
                 f"table '{self._scan.table}' goes on where the checkpoint '{checkpoint.location}' says; --start-time "
                 "is for sources without one"
@@ -394,8 +395,10 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._stage is not None:
             stage: Stage = _unpickled(self._stage)
             context = TaskContext.get()
-            told = (context.getLocalProperty(_TOLD) if context is not None else None) or ""
-            batches, schema = guarded(stage.run)(replace(task, told=told), batches), stage.schema
+            if context is not None:
+                told = context.getLocalProperty(_TOLD) or ""
+                task = replace(task, told=told, attempt=context.attemptNumber())
+            batches, schema = guarded(stage.run)(task, batches), stage.schema
         reported = with_report(batches, schema, lambda: reader.report)
         if self._stage is None and self._spec.scan.watermark is not None:
             return with_watermark(reported, watermark)
@@ -451,7 +454,7 @@ class SparkJobs:
             yield from encode_rows_and_publish(spec, transaction, _task(tasks), rows)
 
         def publish_encoded(encoded: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from publish(spec, transaction, encoded)
+            yield from publish(spec, transaction, _task(owners or 1), encoded)
 
         if owners is None:
             if staged:
@@ -486,11 +489,11 @@ class SparkJobs:
         def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from encode_rows_and_publish(spec, None, _task(tasks), rows)
 
-        return self._collect(
-            frame if staged else frame.mapInArrow(guarded(encode_and_publish), from_arrow_schema(WRITTEN))
-        )
+        job = frame if staged else frame.mapInArrow(guarded(encode_and_publish), from_arrow_schema(WRITTEN))
+        return self._collect(job, once=False)
 
-    def _collect(self, job: DataFrame, told: Told | None = None) -> Acknowledged:
+    def _collect(self, job: DataFrame, told: Told | None = None, *, once: bool = True) -> Acknowledged:
+        """Run ``job`` and add up its answers; with ``once`` it is found out whether each task ran once."""
         from penstock.connectors.kafka.targets import Acknowledged
 
         tag = f"penstock-{uuid.uuid4().hex}"
@@ -507,6 +510,7 @@ class SparkJobs:
         finally:
             context.removeJobTag(tag)
             context.setLocalProperty(_TOLD, None)  # type: ignore[arg-type]  # None takes it away
+        doubt = self._repeated(tag, rows) if once else ""
         acks = [row for row in rows if row.topic]
         encoded: dict[int, Written] = {}
         for row in rows:
@@ -516,30 +520,21 @@ class SparkJobs:
             records=sum(row["count"] for row in acks),
             topics=frozenset(row.topic for row in acks),
             encoded=encoded,
-            attempts_clean=self._clean(tag),
+            attempts_clean=not doubt,
+            doubt=doubt,
             one_writer=len(acks) == len({(row.topic, row.partition) for row in acks}),
             whole=all((row.first_sequence, row.last_sequence) == (0, row["count"] - 1) for row in acks),
         )
 
-    def _clean(self, tag: str) -> bool:
-        """Whether no task failed and no stage ran twice. Attempt numbers alone do not tell: the tasks of a stage that
-        is run again count from zero (rule 9)."""
+    def _repeated(self, tag: str, rows: Sequence[Row]) -> str:
+        """Why a job that gave ``rows`` may not be committed, as not every task of it is known to have run once."""
         gateway: Any = self._spark.sparkContext
         try:
-            gateway._jsc.sc().listenerBus().waitUntilEmpty()  # what happened is told a moment later
-        except Py4JError:
-            return False
-        tracker = gateway._jsc.sc().statusTracker()
-        jobs = list(tracker.getJobIdsForTag(tag))
-        if not jobs:
-            return False
-        for job in jobs:
-            info = tracker.getJobInfo(job)
-            for stage in info.get().stageIds() if info.isDefined() else ():
-                state = tracker.getStageInfo(stage)
-                if state.isDefined() and (state.get().currentAttemptId() or state.get().numFailedTasks()):
-                    return False
-        return True
+            return repeated(gateway._jsc.sc(), tag, (row.attempt for row in rows))
+        except Py4JJavaError as error:
+            return not_known(str(error.java_exception.getClass().getSimpleName()))
+        except Py4JError as error:
+            return not_known(type(error).__name__)
 
 
 def _added(before: Written, row: Row) -> Written:
@@ -549,6 +544,6 @@ def _added(before: Written, row: Row) -> Written:
 
 
 def _task(of: int) -> Task:
-    """The running task, one of so many that read the batch."""
+    """The running task, one of so many."""
     context = TaskContext.get()
-    return Task(context.partitionId() if context is not None else 0, of)
+    return Task(0, of) if context is None else Task(context.partitionId(), of, attempt=context.attemptNumber())

@@ -28,6 +28,7 @@ from penstock.errors import (
     AbortableError,
     AuthorizationError,
     ExecutionError,
+    FencedError,
     KafkaError,
     OptionsError,
     Problem,
@@ -47,6 +48,7 @@ from penstock.kafka.progress import (
     claim,
     decide,
     ensure_progress_topic,
+    furthest,
     progress_batch,
     read_progress,
     record,
@@ -57,7 +59,6 @@ from penstock.kafka.reserved import is_reserved
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
-from penstock.plan import Guarantee
 from penstock.spi import Batch, JobContext, Output, Published, Stage, Written
 
 __all__ = ["Acknowledged", "Consumed", "ExactlyOnceTarget", "Jobs", "PlainTarget"]
@@ -77,13 +78,15 @@ class Consumed:
 @dataclass(frozen=True)
 class Acknowledged:
     """What a publishing job was told by the brokers, and of which ``topics``. ``encoded`` is what its tasks have
-    encoded, by the number of the output. ``attempts_clean``: no task or stage of it ran twice; ``one_writer``: no two
-    tasks wrote to one partition; ``whole``: in each partition the sequences run from 0 to the last record's."""
+    encoded, by the number of the output. ``attempts_clean``: each task of it ran once, else ``doubt`` says what is
+    known of that; ``one_writer``: no two tasks wrote to one partition; ``whole``: in each partition the sequences run
+    from 0 to the last record's."""
 
     records: int = 0
     topics: frozenset[str] = frozenset()
     encoded: Mapping[int, Written] = field(default_factory=dict)
     attempts_clean: bool = True
+    doubt: str = ""
     one_writer: bool = True
     whole: bool = True
 
@@ -141,8 +144,7 @@ class _Writing:
             for name in new:
                 limit = settings.get(name, {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)
                 self._limits[name] = int(limit)
-        awaited = self.branches[0].sink.guarantee is not Guarantee.NONE
-        return WriteSpec(self.branches, self.config, dict(self._limits), awaited, progress_topic)
+        return WriteSpec(self.branches, self.config, dict(self._limits), progress_topic)
 
     def one_writer_each(self, tasks: int) -> bool:
         """Whether no two of so many tasks write to one partition as it is: each has its own, if there are enough."""
@@ -180,9 +182,8 @@ def _client(sink: KafkaSink) -> ClientConfig:
 class PlainTarget:
     """Publishes from the tasks that encode, without transactions.
 
-    At least once: a batch is done when the brokers have acknowledged it; one that fails is written again, so records
-    may be repeated. Without a guarantee it is done when it was sent: what the brokers then refuse, or what is lost on
-    the way, is lost; an answer that is an error fails a later batch.
+    A batch is done when the brokers have acknowledged it as ``acks`` asks; one that fails is written again, so records
+    may be repeated. A sink without a guarantee is written in the same way: a job that ends has delivered what it read.
     """
 
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
@@ -205,11 +206,9 @@ class PlainTarget:
         if not batch.tasks:
             return Published()
         writing = self._writing
-        spec = writing.spec()
-        done = writing.jobs.write_plainly(frame, spec, batch.tasks, staged=writing.staged)
+        done = writing.jobs.write_plainly(frame, writing.spec(), batch.tasks, staged=writing.staged)
         writing.check_topics(done)
-        if spec.awaited:
-            _check_counts(done, batch)
+        _check_counts(done, batch)
         return Published(writing.written(done))
 
     def close(self) -> None:
@@ -236,7 +235,7 @@ class ExactlyOnceTarget:
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
         #: Ids that the job had before, until a batch was committed under the present one.
-        self._former: list[str] = []
+        self._former: set[str] = set()
         self._shared = False
         self._refused: Counter[str] = Counter()  # batches whose offsets a group may not be given
 
@@ -251,14 +250,16 @@ class ExactlyOnceTarget:
         """Fence the former owner of the transactional id, claim it, and read what was committed under it."""
         session, context = self._writing.session, self._context
         self._writing.spec()
-        known = context.checkpoint.read(f"target-{cluster_id(session)}") or {}
+        document = f"target-{cluster_id(session)}"
+        known = context.checkpoint.read(document) or {}
         if known.get("run_id") == context.run_id:
             raise ExecutionError(
                 f"two groups of sinks of job '{context.job}' write to the cluster {cluster_id(session)} with different "
                 "addresses or credentials; give them the same, so that they share one transaction"
             )
-        # Adopting is the user's word that the progress topic may be another one than before.
-        topic_id = None if context.settings.adopt_progress else known.get("progress_topic_id")
+        # Adopting is the user's word that the progress topic may be another one than before the job was started.
+        adopted = context.settings.adopt_progress and not context.restarted
+        topic_id = None if adopted else known.get("progress_topic_id")
         found = ensure_progress_topic(
             session, context.settings.progress_topic, topic_id=UUID(topic_id) if topic_id else None
         )
@@ -266,9 +267,11 @@ class ExactlyOnceTarget:
             context.warn(warning)
         self._topic = replace(found, seal=Seal(context.query_id, context.secret))
         timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
-        self._former = [each for each in known.get("transactional_ids", []) if each != self.transactional_id]
+        # Before the id is taken: a copy that is started with another prefix has to know which ids to fence (rule 2).
+        ids = self._revised(set(), {self.transactional_id})
+        self._former = ids - {self.transactional_id}
         self._client = TransactionClient(session, self.transactional_id, timeout)
-        for client in (*(TransactionClient(session, each, timeout) for each in self._former), self._client):
+        for client in (*(TransactionClient(session, each, timeout) for each in sorted(self._former)), self._client):
             client.init()
             read = read_progress(session, self._topic, client.transactional_id)
             for reason in read.ignored:
@@ -276,21 +279,26 @@ class ExactlyOnceTarget:
             # After a change of prefix, what this query committed under its former id counts (rule 2).
             progress = read.progress
             if progress is not None and (client is self._client or progress.query_id == context.query_id):
-                self._progress = _later(self._progress, progress, context.query_id)
-        claim(session, self._client, self._topic, context.run_id)
-        self._remember(*self._former, self.transactional_id)
-
-    def _remember(self, *transactional_ids: str) -> None:
-        """Keep in the checkpoint what the next start has to know."""
-        session, topic, context = self._writing.session, self._opened()[1], self._context
+                self._progress = furthest(self._progress, progress, context.query_id)
+            claim(session, client, self._topic, context.run_id)
+        others = self._revised(set(), set()) - ids
+        if others:  # it may have taken our id before we did
+            raise FencedError(
+                f"another copy of job '{context.job}' was started on the checkpoint '{context.checkpoint.location}', "
+                f"with transactional id {', '.join(map(repr, sorted(others)))}; stop one of the two"
+            )
         context.checkpoint.write(
-            f"target-{cluster_id(session)}",
-            {
-                "run_id": context.run_id,
-                "progress_topic_id": str(topic.topic_id or ""),
-                "transactional_ids": list(transactional_ids),
-            },
+            document, {"run_id": context.run_id, "progress_topic_id": str(self._topic.topic_id or "")}
         )
+
+    def _revised(self, without: set[str], more: set[str]) -> set[str]:
+        """The job's transactional ids in the cluster, after this change of what the checkpoint knows of them."""
+
+        def change(known: dict[str, Any]) -> dict[str, Any]:
+            return {"transactional_ids": sorted(set(known.get("transactional_ids", ())) - without | more)}
+
+        name = f"transactional-ids-{cluster_id(self._writing.session)}"
+        return set(self._context.checkpoint.revise(name, change)["transactional_ids"])
 
     # --- batches ---------------------------------------------------------------------------------------------
 
@@ -388,10 +396,10 @@ class ExactlyOnceTarget:
         session, context = self._writing.session, self._context
         client, topic = self._opened()
         patience, backoff = Deadline.after(session.config.delivery_timeout_ms), session.backoff()
-        adopt = context.settings.adopt_progress and self._progress is None
+        known, adopt = self._progress, context.settings.adopt_progress
         while True:
             try:
-                return settle(session, client, topic, batch, context.run_id, adopt=adopt)
+                return settle(session, client, topic, batch, context.run_id, known=known, adopt=adopt)
             except KafkaError as error:
                 if not error.retriable or patience.passed or context.stopping():
                     raise UnknownOutcomeError(
@@ -404,8 +412,8 @@ class ExactlyOnceTarget:
     def _forget_former(self) -> None:
         """Progress is under the present id now: nothing needs the former ones any more, and others may use them."""
         if self._former:
-            self._former = []
-            self._remember(self.transactional_id)
+            self._revised(self._former, set())
+            self._former = set()
 
     def _write(self, batch: Batch, frame: Any, transaction: Transaction) -> Acknowledged:
         if not batch.tasks:
@@ -422,10 +430,7 @@ class ExactlyOnceTarget:
             raise
         writing.check_topics(done)
         if not done.attempts_clean:
-            raise AbortableError(
-                "Spark ran a task of the batch twice within one transaction; set spark.task.maxFailures and "
-                "spark.stage.maxConsecutiveAttempts to 1 and spark.speculation to false"
-            )
+            raise AbortableError(done.doubt)
         if not done.one_writer:
             self._shared = True  # the tasks know other partitions than the driver; owners do not depend on that
             raise AbortableError("two tasks wrote to one partition; did its topic just get more partitions?")
@@ -460,13 +465,6 @@ class ExactlyOnceTarget:
         if self._client is None or self._topic is None:
             raise ExecutionError("the target was not opened")
         return self._client, self._topic
-
-
-def _later(known: Progress | None, read: Progress, query_id: str) -> Progress:
-    """Of two records, the one that says how far this query has come."""
-    if known is None or (read.query_id == query_id and read.batch_id >= known.batch_id):
-        return read
-    return known
 
 
 def _document(positions: Sequence[Any]) -> dict[str, Any]:

@@ -7,11 +7,10 @@ import mmap
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +22,7 @@ from penstock.kafka.batches import EncodedBatch
 from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.reserved import is_reserved
-from penstock.kafka.session import Session, session_for
+from penstock.kafka.session import session_for
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task
 from penstock.types import RowKind
 
@@ -43,7 +42,8 @@ __all__ = [
 #: What writing tasks give. An encoded record batch on its way to the task that owns its partition has ``data``, or
 #: the ``file`` and ``position`` where its ``bytes`` are. An acknowledgement, one per task and partition, has sequences
 #: instead. Rows with an empty topic count the records and bytes that a task has encoded, one row for each branch, whose
-#: number is in ``partition``, so that nothing can get lost on the way unnoticed.
+#: number is in ``partition``, so that nothing can get lost on the way unnoticed. What a publishing task gives has its
+#: ``attempt``.
 WRITTEN = pa.schema(
     [
         pa.field("owner", pa.int32()),
@@ -59,6 +59,7 @@ WRITTEN = pa.schema(
         pa.field("first_sequence", pa.int64()),
         pa.field("last_sequence", pa.int64()),
         pa.field("send_millis", pa.float64()),
+        pa.field("attempt", pa.int32()),
     ]
 )
 
@@ -82,13 +83,11 @@ class Branch:
 @dataclass(frozen=True)
 class WriteSpec:
     """All that writing tasks need to know; goes to other processes by pickling. ``client`` publishes; ``limits`` are
-    the max.message.bytes of topics; ``awaited``: tasks wait until the brokers have acknowledged their records;
-    ``progress_topic`` is the job's, which no row may name."""
+    the max.message.bytes of topics; ``progress_topic`` is the job's, which no row may name."""
 
     branches: tuple[Branch, ...]
     client: ClientConfig
     limits: Mapping[str, int]
-    awaited: bool = True
     progress_topic: str = ""
 
 
@@ -199,7 +198,7 @@ class _Spool:
 
 
 def publish(
-    spec: WriteSpec, transaction: Transaction | None, encoded: Iterable[pa.RecordBatch]
+    spec: WriteSpec, transaction: Transaction | None, task: Task, encoded: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Encoded batches, sorted by :data:`PUBLISHING_ORDER`, to the brokers; gives what they acknowledged."""
     counts = _Counts()
@@ -218,7 +217,7 @@ def publish(
                 else:
                     producer.submit(topic, partition, bytearray(table.column("data")[row].as_buffer()), count)
         producer.flush()
-        yield _acknowledged(producer, -1, counts)
+        yield _acknowledged(producer, task, counts)
 
 
 def _mapped(file: str) -> memoryview:
@@ -230,21 +229,14 @@ def _mapped(file: str) -> memoryview:
 def encode_rows_and_publish(
     spec: WriteSpec, transaction: Transaction | None, task: Task, rows: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Rows straight to the brokers, for a task that is the only writer of its partitions, or needs not be.
-
-    Where acknowledgements are not awaited, an error is raised by whichever task of this process comes next.
-    """
+    """Rows straight to the brokers, for a task that is the only writer of its partitions, or needs not be."""
     counts = _Counts()
     with _producer(spec, transaction) as producer:
         for branch, topic, batch in _encoded(spec, task, rows):
             counts.add(branch, batch.count, len(batch.data))
             producer.submit(topic, batch.partition, batch.data, batch.count)
-        if spec.awaited:
-            producer.flush()
-            yield _acknowledged(producer, task.number, counts)
-        else:
-            producer.hand_over()
-            yield _written(counts.rows(task.number))
+        producer.flush()
+        yield _acknowledged(producer, task, counts)
 
 
 def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -256,27 +248,11 @@ def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> I
     return encode_rows(spec, told.folder, task, rows)
 
 
-#: Producers of this process whose acknowledgements nobody waits for.
-_unawaited: WeakKeyDictionary[Session, Producer] = WeakKeyDictionary()
-
-
-@contextmanager
-def _producer(spec: WriteSpec, transaction: Transaction | None) -> Iterator[Producer]:
+def _producer(spec: WriteSpec, transaction: Transaction | None) -> Producer:
     session = session_for(spec.client)
-    if transaction is not None:
-        made = Producer(session, transaction.identity, transactional_id=transaction.transactional_id)
-    else:
-        made = Producer(session) if spec.awaited or session not in _unawaited else _unawaited.pop(session)
-    if spec.awaited:
-        with made as producer:
-            yield producer
-        return
-    try:
-        yield made
-    except BaseException:
-        made.close()
-        raise
-    _unawaited[session] = made
+    if transaction is None:
+        return Producer(session)
+    return Producer(session, transaction.identity, transactional_id=transaction.transactional_id)
 
 
 def _owner(topic: str, partition: int) -> int:
@@ -334,12 +310,12 @@ def _kinds(hidden: pa.RecordBatch) -> NDArray[np.int8] | None:
     return kinds
 
 
-def _acknowledged(producer: Producer, task: int, counts: _Counts) -> pa.RecordBatch:
+def _acknowledged(producer: Producer, task: Task, counts: _Counts) -> pa.RecordBatch:
     rows = [
         {
             "topic": ack.topic,
             "partition": ack.partition,
-            "task": task,
+            "task": task.number,
             "count": ack.records,
             "bytes": ack.bytes,
             "first_sequence": ack.first_sequence,
@@ -348,7 +324,8 @@ def _acknowledged(producer: Producer, task: int, counts: _Counts) -> pa.RecordBa
         for ack in producer.acks()
     ]
     millis = None if producer.latency is None else producer.latency * 1000
-    return _written([*rows, *counts.rows(task, millis)])
+    rows += counts.rows(task.number, millis)
+    return _written([{**row, "attempt": task.attempt} for row in rows])
 
 
 def _written(rows: list[dict[str, Any]]) -> pa.RecordBatch:

@@ -1,0 +1,319 @@
+"""Spark's part, as small as it can be: logs that survive crashes, batches that are planned once and replayed until they
+are committed, and jobs that run tasks. Everything else is the code under test."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.connectors.kafka.factory import KafkaConnector
+from penstock.connectors.kafka.targets import Acknowledged, Consumed, ExactlyOnceTarget
+from penstock.connectors.kafka.writing import (
+    PUBLISHING_ORDER,
+    WRITTEN,
+    Transaction,
+    WriteSpec,
+    encode_rows,
+    encode_rows_and_publish,
+    publish,
+)
+from penstock.errors import AbortableError
+from penstock.kafka import partitioner
+from penstock.kafka.offsets import CommittedOffset
+from penstock.kafka.produce import Producer
+from penstock.kafka.session import session_for
+from penstock.plan import Settings
+from penstock.spi import HIDDEN, Batch, Column, JobContext, Output, TableDefinition, Task, Written
+from penstock.types import BYTES
+from tests.simulation.faults import Plan, TaskFault
+from tests.simulation.invariants import Invariants, text_of
+from tests.simulation.log import record_batch
+from tests.simulation.scheduler import Actor, Scheduler
+
+__all__ = ["QUERY", "TRANSACTIONAL_ID", "Checkpoint", "ConcurrentUpdateError", "Driver", "Pipeline", "SimulatedJobs"]
+
+QUERY = "simulated-query"
+_JOB = "job"
+TRANSACTIONAL_ID = f"walk-{_JOB}".encode()
+
+
+class ConcurrentUpdateError(Exception):
+    """Another driver has written the same entry of Spark's log first; Spark ends the query then."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A job that copies ``records`` input records: what it is made of in one walk."""
+
+    records: int
+    per_batch: int
+    tasks: int
+    parallelism: int
+    topics: tuple[str, ...]
+    keyed: bool
+    group: str
+    progress_topic: str
+    properties: tuple[tuple[str, str], ...]
+
+
+@dataclass
+class Checkpoint:
+    """A folder on a file system where a file is made once and whole."""
+
+    plan: Callable[[int, tuple[int, int]], None]
+    location: str = "simulated:/checkpoint"
+    documents: dict[str, dict[str, Any]] = field(default_factory=dict)
+    offsets: dict[int, tuple[int, int]] = field(default_factory=dict)
+    commits: set[int] = field(default_factory=set)
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """A document."""
+        return self.documents.get(name)
+
+    def write(self, name: str, document: Any) -> None:
+        """Replace a document."""
+        self.documents[name] = dict(document)
+
+    def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """Change a document."""
+        self.documents[name] = change(self.documents.get(name, {}))
+        return self.documents[name]
+
+    def add_offsets(self, number: int, span: tuple[int, int]) -> None:
+        """Plan a batch, once."""
+        if number in self.offsets:
+            raise ConcurrentUpdateError(f"batch {number} was planned by another driver")
+        self.offsets[number] = span
+        self.plan(number, span)
+
+    def add_commit(self, number: int) -> None:
+        """A batch is done, once."""
+        if number in self.commits:
+            raise ConcurrentUpdateError(f"batch {number} was committed by another driver")
+        self.commits.add(number)
+
+
+class SimulatedJobs:
+    """Runs the real tasks as actors, with sessions of their own as in Spark's worker processes."""
+
+    def __init__(
+        self,
+        driver: str,
+        pipeline: Pipeline,
+        invariants: Invariants,
+        scheduler: Scheduler,
+        plan: Plan,
+        rng: random.Random,
+    ):
+        self._driver, self._pipeline, self._invariants = driver, pipeline, invariants
+        self._scheduler, self._plan, self._rng = scheduler, plan, rng
+        self.running: list[Actor] = []
+
+    def write(
+        self, frame: Any, spec: WriteSpec, tasks: int, *, transaction: Transaction, owners: int | None, staged: bool
+    ) -> Acknowledged:
+        """What ``penstock.connectors.kafka.runtime`` has Spark do."""
+        self._invariants.publishing(self._driver)
+        fault = self._plan.task_fault()
+        if fault is TaskFault.ROW_IN_PROGRESS:
+            self._write_beside_progress(spec, transaction)
+        rows = [_frame(frame[number::tasks]) for number in range(tasks)]
+        if owners is None:
+            again = [0] if fault is TaskFault.TWICE else []
+            runs = [
+                lambda number=number: encode_rows_and_publish(
+                    self._own(spec, number), transaction, Task(number, tasks), iter([rows[number]])
+                )
+                for number in [*range(tasks), *again]
+            ]
+        else:
+            encoded = [
+                row
+                for number in range(tasks)
+                for batch in encode_rows(spec, "", Task(number, tasks), iter([rows[number]]))
+                for row in batch.to_pylist()
+            ]
+            if fault is TaskFault.LOST_OUTPUT:
+                lost = next((each for each in encoded if each["topic"]), None)
+                encoded = [each for each in encoded if each is not lost]
+            runs = [
+                lambda owner=owner: publish(
+                    self._own(spec, owner), transaction, Task(owner, owners), _owned(encoded, owner, owners)
+                )
+                for owner in range(owners)
+            ]
+        found = self._run(runs, dies=fault is TaskFault.DIES)
+        done = _acknowledged(found, clean=fault is not TaskFault.TWICE)
+        if fault is TaskFault.ROW_IN_PROGRESS:
+            done = replace(done, topics=done.topics | {self._pipeline.progress_topic})
+        return done
+
+    def write_plainly(self, frame: Any, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
+        """Not simulated: at-least-once has no protocol."""
+        raise NotImplementedError
+
+    def _own(self, spec: WriteSpec, number: int) -> WriteSpec:
+        return replace(spec, client=replace(spec.client, client_id=f"{self._driver}/task-{number}"))
+
+    def _run(self, runs: Sequence[Callable[[], Iterator[pa.RecordBatch]]], *, dies: bool) -> list[dict[str, Any]]:
+        """The rows that the tasks give. After one task's failure the others are killed, but not at once."""
+        begun = [
+            self._scheduler.spawn(
+                f"{self._driver}/task-{number}", lambda run=run: [b for b in run() for b in b.to_pylist()]
+            )
+            for number, run in enumerate(runs)
+        ]
+        self.running += begun
+        if dies:
+            self._scheduler.after(self._rng.uniform(0.0, 0.05), begun[0].kill)
+        self._wait(begun)
+        failed = next((each for each in begun if each.done and (each.error or each.killed)), None)
+        if failed is not None:
+            for each in begun:
+                if not each.done:
+                    self._scheduler.after(self._rng.choice((0.0, self._rng.uniform(0.0, 60.0))), each.kill)
+            raise failed.error or AbortableError("a task was lost")
+        return [row for each in begun for row in each.result]
+
+    def _wait(self, begun: Sequence[Actor]) -> None:
+        while any(not each.done for each in begun):
+            if any(each.done and (each.error or each.killed) for each in begun):
+                return
+
+            def subscribe(wake: Callable[[], None]) -> None:
+                for each in begun:
+                    if not each.done:
+                        each.when_done(wake)
+
+            self._scheduler.park(None, subscribe)
+
+    def _write_beside_progress(self, spec: WriteSpec, transaction: Transaction) -> None:
+        """A row of the job in the partition of its own progress record, as a sink of many topics might write it."""
+        session = session_for(self._own(spec, 0).client)
+        topic = self._pipeline.progress_topic
+        key = pa.array([transaction.transactional_id.encode()], pa.binary())
+        partition = int(partitioner.by_key(key, len(session.topic(topic).partitions), fallback=0)[0])
+        row = record_batch([(b"row", b"a row")])
+        with Producer(session, transaction.identity, transactional_id=transaction.transactional_id) as producer:
+            producer.submit(topic, partition, row.data, row.count)
+            producer.flush()
+
+
+def _frame(records: Sequence[int]) -> pa.RecordBatch:
+    values = pa.array([text_of(record) for record in records], pa.binary())
+    places = pa.array([0] * len(records), pa.int32())
+    offsets = pa.array(list(records), pa.int64())
+    return pa.RecordBatch.from_arrays([values, places, offsets], names=["value", *HIDDEN.names])
+
+
+def _owned(encoded: Sequence[dict[str, Any]], owner: int, owners: int) -> Iterator[pa.RecordBatch]:
+    mine = [row for row in encoded if row["owner"] % owners == owner]
+    mine.sort(key=lambda row: tuple(row[name] for name in PUBLISHING_ORDER))
+    yield pa.RecordBatch.from_pylist(mine, schema=WRITTEN)
+
+
+def _acknowledged(rows: Sequence[dict[str, Any]], *, clean: bool) -> Acknowledged:
+    acks = [row for row in rows if row["topic"]]
+    encoded: dict[int, Written] = {}
+    for row in rows:
+        if not row["topic"]:
+            before = encoded.get(row["partition"], Written())
+            encoded[row["partition"]] = Written(before.records + row["count"], before.bytes + row["bytes"])
+    return Acknowledged(
+        records=sum(row["count"] for row in acks),
+        topics=frozenset(row["topic"] for row in acks),
+        encoded=encoded,
+        attempts_clean=clean,
+        doubt="" if clean else "a task of the batch ran twice",
+        one_writer=len(acks) == len({(row["topic"], row["partition"]) for row in acks}),
+        whole=all((row["first_sequence"], row["last_sequence"]) == (0, row["count"] - 1) for row in acks),
+    )
+
+
+class Driver:
+    """One start of the job: from opening its target to the end of its input, or to whatever ends it before."""
+
+    def __init__(
+        self,
+        name: str,
+        prefix: str,
+        pipeline: Pipeline,
+        checkpoint: Checkpoint,
+        invariants: Invariants,
+        scheduler: Scheduler,
+        plan: Plan,
+        rng: random.Random,
+    ):
+        self.name = name
+        self.warnings: list[str] = []
+        self._prefix = prefix
+        self._pipeline, self._checkpoint, self._invariants = pipeline, checkpoint, invariants
+        self._scheduler = scheduler
+        self.jobs = SimulatedJobs(name, pipeline, invariants, scheduler, plan, rng)
+
+    def run(self) -> None:
+        """Copy what is left of the input."""
+        pipeline, checkpoint = self._pipeline, self._checkpoint
+        target = ExactlyOnceTarget(self._outputs(), self._context(), self.jobs)
+        target.open()
+        while True:
+            number = max(checkpoint.commits, default=-1) + 1
+            if number not in checkpoint.offsets:
+                start = checkpoint.offsets[number - 1][1] if number else 0
+                if start >= pipeline.records:
+                    break
+                self._scheduler.park(0.001)
+                checkpoint.add_offsets(number, (start, min(pipeline.records, start + pipeline.per_batch)))
+            start, end = checkpoint.offsets[number]
+            target.publish(self._batch(start, end, number), list(range(start, end)))
+            self._invariants.reported(self.name, number)
+            self._scheduler.park(0.001)
+            checkpoint.add_commit(number)
+        target.close()
+
+    def _batch(self, start: int, end: int, number: int) -> Batch:
+        def position(offset: int) -> dict[str, Any]:
+            return {"topics": {"input": {"0": offset}}}
+
+        consumed: tuple[Any, ...] = ()
+        if self._pipeline.group:
+            consumed = (Consumed("simulated", self._pipeline.group, {("input", 0): CommittedOffset(end)}),)
+        before = position(start) if number else None
+        return Batch(number, (before,), (position(end),), self._pipeline.tasks, consumed)
+
+    def _outputs(self) -> list[Output]:
+        made = []
+        for index, topic in enumerate(self._pipeline.topics[:1]):
+            options = {
+                "connector": "kafka",
+                "topic": topic,
+                "format": "raw",
+                "sink.delivery-guarantee": "exactly-once",
+                "sink.transactional-id-prefix": self._prefix,
+                "properties.client.id": self.name,
+                **{f"properties.{name}": value for name, value in self._pipeline.properties},
+            }
+            if self._pipeline.keyed:
+                options |= {"key.format": "raw", "key.fields": "value"}
+            sink = KafkaConnector().sink(TableDefinition(f"out_{index}", (Column("value", BYTES),), options))
+            made.append(Output(index, sink.table, sink, sink.schema, None, ("value",)))
+        return made
+
+    def _context(self) -> JobContext:
+        return JobContext(
+            job=_JOB,
+            query_id=QUERY,
+            run_id=f"run-of-{self.name}",
+            checkpoint=self._checkpoint,
+            settings=Settings(progress_topic=self._pipeline.progress_topic),
+            parallelism=self._pipeline.parallelism,
+            spark=None,
+            planned=bool(self._checkpoint.offsets),
+            stopping=lambda: False,
+            warn=self.warnings.append,
+            secret="simulated-secret",
+        )

@@ -1,0 +1,230 @@
+"""What must hold in every walk, whatever goes wrong in it.
+
+Two kinds of witness: the cluster tells what it decides, at the moment when it decides it, and wires tell what clients
+send and are told. Nothing here knows how a driver works inside.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.simulation.brokers import kind_of
+from tests.simulation.cluster import Cluster
+from tests.simulation.coordinator import Place, Transaction
+from tests.simulation.log import Batch
+
+__all__ = ["Invariants", "owner_of", "text_of"]
+
+_HEAD = struct.Struct(">qi")
+_LAST_DELTA = struct.Struct(">i")
+_LATEST = -1
+#: Answers to EndTxn after which the client does not know: fenced, or a state that says nothing about this transaction.
+_INDEFINITE = {47, 48, 49, 90}
+_AGAIN = {14, 15, 16, 51}
+
+
+def owner_of(sender: str) -> str:
+    """The driver that a client belongs to: its tasks are its own."""
+    return sender.split("/", maxsplit=1)[0]
+
+
+def text_of(record: int) -> bytes:
+    """The value that an input record has in the output."""
+    return f"r{record}".encode()
+
+
+@dataclass
+class _Outcome:
+    """How much a driver knows of the transaction that it asked to commit."""
+
+    asked: bool = False
+    owned: bool = False
+    ends: dict[Place, int] = field(default_factory=dict)
+    listed: set[Place] = field(default_factory=set)
+    read: dict[Place, int] = field(default_factory=dict)
+
+
+class Invariants:
+    """Watches a walk. ``violations`` says what was broken, in the order of its happening."""
+
+    def __init__(self, outputs: tuple[str, ...], progress_topic: str, group: str):
+        self.cluster: Cluster
+        #: What batches consist of, by their number: first and last (exclusive) input record.
+        self.planned: dict[int, tuple[int, int]] = {}
+        self.committed: dict[int, str] = {}
+        self.violations: list[str] = []
+        self._outputs, self._progress, self._group = outputs, progress_topic, group
+        self._outcomes: dict[str, _Outcome] = {}
+        self._answered: dict[int, Any] = {}
+
+    def broken(self, what: str) -> None:
+        """Note a violation."""
+        self.violations.append(what)
+
+    # --- what the cluster decides ---
+
+    def deciding(self, transaction: Transaction, commit: bool) -> None:
+        """A transaction that commits holds one whole batch with its progress and its offsets, or nothing."""
+        if not commit:
+            return
+        batches = self._open_batches(transaction.producer_id)
+        rows = Counter(value for place, batch in batches if place[0] in self._outputs for _, value in batch.records())
+        found = [
+            record for place, batch in batches if place[0] == self._progress for record in _progress_records(batch)
+        ]
+        offsets = self.cluster.pending_offsets(transaction.producer_id)
+        if not rows and not found and not offsets:
+            return
+        who = f"a transaction of producer {transaction.producer_id}, epoch {transaction.epoch},"
+        if len(found) != 1:
+            self.broken(f"{who} commits {sum(rows.values())} rows with {len(found)} progress records")
+            return
+        number = int(found[0]["batch_id"])
+        start, end = self.planned[number]
+        if rows != Counter(text_of(record) for record in range(start, end)):
+            self.broken(f"{who} commits batch {number} torn: {sum(rows.values())} rows of {end - start}")
+        if number in self.committed:
+            self.broken(f"{who} commits batch {number} a second time")
+        elif number and number - 1 not in self.committed:
+            self.broken(f"{who} commits batch {number} before the one before it")
+        wanted = {self._group: {("input", 0): end}} if self._group else {}
+        if offsets != wanted:
+            self.broken(f"{who} commits batch {number} with offsets {offsets} instead of {wanted}")
+        self.committed[number] = who
+
+    def offsets_committed(self, group: str, offsets: Mapping[Place, int]) -> None:
+        """A group is never ahead of what is committed."""
+        reached = max((self.planned[number][1] for number in self.committed), default=0)
+        for place, offset in offsets.items():
+            if offset > reached:
+                self.broken(
+                    f"group '{group}' is at {offset} in {place[0]}-{place[1]}, but only {reached} are committed"
+                )
+
+    def _open_batches(self, producer_id: int) -> list[tuple[Place, Batch]]:
+        return [
+            (place, batch)
+            for topic in (*self._outputs, self._progress)
+            if topic in self.cluster.topics
+            for place in self.cluster.places(topic)
+            for batch in self.cluster.log(place).of_open_transaction(producer_id)
+        ]
+
+    # --- what drivers report ---
+
+    def reported(self, driver: str, number: int) -> None:
+        """A driver says that a batch is published, or was before."""
+        if number not in self.committed:
+            self.broken(f"{driver} reports batch {number} as published, but it is not committed")
+
+    # --- unknown stays unknown ---
+
+    def sent(self, sender: str, name: str, request: Any) -> None:
+        """Between a commit that was not answered and a whole read of progress as the owner, nothing is published."""
+        driver = owner_of(sender)
+        outcome = self._outcomes.setdefault(driver, _Outcome())
+        if name == "EndTxn commit":
+            if not outcome.asked:
+                self._outcomes[driver] = _Outcome(asked=True)
+            return
+        begins = kind_of(request) in {"Produce", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"}
+        if outcome.asked and begins and sender == driver:  # tasks of an earlier attempt may still be at work
+            self.broken(f"{driver} sends {name} although the outcome of its transaction is unknown")
+
+    def publishing(self, driver: str) -> None:
+        """A driver has tasks publish."""
+        if self._outcomes.get(driver, _Outcome()).asked:
+            self.broken(f"{driver} has tasks publish although the outcome of its transaction is unknown")
+
+    def told(self, sender: str, name: str, request: Any, answer: Any) -> None:
+        """Follow what a driver knows."""
+        outcome = self._outcomes.get(owner_of(sender))
+        if outcome is None or not outcome.asked:
+            return
+        kind = kind_of(request)
+        if kind == "EndTxn" and request.committed and answer.error_code not in _INDEFINITE | _AGAIN:
+            outcome.asked = False
+        elif kind == "InitProducerId" and not answer.error_code:
+            self._outcomes[owner_of(sender)] = _Outcome(asked=True, owned=True)
+        elif outcome.owned and kind == "ListOffsets":
+            self._take_ends(outcome, request, answer)
+        elif outcome.owned and kind == "Fetch":
+            self._take_read(outcome, request, answer)
+        if outcome.owned and self._is_read(outcome):
+            outcome.asked = False
+
+    def _take_ends(self, outcome: _Outcome, request: Any, answer: Any) -> None:
+        asked = {
+            (topic.name, each.partition_index): each.timestamp for topic in request.topics for each in topic.partitions
+        }
+        for topic in answer.topics:
+            for each in topic.partitions:
+                place = topic.name, each.partition_index
+                if place[0] == self._progress and not each.error_code and asked[place] == _LATEST:
+                    outcome.ends[place] = each.offset
+
+    def _take_read(self, outcome: _Outcome, request: Any, answer: Any) -> None:
+        names = {topic.topic_id: topic.topic for topic in request.topics}
+        for topic in answer.responses:
+            for each in topic.partitions:
+                if not each.error_code and each.records:
+                    place = names[topic.topic_id], each.partition_index
+                    outcome.read[place] = max(outcome.read.get(place, 0), _end_of(each.records))
+
+    def _is_read(self, outcome: _Outcome) -> bool:
+        places = self.cluster.places(self._progress)
+        return all(
+            outcome.read.get(each, 0) >= outcome.ends[each] if each in outcome.ends else False for each in places
+        )
+
+    # --- at the end ---
+
+    def at_the_end(self, records: int) -> None:
+        """Every input record is in the output once, and nothing is left open."""
+        seen = Counter(
+            value
+            for topic in self._outputs
+            for place in self.cluster.places(topic)
+            for batch in self.cluster.log(place).visible()
+            for _, value in batch.records()
+        )
+        wanted: Counter[bytes | None] = Counter(text_of(record) for record in range(records))
+        if missing := wanted - seen:
+            self.broken(f"{missing.total()} of {records} records are not in the output: {_some(missing)}")
+        if extra := seen - wanted:
+            self.broken(f"{extra.total()} records are in the output that should not be: {_some(extra)}")
+        for what in self.cluster.open_transactions():
+            self.broken(f"left open at the end: {what}")
+        if self._group and (at := self.cluster.groups.get(self._group, {}).get(("input", 0), (0,))[0]) != records:
+            self.broken(f"group '{self._group}' is at {at} instead of {records}")
+
+
+def _some(values: Counter[bytes | None]) -> str:
+    return ", ".join(str(each) for each in sorted(values.items(), key=str)[:5])
+
+
+def _progress_records(batch: Batch) -> list[dict[str, Any]]:
+    found = []
+    for _, value in batch.records():
+        try:
+            record = json.loads(value or b"")
+        except ValueError:
+            continue
+        if isinstance(record, dict) and "batch_id" in record:
+            found.append(record)
+    return found
+
+
+def _end_of(records: bytes) -> int:
+    """The offset after the last whole batch."""
+    position = end = 0
+    while position + 27 <= len(records):
+        base, length = _HEAD.unpack_from(records, position)
+        end = base + _LAST_DELTA.unpack_from(records, position + 23)[0] + 1
+        position += 12 + length
+    return end

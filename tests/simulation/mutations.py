@@ -1,0 +1,202 @@
+"""Safeguards taken out of the code, one at a time: what the walks must notice."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+
+from penstock.connectors.kafka import targets
+from penstock.connectors.kafka.targets import Acknowledged, ExactlyOnceTarget
+from penstock.deadline import Deadline
+from penstock.errors import RetriableError
+from penstock.kafka import progress
+from penstock.kafka.offsets import CommittedOffset, commit_offsets
+from penstock.kafka.produce import Ack, Producer
+from penstock.kafka.progress import Run
+from penstock.kafka.session import Partition, Session
+from penstock.kafka.transactions import State, TransactionClient
+from tests.simulation import driver
+from tests.simulation.faults import Fault, Plan, Rule, TaskFault, random_plan
+from tests.simulation.walk import Found, random_setting, walk
+
+__all__ = ["MUTATIONS", "Mutation"]
+
+Patch = tuple[Any, str, Any]
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A safeguard that is missing.
+
+    ``patches`` gives what stands in its place: object, attribute, value. ``trouble``: the faults that the safeguard is
+    for, which half of the walks meet besides what their seeds draw; without them many more walks would be needed.
+    """
+
+    name: str
+    patches: Callable[[], Sequence[Patch]]
+    trouble: tuple[Rule, ...] = ()
+    tasks: tuple[tuple[int, TaskFault], ...] = ()
+
+    def walk(self, seed: int) -> Found:
+        """The walk of a seed, without the safeguard."""
+        with contextlib.ExitStack() as stack:
+            for owner, name, value in self.patches():
+                stack.enter_context(mock.patch.object(owner, name, value))
+            return self.walk_with_it(seed)
+
+    def walk_with_it(self, seed: int) -> Found:
+        """The same walk, with the safeguard where it belongs."""
+        rng = random.Random(seed)
+        setting, plan = random_setting(rng), random_plan(rng)
+        if seed % 2:
+            ours = len(self.trouble)
+            rules = [replace(each, after=None if each.after is None else each.after + ours) for each in plan.rules]
+            plan = Plan([*deepcopy(self.trouble), *rules], tasks=self.tasks, rng=rng)
+        return walk(seed, setting=setting, plan=plan)
+
+
+def _progress_ignored() -> Sequence[Patch]:
+    return [(targets, "decide", lambda *_, **__: Run())]
+
+
+def _settle_skipped() -> Sequence[Patch]:
+    """A commit without an answer is taken for done."""
+    return [(ExactlyOnceTarget, "_settled", lambda *_: True)]
+
+
+def _settle_taken_for_aborted() -> Sequence[Patch]:
+    """A commit without an answer is taken for an abort, whatever progress says."""
+    settle = targets.settle
+
+    def aborted(*args: Any, **kwargs: Any) -> bool:
+        settle(*args, **kwargs)
+        return False
+
+    return [(targets, "settle", aborted)]
+
+
+def _unread_progress_taken_for_aborted() -> Sequence[Patch]:
+    """A batch is redone when the id was taken again, though progress could not be read."""
+    settle = targets.settle
+
+    def aborted(session: Session, client: TransactionClient, *args: Any, **kwargs: Any) -> bool:
+        before = client.identity
+        try:
+            return settle(session, client, *args, **kwargs)
+        except RetriableError:
+            if client.identity == before:
+                raise
+            client.settled(fenced=False)
+            return False
+
+    return [(targets, "settle", aborted)]
+
+
+def _seal_unchecked() -> Sequence[Patch]:
+    """Whatever looks like this query's progress is believed."""
+    return [(progress.hmac, "compare_digest", lambda *_: True)]
+
+
+def _topics_unchecked() -> Sequence[Patch]:
+    """Rows may go anywhere, to the partition of the progress record too, whose repetition the record then is."""
+    return [(targets._Writing, "check_topics", lambda *_: None)]
+
+
+def _fencing_skipped() -> Sequence[Patch]:
+    """Each start has a transactional id of its own, and does not take the former ones over; it reads their progress."""
+    numbers = itertools.count()
+    make, init = ExactlyOnceTarget.__init__, TransactionClient.init
+    taken: set[str] = set()
+
+    def make_with_own_id(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        self.transactional_id += f"-{next(numbers)}"
+
+    def init_own(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.transactional_id in taken and self.state is State.NEW:
+            return None
+        taken.add(self.transactional_id)
+        return init(self, *args, **kwargs)
+
+    return [(ExactlyOnceTarget, "__init__", make_with_own_id), (TransactionClient, "init", init_own)]
+
+
+def _abort_without_epoch() -> Sequence[Patch]:
+    """Below transaction.version 2 a transaction is aborted as it is committed, and the next one has its epoch."""
+
+    def abort(self: Any, deadline: Deadline | None = None) -> None:
+        self._expect(State.ENDING)
+        self._become(State.ENDING)
+        self._end(False, deadline)
+        self._fresh = True
+
+    return [(TransactionClient, "abort", abort)]
+
+
+def _offsets_outside() -> Sequence[Patch]:
+    def add(
+        self: Any, group: str, offsets: Mapping[Partition, CommittedOffset], deadline: Deadline | None = None
+    ) -> None:
+        commit_offsets(self._session, group, offsets, deadline=deadline)
+
+    return [(TransactionClient, "add_offsets", add)]
+
+
+def _progress_outside() -> Sequence[Patch]:
+    def record(session: Session, client: Any, topic: Any, what: Any, *, deadline: Deadline | None = None) -> Ack:
+        with Producer(session) as producer:
+            producer.submit(topic.name, *progress.progress_batch(topic, client.transactional_id, what))
+            producer.flush(deadline)
+            (ack,) = producer.acks()
+        return ack
+
+    return [(targets, "record", record)]
+
+
+def _counts_unchecked() -> Sequence[Patch]:
+    return [(targets, "_check_counts", lambda *_: None)]
+
+
+def _one_writer_always() -> Sequence[Patch]:
+    """Every task publishes what it encodes, and nobody looks whether two wrote to one partition."""
+    acknowledged = driver._acknowledged
+
+    def claimed(*args: Any, **kwargs: Any) -> Acknowledged:
+        return replace(acknowledged(*args, **kwargs), one_writer=True)
+
+    return [(targets._Writing, "one_writer_each", lambda *_: True), (driver, "_acknowledged", claimed)]
+
+
+_UNANSWERED_COMMIT = Rule(Fault.UNANSWERED, "EndTxn commit", 1, 2)
+
+MUTATIONS = {
+    each.name: each
+    for each in [
+        Mutation("progress-ignored", _progress_ignored, (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1),)),
+        Mutation("settle-skipped", _settle_skipped, (Rule(Fault.LOST, "EndTxn commit", 1, 2),)),
+        Mutation("settle-taken-for-aborted", _settle_taken_for_aborted, (_UNANSWERED_COMMIT,)),
+        Mutation(
+            "unread-progress-taken-for-aborted",
+            _unread_progress_taken_for_aborted,
+            (_UNANSWERED_COMMIT, Rule(Fault.LOST, "ListOffsets", 2, 60, after=0)),
+        ),
+        Mutation("row-taken-for-progress", _topics_unchecked, tasks=((0, TaskFault.ROW_IN_PROGRESS),)),
+        Mutation(
+            "seal-unchecked",
+            _seal_unchecked,
+            (Rule(Fault.FOREIGN_ROW, "ApiVersions", 1, 8), Rule(Fault.CRASH, "ApiVersions", after=0)),
+        ),
+        Mutation("fencing-skipped", _fencing_skipped, (Rule(Fault.SECOND_DRIVER, "EndTxn commit", 1),)),
+        Mutation("abort-without-epoch", _abort_without_epoch, tasks=((0, TaskFault.DIES),)),
+        Mutation("offsets-outside", _offsets_outside),
+        Mutation("progress-outside", _progress_outside),
+        Mutation("counts-unchecked", _counts_unchecked, tasks=((0, TaskFault.LOST_OUTPUT),)),
+        Mutation("one-writer-always", _one_writer_always),
+    ]
+}

@@ -1,0 +1,20 @@
+"""Every single fault at every request of a job, and every second fault while a transaction is settled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.simulation.exhaustive import pairs, setting, singles
+from tests.simulation.faults import Plan
+from tests.simulation.walk import walk
+
+
+@pytest.mark.parametrize("version", [2, 0])
+@pytest.mark.parametrize("plans", [singles, pairs], ids=["one fault", "two faults"])
+def test_no_fault_breaks_a_rule(plans: Callable[[int], Iterator[Plan]], version: int) -> None:
+    walks = [walk(0, setting=setting(version), plan=plan) for plan in plans(version)]
+    assert all(each.plan.rules[0].hits for each in walks), "a fault was never met"
+    broken = [each for each in walks if each.violations]
+    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"

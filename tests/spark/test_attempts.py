@@ -1,0 +1,63 @@
+"""Rule 9: what is found out of tasks and stages that Spark ran twice, from Spark itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from penstock.connectors.kafka.attempts import repeated
+
+NOT_KNOWN = "could not be found out"
+
+
+def said_of(*names):
+    """What is said of jobs of :mod:`tests.spark.attempts`, none of whose answers show an attempt number."""
+    command = [sys.executable, "-m", "tests.spark.attempts", *names]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=400)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def verdicts():
+    """Of all jobs."""
+    return said_of()
+
+
+def test_rule_9_a_job_whose_tasks_ran_once_is_clean(verdicts):
+    assert verdicts["once"] == ""
+
+
+def test_rule_9_a_task_that_failed_and_was_run_again_is_noticed(verdicts):
+    assert "Spark ran a task of the batch twice within one transaction, after it failed" in verdicts["failed"]
+
+
+def test_rule_9_a_task_that_was_killed_and_run_again_is_noticed(verdicts):
+    assert "Spark ran a task of the batch twice within one transaction, after it failed or was" in verdicts["killed"]
+
+
+def test_rule_9_a_stage_that_was_retried_is_noticed(verdicts):
+    assert "Spark ran a stage of the batch twice" in verdicts["stage"]
+
+
+def test_rule_9_what_spark_has_forgotten_is_not_clean_and_not_called_a_second_attempt(verdicts):
+    assert NOT_KNOWN in verdicts["gone"]
+    assert "spark.ui.retainedJobs" in verdicts["gone"]
+
+
+def test_rule_9_a_job_whose_stage_spark_has_forgotten_is_not_clean():
+    (said,) = said_of("stage_gone").values()
+    assert NOT_KNOWN in said
+    assert "spark.ui.retainedStages" in said
+
+
+def test_rule_9_what_spark_does_not_tell_in_time_is_not_clean_and_not_called_a_second_attempt(verdicts):
+    assert NOT_KNOWN in verdicts["late"]
+    assert "TimeoutException" in verdicts["late"]
+
+
+def test_rule_9_an_answer_of_a_second_attempt_is_enough():
+    """Spark is not even asked."""
+    assert "Spark ran a task of the batch twice" in repeated(None, "tag", [0, 1, 0])
