@@ -14,11 +14,12 @@ from typing import Any
 
 def skip_fencing() -> None:
     """Each start has a transactional id of its own, and does not take the former ones over; it reads their progress."""
+    from penstock.connectors.kafka import targets
     from penstock.connectors.kafka.targets import ExactlyOnceTarget
     from penstock.kafka.transactions import TransactionClient
 
     own = uuid.uuid4().hex
-    make, init = ExactlyOnceTarget.__init__, TransactionClient.init
+    make, init, claim = ExactlyOnceTarget.__init__, TransactionClient.init, targets.claim
 
     def make_with_own_id(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
@@ -27,8 +28,12 @@ def skip_fencing() -> None:
     def init_own(self: Any, *args: Any, **kwargs: Any) -> Any:
         return init(self, *args, **kwargs) if self.transactional_id.endswith(own) else None
 
+    def claim_own(session: Any, client: Any, *args: Any, **kwargs: Any) -> Any:
+        return claim(session, client, *args, **kwargs) if client.transactional_id.endswith(own) else None
+
     ExactlyOnceTarget.__init__ = make_with_own_id
     TransactionClient.init = init_own
+    targets.claim = claim_own
 
 
 # --- progress ----------------------------------------------------------------------------------------------------
