@@ -10,9 +10,12 @@ from penstock.kafka.faults import Action, KafkaFault, fault_of
 from penstock.kafka.topics import transaction_version
 from penstock.testing import Api, Trap
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
+from tests.faults.outcomes import FAILED, HASTY, IMPATIENT, UNKNOWN
+from tests.faults.steps import stopped
 from tests.waiting import eventually
 
 _UPGRADE, _UNSAFE_DOWNGRADE = 1, 3
+_CONCURRENT_TRANSACTIONS = 51
 OLD = {"transaction.version": "0"}
 
 
@@ -68,9 +71,37 @@ def raised(trial: Trial) -> Outcome:
     return changed(trial, 2, mid_publish=False)
 
 
-@cell("F19", "transaction.version 2 to 0, mid-publish")
+@cell("F19", "transaction.version 2 to 0, mid-publish; the broker cannot end the transaction until it is restarted")
 def lowered_mid_publish(trial: Trial) -> Outcome:
-    return changed(trial, 0, mid_publish=True)
+    """Kafka 4.3 cannot write down what becomes of a transaction that was begun on the higher level ("Attempted to
+    write a non-default clientTransactionVersion at version 0"), and answers CONCURRENT_TRANSACTIONS from then on. The
+    job does not know how its batch ended, and says so."""
+    job = trial.job(trial.sql(keyed=True, sink={**IMPATIENT, **HASTY}))
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: change(trial, 0))
+    refused = trial.cluster.add(
+        Trap(
+            Api.END_TXN,
+            response=True,
+            contains=[trial.transactional_id],
+            where=lambda frame: frame.errors == (_CONCURRENT_TRANSACTIONS,),
+            after=trap,
+            times=None,
+        )
+    )
+    trial.numbered.write(trial.records)
+    job.start()
+    trial.wait(job, trap)
+    status, stop = job.wait(PATIENCE), job.error
+    trial.hit(f"at {story(trap)}: from 2 to {transaction_version(trial.session)}; {story(refused)}", refused.sprung)
+    trial.hit(f"ended with {status}", status in FAILED)
+    stopped(trial, job, planned=trial.before)
+    problem = "" if UNKNOWN in stop else f"the error does not say that the outcome is {UNKNOWN}: {stop}"
+    change(trial, 2)
+    trial.cluster.cluster.kill(1)
+    trial.cluster.cluster.restart(1)
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    return trial.outcome(job, stop=stop, problem=problem)
 
 
 @cell("F19", "transaction.version 0 to 2, mid-publish", properties=OLD)

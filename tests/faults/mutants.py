@@ -110,8 +110,8 @@ _ALL = (
     Mutant("offsets-outside", "a group's offsets are committed apart from their batch", _GROUP, ("lost",)),
     Mutant(
         "always-clean",
-        "that Spark ran a task twice is not looked at",
-        "F15 executor, when its map output is there and the other's is not",
+        "Spark runs again what has failed, and that is not looked at",
+        "F15 executor, between the map output and the publish stage",
         texts=(_NO_REDO,),
     ),
     Mutant(

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest
+
+from penstock.kafka.faults import Action, KafkaFault, fault_of
 from penstock.testing import Then
-from tests.faults.brokers import BROKERS, Absence, adding_offsets, await_in_sync, checked, group_of, leaders, with_group
-from tests.faults.harness import PATIENCE, PROGRESS, Outcome, Trial, cell
+from tests.faults.brokers import BROKERS, Absence, adding_offsets, checked, group_of, with_group
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell
+from tests.waiting import eventually
 
 
 def from_the_group(trial: Trial) -> str:
@@ -47,17 +53,13 @@ def own_transaction_open_of_old(trial: Trial) -> Outcome:
     return started_anew(trial)
 
 
-#: A broker that is gone is missed for long, and leads nothing meanwhile.
-_UNNOTICED = {
-    "broker.session.timeout.ms": "120000",
-    "replica.lag.time.max.ms": "3000",
-    "auto.leader.rebalance.enable": "false",
-}
+#: A broker that is gone is missed for long.
+_UNNOTICED = {"broker.session.timeout.ms": "120000"}
 
 
 @cell("F20", "one of three brokers dead and not yet fenced", brokers=BROKERS, properties=_UNNOTICED, deadline=900)
 def dead_and_not_fenced(trial: Trial) -> Outcome:
-    """It leads nothing, since it was restarted before: whoever needs only what it must have can start."""
+    """It has no replica of anything: whoever asks for no more than it must know can start."""
     first = trial.job(trial.sql(), folder="before")
     trap = trial.ended(trial.before + 1, call=lambda _: first.kill(), then=Then.DROP)
     trial.numbered.write(trial.records)
@@ -67,13 +69,8 @@ def dead_and_not_fenced(trial: Trial) -> Outcome:
     trial.died(first, trap)
     trial.cluster.heal()
     dead = trial.random.randint(1, BROKERS)
-    gone = Absence(trial)
-    gone.stop(dead)
-    gone.end()
-    await_in_sync(trial)
-    gone.kill(dead)
-    led = {leader for topic in (trial.source, trial.sink, PROGRESS) for leader in leaders(trial, topic)}
-    trial.hit(f"node {dead} dead, and leads nothing", dead not in led)
+    relieve(trial, dead)
+    Absence(trial).kill(dead)
     trial.hit("not fenced at the start", dead in listed(trial))
     job = trial.job(trial.sql(), checkpoint=first.checkpoint)
     published = trial.ended(1)
@@ -83,6 +80,39 @@ def dead_and_not_fenced(trial: Trial) -> Outcome:
     trial.hit("nor when a batch was committed", dead in listed(trial))
     job.finish(PATIENCE)
     return trial.outcome(job)
+
+
+def relieve(trial: Trial, node: int) -> None:
+    """Move every replica that a broker has, or may get, to the others, and wait until they have it."""
+    Topic = AlterPartitionReassignmentsRequest.ReassignableTopic
+    others = [each for each in trial.cluster.cluster.nodes if each != node]
+
+    def build() -> Any:
+        topics = [
+            Topic(
+                name=name,
+                partitions=[
+                    Topic.ReassignablePartition(
+                        partition_index=each.partition,
+                        replicas=sorted(others, key=lambda other: other != each.leader),
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for name, topic in trial.session.all_topics().items()
+        ]
+        return AlterPartitionReassignmentsRequest(timeout_ms=30_000, topics=topics)
+
+    def check(answer: Any) -> None:
+        if (fault := fault_of(answer.error_code)).action is not Action.NONE:
+            raise KafkaFault(fault, answer.error_message or "")
+
+    def relieved() -> bool:
+        partitions = [each for topic in trial.session.all_topics().values() for each in topic.partitions]
+        return all(set(each.replicas) == set(each.in_sync) == set(others) for each in partitions)
+
+    trial.session.ask_any("moving replicas", build, check)
+    eventually(relieved, PATIENCE)
 
 
 def listed(trial: Trial) -> list[int]:
