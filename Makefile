@@ -19,7 +19,7 @@ export UV_PYTHON_DOWNLOADS := never
 # Spark starts many Python processes; compiled modules are what makes that quick.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-all faults simulate fuzz lint fmt bench lock clean
+.PHONY: help setup demo test test-all faults mutants simulate fuzz lint fmt bench lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -36,8 +36,11 @@ test: $(READY) ## Run the tests (ARGS="tests/unit -k name" for some)
 test-all: $(READY) ## Run all tests, those that take long among them
 	@$(BIN)/python $(PYTEST) $(ARGS)
 
-faults: $(READY) ## Run the fault matrix and write docs/faults.md (ARGS="--only F5" for some, --fresh for all anew)
+faults: $(READY) ## Run the fault matrix and write docs/faults.md (ARGS="--only F5" for some, "--runs 3 --jobs 2")
 	@$(BIN)/python -m tests.faults $(ARGS)
+
+mutants: $(READY) ## Run penstock without its safeguards, one after the other, through the matrix, which must notice
+	@$(BIN)/python -m tests.faults --mutants $(ARGS)
 
 simulate: $(READY) ## Walk through the exactly-once protocol on a simulated cluster, at random (ARGS="--walks 10000")
 	@$(BIN)/python -m tests.simulation $(ARGS)

@@ -12,8 +12,8 @@ from penstock.kafka.faults import Action, KafkaFault, fault_of
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.testing import Then, Trap
 from tests.faults.checkpoints import fenced
-from tests.faults.driver_deaths import BEFORE, die
-from tests.faults.harness import PATIENCE, Outcome, Trial, cell
+from tests.faults.driver_deaths import die
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 
 GROWN = 6
 #: How long a client takes for granted what it knows about a topic.
@@ -49,37 +49,44 @@ def in_new_partitions(trial: Trial) -> int:
     return sum(each.offset for each in found.values() if each is not None)
 
 
-def open_before(trial: Trial, sql: str, *, batch: int = BEFORE) -> str:
+def used(trial: Trial, *, none: bool = False) -> None:
+    """Note how much is in the partitions that were added."""
+    count = in_new_partitions(trial)
+    trial.hit(f"{count} offsets in the partitions that were added", not count if none else count)
+
+
+def open_before(trial: Trial, sql: str, *, batch: int | None = None) -> None:
     """A first run of the job, killed when the output has records of ``batch``: its transaction stays open."""
-    job = trial.job(sql, folder="before")
-    trap = trial.published(after=trial.ended(batch), call=lambda _: job.kill(), then=Then.DROP)
-    return die(trial, job, trap, planned=batch, done=batch - 1)
+    job, last = trial.job(sql, folder="before"), trial.before if batch is None else batch
+    trap = trial.published(after=trial.ended(last), call=lambda _: job.kill(), then=Then.DROP)
+    die(trial, job, trap, planned=last, done=last - 1)
 
 
 def grown_between(trial: Trial, sql: str) -> Outcome:
-    hit = open_before(trial, sql)
+    open_before(trial, sql)
     grow(trial)
     job = trial.job(sql)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    assert in_new_partitions(trial), "nothing was written to the partitions that were added"
-    return trial.outcome(job, note=f"{hit}; then {GROWN} partitions")
+    used(trial)
+    return trial.outcome(job)
 
 
-@cell("F8", "output grows from 3 to 6 partitions between runs, with keys")
+@cell("F8", "output grows to 6 partitions between runs, with keys")
 def grown_between_keyed(trial: Trial) -> Outcome:
     return grown_between(trial, trial.sql(keyed=True))
 
 
-@cell("F8", "output grows from 3 to 6 partitions between runs, without keys")
+@cell("F8", "output grows to 6 partitions between runs, without keys")
 def grown_between_keyless(trial: Trial) -> Outcome:
     return grown_between(trial, trial.sql(batches=16))
 
 
-def grown_while_running(trial: Trial, sql: str, *, batch: int, point: str) -> Outcome:
+def grown_while_running(trial: Trial, sql: str, *, point: str, unused: bool = False) -> Outcome:
     """The second run, which replays what the first left open, meets the larger output at ``point`` of the batch after
-    that. It asks anew which partitions there are with every request that it makes."""
-    hit = open_before(trial, sql, batch=batch)
+    that. ``unused``: it takes for granted what it knows about a topic for five minutes, which is Kafka's default, so
+    that it comes to its end without the new partitions."""
+    open_before(trial, sql)
     job = trial.job(sql)
     replayed = trial.ended(1)
     options: dict[str, Any] = {"call": lambda _: grow(trial)}
@@ -91,24 +98,35 @@ def grown_while_running(trial: Trial, sql: str, *, batch: int, point: str) -> Ou
     trial.verifier.restarted()
     job.start()
     trap.wait(PATIENCE)
+    trial.hit(f"then {GROWN} partitions at the next {story(trap)}")
     job.finish(PATIENCE)
-    assert in_new_partitions(trial), "nothing was written to the partitions that were added"
-    return trial.outcome(job, note=f"{hit}; then {GROWN} partitions in the batch after it")
+    used(trial, none=unused)
+    return trial.outcome(job)
 
 
-@cell("F8", "output grows from 3 to 6 partitions mid-publish, with keys")
+@cell("F8", "output grows to 6 partitions mid-publish, with keys")
 def grown_mid_publish(trial: Trial) -> Outcome:
-    return grown_while_running(trial, trial.sql(keyed=True, sink=FORGETFUL), batch=BEFORE, point="published")
+    return grown_while_running(trial, trial.sql(keyed=True, sink=FORGETFUL), point="published")
 
 
-@cell("F8", "output grows from 3 to 6 partitions mid-publish, without keys")
+@cell("F8", "output grows to 6 partitions mid-publish, without keys")
 def grown_mid_publish_keyless(trial: Trial) -> Outcome:
-    return grown_while_running(trial, trial.sql(batches=16, sink=FORGETFUL), batch=BEFORE, point="published")
+    return grown_while_running(trial, trial.sql(batches=16, sink=FORGETFUL), point="published")
 
 
-@cell("F8", "output grows from 3 to 6 partitions before the progress record")
+@cell("F8", "output grows to 6 partitions before the progress record")
 def grown_before_the_progress_record(trial: Trial) -> Outcome:
-    return grown_while_running(trial, trial.sql(keyed=True, sink=FORGETFUL), batch=BEFORE, point="recording")
+    return grown_while_running(trial, trial.sql(keyed=True, sink=FORGETFUL), point="recording")
+
+
+@cell("F8", "output grows to 6 partitions mid-publish, with keys, metadata.max.age.ms as by default")
+def grown_unnoticed(trial: Trial) -> Outcome:
+    return grown_while_running(trial, trial.sql(keyed=True), point="published", unused=True)
+
+
+@cell("F8", "output grows to 6 partitions mid-publish, without keys, metadata.max.age.ms as by default")
+def grown_unnoticed_keyless(trial: Trial) -> Outcome:
+    return grown_while_running(trial, trial.sql(batches=16), point="published", unused=True)
 
 
 # --- more and fewer tasks ----------------------------------------------------------------------------------------
@@ -124,11 +142,13 @@ def with_tasks(trial: Trial, tasks: int, *, keyed: bool) -> str:
 def other_tasks(trial: Trial, before: int, after: int, *, keyed: bool) -> Outcome:
     """Three batches, whatever ``records`` says: a task is given 25,000 records before there are two."""
     trial.records = 3 * 5 * RECORDS_IN_A_TASK
-    hit = open_before(trial, with_tasks(trial, before, keyed=keyed), batch=1)
+    open_before(trial, with_tasks(trial, before, keyed=keyed), batch=1)
     job = trial.job(with_tasks(trial, after, keyed=keyed))
     trial.verifier.restarted()
+    publishers = trial.publishers()
     job.start().finish(PATIENCE)
-    return trial.outcome(job, note=f"{hit}; {trial.records:,} records")
+    trial.hit(f"{len(publishers)} processes have published", len(publishers) > 1 or after == 1)
+    return trial.outcome(job)
 
 
 @cell("F8", "from 5 tasks to 1, through a shuffle")
@@ -156,7 +176,6 @@ def renamed(trial: Trial, prefixes: Sequence[str], *points: Callable[..., Trap])
     names = [f"{own}{each}" for each in prefixes]
     trial.verify(transactional_ids=[f"{each}-copy" for each in dict.fromkeys(names)])
     trial.numbered.write(trial.records)
-    deaths = []
     for number, point in enumerate(points):
         trial.prefix = names[number]
         job = trial.job(trial.sql(), folder=f"run-{number}")
@@ -164,8 +183,9 @@ def renamed(trial: Trial, prefixes: Sequence[str], *points: Callable[..., Trap])
         job.start()
         trap.wait(PATIENCE)
         job.kill()
+        trial.hit(f"under '{prefixes[number]}'")
+        trial.died(job, trap)
         trial.cluster.heal()
-        deaths.append(f"batch {job.planned()} planned and {job.done()} done under '{prefixes[number]}'")
     trial.prefix = names[-1]
     job = trial.job(trial.sql())
     trial.verifier.restarted()
@@ -173,18 +193,19 @@ def renamed(trial: Trial, prefixes: Sequence[str], *points: Callable[..., Trap])
     for each in dict.fromkeys(names):
         seen = trial.verifier.inspector.describe(f"{each}-copy")
         assert seen is None or seen.state in {"CompleteCommit", "CompleteAbort", "Empty"}, f"left open: {seen}"
-    return trial.outcome(job, note=f"{', '.join(deaths)}; then under '{prefixes[-1]}'")
+    trial.hit(f"then under '{prefixes[-1]}'")
+    return trial.outcome(job)
 
 
 @cell("F8", "another prefix after a death mid-publish")
 def renamed_mid_publish(trial: Trial) -> Outcome:
-    return renamed(trial, "AB", lambda **options: trial.published(after=trial.ended(BEFORE), **options))
+    return renamed(trial, "AB", lambda **options: trial.published(after=trial.ended(trial.before), **options))
 
 
 @cell("F8", "another prefix after a death after EndTxn, before Spark's commit log")
 def renamed_after_ending(trial: Trial) -> Outcome:
     """What was published under the former id has to be known under the new one."""
-    return renamed(trial, "AB", lambda **options: trial.ended(BEFORE + 1, **options))
+    return renamed(trial, "AB", lambda **options: trial.ended(trial.before + 1, **options))
 
 
 @cell("F8", "another prefix and the first one again, after deaths after EndTxn and mid-publish")
@@ -205,7 +226,7 @@ def renamed_copy(trial: Trial) -> Outcome:
     """The first has another id, and yet it must not commit what the second publishes as well."""
     first = trial.job(trial.sql(), folder="first")
     before = trial.transactional_id
-    trap = trial.committing(BEFORE + 1, then=Then.HOLD)
+    trap = trial.committing(trial.before + 1, then=Then.HOLD)
     trial.numbered.write(trial.records)
     first.start()
     trap.wait(PATIENCE)
@@ -220,4 +241,6 @@ def renamed_copy(trial: Trial) -> Outcome:
     trap.release()
     stop = fenced(first)
     second.finish(PATIENCE)
-    return trial.outcome(second, stop=stop, note=f"the first in batch {BEFORE}, at EndTxn")
+    trap.wait_for_answers(PATIENCE)
+    trial.hit(f"of the first {story(trap)}", 0 not in trap.errors)
+    return trial.outcome(second, stop=stop)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafka.protocol.admin import DescribeQuorumRequest
@@ -17,12 +17,13 @@ from kafka.protocol.admin import DescribeQuorumRequest
 from penstock.errors import RetriableError
 from penstock.kafka.faults import Action, KafkaFault, fault_of
 from penstock.kafka.offsets import LATEST, committed_offsets, list_offsets
+from penstock.kafka.progress import ensure_progress_topic
 from penstock.kafka.session import GROUP, TRANSACTION, Session
 from penstock.services.process import end_all
 from penstock.testing import Api, Frame, Then, Trap
-from tests.faults.driver_deaths import BEFORE
-from tests.faults.harness import PATIENCE, Outcome, Trial, cell
+from tests.faults.harness import PATIENCE, PROGRESS, Outcome, Trial, cell, story
 from tests.faults.processes import JobProcess
+from tests.faults.steps import ENOUGH_FOR_A_SHUFFLE
 from tests.waiting import eventually
 
 BROKERS = 3
@@ -35,6 +36,9 @@ IMPATIENT = {
     "properties.default.api.timeout.ms": "5000",
     "properties.delivery.timeout.ms": "5000",
 }
+
+CONTROLLER, COORDINATOR, GROUP_COORDINATOR = "the controller", "the transaction coordinator", "the group coordinator"
+OUTPUT_LEADER, PROGRESS_LEADER = "an output leader", "the progress leader"
 
 Point = Callable[..., Trap]
 
@@ -86,6 +90,11 @@ def leaders(trial: Trial, topic: str) -> list[int]:
     return [each.leader for each in trial.session.topic(topic).partitions]
 
 
+def progress_leader(trial: Trial) -> int:
+    """The broker that leads the partition with the job's progress now."""
+    return leaders(trial, PROGRESS)[ensure_progress_topic(trial.session).partition_of(trial.transactional_id)]
+
+
 def group_of(trial: Trial) -> str:
     """The consumer group of jobs that have one."""
     return f"group-{trial.tag}"
@@ -96,17 +105,18 @@ def group_of(trial: Trial) -> str:
 
 @dataclass
 class Absence:
-    """Brokers that a trap takes away, and what they were at the time."""
+    """Brokers that a trap takes away, and what they were at the time. ``part`` is what one of them must have been."""
 
     trial: Trial
+    part: str = ""
     nodes: list[int] = field(default_factory=list)
-    note: str = ""
 
     def kill(self, *nodes: int) -> None:
         """kill -9."""
         self._note("killed", nodes)
         for node in nodes:
             self.trial.cluster.cluster.kill(node)
+        self.trial.hit("dead", not any(map(self.runs, nodes)))
 
     def stop(self, *nodes: int, until: Callable[[], bool] | None = None) -> None:
         """Stop in order. Returns when they are gone, or, while they still leave, when ``until`` says so.
@@ -127,16 +137,24 @@ class Absence:
         """Bring all of them back."""
         self.trial.cluster.cluster.restart(*self.nodes)
 
+    def runs(self, node: int) -> bool:
+        """Whether a broker's process is there."""
+        process = self.trial.cluster.cluster.processes.get(node)
+        return process is not None and process.alive()
+
     def _note(self, how: str, nodes: Collection[int]) -> None:
         trial = self.trial
         parts = {
-            "the controller": [active_controller(trial)],
-            "the transaction coordinator": [transaction_coordinator(trial)],
-            "an output leader": leaders(trial, trial.sink),
+            CONTROLLER: [active_controller(trial)],
+            COORDINATOR: [transaction_coordinator(trial)],
+            GROUP_COORDINATOR: [group_coordinator(trial)] if self.part == GROUP_COORDINATOR else [],
+            OUTPUT_LEADER: leaders(trial, trial.sink),
+            PROGRESS_LEADER: [progress_leader(trial)],
         }
         self.nodes += nodes
         played = [part for part, members in parts.items() if set(members) & set(nodes)]
-        self.note = f"{how}: {', '.join(f'node {node}' for node in nodes)} ({' and '.join(played) or 'none of these'})"
+        what = f"{how}: {', '.join(f'node {node}' for node in nodes)} ({' and '.join(played) or 'none of these'})"
+        trial.hit(what, not self.part or self.part in played)
         trial.verifier.restarted()
 
 
@@ -152,26 +170,29 @@ def survive(trial: Trial, job: JobProcess, trap: Trap, gone: Absence) -> Outcome
     """Start the job; when the trap has taken brokers away, wait until the batch is done without them, bring them back
     and let the job come to its end."""
     lose(trial, job, trap)
-    job_does(job, BEFORE)
+    job_does(job, trial.before)
+    eventually(lambda: not any(map(gone.runs, gone.nodes)), PATIENCE)  # one that leaves in order may take its time
+    trial.hit(f"batch {trial.before} done before it came back")
     gone.end()
     job.finish(PATIENCE)
-    return trial.outcome(job, note=gone.note)
+    return trial.outcome(job)
 
 
 def survive_outage(trial: Trial, job: JobProcess, trap: Trap, gone: Absence) -> Outcome:
     """The same where nothing goes on without them: they come back, and the job has waited."""
     lose(trial, job, trap)
-    assert job.done() < BEFORE, "the batch was done without brokers"
+    trial.hit(f"batch {trial.before} not done without them", job.running and job.done() < trial.before)
     gone.end()
     job.finish(PATIENCE)
-    return trial.outcome(job, note=gone.note)
+    return trial.outcome(job)
 
 
 def lose(trial: Trial, job: JobProcess, trap: Trap) -> None:
     """Start the job and wait until the trap has sprung."""
     trial.numbered.write(trial.records)
     job.start()
-    trap.wait(PATIENCE)
+    trial.wait(job, trap)
+    trial.hit(story(trap))
 
 
 def job_does(job: JobProcess, batch: int) -> None:
@@ -189,7 +210,7 @@ def producing(trial: Trial, **options: object) -> Trap:
             Api.PRODUCE,
             contains=[trial.transactional_id],
             where=trial.about(trial.sink),
-            after=trial.ended(BEFORE),
+            after=trial.ended(trial.before),
             **options,
         )
     )
@@ -197,43 +218,48 @@ def producing(trial: Trial, **options: object) -> Trap:
 
 def published(trial: Trial, **options: object) -> Trap:
     """Catches the first answer to a Produce to the output in the batch that is hit."""
-    return trial.published(after=trial.ended(BEFORE), **options)
+    return trial.published(after=trial.ended(trial.before), **options)
 
 
 def recording(trial: Trial, **options: object) -> Trap:
     """Catches the Produce of the progress record of the batch that is hit."""
-    return trial.recording(after=trial.ended(BEFORE), **options)
+    return trial.recording(after=trial.ended(trial.before), **options)
 
 
 def committing(trial: Trial, **options: object) -> Trap:
     """Catches the EndTxn of the batch that is hit, before the coordinator has it."""
-    return trial.committing(BEFORE + 1, **options)
+    return trial.committing(trial.before + 1, **options)
 
 
 def ended(trial: Trial, **options: object) -> Trap:
     """Catches the answer to the EndTxn of the batch that is hit."""
-    return trial.ended(BEFORE + 1, **options)
+    return trial.ended(trial.before + 1, **options)
 
 
 def adding_partitions(trial: Trial, **options: object) -> Trap:
     """Catches, below transaction.version 2, the AddPartitionsToTxn of the batch that is hit."""
     return trial.cluster.add(
-        Trap(Api.ADD_PARTITIONS_TO_TXN, contains=[trial.transactional_id], after=trial.ended(BEFORE), **options)
+        Trap(Api.ADD_PARTITIONS_TO_TXN, contains=[trial.transactional_id], after=trial.ended(trial.before), **options)
     )
 
 
-def addressee_killed(trial: Trial, point: Point, sql: str) -> Outcome:
+def addressee_killed(trial: Trial, point: Point, sql: str, part: str) -> Outcome:
     """Whoever a frame goes to, or comes from, is killed; the frame is lost."""
-    gone, job = Absence(trial), trial.job(sql)
+    gone, job = Absence(trial, part), trial.job(sql)
     trap = point(trial, call=lambda frame: gone.kill(node_of(trial, frame)), then=Then.DROP)
     return survive(trial, job, trap, gone)
 
 
 def addressee_leaves(
-    trial: Trial, point: Point, sql: str, here: Callable[[Trial], Collection[int]], then: Then = Then.FORWARD
+    trial: Trial,
+    point: Point,
+    sql: str,
+    part: str,
+    here: Callable[[Trial], Collection[int]],
+    then: Then = Then.FORWARD,
 ) -> Outcome:
     """Whoever a frame goes to is asked to stop, and gets it when it has given up its part and is about to leave."""
-    gone, job = Absence(trial), trial.job(sql)
+    gone, job = Absence(trial, part), trial.job(sql)
 
     def leave(frame: Frame) -> None:
         node = node_of(trial, frame)
@@ -244,33 +270,33 @@ def addressee_leaves(
 
 @cell("F5", "leader of an output partition, kill -9, at Produce", brokers=BROKERS)
 def leader_killed_before_producing(trial: Trial) -> Outcome:
-    return addressee_killed(trial, producing, trial.sql(keyed=True))
+    return addressee_killed(trial, producing, trial.sql(keyed=True), OUTPUT_LEADER)
 
 
 @cell("F5", "leader of an output partition, kill -9, its answer to Produce lost", brokers=BROKERS)
 def leader_killed_after_producing(trial: Trial) -> Outcome:
-    return addressee_killed(trial, published, trial.sql())
+    return addressee_killed(trial, published, trial.sql(), OUTPUT_LEADER)
 
 
 @cell("F5", "leader of an output partition, clean stop, at Produce", brokers=BROKERS)
 def leader_leaves(trial: Trial) -> Outcome:
-    return addressee_leaves(trial, producing, trial.sql(keyed=True), lambda trial: leaders(trial, trial.sink))
+    return addressee_leaves(
+        trial, producing, trial.sql(keyed=True), OUTPUT_LEADER, lambda trial: leaders(trial, trial.sink)
+    )
 
 
 @cell("F5", "leader of an output partition, kill -9, mid-publish, through a shuffle", brokers=BROKERS)
 def leader_killed_shuffled(trial: Trial) -> Outcome:
-    gone, job = Absence(trial), trial.job(trial.sql(keyed=True, batches=2))
+    trial.before = 1
+    trial.records = max(trial.records, ENOUGH_FOR_A_SHUFFLE)
+    gone, job = Absence(trial, OUTPUT_LEADER), trial.job(trial.sql(keyed=True, batches=2))
     trap = trial.published(after=trial.ended(1), call=lambda frame: gone.kill(node_of(trial, frame)), then=Then.DROP)
-    lose(trial, job, trap)
-    job_does(job, 1)
-    gone.end()
-    job.finish(PATIENCE)
-    return trial.outcome(job, note=gone.note)
+    return survive(trial, job, trap, gone)
 
 
 @cell("F5", "leader of the progress partition, kill -9, at the progress record", brokers=BROKERS)
 def progress_leader_killed(trial: Trial) -> Outcome:
-    return addressee_killed(trial, recording, trial.sql())
+    return addressee_killed(trial, recording, trial.sql(), PROGRESS_LEADER)
 
 
 @cell(
@@ -293,36 +319,36 @@ def coordinating(trial: Trial) -> list[int]:
 
 @cell("F5", "transaction coordinator, kill -9, mid-publish", brokers=BROKERS)
 def coordinator_killed_mid_publish(trial: Trial) -> Outcome:
-    gone, job = Absence(trial), trial.job(trial.sql(keyed=True))
+    gone, job = Absence(trial, COORDINATOR), trial.job(trial.sql(keyed=True))
     trap = published(trial, call=lambda _: gone.kill(transaction_coordinator(trial)))
     return survive(trial, job, trap, gone)
 
 
 @cell("F5", "transaction coordinator, kill -9, at EndTxn", brokers=BROKERS)
 def coordinator_killed_before_ending(trial: Trial) -> Outcome:
-    return addressee_killed(trial, committing, trial.sql(keyed=True))
+    return addressee_killed(trial, committing, trial.sql(keyed=True), COORDINATOR)
 
 
 @cell("F5", "transaction coordinator, kill -9, its answer to EndTxn lost", brokers=BROKERS)
 def coordinator_killed_after_ending(trial: Trial) -> Outcome:
-    return addressee_killed(trial, ended, trial.sql())
+    return addressee_killed(trial, ended, trial.sql(), COORDINATOR)
 
 
 @cell("F5", "transaction coordinator, clean stop, mid-publish", brokers=BROKERS)
 def coordinator_leaves_mid_publish(trial: Trial) -> Outcome:
-    gone, job = Absence(trial), trial.job(trial.sql())
+    gone, job = Absence(trial, COORDINATOR), trial.job(trial.sql())
     trap = published(trial, call=lambda _: gone.stop(transaction_coordinator(trial)))
     return survive(trial, job, trap, gone)
 
 
 @cell("F5", "transaction coordinator, clean stop, at EndTxn", brokers=BROKERS)
 def coordinator_leaves_before_ending(trial: Trial) -> Outcome:
-    return addressee_leaves(trial, committing, trial.sql(keyed=True), coordinating)
+    return addressee_leaves(trial, committing, trial.sql(keyed=True), COORDINATOR, coordinating)
 
 
 @cell("F5", "transaction coordinator, clean stop, its answer to EndTxn lost", brokers=BROKERS)
 def coordinator_leaves_after_ending(trial: Trial) -> Outcome:
-    return addressee_leaves(trial, ended, trial.sql(), coordinating, Then.DROP)
+    return addressee_leaves(trial, ended, trial.sql(), COORDINATOR, coordinating, Then.DROP)
 
 
 @cell(
@@ -332,7 +358,7 @@ def coordinator_leaves_after_ending(trial: Trial) -> Outcome:
     properties=OLD,
 )
 def coordinator_killed_at_adding(trial: Trial) -> Outcome:
-    return addressee_killed(trial, adding_partitions, trial.sql())
+    return addressee_killed(trial, adding_partitions, trial.sql(), COORDINATOR)
 
 
 @cell(
@@ -351,13 +377,13 @@ def coordinator_killed_after_ending_of_old(trial: Trial) -> Outcome:
 def adding_offsets(trial: Trial, **options: object) -> Trap:
     """Catches the TxnOffsetCommit of the batch that is hit, or with ``response`` its answer."""
     return trial.cluster.add(
-        Trap(Api.TXN_OFFSET_COMMIT, contains=[trial.transactional_id], after=trial.ended(BEFORE), **options)
+        Trap(Api.TXN_OFFSET_COMMIT, contains=[trial.transactional_id], after=trial.ended(trial.before), **options)
     )
 
 
-def with_group(trial: Trial) -> str:
+def with_group(trial: Trial, *, sink: Mapping[str, str] | None = None) -> str:
     """A job that commits the offsets of its group within its transactions."""
-    return trial.sql(source={"properties.group.id": group_of(trial)})
+    return trial.sql(source={"properties.group.id": group_of(trial)}, sink=sink)
 
 
 def checked(trial: Trial, outcome: Outcome) -> Outcome:
@@ -365,15 +391,15 @@ def checked(trial: Trial, outcome: Outcome) -> Outcome:
     places = [(trial.source, each) for each in trial.numbered.written]
     found = committed_offsets(trial.session, group_of(trial), places)
     ends = list_offsets(trial.session, places, LATEST)
-    assert {place: each.offset for place, each in found.items()} == {
-        place: each.offset for place, each in ends.items() if each is not None
-    }, "the group's offsets are not those of the end"
-    return outcome
+    committed = {place: each.offset for place, each in found.items()}
+    if committed == {place: each.offset for place, each in ends.items() if each is not None}:
+        return outcome
+    return replace(outcome, problem=f"the group's offsets are not those of the end; {outcome.problem}".strip("; "))
 
 
 @cell("F5", "group coordinator, kill -9, at TxnOffsetCommit", brokers=BROKERS)
 def group_coordinator_killed_before(trial: Trial) -> Outcome:
-    return checked(trial, addressee_killed(trial, adding_offsets, with_group(trial)))
+    return checked(trial, addressee_killed(trial, adding_offsets, with_group(trial), GROUP_COORDINATOR))
 
 
 @cell("F5", "group coordinator, kill -9, its answer to TxnOffsetCommit lost", brokers=BROKERS)
@@ -381,21 +407,21 @@ def group_coordinator_killed_after(trial: Trial) -> Outcome:
     def answered(trial: Trial, **options: object) -> Trap:
         return adding_offsets(trial, response=True, **options)
 
-    return checked(trial, addressee_killed(trial, answered, with_group(trial)))
+    return checked(trial, addressee_killed(trial, answered, with_group(trial), GROUP_COORDINATOR))
 
 
 @cell("F5", "group coordinator, kill -9, at EndTxn", brokers=BROKERS)
 def group_coordinator_killed_at_ending(trial: Trial) -> Outcome:
     """It has the offsets, and is not there when the transaction's markers are to be written to its partition."""
-    gone, job = Absence(trial), trial.job(with_group(trial))
+    gone, job = Absence(trial, GROUP_COORDINATOR), trial.job(with_group(trial))
     trap = committing(trial, call=lambda _: gone.kill(group_coordinator(trial)))
     return checked(trial, survive(trial, job, trap, gone))
 
 
 @cell("F5", "group coordinator, clean stop, at TxnOffsetCommit", brokers=BROKERS)
 def group_coordinator_leaves(trial: Trial) -> Outcome:
-    outcome = addressee_leaves(trial, adding_offsets, with_group(trial), lambda trial: [group_coordinator(trial)])
-    return checked(trial, outcome)
+    here: Callable[[Trial], list[int]] = lambda trial: [group_coordinator(trial)]  # noqa: E731
+    return checked(trial, addressee_leaves(trial, adding_offsets, with_group(trial), GROUP_COORDINATOR, here))
 
 
 # --- the controller ----------------------------------------------------------------------------------------------
@@ -403,21 +429,21 @@ def group_coordinator_leaves(trial: Trial) -> Outcome:
 
 @cell("F5", "active controller, kill -9, mid-publish", brokers=BROKERS)
 def controller_killed_mid_publish(trial: Trial) -> Outcome:
-    gone, job = Absence(trial), trial.job(trial.sql(keyed=True))
+    gone, job = Absence(trial, CONTROLLER), trial.job(trial.sql(keyed=True))
     trap = published(trial, call=lambda _: gone.kill(active_controller(trial)))
     return survive(trial, job, trap, gone)
 
 
 @cell("F5", "active controller, kill -9, at EndTxn", brokers=BROKERS)
 def controller_killed_at_ending(trial: Trial) -> Outcome:
-    gone, job = Absence(trial), trial.job()
+    gone, job = Absence(trial, CONTROLLER), trial.job()
     trap = committing(trial, call=lambda _: gone.kill(active_controller(trial)))
     return survive(trial, job, trap, gone)
 
 
 @cell("F5", "active controller, clean stop, mid-publish", brokers=BROKERS)
 def controller_leaves(trial: Trial) -> Outcome:
-    gone, job = Absence(trial), trial.job()
+    gone, job = Absence(trial, CONTROLLER), trial.job()
     trap = published(trial, call=lambda _: gone.stop(active_controller(trial)))
     return survive(trial, job, trap, gone)
 
@@ -475,12 +501,13 @@ def fail_and_go_on(trial: Trial, job: JobProcess, trap: Trap, gone: Absence) -> 
     """The job ends by itself with an error while the brokers are away; when they are back it is started again."""
     lose(trial, job, trap)
     assert job.wait(PATIENCE) == 1, job.text[-3000:]
-    stop, planned, done = job.error, job.planned(), job.done()
+    stop = job.error
+    trial.hit(f"batch {job.planned()} planned, batch {job.done()} done", job.done() == trial.before - 1)
     assert not job.left_over(), "processes have outlived the job"
     gone.end()
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    return trial.outcome(job, stop=stop, note=f"{gone.note}; batch {planned} planned, batch {done} done")
+    return trial.outcome(job, stop=stop)
 
 
 # --- one after the other -----------------------------------------------------------------------------------------
@@ -492,7 +519,7 @@ def in_turn(trial: Trial, take_away: Callable[[Absence, int], None]) -> Outcome:
     job = trial.job(trial.sql(keyed=True, bounded=False))
     trial.numbered.write(trial.records // 2)
     job.start()
-    trial.ended(BEFORE).wait(PATIENCE)
+    trial.ended(trial.before).wait(PATIENCE)
     trial.numbered.write_on(max(10, trial.records // 200), every=0.2)
     first = job.done()
     trial.verifier.restarted()
@@ -502,11 +529,13 @@ def in_turn(trial: Trial, take_away: Callable[[Absence, int], None]) -> Outcome:
         gone.end()
         await_in_sync(trial)
         job_does(job, job.planned() + 1)
+        trial.hit(f"batches went on after node {node}", job.running)
     eventually(lambda: trial.numbered.total >= trial.records, PATIENCE)
     trial.numbered.stop()
     assert trial.verifier.wait_for_records(trial.numbered.total, PATIENCE, alive=lambda: job.running), job.text[-3000:]
     job.stop(PATIENCE)
-    return trial.outcome(job, note=f"batches {first} to {job.done()} meanwhile")
+    trial.hit(f"batches {first} to {job.done()} meanwhile", job.done() - first >= BROKERS)
+    return trial.outcome(job)
 
 
 def await_in_sync(trial: Trial) -> None:

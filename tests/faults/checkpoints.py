@@ -15,10 +15,12 @@ from penstock.kafka.batches import scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import READ_UNCOMMITTED
-from penstock.testing import Then
-from tests.faults.driver_deaths import BEFORE, die, planning
-from tests.faults.harness import PATIENCE, Outcome, Trial, Unavailable, cell
+from penstock.testing import Api, Then, Trap
+from tests.faults.driver_deaths import die, planning
+from tests.faults.harness import PATIENCE, Outcome, Trial, Unavailable, cell, story
 from tests.faults.processes import JobProcess
+from tests.faults.steps import stopped
+from tests.waiting import eventually
 
 LATEST_COPY = "latest"
 #: How ``penstock run`` ends when a job has failed: worth another start, or not.
@@ -74,11 +76,11 @@ def batches_named(error: str) -> list[int]:
     return [int(each) for each in re.findall(r"batch (\d+) of query '[^']+' \(from \S+ to \S+\)", error)]
 
 
-def go_on(trial: Trial, job: JobProcess, *, stop: str = "", note: str = "") -> Outcome:
+def go_on(trial: Trial, job: JobProcess, *, stop: str = "") -> Outcome:
     """Start the job (again), which has to come to its end now."""
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    return trial.outcome(job, stop=stop, note=note)
+    return trial.outcome(job, stop=stop)
 
 
 # --- put back ----------------------------------------------------------------------------------------------------
@@ -90,15 +92,18 @@ def restored_three_times(trial: Trial) -> Outcome:
     for batch in older:
         trial.published(after=trial.ended(batch), call=lambda _, batch=batch: keep(trial, job, f"batch-{batch}"))
     trap = trial.published(after=trial.ended(4), call=lambda _: job.kill(), then=Then.DROP)
-    hit = die(trial, job, trap, planned=4, done=3)
+    die(trial, job, trap, planned=4, done=3)
     keep(trial, job, LATEST_COPY)
     for batch in older:
         put_back(trial, job, f"batch-{batch}")
-        assert (job.planned(), job.done()) == (batch, batch - 1)
+        trial.hit(
+            f"a copy with batch {job.planned()} planned put back",
+            (job.planned(), job.done()) == (batch, batch - 1),
+        )
         stop = must_stop(trial, job, "an older checkpoint was restored")
         assert batches_named(stop) == [batch, 3], stop
     put_back(trial, job, LATEST_COPY)
-    return go_on(trial, job, stop=stop, note=f"{hit}; copies in batches {older[0]} and {older[1]}")
+    return go_on(trial, job, stop=stop)
 
 
 @cell("F7", "the latest copy restored, after each of three deaths")
@@ -110,17 +115,16 @@ def latest_restored(trial: Trial) -> Outcome:
         lambda **options: trial.committing(2, **options),
     )
     trial.numbered.write(trial.records)
-    deaths = []
     for number, point in enumerate(points):
         trap = point(call=lambda _: job.kill(), then=Then.DROP)
         job.start()
         trap.wait(PATIENCE)
         job.kill()
+        trial.died(job, trap)
         trial.cluster.heal()
         keep(trial, job, f"death-{number}")
         put_back(trial, job, f"death-{number}")
-        deaths.append(f"batch {job.planned()} planned and {job.done()} done")
-    return go_on(trial, job, note="; ".join(deaths))
+    return go_on(trial, job)
 
 
 @cell("F7", "an older copy restored, the batch after it published with other offsets")
@@ -143,12 +147,13 @@ def published_otherwise(trial: Trial) -> Outcome:
     put_back(trial, job, "first")
     stop = must_stop(trial, job, "is not the one that was published from")
     assert batches_named(stop) == [1, 1], stop
+    trial.hit("batch 1 planned again with other offsets", job.planned() == 1)
     put_back(trial, job, LATEST_COPY)
     trial.verifier.restarted()
     job.start()
     assert trial.verifier.wait_for_records(trial.records, PATIENCE, alive=lambda: job.running), job.text[-3000:]
     job.stop(PATIENCE)
-    return trial.outcome(job, stop=stop, note="copied between two batches")
+    return trial.outcome(job, stop=stop)
 
 
 # --- run twice ---------------------------------------------------------------------------------------------------
@@ -159,7 +164,7 @@ def run_twice(trial: Trial) -> Outcome:
     """The first is held in its open transaction until the second has published a batch."""
     sql = trial.sql(keyed=True)
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", checkpoint="copied")
-    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: copy_to(first, second), then=Then.HOLD)
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: copy_to(first, second), then=Then.HOLD)
     trial.numbered.write(trial.records)
     first.start()
     trap.wait(PATIENCE)
@@ -167,10 +172,12 @@ def run_twice(trial: Trial) -> Outcome:
     trial.verifier.restarted()
     second.start()
     published.wait(PATIENCE)
+    trial.hit(story(trap))
+    trial.hit(f"both in batch {trial.before}", first.planned() == trial.before and second.done() >= trial.before - 1)
     trap.release()
     stop = fenced_by(first, second)
     second.finish(PATIENCE)
-    return trial.outcome(second, stop=stop, note=f"both in batch {BEFORE}")
+    return trial.outcome(second, stop=stop)
 
 
 @cell("F7", "copied in a batch and run twice, the second from an older batch")
@@ -187,15 +194,18 @@ def run_twice_from_behind(trial: Trial) -> Outcome:
     assert batches_named(behind) == [1, 2], behind
     trap.release()
     stop = fenced_by(first, second)
-    return go_on(trial, first, stop=stop, note="and the other said that it is behind")
+    trap.wait_for_answers(PATIENCE)
+    trial.hit(story(trap), 0 not in trap.errors)
+    trial.hit("the second said that it is behind")
+    return go_on(trial, first, stop=stop)
 
 
 @cell("F7", "copied after a death, both started at once")
 def started_at_once(trial: Trial) -> Outcome:
     sql = trial.sql()
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", checkpoint="copied")
-    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: first.kill(), then=Then.DROP)
-    die(trial, first, trap, planned=BEFORE, done=BEFORE - 1)
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: first.kill(), then=Then.DROP)
+    die(trial, first, trap, planned=trial.before, done=trial.before - 1)
     copy_to(first, second)
     return race(trial, first, second)
 
@@ -204,31 +214,29 @@ def started_at_once(trial: Trial) -> Outcome:
 def started_twice(trial: Trial) -> Outcome:
     sql = trial.sql()
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second")
-    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: first.kill(), then=Then.DROP)
-    die(trial, first, trap, planned=BEFORE, done=BEFORE - 1)
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: first.kill(), then=Then.DROP)
+    die(trial, first, trap, planned=trial.before, done=trial.before - 1)
     return race(trial, first, second)
 
 
 def race(trial: Trial, first: JobProcess, second: JobProcess) -> Outcome:
-    """Start both. Whoever does not come to its end says why; where nobody did, they are started one after the other
-    until one does."""
+    """Start both. They are kept where each takes the id until both are there: the one whose request is answered last
+    has it and comes to its end, and the other one says who that is."""
+    gate = trial.cluster.add(Trap(Api.INIT_PRODUCER_ID, contains=[trial.transactional_id], times=2, then=Then.HOLD))
     trial.verifier.restarted()
     both = (first, second)
     for job in both:
         job.start()
+    eventually(lambda: len(gate.frames) == 2, PATIENCE, lambda: f"{first.text[-1500:]}\n{second.text[-1500:]}")
+    trial.hit(f"{story(gate)}, one of each", {frame.pid for frame in gate.frames} == {job.pid for job in both})
+    gate.release()
     ends = [job.wait(PATIENCE) for job in both]
-    stops = [job.error for job in both]
-    reasons = ("was taken over by", "an older checkpoint was restored", "another copy of job", "meanwhile, so another")
-    for status, stop, job in zip(ends, stops, both, strict=True):
-        assert status in {0, FAILED_FOR_GOOD}, job.text[-3000:]
-        assert status == 0 or any(reason in stop for reason in reasons), stop
-        assert not job.left_over(), "processes have outlived the job"
-    note = f"ended with {ends[0]} and {ends[1]}"
-    if 0 not in ends:
-        last = next((job for job in both if job.start().wait(PATIENCE) == 0), None)
-        assert last is not None, f"neither goes on: {first.error}; {second.error}"
-        note += ", then one alone with 0"
-    return trial.outcome(stop=next(filter(None, stops), ""), note=note)
+    trial.hit(f"ended with {ends[0]} and {ends[1]}", sorted(ends) == [0, FAILED_FOR_GOOD])
+    loser = both[ends[0] == 0]
+    stop = loser.error
+    problem = "" if "was taken over by" in stop else f"the one that lost says: {stop or loser.text[-3000:]}"
+    assert not loser.left_over(), "processes have outlived the job"
+    return trial.outcome(both[ends[0] != 0], stop=stop, problem=problem)
 
 
 def copy_to(first: JobProcess, second: JobProcess) -> None:
@@ -267,15 +275,17 @@ def damaged(trial: Trial, choose: Callable[[JobProcess], list[str]]) -> Outcome:
             path.write_bytes(whole[:size])
             stop = must_stop(trial, job, name)
             put_back(trial, job, LATEST_COPY)
-    note = re.sub(r"target-[^,]+", "target-*.json", f"cut: {', '.join(names)}")
-    return go_on(trial, job, stop=stop, note=note)
+        trial.hit(
+            re.sub(r"target-[^,]+", "target-*.json", f"{name} cut to {len(whole) // 2} and 0 bytes"), len(whole) > 1
+        )
+    return go_on(trial, job, stop=stop)
 
 
 def dead(trial: Trial) -> JobProcess:
     """A job that was killed after EndTxn and before Spark's commit log."""
     job = trial.job()
-    trap = trial.ended(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
-    die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    trap = trial.ended(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
+    die(trial, job, trap, planned=trial.before, done=trial.before - 1)
     return job
 
 
@@ -309,7 +319,8 @@ def offsets_removed(trial: Trial) -> Outcome:
     """The batch is planned again as it was, since its source has not changed, and found to be committed."""
     job = dead(trial)
     (job.checkpoint / job.name / "offsets" / str(job.planned())).unlink()
-    return go_on(trial, job, note=f"left: batch {job.planned()} planned, batch {job.done()} done")
+    trial.hit(f"left: batch {job.planned()} planned, batch {job.done()} done", job.planned() == trial.before - 1)
+    return go_on(trial, job)
 
 
 @cell("F7", "last files of both of Spark's logs removed")
@@ -319,11 +330,14 @@ def logs_removed(trial: Trial) -> Outcome:
     keep(trial, job, LATEST_COPY)
     for name in (f"offsets/{job.planned()}", f"commits/{job.done()}"):
         (job.checkpoint / job.name / name).unlink()
-    left = f"left: batch {job.planned()} planned, batch {job.done()} done"
+    last = trial.before - 2
+    trial.hit(
+        f"left: batch {job.planned()} planned, batch {job.done()} done", (job.planned(), job.done()) == (last + 1, last)
+    )
     stop = must_stop(trial, job, "an older checkpoint was restored")
-    assert batches_named(stop) == [BEFORE - 1, BEFORE], stop
+    assert batches_named(stop) == [trial.before - 1, trial.before], stop
     put_back(trial, job, LATEST_COPY)
-    return go_on(trial, job, stop=stop, note=left)
+    return go_on(trial, job, stop=stop)
 
 
 # --- no room -----------------------------------------------------------------------------------------------------
@@ -364,22 +378,22 @@ NO_ROOM = "No space left on device"
 def full_at_the_commit_log(trial: Trial) -> Outcome:
     disk = SmallDisk(trial)
     job = trial.job(checkpoint=disk.path / "checkpoint")
-    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: disk.fill())
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: disk.fill())
     trial.numbered.write(trial.records)
     job.start()
     trap.wait(PATIENCE)
-    return full_and_go_on(trial, job, disk, planned=BEFORE, done=BEFORE - 1)
+    return full_and_go_on(trial, job, disk, planned=trial.before, done=trial.before - 1)
 
 
 @cell("F7", "disk full when Spark plans a batch")
 def full_at_the_offset_log(trial: Trial) -> Outcome:
     disk = SmallDisk(trial)
     job = trial.job(trial.sql(bounded=False), checkpoint=disk.path / "checkpoint")
-    trap = planning(trial, job, after=trial.ended(BEFORE), call=lambda _: disk.fill())
+    trap = planning(trial, job, after=trial.ended(trial.before), call=lambda _: disk.fill())
     trial.numbered.write(trial.records)
     job.start()
     trap.wait(PATIENCE)
-    return full_and_go_on(trial, job, disk, planned=BEFORE - 1, done=BEFORE - 1, bounded=False)
+    return full_and_go_on(trial, job, disk, planned=trial.before - 1, done=trial.before - 1, bounded=False)
 
 
 @cell("F7", "disk full at the start")
@@ -390,12 +404,13 @@ def full_at_the_start(trial: Trial) -> Outcome:
     disk.fill()
     must_stop(trial, job, NO_ROOM, "cannot write to the checkpoint")
     disk.free()
-    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
-    die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)
+    die(trial, job, trap, planned=trial.before, done=trial.before - 1)
     disk.fill()
     stop = must_stop(trial, job, NO_ROOM, "cannot write to the checkpoint")
     disk.free()
-    return go_on(trial, job, stop=stop, note="when it is new, and in batch 2")
+    trial.hit("full when the checkpoint was new, and in a batch")
+    return go_on(trial, job, stop=stop)
 
 
 @cell("F7", "disk full where batches wait to be published, through a shuffle")
@@ -419,7 +434,8 @@ def full_and_go_on(
     assert job.wait(PATIENCE) == FAILED, job.text[-3000:]
     stop = job.error
     assert NO_ROOM in stop, stop or job.text[-3000:]
-    assert (job.planned(), job.done()) == (planned, done)
+    stopped(trial, job, planned=planned, done=done)
+    trial.hit("ended by the full disk")
     assert not job.left_over(), "processes have outlived the job"
     disk.free()
     trial.verifier.restarted()
@@ -429,4 +445,4 @@ def full_and_go_on(
     else:
         assert trial.verifier.wait_for_records(trial.records, PATIENCE, alive=lambda: job.running), job.text[-3000:]
         job.stop(PATIENCE)
-    return trial.outcome(job, stop=stop, note=f"batch {planned} planned, batch {done} done")
+    return trial.outcome(job, stop=stop)

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 
 from penstock.testing import Api, Then, Trap
-from tests.faults.harness import PATIENCE, Outcome, Trial, cell
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.processes import JobProcess
 from tests.waiting import eventually
 
-#: Batches that are done before the one that is hit.
-BEFORE = 2
+#: Records with which ``batches=2`` has two tasks in each batch, and so a shuffle.
+ENOUGH_FOR_A_SHUFFLE = 100_000
 
 TIMEOUT_SECONDS = 10
 TIMEOUT = {"properties.transaction.timeout.ms": str(TIMEOUT_SECONDS * 1000)}
@@ -22,21 +22,20 @@ def die_and_recover(trial: Trial, job: JobProcess, trap: Trap, *, planned: int, 
 
     ``planned`` and ``done`` are what Spark's logs have to hold when it is dead: proof of where it was hit.
     """
-    hit = die(trial, job, trap, planned=planned, done=done)
+    die(trial, job, trap, planned=planned, done=done)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    return trial.outcome(job, note=hit)
+    return trial.outcome(job)
 
 
-def die(trial: Trial, job: JobProcess, trap: Trap, *, planned: int, done: int) -> str:
-    """Start the job and wait until the trap has killed it."""
+def die(trial: Trial, job: JobProcess, trap: Trap, *, planned: int, done: int) -> None:
+    """Start the job, wait until the trap has killed it, and note where."""
     trial.numbered.write(trial.records)
     job.start()
-    trap.wait(PATIENCE)
+    trial.wait(job, trap)
     job.kill()
+    trial.died(job, trap, planned=planned, done=done)
     trial.cluster.heal()
-    assert (job.planned(), job.done()) == (planned, done)
-    return f"batch {planned} planned, batch {done} done"
 
 
 # --- F1 ----------------------------------------------------------------------------------------------------------
@@ -80,69 +79,78 @@ def five_points(trial: Trial) -> Outcome:
         job.start()
         trap.wait(PATIENCE)
         job.kill()
+        trial.died(job, trap, planned=planned, done=done)
         trial.cluster.heal()
-        assert (job.planned(), job.done()) == (planned, done)
     trial.verifier.restarted()
     job.start()
     trial.verifier.wait_for_records(trial.numbered.total, PATIENCE, alive=lambda: job.running)
     job.stop()
-    return trial.outcome(job, note="5 deaths")
+    return trial.outcome(job)
 
 
 @cell("F1", "before the offset log")
 def before_the_offset_log(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(bounded=False))
-    trap = planning(trial, job, after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
-    hit = die(trial, job, trap, planned=BEFORE - 1, done=BEFORE - 1)
+    trap = planning(trial, job, after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)
+    die(trial, job, trap, planned=trial.before - 1, done=trial.before - 1)
     trial.verifier.restarted()
     job.start()
     trial.verifier.wait_for_records(trial.numbered.total, PATIENCE, alive=lambda: job.running)
     job.stop()
-    return trial.outcome(job, note=hit)
+    return trial.outcome(job)
 
 
 @cell("F1", "mid-publish")
 def mid_publish(trial: Trial) -> Outcome:
     """The broker has records of an open transaction."""
     job = trial.job()
-    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
-    return die_and_recover(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)
+    return die_and_recover(trial, job, trap, planned=trial.before, done=trial.before - 1)
 
 
 @cell("F1", "after publishing, before the progress record")
 def before_the_progress_record(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(keyed=True))
-    trap = trial.recording(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
-    return die_and_recover(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    trap = trial.recording(after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)
+    return die_and_recover(trial, job, trap, planned=trial.before, done=trial.before - 1)
 
 
 @cell("F1", "after the progress record, before EndTxn")
 def before_end_txn(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(keyed=True))
-    trap = trial.committing(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
-    return die_and_recover(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    trap = trial.committing(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
+    return die_and_recover(trial, job, trap, planned=trial.before, done=trial.before - 1)
 
 
 @cell("F1", "after EndTxn, before Spark's commit log")
 def after_end_txn(trial: Trial) -> Outcome:
     job = trial.job()
-    trap = trial.ended(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
-    return die_and_recover(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    trap = trial.ended(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
+    return die_and_recover(trial, job, trap, planned=trial.before, done=trial.before - 1)
 
 
 @cell("F1", "mid-publish, through a shuffle")
 def mid_publish_shuffled(trial: Trial) -> Outcome:
     """Two batches of two tasks each, whose records find their partitions by key."""
+    return shuffled(trial, lambda **options: trial.published(after=trial.ended(1), **options))
+
+
+def shuffled(trial: Trial, point: Callable[..., Trap]) -> Outcome:
+    """A job of two batches and two publishing tasks, which is killed at a point of the second batch."""
+    trial.records = max(trial.records, ENOUGH_FOR_A_SHUFFLE)
     job = trial.job(trial.sql(keyed=True, batches=2))
-    trap = trial.published(after=trial.ended(1), call=lambda _: job.kill(), then=Then.DROP)
-    return die_and_recover(trial, job, trap, planned=1, done=0)
+    publishers = trial.publishers()
+    trap = point(call=lambda _: job.kill(), then=Then.DROP)
+    die(trial, job, trap, planned=1, done=0)
+    trial.hit(f"{len(publishers)} tasks have published", len(publishers) > 1)
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    return trial.outcome(job)
 
 
 @cell("F1", "after EndTxn, before Spark's commit log, through a shuffle")
 def after_end_txn_shuffled(trial: Trial) -> Outcome:
-    job = trial.job(trial.sql(keyed=True, batches=2))
-    trap = trial.ended(2, call=lambda _: job.kill(), then=Then.DROP)
-    return die_and_recover(trial, job, trap, planned=1, done=0)
+    return shuffled(trial, lambda **options: trial.ended(2, **options))
 
 
 @cell("F1", "mid-publish, transaction.version 0", properties={"transaction.version": "0"})
@@ -160,14 +168,16 @@ def driver_process_alone(trial: Trial) -> Outcome:
     """The JVM and the workers find out by themselves, and may go on publishing meanwhile."""
     sql = trial.sql(keyed=True)
     job, again = trial.job(sql), trial.job(sql, folder="again")
-    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill_driver())
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill_driver())
     trial.numbered.write(trial.records)
     job.start()
     trap.wait(PATIENCE)
+    trial.hit(story(trap))
+    trial.hit("the driver's process killed, its JVM not", not job.running and job.processes())
     trial.verifier.restarted()
     again.start().finish(PATIENCE)
     assert not job.left_over(), "the JVM or a worker has outlived its driver"
-    return trial.outcome(again, note=f"{len(trap.frames)} answer to a Produce, then the driver's end")
+    return trial.outcome(again)
 
 
 @cell("F1", "each batch is killed once after EndTxn", deadline=1200)
@@ -181,11 +191,17 @@ def killed_in_every_batch(trial: Trial) -> Outcome:
         job.start()
         trap.wait(PATIENCE)
         job.kill()
+        trial.died(job, trap, planned=batch)
         trial.cluster.heal()
-        assert (job.planned(), job.done()) == (batch, batch - 1)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    return trial.outcome(job, note="4 deaths")
+    return trial.outcome(job)
+
+
+def until_aborted(trial: Trial) -> None:
+    """Wait until the broker has aborted the job's transaction, and note that it has."""
+    trial.verifier.inspector.wait_for(trial.transactional_id, lambda seen: seen.state == "CompleteAbort", PATIENCE)
+    trial.hit("aborted by the broker")
 
 
 # --- F4 ----------------------------------------------------------------------------------------------------------
@@ -194,34 +210,36 @@ def killed_in_every_batch(trial: Trial) -> Outcome:
 @cell("F4", "killed mid-publish, down until the broker has aborted", ci=True)
 def down_mid_publish(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(sink=TIMEOUT))
-    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
-    hit = die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
-    trial.verifier.inspector.wait_for(trial.transactional_id, lambda seen: seen.state == "CompleteAbort", PATIENCE)
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)
+    die(trial, job, trap, planned=trial.before, done=trial.before - 1)
+    until_aborted(trial)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    return trial.outcome(job, note=hit)
+    return trial.outcome(job)
 
 
 @cell("F4", "killed before EndTxn, down until the broker has aborted")
 def down_before_end_txn(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(keyed=True, sink=TIMEOUT))
-    trap = trial.committing(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
-    hit = die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
-    trial.verifier.inspector.wait_for(trial.transactional_id, lambda seen: seen.state == "CompleteAbort", PATIENCE)
+    trap = trial.committing(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
+    die(trial, job, trap, planned=trial.before, done=trial.before - 1)
+    until_aborted(trial)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    return trial.outcome(job, note=hit)
+    return trial.outcome(job)
 
 
 @cell("F4", "killed after EndTxn, down for longer than the time-out")
 def down_after_end_txn(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(sink=TIMEOUT))
-    trap = trial.ended(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
-    hit = die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    trap = trial.ended(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
+    die(trial, job, trap, planned=trial.before, done=trial.before - 1)
     time.sleep(TIMEOUT_SECONDS + 1)  # nothing to wait for: being down is the fault
+    trial.hit(f"down for {TIMEOUT_SECONDS + 1} s")
+    trial.stands({"CompleteCommit"})
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    return trial.outcome(job, note=hit)
+    return trial.outcome(job)
 
 
 # --- F14 ---------------------------------------------------------------------------------------------------------
@@ -240,8 +258,11 @@ def first_batch_from_latest(trial: Trial) -> Outcome:
     trial.numbered.write_on(trial.records // 100, every=0.2)
     trap.wait(PATIENCE)
     job.kill()
+    trial.died(job, trap, planned=0)
     trial.cluster.heal()
-    assert (job.planned(), job.done()) == (0, -1)
+    while_dead = trial.numbered.total
+    eventually(lambda: trial.numbered.total > while_dead, PATIENCE)
+    trial.hit("records came while it was dead")
     trial.verifier.restarted()
     job.start()
     job.wait_for("checkpoint ")
@@ -250,4 +271,4 @@ def first_batch_from_latest(trial: Trial) -> Outcome:
     expected = trial.numbered.total - sum(before.values())
     trial.verifier.wait_for_records(expected, PATIENCE, alive=lambda: job.running)
     job.stop()
-    return trial.outcome(job, note="batch 0 planned, none done")
+    return trial.outcome(job)

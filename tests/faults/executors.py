@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from contextlib import suppress
 from pathlib import Path
 
 import pyspark
 
 from penstock.testing import Api, Frame, Then, Trap
-from tests.faults.driver_deaths import BEFORE
-from tests.faults.harness import PATIENCE, Outcome, Trial, cell
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
+from tests.faults.networks import arrive_late
 from tests.faults.nondeterminism import random_sql
 from tests.faults.processes import JobProcess
 from tests.faults.steps import ENOUGH_FOR_A_SHUFFLE, next_end
-from tests.faults.worker_deaths import kill_and_watch
+from tests.faults.worker_deaths import kill_and_watch, redone
 
 _BACKEND = b"CoarseGrainedExecutorBackend"
 
@@ -72,20 +73,20 @@ def _works_in(process: Path, folder: str) -> bool:
 @cell("F2", "executor, mid-publish")
 def mid_publish(trial: Trial) -> Outcome:
     job = clustered(trial, trial.sql(keyed=True))
-    return kill_and_watch(trial, job, trial.published(after=trial.ended(BEFORE), call=kill_executor))
+    return kill_and_watch(trial, job, trial.published(after=trial.ended(trial.before), call=kill_executor))
 
 
 @cell("F2", "executor, mid-publish, through a shuffle")
 def mid_publish_shuffled(trial: Trial) -> Outcome:
     trial.records = max(trial.records, ENOUGH_FOR_A_SHUFFLE)
     job = clustered(trial, trial.sql(keyed=True, batches=2))
-    return kill_and_watch(trial, job, trial.published(after=trial.ended(1), call=kill_executor))
+    return kill_and_watch(trial, job, trial.published(after=trial.ended(1), call=kill_executor), batch=1)
 
 
 @cell("F2", "executor, mid-read")
 def mid_read(trial: Trial) -> Outcome:
     job = clustered(trial, trial.sql())
-    return kill_and_watch(trial, job, reading(trial, after=trial.ended(BEFORE), call=kill_executor))
+    return kill_and_watch(trial, job, reading(trial, after=trial.ended(trial.before), call=kill_executor))
 
 
 @cell("F2", "executor, mid-publish; what it was sending arrives when the batch has been redone")
@@ -97,14 +98,22 @@ def late_produce(trial: Trial) -> Outcome:
             Api.PRODUCE,
             contains=[trial.transactional_id],
             where=trial.about(trial.sink),
-            after=trial.ended(BEFORE),
+            after=trial.ended(trial.before),
             call=kill_executor,
             then=Then.HOLD,
         )
     )
     committed = trial.recording(after=trap)  # of the second attempt: the first has not published anything
-    next_end(trial, after=committed, call=lambda _: trap.release())
-    return kill_and_watch(trial, job, trap)
+    end = next_end(trial, after=committed, call=lambda _: trap.release())
+    trial.numbered.write(trial.records)
+    job.start()
+    trap.wait(PATIENCE)
+    trial.verifier.restarted()
+    job.finish(PATIENCE)
+    trial.hit("released when the batch had been redone", end.sprung)
+    redone(trial, job)
+    arrive_late(trial, trap)
+    return trial.outcome(job)
 
 
 def reading(trial: Trial, **options: object) -> Trap:
@@ -155,13 +164,14 @@ def lose_map_output(trial: Trial, *, complete: bool) -> Outcome:
         wait_for_outputs(job, 2, before)
     os.kill(quick, signal.SIGKILL)
     trial.verifier.restarted()
-    sent = len(published.frames)
+    sent, there = len(published.frames), len(map_outputs(job) - before)
     held.release()
     published.release()
     job.finish(PATIENCE)
-    redone = job.text.count("is redone")
-    note = f"{1 + complete} of 2 map outputs were there, {sent} requests on their way; redone {redone} times"
-    return trial.outcome(job, note=note, problem="" if redone else "the batch was not redone")
+    trial.hit(f"{there} of 2 map outputs were there", there == 1 + complete)
+    trial.hit(f"nothing published: {sent} Produce held, none sent on", complete or not sent)
+    redone(trial, job, batch=1)
+    return trial.outcome(job)
 
 
 @cell("F15", "executor, when its map output is there and the other's is not")
@@ -172,3 +182,45 @@ def one_map_output(trial: Trial) -> Outcome:
 @cell("F15", "executor, between the map output and the publish stage")
 def all_map_output(trial: Trial) -> Outcome:
     return lose_map_output(trial, complete=True)
+
+
+@cell("F15", "executor, when the other's task has published and its own has not")
+def after_one_owner(trial: Trial) -> Outcome:
+    """Two publishing tasks, one to an executor. When the records of one are in the log, the executor of the other dies
+    with its map output, before anything of it was sent on: the stage that made the output would run again, and draw
+    other keys than those by which the first has published."""
+    job = clustered(trial, random_sql(trial))
+    after, owners, lock = trial.ended(1), [], threading.Lock()
+
+    def first_owner(frame: Frame) -> bool:
+        """Whether a frame is of the executor whose request has come first."""
+        with lock:
+            if not owners:
+                owners.append(executor_of(frame))
+        return executor_of(frame) == owners[0]
+
+    about_sink = trial.about(trial.sink)
+    options = {"contains": [trial.transactional_id], "after": after}
+    held = trial.cluster.add(
+        Trap(
+            Api.PRODUCE,
+            where=lambda frame: about_sink(frame) and not first_owner(frame),
+            times=None,
+            then=Then.HOLD,
+            **options,
+        )
+    )
+    answered = trial.cluster.add(Trap(Api.PRODUCE, response=True, where=about_sink, **options))
+    trial.numbered.write(trial.records)
+    job.start()
+    answered.wait(PATIENCE)
+    held.wait(PATIENCE)
+    (other,) = set(executors(job)) - set(owners)
+    trial.hit(f"of one task {story(answered)}; of the other {story(held)}", answered.errors == (0,))
+    os.kill(other, signal.SIGKILL)
+    trial.verifier.restarted()
+    redo = next_end(trial, call=lambda _: held.release())
+    job.finish(PATIENCE)
+    trial.hit("what was held came behind the redone batch", redo.sprung)
+    redone(trial, job, batch=1)
+    return trial.outcome(job)

@@ -10,11 +10,11 @@ from confluent_kafka import Producer
 from penstock.kafka.progress import ensure_progress_topic
 from penstock.kafka.topics import create_topic
 from penstock.testing import Api, Then, Trap, Verifier
-from tests.faults.driver_deaths import BEFORE, die
-from tests.faults.harness import PATIENCE, Outcome, Trial, cell
+from tests.faults.driver_deaths import die
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.librdkafka import producer
 from tests.faults.processes import JobProcess
-from tests.faults.steps import stops
+from tests.faults.steps import stopped, stops
 
 _CALL_SECONDS = 30
 _NO_CLAIM = "was taken over by a producer that left no claim"
@@ -35,12 +35,13 @@ def lose_the_id(trial: Trial, job: JobProcess, trap: Trap, *, planned: int) -> O
     trial.numbered.write(trial.records)
     job.start()
     trap.wait(PATIENCE)
-    stop, done = stops(job, _NO_CLAIM), job.done()
-    assert (job.planned(), done) == (planned, BEFORE - 1)
+    trial.hit(story(trap))
+    stop = stops(job, _NO_CLAIM)
+    stopped(trial, job, planned=planned, done=trial.before - 1)
     trial.cluster.heal()
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    return trial.outcome(job, stop=stop, note=f"batch {planned} planned, batch {done} done")
+    return trial.outcome(job, stop=stop)
 
 
 def taking(trial: Trial, then: Callable[[Producer], None] = lambda _: None) -> Callable[[object], None]:
@@ -49,7 +50,10 @@ def taking(trial: Trial, then: Callable[[Producer], None] = lambda _: None) -> C
     trial.stack.callback(taken.clear)
 
     def take(_: object) -> None:
+        before = trial.verifier.inspector.describe(trial.transactional_id)
         taken.append(producer(trial, trial.transactional_id))
+        seen = trial.verifier.inspector.describe(trial.transactional_id)
+        trial.hit("the id has another owner", before and seen and seen.epoch > before.epoch)
         then(taken[-1])
 
     return take
@@ -59,8 +63,8 @@ def taking(trial: Trial, then: Callable[[Producer], None] = lambda _: None) -> C
 def between_batches(trial: Trial) -> Outcome:
     """The driver has not heard yet that its second batch is committed. Its third finds the id gone."""
     job = trial.job()
-    trap = trial.ended(BEFORE, call=taking(trial))
-    return lose_the_id(trial, job, trap, planned=BEFORE)
+    trap = trial.ended(trial.before, call=taking(trial))
+    return lose_the_id(trial, job, trap, planned=trial.before)
 
 
 @cell("F9", "between batches, and commits a transaction of its own")
@@ -74,15 +78,15 @@ def between_batches_and_commits(trial: Trial) -> Outcome:
         owner.commit_transaction(_CALL_SECONDS)
 
     job = trial.job()
-    trap = trial.ended(BEFORE, call=taking(trial, commit))
-    return lose_the_id(trial, job, trap, planned=BEFORE)
+    trap = trial.ended(trial.before, call=taking(trial, commit))
+    return lose_the_id(trial, job, trap, planned=trial.before)
 
 
 @cell("F9", "mid-publish")
 def mid_publish(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(keyed=True))
-    trap = trial.published(after=trial.ended(BEFORE), call=taking(trial))
-    return lose_the_id(trial, job, trap, planned=BEFORE)
+    trap = trial.published(after=trial.ended(trial.before), call=taking(trial))
+    return lose_the_id(trial, job, trap, planned=trial.before)
 
 
 @cell("F9", "mid-publish, and leaves a transaction open in our output")
@@ -90,23 +94,23 @@ def mid_publish_and_writes(trial: Trial) -> Outcome:
     """Readers of the output wait for it until the job's restart, or its time-out, ends it."""
     job = trial.job()
     call = taking(trial, lambda owner: write(owner, trial.sink))
-    trap = trial.published(after=trial.ended(BEFORE), call=call)
-    return lose_the_id(trial, job, trap, planned=BEFORE)
+    trap = trial.published(after=trial.ended(trial.before), call=call)
+    return lose_the_id(trial, job, trap, planned=trial.before)
 
 
 @cell("F9", "after the progress record, before EndTxn")
 def before_end_txn(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(keyed=True))
-    trap = trial.committing(BEFORE + 1, call=taking(trial))
-    return lose_the_id(trial, job, trap, planned=BEFORE)
+    trap = trial.committing(trial.before + 1, call=taking(trial))
+    return lose_the_id(trial, job, trap, planned=trial.before)
 
 
 @cell("F9", "after EndTxn, whose answer is lost")
 def after_end_txn(trial: Trial) -> Outcome:
     """The batch is committed; what the job asks then is answered with an error that does not say so."""
     job = trial.job()
-    trap = trial.ended(BEFORE + 1, call=taking(trial), then=Then.CLOSE)
-    return lose_the_id(trial, job, trap, planned=BEFORE)
+    trap = trial.ended(trial.before + 1, call=taking(trial), then=trial.random.choice((Then.CLOSE, Then.RESET)))
+    return lose_the_id(trial, job, trap, planned=trial.before)
 
 
 @cell("F9", "between batches, transaction.version 0", properties={"transaction.version": "0"})
@@ -134,7 +138,7 @@ def is_held(trial: Trial) -> None:
     """Make sure that the job's progress partition is held back."""
     topic = ensure_progress_topic(trial.session)
     held = [each.partition for each in trial.verifier.inspector.held([topic.name])]
-    assert topic.partition_of(trial.transactional_id) in held, held
+    trial.hit("the progress partition is held back", topic.partition_of(trial.transactional_id) in held)
 
 
 @cell("F16", "another producer, open since the batch before; ours killed after EndTxn")
@@ -144,14 +148,14 @@ def neighbour_is_a_producer(trial: Trial) -> Outcome:
     other = producer(trial, neighbour_of(trial))
     trial.ended(1, call=lambda _: write(other, topic.name, topic.partition_of(trial.transactional_id)))
     job = trial.job()
-    trap = trial.ended(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
-    found = die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    trap = trial.ended(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
+    die(trial, job, trap, planned=trial.before, done=trial.before - 1)
     is_held(trial)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
     is_held(trial)
     other.abort_transaction(_CALL_SECONDS)
-    return trial.outcome(job, note=f"{found}; held back until its end")
+    return trial.outcome(job)
 
 
 @cell("F16", "another job, stopped before EndTxn; ours killed after EndTxn")
@@ -170,15 +174,14 @@ def neighbour_is_a_job(trial: Trial) -> Outcome:
         Trap(Api.END_TXN, contains=[transactional_id], nth=2, call=lambda _: other.pause(), then=Then.HOLD)
     )
     job = trial.job()
-    killed = trial.ended(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
+    killed = trial.ended(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
     trial.numbered.write(trial.records)
     other.start()
     stopped.wait(PATIENCE)
     job.start()
     killed.wait(PATIENCE)
     job.kill()
-    planned, done = job.planned(), job.done()
-    assert (planned, done) == (BEFORE, BEFORE - 1)
+    trial.died(job, killed, planned=trial.before)
     is_held(trial)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
@@ -188,4 +191,4 @@ def neighbour_is_a_job(trial: Trial) -> Outcome:
     other.finish(PATIENCE)
     theirs = verifier.verdict()
     assert theirs.exact, f"the other job: {theirs}"
-    return trial.outcome(job, note=f"batch {planned} planned, batch {done} done; held back until its end")
+    return trial.outcome(job)

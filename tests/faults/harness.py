@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import random
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penstock.kafka.faults import fault_of
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import create_topic
 from penstock.services import DEFAULT_VERSION
-from penstock.testing import Api, Frame, NumberedRecords, ProxiedCluster, Trap, Verdict, Verifier
+from penstock.testing import Api, Frame, NumberedRecords, ProxiedCluster, Then, Trap, Verdict, Verifier
 from tests.faults.processes import JobProcess
 
-__all__ = ["BROKER", "CELLS", "PATIENCE", "Cell", "Outcome", "Trial", "Unavailable", "cell", "run_cell"]
+__all__ = [
+    "BROKER", "CELLS", "PATIENCE", "PROGRESS", "Cell", "Outcome", "Trial", "Unavailable", "cell", "run_cell", "story",
+]  # fmt: skip
 
 #: How long a cell waits for what must happen. Long, since it only ends what has failed, and machines may be busy.
 PATIENCE = 240.0
@@ -23,7 +27,18 @@ PATIENCE = 240.0
 #: Settings of the brokers: a transaction that has timed out is aborted soon after.
 BROKER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 
-_PROGRESS = "__penstock_progress"
+PROGRESS = "__penstock_progress"
+
+#: What a coordinator says of a transaction that was committed; its markers may not be written yet.
+COMMITTED = frozenset({"PrepareCommit", "CompleteCommit"})
+
+_FATES = {
+    Then.FORWARD: "",
+    Then.DROP: ", lost",
+    Then.CLOSE: ", lost, connection closed",
+    Then.RESET: ", lost, connection reset",
+    Then.HOLD: ", held",
+}
 
 
 class Unavailable(Exception):
@@ -34,19 +49,20 @@ class Unavailable(Exception):
 class Outcome:
     """What a cell found.
 
-    ``verdict`` is on the records. ``stop`` is the error that a job ended with where that is what it should do.
-    ``problem`` is what else went wrong besides the records. ``note`` says what was hit.
+    ``verdict`` is on the records. ``stop`` is the error that a job ended with where that is what it should do. ``hit``
+    says where the fault has hit, by what was seen of it: without that nothing was tried, and nothing is good.
+    ``problem`` is what else went wrong besides the records, a fault that missed for one.
     """
 
     verdict: Verdict
     stop: str = ""
-    note: str = ""
+    hit: str = ""
     problem: str = ""
 
     @property
     def good(self) -> bool:
         """Whether all is as it should be."""
-        return self.verdict.exact and not self.problem
+        return self.verdict.exact and bool(self.hit) and not self.problem
 
 
 @dataclass(frozen=True)
@@ -102,17 +118,25 @@ class Trial:
     """What a cell works with: a cluster behind proxies, topics of its own, numbered records, a verifier, jobs.
 
     ``records`` is how many the cell should write. ``mutation`` is set by the tests that make sure that cells can fail.
+
+    What a cell may choose, it draws from ``random``, so that a run with another ``seed`` is another run: how many
+    batches are done ``before`` the one that is hit, say. What it has seen of its fault it hands to :meth:`hit`.
     """
 
     cluster: ProxiedCluster
     records: int
     folder: Path
     mutation: str | None = None
+    seed: int = 0
     source_partitions: int = 4
-    sink_partitions: int = 3
     stack: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.before = self.random.randint(1, 3)
+        self.sink_partitions = self.random.randint(2, 4)
+        self.hits: list[str] = []
+        self.misses: list[str] = []
         self.tag = uuid.uuid4().hex[:8]
         self.source, self.sink = f"in-{self.tag}", f"out-{self.tag}"
         self.prefix = f"tx-{self.tag}"
@@ -202,7 +226,7 @@ class Trial:
             name=name,
             mutation=self.mutation,
             arguments=arguments,
-            environment=environment,
+            environment={"PYTHONHASHSEED": str(self.seed % 2**32), **(environment or {})},
         )
         self.stack.callback(made.kill)
         return made
@@ -236,7 +260,7 @@ class Trial:
     def recording(self, *, after: Trap, **options: object) -> Trap:
         """Catches the Produce of a progress record, before the broker has it: all else is published."""
         return self.cluster.add(
-            Trap(Api.PRODUCE, contains=[self.transactional_id], where=self.about(_PROGRESS), after=after, **options)
+            Trap(Api.PRODUCE, contains=[self.transactional_id], where=self.about(PROGRESS), after=after, **options)
         )
 
     def committing(self, batch: int, **options: object) -> Trap:
@@ -253,14 +277,77 @@ class Trial:
             Trap(Api.END_TXN, response=True, contains=[self.transactional_id], nth=1 + batch, **options)
         )
 
+    def wait(self, job: JobProcess, trap: Trap) -> Frame:
+        """Wait until a trap has caught something of a job. Fails with the job's log when it ends without."""
+        job.until(lambda: trap.frames, PATIENCE)
+        return trap.wait(PATIENCE)  # until what it does is done
+
+    def publishers(self) -> set[int | None]:
+        """The processes that publish to the output from now on; it fills while they do."""
+        found: set[int | None] = set()
+        self.cluster.add(
+            Trap(
+                Api.PRODUCE,
+                contains=[self.transactional_id],
+                where=self.about(self.sink),
+                times=None,
+                call=lambda frame: found.add(frame.pid),
+            )
+        )
+        return found
+
+    # --- evidence --------------------------------------------------------------------------------------------
+
+    def hit(self, text: str, evidence: object = True) -> None:
+        """Note what was seen of the fault. Where ``evidence`` is falsy it was not seen, and the cell is not good."""
+        (self.hits if evidence else self.misses).append(text)
+
+    def died(self, job: JobProcess, trap: Trap, *, planned: int | None = None, done: int | None = None) -> None:
+        """Note where a trap has killed the job: by what the trap caught, by Spark's logs (which have to hold
+        ``planned`` and ``done``, where these are known), and by what the coordinator says about the transaction."""
+        self.hit(story(trap), trap.sprung)
+        found = (job.planned(), job.done())
+        expected = (found[0] if planned is None else planned, found[0] - 1 if done is None else done)
+        self.hit(f"batch {found[0]} planned, batch {found[1]} done", found == expected)
+        open_there = {(Api.PRODUCE, True), (Api.TXN_OFFSET_COMMIT, True), (Api.END_TXN, False)}
+        states = {"Ongoing"} if (trap.api, trap.response) in open_there or self.in_progress(trap) else COMMITTED
+        self.stands(states)
+
+    def in_progress(self, trap: Trap) -> bool:
+        """Whether a trap has caught what goes to the progress topic."""
+        return trap.api == Api.PRODUCE and any(map(self.about(PROGRESS), trap.frames))
+
+    def stands(self, states: Collection[str]) -> None:
+        """Note what the coordinator says about the job's transaction, which has to be one of ``states``."""
+        seen = self.verifier.inspector.describe(self.transactional_id)
+        state = seen.state if seen else "unknown"
+        self.hit(f"transaction {state}", state in states)
+
     # --- the end ---------------------------------------------------------------------------------------------
 
-    def outcome(self, job: JobProcess | None = None, *, stop: str = "", note: str = "", problem: str = "") -> Outcome:
-        """The verdict. With ``job``, which has ended, also whether it left processes behind."""
+    def outcome(self, job: JobProcess | None = None, *, stop: str = "", problem: str = "") -> Outcome:
+        """The verdict, with all that was seen of the fault. With ``job``, which has ended, also whether it left
+        processes behind."""
         left = job.left_over() if job is not None else 0
-        if left:
-            problem = f"{left} processes have outlived the job; {problem}".strip("; ")
-        return Outcome(self.verifier.verdict(), stop, note, problem)
+        problems = [
+            *([f"{left} processes have outlived the job"] if left else []),
+            *([problem] if problem else []),
+            *(f"the fault has missed: {each}" for each in self.misses),
+            *([] if self.hits or self.misses else ["nothing shows that the fault has hit"]),
+        ]
+        return Outcome(self.verifier.verdict(), stop, "; ".join(dict.fromkeys(self.hits)), "; ".join(problems))
+
+
+def story(trap: Trap) -> str:
+    """What a trap has caught, and what became of it: ``3 answers NONE to EndTxn, lost``."""
+    api = "".join(part.title() for part in Api(trap.api).name.split("_"))
+    count = len(trap.frames)
+    codes = "/".join(fault_of(code).name for code in trap.errors)
+    times = f"{count} " if count > 1 else ""
+    if trap.response:
+        return f"{times}{'answers' if count > 1 else 'answer'} {codes} to {api}{_FATES[trap.then]}".replace("  ", " ")
+    sent = f", sent on and answered {codes}" if codes and trap.then is Then.HOLD else ""
+    return f"{times}{api}{_FATES[trap.then]}{sent}"
 
 
 def _options(options: Mapping[str, str]) -> str:
@@ -268,14 +355,18 @@ def _options(options: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def trial(cluster: ProxiedCluster, records: int, folder: Path, mutation: str | None = None) -> Iterator[Trial]:
+def trial(
+    cluster: ProxiedCluster, records: int, folder: Path, mutation: str | None = None, seed: int = 0
+) -> Iterator[Trial]:
     """A trial on a cluster that may have been used before. All its jobs are dead afterwards, the proxies unharmed."""
     with ExitStack() as stack:
         stack.callback(cluster.heal)
-        yield Trial(cluster, records, folder, mutation, stack=stack)
+        yield Trial(cluster, records, folder, mutation, seed, stack=stack)
 
 
-def run_cell(found: Cell, cluster: ProxiedCluster, records: int, folder: Path, mutation: str | None = None) -> Outcome:
+def run_cell(
+    found: Cell, cluster: ProxiedCluster, records: int, folder: Path, mutation: str | None = None, seed: int = 0
+) -> Outcome:
     """Run a cell once."""
-    with trial(cluster, records, folder, mutation) as given:
+    with trial(cluster, records, folder, mutation, seed) as given:
         return found.run(given)

@@ -20,12 +20,15 @@ from tests.faults.harness import Trial
 __all__ = ["Administrator", "NumberedWriter", "producer"]
 
 _CALL_SECONDS = 30
+_OPEN_SECONDS = 600  # transactions of others stay open as long as a cell likes
 _QUEUED = 1_000_000
 
 
 def producer(trial: Trial, transactional_id: str | None = None, **settings: object) -> Producer:
     """A producer that goes to the brokers past the proxies. With an id it owns that when this returns."""
-    owning = {"transactional.id": transactional_id} if transactional_id is not None else {}
+    owning = {}
+    if transactional_id is not None:
+        owning = {"transactional.id": transactional_id, "transaction.timeout.ms": _OPEN_SECONDS * 1000}
     made = Producer(
         {
             "bootstrap.servers": trial.cluster.direct,

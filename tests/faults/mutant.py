@@ -1,19 +1,25 @@
-"""``penstock`` without a safeguard, to make sure that cells can fail: ``python mutant.py MUTATION run FILE ...``."""
+"""``penstock`` without a safeguard, to make sure that cells can fail: ``python mutant.py MUTATION run FILE ...``.
+
+Each of these changes what the driver does by one rule of the protocol. Which cell must notice, and by what, says
+``mutants.py``.
+"""
 
 from __future__ import annotations
 
 import sys
 import uuid
+from dataclasses import replace
 from typing import Any
 
 
 def skip_fencing() -> None:
     """Each start has a transactional id of its own, and does not take the former ones over; it reads their progress."""
+    from penstock.connectors.kafka import targets
     from penstock.connectors.kafka.targets import ExactlyOnceTarget
     from penstock.kafka.transactions import TransactionClient
 
     own = uuid.uuid4().hex
-    make, init = ExactlyOnceTarget.__init__, TransactionClient.init
+    make, init, claim = ExactlyOnceTarget.__init__, TransactionClient.init, targets.claim
 
     def make_with_own_id(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
@@ -22,8 +28,15 @@ def skip_fencing() -> None:
     def init_own(self: Any, *args: Any, **kwargs: Any) -> Any:
         return init(self, *args, **kwargs) if self.transactional_id.endswith(own) else None
 
+    def claim_own(session: Any, client: Any, *args: Any, **kwargs: Any) -> Any:
+        return claim(session, client, *args, **kwargs) if client.transactional_id.endswith(own) else None
+
     ExactlyOnceTarget.__init__ = make_with_own_id
     TransactionClient.init = init_own
+    targets.claim = claim_own
+
+
+# --- progress ----------------------------------------------------------------------------------------------------
 
 
 def ignore_progress() -> None:
@@ -34,7 +47,205 @@ def ignore_progress() -> None:
     targets.decide = lambda *args, **kwargs: Run()
 
 
-MUTATIONS = {"skip-fencing": skip_fencing, "ignore-progress": ignore_progress}
+def accept_older_checkpoint() -> None:
+    """What a checkpoint that contradicts progress asks for is published."""
+    from penstock.connectors.kafka import targets
+    from penstock.errors import CheckpointError
+    from penstock.kafka.progress import Run
+
+    decide = targets.decide
+
+    def decide_so(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return decide(*args, **kwargs)
+        except CheckpointError:
+            return Run()
+
+    targets.decide = decide_so
+
+
+def believe_aborted_progress() -> None:
+    """Progress of transactions that were aborted counts as well."""
+    from penstock.kafka.batches import ControlType
+    from penstock.kafka.progress import _Reader
+
+    end = _Reader._end
+
+    def end_with_commit(self: Any, marker: Any) -> None:
+        committing = marker.copy()
+        committing["control_type"] = ControlType.COMMIT
+        end(self, committing)
+
+    _Reader._end = end_with_commit
+
+
+def read_stable_progress() -> None:
+    """Progress is read as far as no transaction is open, somebody else's among them."""
+    from penstock.kafka import progress
+    from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
+
+    read = progress.read_progress_of
+
+    def read_so(*args: Any, **kwargs: Any) -> Any:
+        progress.READ_UNCOMMITTED = READ_COMMITTED
+        try:
+            return read(*args, **kwargs)
+        finally:
+            progress.READ_UNCOMMITTED = READ_UNCOMMITTED
+
+    progress.read_progress_of = read_so
+
+
+def record_outside() -> None:
+    """A batch's progress is committed in a transaction of its own, before the batch is."""
+    from penstock.connectors.kafka import targets
+    from penstock.kafka.produce import Producer
+    from penstock.kafka.progress import Progress, progress_batch
+    from penstock.kafka.transactions import TransactionClient
+
+    record = targets.record
+
+    def record_so(session: Any, client: Any, topic: Any, what: Any, **kwargs: Any) -> Any:
+        if not isinstance(what, Progress):
+            return record(session, client, topic, what, **kwargs)
+        other = TransactionClient(session, uuid.uuid4().hex)
+        other.init()
+        other.begin()
+        with Producer(session, other.identity, transactional_id=other.transactional_id) as producer:
+            producer.submit(topic.name, *progress_batch(topic, client.transactional_id, what))
+            producer.flush()
+            (ack,) = producer.acks()
+        other.commit()
+        return ack
+
+    targets.record = record_so
+
+
+# --- unknown outcomes --------------------------------------------------------------------------------------------
+
+
+def skip_settling() -> None:
+    """A transaction whose end is unknown is taken for committed."""
+    from penstock.connectors.kafka import targets
+
+    def settle(session: Any, client: Any, *args: Any, **kwargs: Any) -> bool:
+        client.settled(fenced=False)
+        return True
+
+    targets.settle = settle
+
+
+def settle_as_aborted() -> None:
+    """What was found out about an unknown end is taken for an abort."""
+    from penstock.connectors.kafka import targets
+
+    settle = targets.settle
+
+    def settle_so(*args: Any, **kwargs: Any) -> bool:
+        settle(*args, **kwargs)
+        return False
+
+    targets.settle = settle_so
+
+
+def settle_failed_as_aborted() -> None:
+    """Where the outcome cannot be found out, it is taken for an abort."""
+    from penstock.connectors.kafka import targets
+    from penstock.errors import KafkaError
+    from penstock.kafka.transactions import State
+
+    settle = targets.settle
+
+    def settle_so(session: Any, client: Any, *args: Any, **kwargs: Any) -> bool:
+        try:
+            return settle(session, client, *args, **kwargs)
+        except KafkaError:
+            if client.state is State.UNKNOWN:
+                client.settled(fenced=False)
+            return False
+
+    targets.settle = settle_so
+
+
+def settle_in_the_old_epoch() -> None:
+    """Progress is believed before the id has been taken again, so that the end may still arrive."""
+    from penstock.kafka import progress
+
+    def look(session: Any, client: Any, topic: Any, *args: Any) -> Any:
+        return progress.read_progress(session, topic, client.transactional_id)
+
+    progress._retake = look
+
+
+# --- transactions ------------------------------------------------------------------------------------------------
+
+
+def abort_in_the_old_epoch() -> None:
+    """Below transaction.version 2 an abort is EndTxn, which leaves the epoch as it is."""
+    from penstock.kafka.transactions import State, TransactionClient
+
+    def abort(self: Any, deadline: Any = None) -> None:
+        self._expect(State.ENDING)
+        self._become(State.ENDING)
+        self._end(False, deadline)
+
+    TransactionClient.abort = abort
+
+
+def offsets_outside() -> None:
+    """A group's offsets are committed outside of the transaction, before it is."""
+    from penstock.kafka.offsets import commit_offsets
+    from penstock.kafka.transactions import TransactionClient
+
+    TransactionClient.add_offsets = lambda self, group, offsets, deadline=None: commit_offsets(
+        self._session, group, offsets
+    )
+
+
+# --- tasks -------------------------------------------------------------------------------------------------------
+
+
+def _acknowledged(**flags: bool) -> None:
+    from penstock.connectors.kafka import runtime
+
+    (kind,) = (each for each in vars(runtime).values() if hasattr(each, "_collect"))
+    collect = kind._collect
+    kind._collect = lambda *args, **kwargs: replace(collect(*args, **kwargs), **flags)
+
+
+def always_clean() -> None:
+    """Tasks and stages that ran twice in a transaction are not noticed."""
+    _acknowledged(attempts_clean=True)
+
+
+def always_one_writer() -> None:
+    """Every task publishes its own rows, and that two of them wrote to one partition is not noticed."""
+    from penstock.connectors.kafka.targets import ExactlyOnceTarget, _Writing
+
+    _Writing.one_writer_each = lambda self, tasks: True
+    ExactlyOnceTarget._shared = property(lambda self: False, lambda self, found: None)
+    _acknowledged(one_writer=True, whole=True)
+
+
+MUTATIONS = {
+    each.__name__.replace("_", "-"): each
+    for each in (
+        skip_fencing,
+        ignore_progress,
+        accept_older_checkpoint,
+        believe_aborted_progress,
+        read_stable_progress,
+        record_outside,
+        skip_settling,
+        settle_as_aborted,
+        settle_failed_as_aborted,
+        settle_in_the_old_epoch,
+        abort_in_the_old_epoch,
+        offsets_outside,
+        always_clean,
+        always_one_writer,
+    )
+}
 
 if __name__ == "__main__":
     sys.path.pop(0)  # this folder

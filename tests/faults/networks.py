@@ -3,40 +3,67 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
-from penstock.testing import Api, Then, Trap
-from tests.faults.driver_deaths import BEFORE
-from tests.faults.harness import PATIENCE, Outcome, Trial, cell
+from penstock.kafka.faults import fault_of
+from penstock.testing import Api, Frame, Then, Trap
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.processes import JobProcess
 from tests.waiting import eventually
 
 #: A client gives up on an answer after this, and on its connection with it.
 PATIENCE_SECONDS = 3
 IMPATIENT = {"properties.request.timeout.ms": str(PATIENCE_SECONDS * 1000)}
+#: Where a request goes on behind its API's key, version and correlation id.
+_BODY = 8
 
 
-def watch(trial: Trial, job: JobProcess, trap: Trap, note: str) -> Outcome:
-    """Start the job and let it come to its end, with the trap on its way."""
+def watch(trial: Trial, job: JobProcess, trap: Trap) -> Outcome:
+    """Start the job and let it come to its end, with the trap on its way: what that catches is sent again."""
+    again = trial.cluster.add(
+        Trap(trap.api, response=trap.response, contains=[trial.transactional_id], where=same_as(trap), after=trap)
+    )
     trial.numbered.write(trial.records)
     job.start()
-    trap.wait(PATIENCE)
+    trial.wait(job, trap)
     trial.verifier.restarted()
     job.finish(PATIENCE)
-    return trial.outcome(job, note=note)
+    trial.hit(story(trap))
+    trial.hit(f"sent again, and answered {codes(again)}", again.sprung)
+    if trap.api == Api.END_TXN:
+        trial.hit("nothing redone", "is redone" not in job.text)
+    return trial.outcome(job)
+
+
+def same_as(trap: Trap) -> Callable[[Frame], bool]:
+    """Whether a frame's request is, but for its correlation id, the one that a trap has caught first."""
+    return lambda frame: trap.sprung and frame.request[_BODY:] == trap.frames[0].request[_BODY:]
+
+
+def codes(trap: Trap) -> str:
+    """What a trap's requests were answered, or what its answers say, by the names of the errors."""
+    return "/".join(fault_of(code).name for code in trap.errors)
+
+
+def arrive_late(trial: Trial, trap: Trap, *, harmless: bool = False) -> None:
+    """Note that what a trap has kept has arrived after all, and what the broker answered to it: an error, so that it
+    did not join a transaction; or, where a repetition is ``harmless``, anything."""
+    trap.wait_for_answers(PATIENCE)
+    trial.hit(f"the first copy arrived late, and was answered {codes(trap)}", harmless or 0 not in trap.errors)
 
 
 @cell("F6", "answer to EndTxn lost", ci=True)
 def end_txn_answer_lost(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(sink=IMPATIENT))
-    trap = trial.ended(BEFORE + 1, then=Then.DROP)
-    return watch(trial, job, trap, "committed, and the driver not told")
+    trap = trial.ended(trial.before + 1, then=Then.DROP)
+    return watch(trial, job, trap)
 
 
 @cell("F6", "connection cut before the answer to EndTxn")
 def end_txn_answer_cut(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(keyed=True))
-    trap = trial.ended(BEFORE + 1, then=Then.CLOSE)
-    return watch(trial, job, trap, "committed, and the driver not told")
+    trap = trial.ended(trial.before + 1, then=trial.random.choice((Then.CLOSE, Then.RESET)))
+    return watch(trial, job, trap)
 
 
 @cell("F6", "answer to EndTxn lost, transaction.version 0", properties={"transaction.version": "0"})
@@ -47,8 +74,8 @@ def end_txn_answer_lost_of_old(trial: Trial) -> Outcome:
 @cell("F6", "EndTxn request lost")
 def end_txn_lost(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(sink=IMPATIENT))
-    trap = trial.committing(BEFORE + 1, then=Then.DROP)
-    return watch(trial, job, trap, "not committed, and asked again")
+    trap = trial.committing(trial.before + 1, then=Then.DROP)
+    return watch(trial, job, trap)
 
 
 @cell("F6", "driver to coordinator half-open at EndTxn")
@@ -56,7 +83,7 @@ def coordinator_half_open(trial: Trial) -> Outcome:
     """What was under way goes on when the link heals: an EndTxn that nobody waits for any more."""
     job = trial.job(trial.sql(sink=IMPATIENT))
     proxy = trial.cluster.proxy(1)
-    trap = trial.committing(BEFORE + 1, call=lambda _: proxy.half_open())
+    trap = trial.committing(trial.before + 1, call=lambda _: proxy.half_open())
     trial.numbered.write(trial.records)
     job.start()
     trap.wait(PATIENCE)
@@ -64,20 +91,22 @@ def coordinator_half_open(trial: Trial) -> Outcome:
     given_up(trial)
     proxy.heal()
     job.finish(PATIENCE)
-    return trial.outcome(job, note="EndTxn kept, sent again, then both arrive")
+    trial.hit(f"{story(trap)} kept until another connection was made")
+    arrive_late(trial, trap, harmless=True)
+    return trial.outcome(job)
 
 
 @cell("F6", "answer to Produce lost, task to leader")
 def produce_answer_lost(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(sink=IMPATIENT))
-    trap = trial.published(after=trial.ended(BEFORE), then=Then.DROP)
-    return watch(trial, job, trap, "appended, and the task not told")
+    trap = trial.published(after=trial.ended(trial.before), then=Then.DROP)
+    return watch(trial, job, trap)
 
 
 @cell("F6", "Produce lost, task to leader")
 def produce_lost(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(keyed=True, sink=IMPATIENT))
-    return watch(trial, job, producing(trial, then=Then.DROP), "not appended, and sent again")
+    return watch(trial, job, producing(trial, then=Then.DROP))
 
 
 @cell("F6", "Produce late, after it was sent again, task to leader")
@@ -91,7 +120,9 @@ def produce_late(trial: Trial) -> Outcome:
     trial.verifier.restarted()
     trial.ended(1, call=lambda _: trap.release()).wait(PATIENCE)
     job.finish(PATIENCE)
-    return trial.outcome(job, note="the first copy arrived after the batch was committed")
+    trial.hit("Produce kept until the batch was committed")
+    arrive_late(trial, trap)
+    return trial.outcome(job)
 
 
 @cell("F6", "task to leader half-open at Produce")
@@ -106,7 +137,9 @@ def leader_half_open(trial: Trial) -> Outcome:
     given_up(trial)
     proxy.heal()
     job.finish(PATIENCE)
-    return trial.outcome(job, note="Produce kept, sent again, then both arrive")
+    trial.hit(f"{story(trap)} kept until another connection was made")
+    arrive_late(trial, trap, harmless=True)
+    return trial.outcome(job)
 
 
 @cell("F6", "all connections cut, again and again")
@@ -117,13 +150,18 @@ def cut_again_and_again(trial: Trial) -> Outcome:
     job.start()
     first.wait(PATIENCE)
     trial.verifier.restarted()
-    cuts = 0
+    proxy, cuts, severed = trial.cluster.proxy(1), 0, 0
     while job.running:
-        trial.cluster.proxy(1).cut(reset=bool(cuts % 2))
-        cuts += 1
-        time.sleep(0.7)
+        connections, batch = proxy.connections, job.done()
+        proxy.cut(reset=trial.random.random() < 0.5)
+        cuts, severed = cuts + 1, severed + connections
+        accepted = proxy.accepted
+        # The next one when the job has connected again and got on: it must come to its end.
+        while job.running and (proxy.accepted == accepted or job.done() == batch):
+            time.sleep(0.05)
     job.finish(PATIENCE)
-    return trial.outcome(job, note=f"{cuts} cuts")
+    trial.hit(f"{cuts} cuts of {severed} connections, each with a batch under way", cuts >= 5 and severed >= cuts)
+    return trial.outcome(job)
 
 
 @cell("F6", "every frame 50 ms late")
@@ -131,9 +169,11 @@ def slow_link(trial: Trial) -> Outcome:
     job = trial.job(trial.sql())
     trial.numbered.write(trial.records)
     trial.cluster.proxy(1).delay(0.05)
+    ends = trial.cluster.add(Trap(Api.END_TXN, response=True, contains=[trial.transactional_id], times=None))
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    return trial.outcome(job, note="all the way through")
+    trial.hit(f"{story(ends)}, each late by 50 ms and more", len(ends.frames) > job.done())
+    return trial.outcome(job)
 
 
 @cell("F6", "refused for 10 s, mid-publish")
@@ -141,16 +181,20 @@ def refused(trial: Trial) -> Outcome:
     """As behind a firewall that restarts: what was connected is cut, and nothing comes in."""
     job = trial.job(trial.sql())
     proxy = trial.cluster.proxy(1)
-    trap = trial.published(after=trial.ended(BEFORE), then=Then.CLOSE)
+    trap = trial.published(after=trial.ended(trial.before), then=trial.random.choice((Then.CLOSE, Then.RESET)))
     trial.numbered.write(trial.records)
     job.start()
     trap.wait(PATIENCE)
+    accepted = proxy.accepted
     proxy.refuse()
     time.sleep(10)
+    trial.hit(story(trap))
+    trial.hit("not a connection for 10 s", proxy.connections == 0 and proxy.accepted <= accepted)
+    trial.hit(f"meanwhile batch {trial.before} was not done", job.running and job.done() == trial.before - 1)
     trial.verifier.restarted()
     proxy.heal()
     job.finish(PATIENCE)
-    return trial.outcome(job, note="recovery counts from the end of the fault")
+    return trial.outcome(job)
 
 
 def producing(trial: Trial, **options: object) -> Trap:
@@ -160,7 +204,7 @@ def producing(trial: Trial, **options: object) -> Trap:
             Api.PRODUCE,
             contains=[trial.transactional_id],
             where=trial.about(trial.sink),
-            after=trial.ended(BEFORE),
+            after=trial.ended(trial.before),
             **options,
         )
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from tests.faults.harness import Cell, Outcome
 
-__all__ = ["DATA", "Result", "Run", "load", "render", "save"]
+__all__ = ["DATA", "Kill", "Result", "Run", "load", "load_kills", "render", "save", "save_kill"]
 
 DATA = Path(__file__).parents[2] / "docs" / "faults.json"
 
@@ -35,33 +36,52 @@ Two readers under `read_committed` look at the output, one beside the running jo
 **Torn**: batches of which only a part is visible. **Order**: records that came before an earlier one of their source
 partition. **Open**: partitions that an open transaction still holds back 10 s after the end. **Recovery**: from the
 restart, or from the fault where nothing is restarted, to the first new record that a reader saw, in seconds; most of it
-is the start of Python, the JVM and Spark.
+is the start of Python, the JVM and Spark. **Hit** is what the last run saw of its fault: requests and answers that the
+proxy caught, what the brokers answered to them, what Spark's logs held and what the coordinator said about the
+transaction. A run in which a fault misses its point fails, however exact it is.
 
-With the fencing of former owners taken out, or the progress record ignored, F1, F3 and F4 fail: a test in every run
-makes sure that they do (`tests/faults/test_mutations.py`). The kit that does all this is public:
-[testing.md](testing.md).
+Runs of a cell differ in their seed, from which it draws which batch is hit, how many partitions the output has, how
+connections end, and Python's hash seed. {runs} runs are on record, with {seeds} seeds; `{again}` repeats one.
+The kit that does all this is public: [testing.md](testing.md).
 
-| fault | where | runs | lost | duplicated | aborted seen | torn | order | open | recovery | outcome |
-| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |
+| fault | where | runs | lost | duplicated | aborted seen | torn | order | open | recovery | hit | outcome |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |
+"""
+
+_MUTANTS = """
+## Without a safeguard
+
+A matrix that cannot fail proves nothing. Each of these mutants is penstock with one safeguard taken out, run through
+one cell of the matrix ({records} records), which has to turn red by what it counts or by what it sees of its fault, not
+because the mutant breaks down. `make mutants` runs them all, every test run some (`tests/faults/test_mutations.py`).
+
+| mutant | what is taken out | cell | seen |
+| --- | --- | --- | --- |
 """
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a cell: its verdict's counts, and what went wrong besides or instead."""
+    """One run of a cell: its verdict's counts, what went wrong besides or instead, and the ``seed`` it drew from."""
 
     verdict: dict[str, Any] = field(default_factory=dict)
     exact: bool = False
     stop: str = ""
-    note: str = ""
+    hit: str = ""
     failure: str = ""
     unavailable: str = ""
     seconds: float = 0.0
+    seed: int = 0
+    date: str = ""
 
     @classmethod
-    def of(cls, outcome: Outcome) -> Run:
+    def of(cls, outcome: Outcome, seed: int = 0) -> Run:
         """What a cell returned."""
-        return cls(asdict(outcome.verdict), outcome.verdict.exact, outcome.stop, outcome.note, outcome.problem)
+        verdict = asdict(outcome.verdict)
+        return cls(
+            verdict, outcome.verdict.exact, outcome.stop, outcome.hit, outcome.problem,
+            seed=seed, date=time.strftime("%Y-%m-%d"),
+        )  # fmt: skip
 
     @classmethod
     def read(cls, path: Path) -> Run:
@@ -75,18 +95,17 @@ class Run:
 
     @property
     def good(self) -> bool:
-        """Whether it came out as it should."""
-        return self.exact and not self.failure
+        """Whether its fault has hit, and it came out as it should."""
+        return self.exact and bool(self.hit) and not self.failure
 
 
 @dataclass(frozen=True)
 class Result:
-    """All runs of a cell, on a date."""
+    """All runs of a cell that are on record."""
 
     fault: str
     point: str
     records: int
-    date: str
     runs: tuple[Run, ...]
 
     @property
@@ -100,38 +119,69 @@ class Result:
         return all(run.good for run in self.runs)
 
     @property
+    def seeds(self) -> set[int]:
+        """Those of the runs that came out as they should."""
+        return {run.seed for run in self.runs if run.good}
+
+    def with_run(self, run: Run) -> Result:
+        """One run more. Runs of which nothing shows that their fault has hit give way to it."""
+        return replace(self, runs=(*(each for each in self.runs if each.hit or each.failure), run))
+
+    @property
     def summary(self) -> str:
         """A line about it."""
-        seconds = f"{sum(run.seconds for run in self.runs):.0f} s"
-        if self.good:
-            return f"exact, {seconds}"
-        return (
-            next(
-                run.unavailable or run.failure or f"NOT EXACT {run.verdict}" for run in self.runs if not run.good
-            ).splitlines()[0]
-            + f", {seconds}"
-        )
+        last = self.runs[-1]
+        found = "exact" if last.good else last.unavailable or last.failure or f"NOT EXACT {last.verdict}"
+        return f"{found.splitlines()[0]}, seed {last.seed}, {last.seconds:.0f} s"
+
+
+@dataclass(frozen=True)
+class Kill:
+    """What a cell saw of a mutant: ``seen`` where that has turned it red, ``failure`` where nothing has."""
+
+    mutant: str
+    safeguard: str
+    cell: str
+    records: int
+    seed: int
+    seen: str = ""
+    failure: str = ""
 
 
 def load() -> dict[str, Result]:
     """What is kept, by the cells' names."""
-    if not DATA.exists():
-        return {}
-    kept = [
-        Result(**{**each, "runs": tuple(Run(**run) for run in each["runs"])}) for each in json.loads(DATA.read_text())
-    ]
+    kept = [Result(**{**each, "runs": tuple(Run(**run) for run in each["runs"])}) for each in _read()["cells"]]
     return {each.name: each for each in kept}
+
+
+def load_kills() -> list[Kill]:
+    """What is kept of the mutants."""
+    return [Kill(**each) for each in _read()["mutants"]]
 
 
 def save(result: Result) -> None:
     """Keep it, without what is of this machine."""
     runs = [
-        replace(run, stop=_masked(run.stop), note=_masked(run.note), failure=_masked(run.failure))
-        for run in result.runs
+        replace(run, stop=_masked(run.stop), hit=_masked(run.hit), failure=_masked(run.failure)) for run in result.runs
     ]
     kept = load() | {result.name: replace(result, runs=tuple(runs))}
+    _write(_read() | {"cells": [asdict(each) for _, each in sorted(kept.items())]})
+
+
+def save_kill(kill: Kill) -> None:
+    """Keep it, without what is of this machine."""
+    kept = {each.mutant: each for each in load_kills()}
+    kept[kill.mutant] = replace(kill, seen=_masked(kill.seen), failure=_masked(kill.failure))
+    _write(_read() | {"mutants": [asdict(each) for _, each in sorted(kept.items())]})
+
+
+def _read() -> dict[str, Any]:
+    return json.loads(DATA.read_text()) if DATA.exists() else {"cells": [], "mutants": []}
+
+
+def _write(kept: dict[str, Any]) -> None:
     draft = DATA.with_suffix(".draft")
-    draft.write_text(json.dumps([asdict(each) for _, each in sorted(kept.items())], indent=1) + "\n")
+    draft.write_text(json.dumps(kept, indent=1) + "\n")
     draft.replace(DATA)
 
 
@@ -144,21 +194,47 @@ def _masked(text: str) -> str:
 # --- the table ---------------------------------------------------------------------------------------------------
 
 
-def render(results: Sequence[Result], cells: Sequence[Cell]) -> str:
-    """The page: a row for every cell, those that were not run among them."""
+def render(results: Sequence[Result], cells: Sequence[Cell], kills: Sequence[Kill] = ()) -> str:
+    """The page: a row for every cell, those that were not run among them, and one for every mutant."""
     known = {result.name: result for result in results}
-    dates = sorted({result.date for result in results})
+    every = [run for result in results for run in result.runs]
+    dates = sorted({run.date for run in every})
     records = " or ".join(f"{each:,}" for each in sorted({result.records for result in results}))
     span = "no date yet" if not dates else dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     rows = []
     for cell in sorted(cells, key=lambda each: int(each.fault[1:])):
         result = known.get(cell.name)
         if result is None:
-            cells_of_row = [cell.fault, cell.point, "0", *["-"] * 7, "not run"]
+            cells_of_row = [cell.fault, cell.point, "0", *["-"] * 8, "not run"]
         else:
-            cells_of_row = [cell.fault, cell.point, str(len(result.runs)), *_counts(result), _outcome(result)]
+            cells_of_row = [
+                cell.fault,
+                cell.point,
+                str(len(result.runs)),
+                *_counts(result),
+                _hit(result),
+                _outcome(result),
+            ]
         rows.append("| " + " | ".join(cells_of_row) + " |\n")
-    return _HEAD.format(records=records or "no", dates=span) + "".join(rows)
+    again = 'make faults ARGS="--only CELL --seed SEED --fresh"'
+    seeds = len({run.seed for run in every})
+    head = _HEAD.format(records=records or "no", dates=span, runs=len(every), seeds=seeds, again=again)
+    return head + "".join(rows) + _mutants(kills)
+
+
+def _mutants(kills: Sequence[Kill]) -> str:
+    if not kills:
+        return ""
+    records = " or ".join(f"{each:,}" for each in sorted({kill.records for kill in kills}))
+    rows = []
+    for each in kills:
+        seen = _text(each.seen) or f"**survives**: `{_text(each.failure)}`"
+        rows.append(f"| {each.mutant} | {_text(each.safeguard)} | {each.cell} | {seen} |\n")
+    return _MUTANTS.format(records=records) + "".join(rows)
+
+
+def _hit(result: Result) -> str:
+    return next((_text(run.hit) for run in reversed(result.runs) if run.hit), "-")
 
 
 def _counts(result: Result) -> list[str]:
@@ -175,6 +251,8 @@ def _outcome(result: Result) -> str:
     for run in result.runs:
         if run.unavailable:
             return f"cannot be run here: {_text(run.unavailable)}"
+    if all(run.exact and not run.hit and not run.failure for run in result.runs):
+        return "exact, and nothing looked at the hit"
     for run in result.runs:
         if not run.good:
             return f"**fails**{f': `{_text(run.failure)}`' if run.failure else ''}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from penstock.kafka.topics import topic_configs
-from penstock.testing import Then
-from tests.faults.driver_deaths import BEFORE, die_and_recover
-from tests.faults.harness import PATIENCE, Outcome, Trial, cell
+from penstock.testing import Api, Then, Trap
+from tests.faults.driver_deaths import die_and_recover
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.librdkafka import Administrator
-from tests.faults.steps import ENOUGH_FOR_A_SHUFFLE, arrived, hit, idle, new_sink, next_end, stops
+from tests.faults.steps import ENOUGH_FOR_A_SHUFFLE, arrived, hit, idle, new_sink, next_end, reached, stopped, stops
 from tests.waiting import eventually
 
 #: Has new partitions looked for often.
@@ -26,13 +26,20 @@ def idle_job(trial: Trial) -> Outcome:
     arrived(trial, job, trial.numbered.total)
     last = idle(job)
     job.kill()
+    trial.hit(f"killed idle: batch {last} done, none planned", job.planned() == job.done() == last)
+    quiet = trial.cluster.add(Trap(Api.END_TXN, contains=[trial.transactional_id], nth=2))
+    # Once around the source: two answers about the end of the input, none of them with anything to do.
+    looked = [trial.cluster.add(Trap(Api.LIST_OFFSETS, where=trial.about(trial.source), nth=nth)) for nth in (1, 3)]
     job.start()
+    for each in looked:
+        each.wait(PATIENCE)
+    trial.hit("no transaction while idle after the restart", not quiet.sprung)
     job.wait_for("checkpoint ")
     trial.verifier.restarted()
     trial.numbered.write(trial.records - trial.records // 2)
     arrived(trial, job, trial.numbered.total)
     job.stop()
-    return trial.outcome(job, note=f"batch {last} done, none planned")
+    return trial.outcome(job)
 
 
 @cell("F10", "an empty batch, of new partitions only, killed after EndTxn")
@@ -45,14 +52,16 @@ def batch_of_new_partitions(trial: Trial) -> Outcome:
     last = idle(job)
     trap = next_end(trial, call=lambda _: job.kill(), then=Then.DROP)
     Administrator(trial).add_partitions(trial.source, 6)
-    found = hit(trial, job, trap, planned=last + 1)
+    hit(trial, job, trap, planned=last + 1)
+    ends = reached(trial, job, last + 1)
+    trial.hit("the batch has 2 partitions more and no record", len(ends) == 6 and ends[4] == ends[5] == 0)
     trial.numbered.add_partitions({4: 0, 5: 0})
     trial.verifier.restarted()
     job.start()
     trial.numbered.write(trial.records - trial.records // 2)
     arrived(trial, job, trial.numbered.total)
     job.stop()
-    return trial.outcome(job, note=found)
+    return trial.outcome(job)
 
 
 @cell("F10", "batches whose records are all filtered out, killed after EndTxn")
@@ -60,16 +69,17 @@ def filtered_batches(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(bounded=False, select="SELECT k, n, h FROM s WHERE k NOT LIKE '3-%'"))
     trial.numbered.write(trial.records // 2, partition=3)
     trial.verify(first=dict(trial.numbered.written))
-    trap = trial.ended(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
+    trap = trial.ended(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
     job.start()
-    found = hit(trial, job, trap, planned=BEFORE)
+    hit(trial, job, trap, planned=trial.before)
+    trial.hit("no record in the output", trial.verifier.seen == 0)
     trial.verifier.restarted()
     job.start()
     for partition in range(3):
         trial.numbered.write(trial.records // 6, partition=partition)
     arrived(trial, job, 3 * (trial.records // 6))
     job.stop()
-    return trial.outcome(job, note=found)
+    return trial.outcome(job)
 
 
 # --- one ---------------------------------------------------------------------------------------------------------
@@ -95,6 +105,7 @@ def one_record_committed(trial: Trial) -> Outcome:
 
 #: What the output's records may have, and what one of them has.
 _LIMIT, _SIZE = 20_000, 30_000
+_TOO_LARGE = 10  # the broker's MESSAGE_TOO_LARGE
 
 
 def swollen(key: str, n: int) -> str:
@@ -104,19 +115,18 @@ def swollen(key: str, n: int) -> str:
 
 @cell("F10", "a record above max.message.bytes; the limit is raised")
 def too_large(trial: Trial) -> Outcome:
-    """In the third of eight batches: its other records must not arrive before it does."""
+    """In the middle of one of eight batches: its other records must not arrive before it does."""
     new_sink(trial, configs={"max.message.bytes": str(_LIMIT)})
-    n = trial.records // 4 * 5 // 16
+    n = trial.records // 4 * (2 * trial.before + 1) // 16
     job = trial.job(trial.sql(select=swollen(f"2-{n % 16}", n)))
     trial.numbered.write(trial.records)
     job.start()
     stop = stops(job, f"topic '{trial.source}', partition 2, offset {n}", "max.message.bytes", str(_LIMIT))
-    planned, done = job.planned(), job.done()
-    assert (planned, done) == (BEFORE, BEFORE - 1)
+    stopped(trial, job, planned=trial.before)
     Administrator(trial).configure(trial.sink, max_message_bytes=2 * _SIZE)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    return trial.outcome(job, stop=stop, note=f"batch {planned} planned, batch {done} done")
+    return trial.outcome(job, stop=stop)
 
 
 @cell("F10", "a record above max.message.bytes; it is filtered out")
@@ -134,7 +144,7 @@ def too_large_and_skipped(trial: Trial) -> Outcome:
     last = idle(job)
     trial.numbered.write(1, partition=3)
     stop = stops(job, f"topic '{trial.source}', partition 3, offset 0", "max.message.bytes", str(_LIMIT))
-    assert (job.planned(), job.done()) == (last + 1, last)
+    stopped(trial, job, planned=last + 1)
     again = trial.job(sql.replace(" FROM s;", " FROM s WHERE NOT (k = '3-0' AND n = 0);"), folder="again")
     trial.verifier.restarted()
     again.start()
@@ -143,7 +153,7 @@ def too_large_and_skipped(trial: Trial) -> Outcome:
     trial.numbered.write(share, partition=3)
     arrived(trial, again, 7 * share)
     again.stop()
-    return trial.outcome(again, stop=stop, note=f"batch {last + 1} planned, batch {last} done")
+    return trial.outcome(again, stop=stop)
 
 
 @cell("F10", "max.message.bytes lowered under a running job")
@@ -157,16 +167,24 @@ def limit_lowered(trial: Trial) -> Outcome:
         eventually(lambda: (topic_configs(trial.session, [trial.sink], [name]) or {})[trial.sink] == wanted, PATIENCE)
 
     job = trial.job()
-    trap = trial.ended(BEFORE, call=lower)
+    trap = trial.ended(trial.before, call=lower)
+    refused = trial.cluster.add(
+        Trap(
+            Api.PRODUCE,
+            response=True,
+            contains=[trial.transactional_id],
+            where=lambda frame: _TOO_LARGE in frame.errors,
+        )
+    )
     trial.numbered.write(trial.records)
     job.start()
     trap.wait(PATIENCE)
     stop = stops(job, f"topic '{trial.sink}', partition ", "MESSAGE_TOO_LARGE", expected=1)
-    planned, done = job.planned(), job.done()
-    assert planned == done + 1
+    trial.hit(story(refused), refused.sprung)
+    stopped(trial, job, planned=trial.before)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    return trial.outcome(job, stop=stop, note=f"batch {planned} planned, batch {done} done")
+    return trial.outcome(job, stop=stop)
 
 
 # --- partitions and tasks ----------------------------------------------------------------------------------------
@@ -176,8 +194,8 @@ def limit_lowered(trial: Trial) -> Outcome:
 def more_partitions_than_tasks(trial: Trial) -> Outcome:
     new_sink(trial, partitions=12)
     job = trial.job(trial.sql(keyed=True))
-    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
-    return die_and_recover(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)
+    return die_and_recover(trial, job, trap, planned=trial.before, done=trial.before - 1)
 
 
 @cell("F10", "12 output partitions and two tasks, through a shuffle, killed mid-publish")

@@ -15,7 +15,7 @@ from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.topics import create_topic
 from penstock.testing import NumberedRecords, Then
 from penstock.testing.numbered import numbers_of
-from tests.faults.driver_deaths import BEFORE, die
+from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.librdkafka import Administrator, NumberedWriter, producer
 from tests.faults.processes import JobProcess
@@ -31,7 +31,6 @@ def after_the_stop(
     job: JobProcess,
     stop: str,
     there: Mapping[int, int],
-    note: str,
     theirs: Mapping[int, int] | None = None,
 ) -> Outcome:
     """What is expected of a job that stopped for good: exactly the batches that were done, which end at ``there``.
@@ -42,7 +41,8 @@ def after_the_stop(
     """
     problem = unnamed(stop, trial.source, there, *([] if theirs is None else [theirs]))
     trial.numbered.written = dict(there)
-    return trial.outcome(job, stop=stop, note=note, problem=problem)
+    trial.hit(f"stopped, {sum(there.values())} records done", sum(there.values()) > 0)
+    return trial.outcome(job, stop=stop, problem=problem)
 
 
 def unnamed(stop: str, topic: str, *positions: Mapping[int, int]) -> str:
@@ -53,6 +53,16 @@ def unnamed(stop: str, topic: str, *positions: Mapping[int, int]) -> str:
     partition, numbers = int(named[1]), re.findall(r"\d+", stop[named.end() :])
     missing = [str(each[partition]) for each in positions if str(each[partition]) not in numbers]
     return f"the error does not name offset {' and '.join(missing)}" if missing else ""
+
+
+def cut_off(trial: Trial, before: Mapping[int, int]) -> None:
+    """Delete what some partitions of the input hold before an offset, and note where they begin then."""
+    Administrator(trial).delete_records(trial.source, before)
+    starts = log_ends(trial, EARLIEST)
+    trial.hit(
+        f"the log begins at {min(starts[each] for each in before)}",
+        all(starts[each] == before[each] for each in before),
+    )
 
 
 def log_ends(trial: Trial, at: int = LATEST) -> dict[int, int]:
@@ -67,10 +77,12 @@ def log_ends(trial: Trial, at: int = LATEST) -> dict[int, int]:
 
 def recreate(trial: Trial, records: int) -> dict[int, int]:
     """Delete the input, create it anew and write as many records of the same numbers. Where its partitions end."""
+    before = trial.session.topic(trial.source).topic_id
     Administrator(trial).delete_topic(trial.source)
     trial.session.forget_topics([trial.source])
     create_topic(trial.session, trial.source, partitions=trial.source_partitions)
     NumberedRecords(trial.cluster.direct, trial.source).write(records)
+    trial.hit(f"created anew with {records} records", trial.session.topic(trial.source).topic_id != before)
     return log_ends(trial)
 
 
@@ -78,12 +90,12 @@ def recreate(trial: Trial, records: int) -> dict[int, int]:
 def recreated_while_down(trial: Trial) -> Outcome:
     trial.verify(transactional_ids=())
     job = trial.job()
-    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
-    found = die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)
+    die(trial, job, trap, planned=trial.before, done=trial.before - 1)
     recreate(trial, trial.records)
     there = reached(trial, job)
     stop = stops(job.start(), "was deleted and created")
-    return after_the_stop(trial, job, stop, there, found)
+    return after_the_stop(trial, job, stop, there)
 
 
 @cell("F11", "topic deleted and created anew, longer than it was; the job stands still meanwhile")
@@ -94,13 +106,13 @@ def recreated_while_running(trial: Trial) -> Outcome:
     trial.numbered.write(trial.records)
     job.start()
     arrived(trial, job, trial.numbered.total)
-    last = idle(job)
+    idle(job)
     there = reached(trial, job)
     job.pause()
     recreate(trial, 2 * trial.records)
     job.resume()
     stop = stops(job, "was deleted and created")
-    return after_the_stop(trial, job, stop, there, f"batch {last} done")
+    return after_the_stop(trial, job, stop, there)
 
 
 @cell("F11", "topic deleted and created anew, shorter than it was; the job stands still meanwhile")
@@ -110,13 +122,14 @@ def recreated_shorter(trial: Trial) -> Outcome:
     trial.numbered.write(trial.records)
     job.start()
     arrived(trial, job, trial.numbered.total)
-    last = idle(job)
+    idle(job)
     there = reached(trial, job)
     job.pause()
     ends = recreate(trial, trial.records // 2)
     job.resume()
     stop = stops(job)
-    return after_the_stop(trial, job, stop, there, f"batch {last} done", ends)
+    trial.hit(f"the log ends at {ends[0]}, read up to {there[0]}", ends[0] < there[0])
+    return after_the_stop(trial, job, stop, there, ends)
 
 
 @cell("F11", "topic deleted and created anew, while the job runs")
@@ -127,11 +140,11 @@ def recreated_under_way(trial: Trial) -> Outcome:
     trial.numbered.write(trial.records)
     job.start()
     arrived(trial, job, trial.numbered.total)
-    last = idle(job)
+    idle(job)
     there = reached(trial, job)
     recreate(trial, 2 * trial.records)
     stop = stops(job)
-    return after_the_stop(trial, job, stop, there, f"batch {last} done")
+    return after_the_stop(trial, job, stop, there)
 
 
 # --- retention ---------------------------------------------------------------------------------------------------
@@ -142,12 +155,12 @@ def retention_while_down(trial: Trial) -> Outcome:
     """The batch that is to be replayed has lost its first records in one partition."""
     trial.verify(transactional_ids=())
     job = trial.job()
-    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
-    found = die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)
+    die(trial, job, trap, planned=trial.before, done=trial.before - 1)
     there = reached(trial, job)
-    Administrator(trial).delete_records(trial.source, {2: there[2] + 10})
+    cut_off(trial, {2: there[2] + 10})
     stop = stops(job.start(), f"topic '{trial.source}', partition 2")
-    return after_the_stop(trial, job, stop, there, found, log_ends(trial, EARLIEST))
+    return after_the_stop(trial, job, stop, there, log_ends(trial, EARLIEST))
 
 
 @cell("F11", "retention past our offset, while the job runs")
@@ -158,14 +171,14 @@ def retention_while_running(trial: Trial) -> Outcome:
     trial.numbered.write(trial.records // 2)
     job.start()
     arrived(trial, job, trial.numbered.total)
-    last = idle(job)
+    idle(job)
     there = reached(trial, job)
     job.pause()
     trial.numbered.write(trial.records // 2)
-    Administrator(trial).delete_records(trial.source, {2: there[2] + 10})
+    cut_off(trial, {2: there[2] + 10})
     job.resume()
     stop = stops(job, f"topic '{trial.source}', partition 2")
-    return after_the_stop(trial, job, stop, there, f"batch {last} done", log_ends(trial, EARLIEST))
+    return after_the_stop(trial, job, stop, there, log_ends(trial, EARLIEST))
 
 
 @cell("F11", "retention past all of the log, while the job is down")
@@ -173,12 +186,12 @@ def retention_of_everything(trial: Trial) -> Outcome:
     """The log is empty, and begins where the job was to stop."""
     trial.verify(transactional_ids=())
     job = trial.job()
-    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
-    found = die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)
+    die(trial, job, trap, planned=trial.before, done=trial.before - 1)
     there = reached(trial, job)
-    Administrator(trial).delete_records(trial.source, log_ends(trial))
+    cut_off(trial, log_ends(trial))
     stop = stops(job.start())
-    return after_the_stop(trial, job, stop, there, found, log_ends(trial, EARLIEST))
+    return after_the_stop(trial, job, stop, there, log_ends(trial, EARLIEST))
 
 
 @cell("F11", "retention up to the end of the batch that was committed and not logged")
@@ -186,12 +199,12 @@ def retention_behind_us(trial: Trial) -> Outcome:
     """Nothing that is gone is needed: the replay is recognised without being read."""
     trial.verify(transactional_ids=())
     job = trial.job()
-    trap = trial.ended(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
-    found = die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
-    Administrator(trial).delete_records(trial.source, reached(trial, job, job.planned()))
+    trap = trial.ended(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
+    die(trial, job, trap, planned=trial.before, done=trial.before - 1)
+    cut_off(trial, reached(trial, job, job.planned()))
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    return trial.outcome(job, note=found)
+    return trial.outcome(job)
 
 
 # --- compaction --------------------------------------------------------------------------------------------------
@@ -250,10 +263,11 @@ def gaps(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(keyed=True))
     trap = trial.published(after=trial.ended(1), call=lambda _: job.kill(), then=Then.DROP)
     job.start()
-    found = hit(trial, job, trap)
+    hit(trial, job, trap)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    return trial.outcome(job, note=f"{found}; {8 * others} of {sum(log_ends(trial).values())} offsets are empty")
+    trial.hit(f"{8 * others} of {sum(log_ends(trial).values())} offsets are empty", not others_before(trial, ends))
+    return trial.outcome(job)
 
 
 @cell("F11", "compaction gap up to where the job is to stop; made while it is down", properties=_CLEANER)
@@ -270,9 +284,9 @@ def gap_at_the_end(trial: Trial) -> Outcome:
         writers[partition].flush()
     ends = log_ends(trial)
     job = trial.job(trial.sql(select="SELECT k, n, h FROM s WHERE k <> 'other'"))
-    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)
     job.start()
-    found = hit(trial, job, trap, planned=BEFORE)
+    hit(trial, job, trap, planned=trial.before)
     until = time.monotonic() + PATIENCE
     while left := others_before(trial, ends):
         assert time.monotonic() < until, f"{left} records have not been compacted away"
@@ -283,7 +297,8 @@ def gap_at_the_end(trial: Trial) -> Outcome:
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
     assert reached(trial, job) == ends
-    return trial.outcome(job, note=f"{found}; the last {others} offsets of each partition are empty")
+    trial.hit(f"the last {others} offsets of each partition are empty", not others_before(trial, ends))
+    return trial.outcome(job)
 
 
 # --- control records ---------------------------------------------------------------------------------------------
@@ -307,13 +322,13 @@ def marker_last(trial: Trial) -> Outcome:
     ends = dict.fromkeys(range(trial.source_partitions), 4 * (trial.records // 16 + 1))
     marked(trial, ends)
     job = trial.job()
-    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)
     job.start()
-    found = hit(trial, job, trap, planned=BEFORE)
+    hit(trial, job, trap, planned=trial.before)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    assert reached(trial, job) == ends
-    return trial.outcome(job, note=f"{found}; each log ends with a commit's marker")
+    trial.hit("each log ends with a commit's marker, and the job there", reached(trial, job) == ends)
+    return trial.outcome(job)
 
 
 @cell("F11", "control record last, read_committed, aborted and open transactions; killed mid-publish")
@@ -341,14 +356,14 @@ def aborted_last(trial: Trial) -> Outcome:
         NumberedWriter(trial.numbered, late).others(_OTHERS, partition, 0, 10)
     assert late.flush(PATIENCE) == 0
     job = trial.job(trial.sql(keyed=True, source=COMMITTED))
-    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: job.kill(), then=Then.DROP)
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)
     job.start()
-    found = hit(trial, job, trap)
+    hit(trial, job, trap)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    assert reached(trial, job) == ends
+    trial.hit("each log is stable up to an abort's marker, and the job there", reached(trial, job) == ends)
     late.abort_transaction(PATIENCE)
-    return trial.outcome(job, note=f"{found}; each log is stable up to an abort's marker")
+    return trial.outcome(job)
 
 
 @cell("F11", "transactions that commit, abort and wait, beside a running job; killed after EndTxn")
@@ -377,11 +392,11 @@ def transactions_beside(trial: Trial) -> Outcome:
             writing[turn % 2].abort_transaction(PATIENCE)
 
     job = trial.job(trial.sql(bounded=False, keyed=True, source=COMMITTED))
-    trap = trial.ended(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
+    trap = trial.ended(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
     for turn in range(turns // 2):
         take(turn)
     job.start()
-    found = hit(trial, job, trap, planned=BEFORE)
+    hit(trial, job, trap, planned=trial.before)
     trial.verifier.restarted()
     job.start()
     for turn in range(turns // 2, turns):
@@ -391,7 +406,8 @@ def transactions_beside(trial: Trial) -> Outcome:
     end(turns - 1)
     arrived(trial, job, trial.numbered.total)
     job.stop()
-    return trial.outcome(job, note=f"{found}; {turns} transactions")
+    trial.hit(f"{turns} transactions of others, {turns // aborted} aborted")
+    return trial.outcome(job)
 
 
 # --- partitions --------------------------------------------------------------------------------------------------
@@ -412,13 +428,13 @@ def partitions_added(trial: Trial) -> Outcome:
     trap = trial.published(after=taken_in, call=lambda _: job.kill(), then=Then.DROP)
     for partition in (4, 5):
         trial.numbered.write(trial.records // 8, partition=partition)
-    found = hit(trial, job, trap, planned=last + 1)
+    hit(trial, job, trap, planned=last + 1)
     trial.verifier.restarted()
     job.start()
     trial.numbered.write(trial.records // 4)
     arrived(trial, job, trial.numbered.total)
     job.stop()
-    return trial.outcome(job, note=found)
+    return trial.outcome(job)
 
 
 @cell("F11", "partitions added while a job that began with the latest offset is down")
@@ -433,7 +449,7 @@ def partitions_added_while_down(trial: Trial) -> Outcome:
     before = trial.numbered.total
     trap = trial.published(after=next_end(trial), call=lambda _: job.kill(), then=Then.DROP)
     trial.numbered.write(trial.records // 4)
-    found = hit(trial, job, trap, planned=1)
+    hit(trial, job, trap, planned=1)
     Administrator(trial).add_partitions(trial.source, 6)
     trial.session.forget_topics([trial.source])
     trial.numbered.add_partitions({4: 0, 5: 0})
@@ -444,4 +460,4 @@ def partitions_added_while_down(trial: Trial) -> Outcome:
     trial.numbered.write(trial.records // 4)
     arrived(trial, job, trial.numbered.total - before)
     job.stop()
-    return trial.outcome(job, note=found)
+    return trial.outcome(job)

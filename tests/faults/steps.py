@@ -5,15 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from kafka.protocol.producer import EndTxnRequest
+
 from penstock.kafka.topics import create_topic
-from penstock.testing import Api, Trap
+from penstock.testing import Api, Frame, Trap
+from tests.faults.driver_deaths import ENOUGH_FOR_A_SHUFFLE
 from tests.faults.harness import PATIENCE, Trial
 from tests.faults.processes import JobProcess
 
-__all__ = ["ENOUGH_FOR_A_SHUFFLE", "arrived", "hit", "idle", "new_sink", "next_end", "reached", "stops"]
-
-#: With ``batches=2`` enough for two tasks in each, and so for a shuffle.
-ENOUGH_FOR_A_SHUFFLE = 100_000
+__all__ = [
+    "ENOUGH_FOR_A_SHUFFLE",
+    "arrived",
+    "commits",
+    "hit",
+    "idle",
+    "new_sink",
+    "next_end",
+    "reached",
+    "stopped",
+    "stops",
+]
 
 
 def arrived(trial: Trial, job: JobProcess, records: int) -> None:
@@ -29,15 +40,18 @@ def idle(job: JobProcess, *, after: int = -1) -> int:
     return job.done()
 
 
-def hit(trial: Trial, job: JobProcess, trap: Trap, *, planned: int | None = None) -> str:
+def hit(trial: Trial, job: JobProcess, trap: Trap, *, planned: int | None = None) -> None:
     """Wait until the trap has killed the job, whose last batch (``planned``, where it is known) was not done."""
-    trap.wait(PATIENCE)
+    trial.wait(job, trap)
     job.kill()
+    trial.died(job, trap, planned=planned)
     trial.cluster.heal()
-    found, done = job.planned(), job.done()
-    assert done == found - 1, f"batch {found} is planned, batch {done} is done"
-    assert planned is None or found == planned, f"batch {found} is planned, not batch {planned}"
-    return f"batch {found} planned, batch {done} done"
+
+
+def stopped(trial: Trial, job: JobProcess, *, planned: int, done: int | None = None) -> None:
+    """Note that a job ended by itself when ``planned`` was its last batch, which was not done."""
+    found, expected = (job.planned(), job.done()), (planned, planned - 1 if done is None else done)
+    trial.hit(f"stopped with batch {found[0]} planned, batch {found[1]} done", found == expected)
 
 
 def stops(job: JobProcess, *named: str, expected: int = 3) -> str:
@@ -61,6 +75,11 @@ def reached(trial: Trial, job: JobProcess, batch: int | None = None) -> dict[int
 def next_end(trial: Trial, **options: object) -> Trap:
     """Catches the answer to the job's next EndTxn."""
     return trial.cluster.add(Trap(Api.END_TXN, response=True, contains=[trial.transactional_id], **options))
+
+
+def commits(frame: Frame) -> bool:
+    """Whether a frame is, or answers, an EndTxn that commits; aborts are EndTxn too."""
+    return EndTxnRequest[frame.version].decode(frame.request, header=True).committed
 
 
 def new_sink(trial: Trial, *, partitions: int = 3, configs: Mapping[str, str] | None = None) -> None:

@@ -1,4 +1,5 @@
-"""A harness that cannot fail proves nothing: with a safeguard taken out, cells must turn red."""
+"""A harness that cannot fail proves nothing: with a safeguard taken out, cells must turn red. ``make mutants`` takes
+out all of them."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ import pytest
 from penstock.testing import ProxiedCluster
 from tests.faults.cells import CELLS
 from tests.faults.harness import BROKER, run_cell
+from tests.faults.mutants import MUTANTS, seed_with
+from tests.faults.results import Run
 
 RECORDS = 2_000
 
@@ -22,34 +25,33 @@ def proxied() -> Iterator[ProxiedCluster]:
         yield cluster
 
 
-def counts(name: str, mutation: str, proxied: ProxiedCluster, folder: Path) -> dict[str, int]:
-    """What a cell counts when the job runs with a mutation."""
-    outcome = run_cell(CELLS[name], proxied, RECORDS, folder, mutation)
-    assert not outcome.good
-    verdict = outcome.verdict
-    return {"lost": verdict.lost, "duplicated": verdict.duplicated, "open": verdict.open_transactions}
+def run(name: str, mutation: str, proxied: ProxiedCluster, folder: Path) -> Run:
+    """What a cell finds when the job runs with a mutation."""
+    return Run.of(run_cell(CELLS[name], proxied, RECORDS, folder, mutation, seed_with(2)))
 
 
-def test_f1_needs_fencing(proxied: ProxiedCluster, tmp_path: Path) -> None:
-    """The transaction that the dead driver left open is nobody's, and hides what comes after it."""
-    found = counts("F1 mid-publish", "skip-fencing", proxied, tmp_path)
-    assert found["open"] > 0
-    assert found["lost"] > 0
+@pytest.mark.parametrize("name", [name for name, mutant in MUTANTS.items() if mutant.ci])
+def test_a_mutant_is_noticed(name: str, proxied: ProxiedCluster, tmp_path: Path) -> None:
+    """By what it has done to the records."""
+    mutant = MUTANTS[name]
+    found = run(mutant.cell, name, proxied, tmp_path)
+    assert not found.good
+    assert all(found.verdict[each] for each in mutant.counts), found
 
 
 def test_f3_needs_fencing(proxied: ProxiedCluster, tmp_path: Path) -> None:
     """The driver that wakes up commits what its successor has committed."""
-    assert counts("F3 stopped before its first Produce of a batch", "skip-fencing", proxied, tmp_path)["duplicated"] > 0
+    found = run("F3 stopped before its first Produce of a batch", "skip-fencing", proxied, tmp_path)
+    assert found.verdict["duplicated"] > 0
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "F1 after EndTxn, before Spark's commit log",
         "F3 stopped after EndTxn; the second on a copy of the checkpoint",
         "F4 killed after EndTxn, down for longer than the time-out",
     ],
 )
-def test_f1_f3_and_f4_need_the_progress_record(name: str, proxied: ProxiedCluster, tmp_path: Path) -> None:
+def test_f3_and_f4_need_the_progress_record(name: str, proxied: ProxiedCluster, tmp_path: Path) -> None:
     """A batch that was committed is published again, whole."""
-    assert counts(name, "ignore-progress", proxied, tmp_path)["duplicated"] >= RECORDS // 8
+    assert run(name, "ignore-progress", proxied, tmp_path).verdict["duplicated"] >= RECORDS // 8

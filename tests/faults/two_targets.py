@@ -9,7 +9,7 @@ from adbc_driver_postgresql import dbapi
 from penstock.connectors.postgres.address import parse_address
 from penstock.services.postgres import PostgresServer
 from penstock.testing import Then, Trap
-from tests.faults.driver_deaths import BEFORE, die
+from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.processes import JobProcess
 
@@ -65,25 +65,24 @@ class _Database:
 
 def _killed_between(trial: Trial, database: _Database, job: JobProcess, trap: Trap, *, in_database: int) -> Outcome:
     """Kill the job at the trap, make sure which of the two has the batch, and let it come to its end."""
-    hit = die(trial, job, trap, planned=BEFORE, done=BEFORE - 1)
-    assert database.committed() == in_database
+    die(trial, job, trap, planned=trial.before, done=trial.before - 1)
+    trial.hit(f"in PostgreSQL batch {database.committed()} was done", database.committed() == in_database)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    note = f"{hit}; in PostgreSQL batch {in_database} was done"
-    return trial.outcome(job, note=note, problem=database.problem())
+    return trial.outcome(job, problem=database.problem())
 
 
 @cell("F13", "killed after Kafka's commit, before PostgreSQL's")
 def kafka_first(trial: Trial) -> Outcome:
     database = _Database(trial)
     job = database.job("kafka", "postgres")
-    trap = trial.ended(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
-    return _killed_between(trial, database, job, trap, in_database=BEFORE - 1)
+    trap = trial.ended(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
+    return _killed_between(trial, database, job, trap, in_database=trial.before - 1)
 
 
 @cell("F13", "killed after PostgreSQL's commit, before Kafka's")
 def postgres_first(trial: Trial) -> Outcome:
     database = _Database(trial)
     job = database.job("postgres", "kafka")
-    trap = trial.committing(BEFORE + 1, call=lambda _: job.kill(), then=Then.DROP)
-    return _killed_between(trial, database, job, trap, in_database=BEFORE)
+    trap = trial.committing(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
+    return _killed_between(trial, database, job, trap, in_database=trial.before)

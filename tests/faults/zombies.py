@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from penstock.testing import Api, Then, Trap
-from tests.faults.driver_deaths import BEFORE, TIMEOUT, TIMEOUT_SECONDS
-from tests.faults.harness import PATIENCE, Outcome, Trial, cell
+from tests.faults.driver_deaths import TIMEOUT, TIMEOUT_SECONDS, until_aborted
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.processes import JobProcess
 
 
@@ -19,6 +19,8 @@ def replace_and_wake(
     trial.numbered.write(trial.records)
     first.start()
     trap.wait(PATIENCE)
+    trial.hit(story(trap))
+    trial.hit(f"batch {first.planned()} planned, batch {first.done()} done", first.planned() == trial.before)
     past_timeout()
     trial.verifier.restarted()
     published = trial.ended(1)  # of the second, since the first stands still
@@ -28,6 +30,7 @@ def replace_and_wake(
     published.wait(PATIENCE)
     first.resume()
     trap.release()
+    trial.hit("woken when the second had committed a batch", second.running)
     statuses = (first.wait(PATIENCE), second.wait(PATIENCE))
     problem = ""
     if statuses != (3, 0):
@@ -36,19 +39,12 @@ def replace_and_wake(
         problem = f"the first did not name the second, process {second.pid}, as the winner: {first.error}"
     elif first.left_over():
         problem = "processes have outlived the first"
-    return trial.outcome(second, stop=first.error, note=f"batch {BEFORE} stopped", problem=problem)
+    return trial.outcome(second, stop=first.error, problem=problem)
 
 
 def sleep_past_timeout() -> None:
     """There is no transaction whose state would tell: standing still is the fault."""
     time.sleep(TIMEOUT_SECONDS + 1)
-
-
-def until_aborted(trial: Trial) -> Callable[[], None]:
-    """Wait until the broker has aborted the transaction."""
-    return lambda: trial.verifier.inspector.wait_for(
-        trial.transactional_id, lambda seen: seen.state == "CompleteAbort", PATIENCE
-    )
 
 
 def before_producing(trial: Trial, first: JobProcess) -> Trap:
@@ -58,7 +54,7 @@ def before_producing(trial: Trial, first: JobProcess) -> Trap:
             Api.PRODUCE,
             contains=[trial.transactional_id],
             where=trial.about(trial.sink),
-            after=trial.ended(BEFORE),
+            after=trial.ended(trial.before),
             call=lambda _: first.pause(),
             then=Then.HOLD,
         )
@@ -76,23 +72,23 @@ def stopped_before_producing(trial: Trial) -> Outcome:
 def stopped_in_a_transaction(trial: Trial) -> Outcome:
     sql = trial.sql(keyed=True, sink=TIMEOUT)
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second")
-    trap = trial.published(after=trial.ended(BEFORE), call=lambda _: first.pause(), then=Then.HOLD)
-    return replace_and_wake(trial, first, second, trap, past_timeout=until_aborted(trial))
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: first.pause(), then=Then.HOLD)
+    return replace_and_wake(trial, first, second, trap, past_timeout=lambda: until_aborted(trial))
 
 
 @cell("F3", "stopped before EndTxn; the second on a copy of the checkpoint")
 def stopped_before_end_txn(trial: Trial) -> Outcome:
     sql = trial.sql(sink=TIMEOUT)
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", checkpoint="copied")
-    trap = trial.committing(BEFORE + 1, call=lambda _: first.pause(), then=Then.HOLD)
-    return replace_and_wake(trial, first, second, trap, past_timeout=until_aborted(trial))
+    trap = trial.committing(trial.before + 1, call=lambda _: first.pause(), then=Then.HOLD)
+    return replace_and_wake(trial, first, second, trap, past_timeout=lambda: until_aborted(trial))
 
 
 @cell("F3", "stopped after EndTxn; the second on a copy of the checkpoint")
 def stopped_after_end_txn(trial: Trial) -> Outcome:
     sql = trial.sql(sink=TIMEOUT)
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", checkpoint="copied")
-    trap = trial.ended(BEFORE + 1, call=lambda _: first.pause(), then=Then.HOLD)
+    trap = trial.ended(trial.before + 1, call=lambda _: first.pause(), then=Then.HOLD)
     return replace_and_wake(trial, first, second, trap, past_timeout=sleep_past_timeout)
 
 

@@ -5,13 +5,15 @@ docs/testing.md has examples.
 """
 
 from penstock.testing.disturbance import Disturbance, Mishap
+from penstock.testing.frames import Api, Catch, Frame, Then, Trap, pid_of
 from penstock.testing.numbered import NumberedRecords
-from penstock.testing.proxy import Api, Frame, KafkaProxy, ProxiedCluster, Then, Trap, pid_of
+from penstock.testing.proxy import KafkaProxy, ProxiedCluster
 from penstock.testing.transactions import TransactionInspector
 from penstock.testing.verifier import Verdict, Verifier
 
 __all__ = [
     "Api",
+    "Catch",
     "Disturbance",
     "Frame",
     "KafkaProxy",

@@ -11,15 +11,13 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -27,157 +25,28 @@ from typing import Self
 from penstock.errors import ServiceError
 from penstock.services import DEFAULT_VERSION, KafkaCluster
 from penstock.services.settings import HOST
+from penstock.testing.frames import Catch, Frame, Then, Trap
 
-__all__ = ["Api", "Frame", "KafkaProxy", "ProxiedCluster", "Then", "Trap", "pid_of"]
+__all__ = ["KafkaProxy", "ProxiedCluster"]
 
 _LENGTH = struct.Struct(">i")
 _HEADER = struct.Struct(">hhi")  # api key, api version, correlation id
 _CORRELATION = struct.Struct(">i")
 _CONNECT_SECONDS = 10.0
 _JOIN_SECONDS = 10.0
-
-
-class Api(IntEnum):
-    """Keys of the requests that faults are put at (Kafka's protocol guide has them all; any number may be given)."""
-
-    PRODUCE = 0
-    FETCH = 1
-    LIST_OFFSETS = 2
-    METADATA = 3
-    OFFSET_COMMIT = 8
-    OFFSET_FETCH = 9
-    FIND_COORDINATOR = 10
-    API_VERSIONS = 18
-    INIT_PRODUCER_ID = 22
-    ADD_PARTITIONS_TO_TXN = 24
-    ADD_OFFSETS_TO_TXN = 25
-    END_TXN = 26
-    TXN_OFFSET_COMMIT = 28
-    DESCRIBE_TRANSACTIONS = 65
-
-
-class Then(Enum):
-    """What becomes of a frame that a trap has caught."""
-
-    FORWARD = "forward"
-    #: Swallowed: the connection stays, whoever waits for it waits in vain.
-    DROP = "drop"
-    #: The connection is cut on both sides, and the frame is lost.
-    CLOSE = "close"
-    #: Kept, with everything behind it on the same connection, until :meth:`Trap.release`.
-    HOLD = "hold"
+#: How long the broker may take to answer what was caught, when the client has gone.
+_LATE_SECONDS = 30.0
+_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
-class Frame:
-    """One request or response, its length left out and its header included.
-
-    A response has the key and version of the ``request`` that it answers, whose bytes it carries along. ``client`` is
-    the address of the program that talks to the broker.
-    """
+class _Asked:
+    """A request that is not answered yet, and the traps that have caught it."""
 
     api: int
     version: int
-    correlation: int
-    response: bool
-    client: tuple[str, int]
-    port: int
-    body: bytes = field(repr=False)
-    request: bytes = field(repr=False)
-
-    @property
-    def pid(self) -> int | None:
-        """The process at the client's end (see :func:`pid_of`)."""
-        return pid_of(self.client, (HOST, self.port))
-
-
-class Trap:
-    """Waits for requests (or responses) of an API and does something when they come.
-
-    Args:
-        api: the request's key, see :class:`Api`.
-        response: catch the answers instead.
-        contains: texts or bytes that must all be in the request, a transactional id for one. (Newer versions name
-            topics by the 16 bytes of their id: where the version is not known, use ``where``.)
-        where: any other condition.
-        nth: which of the frames that fulfil all this is the first to be caught, counting from 1.
-        times: how many from there on; None for all.
-        after: frames count only once that trap has caught something.
-        call: called with each frame caught, before anything else happens to it.
-        then: what becomes of it after that.
-
-    Attributes:
-        frames: what it has caught, in order.
-
-    Set by :meth:`KafkaProxy.add`. Thread-safe.
-    """
-
-    def __init__(
-        self,
-        api: int,
-        *,
-        response: bool = False,
-        contains: Iterable[bytes | str] = (),
-        where: Callable[[Frame], bool] | None = None,
-        nth: int = 1,
-        times: int | None = 1,
-        after: Trap | None = None,
-        call: Callable[[Frame], None] | None = None,
-        then: Then = Then.FORWARD,
-    ):
-        self.frames: list[Frame] = []
-        self._api, self._response = api, response
-        self._contains = tuple(each.encode() if isinstance(each, str) else each for each in contains)
-        self._where = where
-        self._first = nth
-        self._last = None if times is None else nth + times - 1
-        self._after, self._call, self._then = after, call, then
-        self._seen = 0
-        self._lock = threading.Lock()
-        self._caught, self._released = threading.Event(), threading.Event()
-
-    @property
-    def sprung(self) -> bool:
-        """Whether it has caught a frame."""
-        return self._caught.is_set()
-
-    def wait(self, seconds: float) -> Frame:
-        """The first frame that it caught. Raises ServiceError when none comes in so many seconds."""
-        if not self._caught.wait(seconds):
-            kind = "response" if self._response else "request"
-            raise ServiceError(
-                f"no {kind} {self._first} of API {self._api} has come in {seconds:g} s, {self._seen} before it have"
-            )
-        return self.frames[0]
-
-    def release(self) -> None:
-        """Let go of what it holds, and catch nothing more."""
-        with self._lock:
-            self._last = 0
-        self._released.set()
-
-    def concerns(self, api: int, response: bool) -> bool:
-        """Whether a frame of this kind could be caught now."""
-        return api == self._api and response == self._response and (self._after is None or self._after.sprung)
-
-    def take(self, frame: Frame) -> Then:
-        """What becomes of ``frame``, which it :meth:`concerns`. Blocks while ``call`` runs, and while it is held."""
-        if not all(each in frame.request for each in self._contains):
-            return Then.FORWARD
-        if self._where is not None and not self._where(frame):
-            return Then.FORWARD
-        with self._lock:
-            self._seen += 1
-            if self._seen < self._first or (self._last is not None and self._seen > self._last):
-                return Then.FORWARD
-            self.frames.append(frame)
-        if self._call is not None:
-            self._call(frame)
-        self._caught.set()
-        if self._then is Then.HOLD:
-            self._released.wait()
-            return Then.FORWARD
-        return self._then
+    request: bytes
+    catches: tuple[Catch, ...] = ()
 
 
 @dataclass(eq=False)
@@ -187,7 +56,22 @@ class _Link:
     client: socket.socket
     broker: socket.socket
     address: tuple[str, int]
-    asked: dict[int, tuple[int, int, bytes]] = field(default_factory=dict)
+    asked: dict[int, _Asked] = field(default_factory=dict)
+    silent: threading.Event = field(default_factory=threading.Event)  # the broker says nothing more
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a request that was caught, and sent on, has no answer yet."""
+        return any(
+            each.forwarded and not each.answered.is_set() for asked in [*self.asked.values()] for each in asked.catches
+        )
+
+    def wait_for_answers(self, seconds: float) -> None:
+        """Wait until nothing is :attr:`awaited`, or the broker says nothing more."""
+        until = time.monotonic() + seconds
+        while self.awaited and time.monotonic() < until:
+            if self.silent.wait(_POLL_SECONDS):
+                return
 
     def cut(self, *, reset: bool = False) -> None:
         """Close both ends; with ``reset`` the client sees ECONNRESET instead of an orderly end."""
@@ -196,7 +80,8 @@ class _Link:
                 self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         for each in (self.client, self.broker):
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                # Wakes whoever reads from it. Shut down for writing as well, it would say an orderly end first.
+                each.shutdown(socket.SHUT_RD if reset and each is self.client else socket.SHUT_RDWR)
             with suppress(OSError):
                 each.close()
 
@@ -367,44 +252,64 @@ class KafkaProxy:
     def _pump(self, link: _Link, response: bool) -> None:
         """Move frames one way until an end is closed."""
         source, sink = (link.broker, link.client) if response else (link.client, link.broker)
+        severed = False
         try:
-            while (frame := _receive(source)) is not None:
+            while not severed and (frame := _receive(source)) is not None:
                 if self._delay:
                     time.sleep(self._delay)
                 self._passing.wait()
-                then = self._judge(link, frame, response)
-                if then is Then.CLOSE:
-                    break
+                then, catches = self._judge(link, frame, response)
+                severed = then in {Then.CLOSE, Then.RESET}
+                if then is Then.RESET:
+                    link.cut(reset=True)
                 if then is Then.FORWARD:
                     self._passing.wait()
-                    sink.sendall(frame)
+                    for each in catches:
+                        each.forwarded = True
+                    try:
+                        sink.sendall(frame)
+                    except OSError:
+                        for each in catches:
+                            each.forwarded = False
+                        severed = not (response and link.awaited)  # the client is gone: later answers are noted still
         except OSError:
             pass
         finally:
             # What a lost peer looks like includes that its end is not told.
             self._passing.wait()
+            if response:
+                link.silent.set()
+            elif not severed:
+                link.wait_for_answers(_LATE_SECONDS)
             link.cut()
             with self._lock:
                 self._links.discard(link)
 
-    def _judge(self, link: _Link, frame: bytearray, response: bool) -> Then:
+    def _judge(self, link: _Link, frame: bytearray, response: bool) -> tuple[Then, list[Catch]]:
+        """What becomes of a frame, and as whose catch."""
         body = bytes(frame[_LENGTH.size :])
         if response:
             (correlation,) = _CORRELATION.unpack_from(body)
-            api, version, request = link.asked.pop(correlation, (-1, -1, b""))
+            asked = link.asked.get(correlation, _Asked(-1, -1, b""))
         else:
             api, version, correlation = _HEADER.unpack_from(body)
-            request = body
-            link.asked[correlation] = (api, version, request)
-        traps = [trap for trap in self._traps if trap.concerns(api, response)]
-        if not traps:
-            return Then.FORWARD
-        caught = Frame(api, version, correlation, response, link.address, self._port, body, request)
+            asked = link.asked[correlation] = _Asked(api, version, body)
+        traps = [trap for trap in self._traps if trap.concerns(asked.api, response)]
+        found = Frame(asked.api, asked.version, correlation, response, link.address, self._port, body, asked.request)
+        if response:
+            for each in asked.catches:
+                each.note(found)
+            link.asked.pop(correlation, None)
+        then, catches = Then.FORWARD, []
         for trap in traps:
-            then = trap.take(caught)
+            then, catch = trap.take(found)
+            if catch is not None:
+                catches.append(catch)
             if then is not Then.FORWARD:
-                return then
-        return Then.FORWARD
+                break
+        if catches and not response:
+            link.asked[correlation] = _Asked(asked.api, asked.version, body, tuple(catches))
+        return then, catches
 
 
 def _receive(source: socket.socket) -> bytearray | None:
@@ -518,37 +423,3 @@ class ProxiedCluster:
         for proxy in self._proxies:
             proxy.heal()
             proxy.disarm()
-
-
-# --- who is at the other end -------------------------------------------------------------------------------------
-
-
-def pid_of(client: tuple[str, int], server: tuple[str, int]) -> int | None:
-    """The process of this machine that holds the client's end of a TCP connection (IPv4), or None.
-
-    Linux only, and only processes that may be looked into.
-    """
-    inode = _inode_of(client, server)
-    if inode is None:
-        return None
-    wanted = f"socket:[{inode}]"
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
-        with suppress(OSError):
-            for handle in (process / "fd").iterdir():
-                with suppress(OSError):
-                    if os.readlink(handle) == wanted:
-                        return int(process.name)
-    return None
-
-
-def _inode_of(client: tuple[str, int], server: tuple[str, int]) -> str | None:
-    wanted = [f"{int.from_bytes(socket.inet_aton(host), 'little'):08X}:{port:04X}" for host, port in (client, server)]
-    with suppress(OSError):
-        # proc_net(5): local address, remote address, ..., inode in the tenth column.
-        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-            columns = line.split()
-            if columns[1:3] == wanted:
-                return columns[9]
-    return None

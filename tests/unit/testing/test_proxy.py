@@ -6,11 +6,14 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
+from kafka.protocol.producer import ProduceResponse
 
 from penstock.errors import ServiceError
 from penstock.testing import Api, Frame, KafkaProxy, Then, Trap, pid_of
+from tests.waiting import eventually
 
 SECONDS = 60.0
 
@@ -187,6 +190,76 @@ def test_refused_connections_end_at_once_and_are_taken_again_after_it(proxy: Kaf
     taken.send(Api.FETCH, "after")
     assert taken.receive() == "after"
     taken.socket.close()
+
+
+def test_a_held_request_arrives_late_and_its_answer_is_noted_though_the_client_has_gone(
+    proxy: KafkaProxy, client: Client, broker: Broker
+) -> None:
+    trap = proxy.add(Trap(Api.PRODUCE, then=Then.HOLD))
+    client.send(Api.PRODUCE, "late")
+    trap.wait(SECONDS)
+    client.socket.close()
+    (caught,) = trap.catches
+    assert (caught.forwarded, caught.answer, broker.got) == (False, None, [])
+    trap.release()
+    trap.wait_for_answers(SECONDS)
+    assert caught.forwarded
+    assert caught.answer is not None
+    assert caught.answer.response
+    assert caught.answer.body.endswith(b"late")
+    eventually(lambda: proxy.connections == 0)
+
+
+def test_a_dropped_request_is_not_waited_for(proxy: KafkaProxy, client: Client) -> None:
+    trap = proxy.add(Trap(Api.PRODUCE, then=Then.DROP))
+    client.send(Api.PRODUCE)
+    trap.wait(SECONDS)
+    trap.wait_for_answers(0)
+    assert [(each.forwarded, each.errors) for each in trap.catches] == [(False, ())]
+
+
+def test_what_a_trap_calls_and_fails_is_told(proxy: KafkaProxy, client: Client) -> None:
+    trap = proxy.add(Trap(Api.PRODUCE, call=lambda _: {}["missing"]))
+    client.send(Api.PRODUCE)
+    with pytest.raises(ServiceError, match=r"what a trap of API 0 calls has failed: KeyError\('missing'\)"):
+        trap.wait(SECONDS)
+
+
+def test_an_answer_that_does_not_come_is_told(proxy: KafkaProxy, client: Client, broker: Broker) -> None:
+    unanswered = proxy.add(Trap(Api.PRODUCE, then=Then.HOLD))
+    client.send(Api.PRODUCE)
+    unanswered.wait(SECONDS)
+    with pytest.raises(ServiceError, match=r"a request of API 0 that was caught is not answered after 0\.1 s"):
+        unanswered.wait_for_answers(0.1)
+
+
+def test_a_connection_is_reset_at_a_frame(proxy: KafkaProxy, client: Client, broker: Broker) -> None:
+    proxy.add(Trap(Api.PRODUCE, then=Then.RESET))
+    client.send(Api.PRODUCE)
+    with pytest.raises(ConnectionResetError):
+        client.receive()
+    assert broker.got == []
+
+
+def test_the_errors_of_an_answer_are_read() -> None:
+    answer = ProduceResponse(
+        version=9,
+        responses=[
+            ProduceResponse.TopicProduceResponse(
+                name="t",
+                partition_responses=[
+                    ProduceResponse.TopicProduceResponse.PartitionProduceResponse(index=at, error_code=code)
+                    for at, code in enumerate((47, 0, 47))
+                ],
+            )
+        ],
+    )
+    answer.with_header(5)
+    frame = Frame(Api.PRODUCE, 9, 5, True, ("", 0), 0, bytes(answer.encode(header=True)), b"")
+    assert frame.errors == (0, 47)
+    assert replace(frame, response=False).errors == ()
+    assert replace(frame, api=999).errors == ()
+    assert replace(frame, version=999).errors == ()
 
 
 def test_what_never_comes_is_told(proxy: KafkaProxy, client: Client) -> None:

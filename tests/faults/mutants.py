@@ -1,0 +1,127 @@
+"""Which cell turns red when which safeguard is taken out of penstock, and by what. ``mutant.py`` takes them out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from tests.faults.results import Run
+
+__all__ = ["MUTANTS", "Mutant"]
+
+
+def seed_with(before: int) -> int:
+    """A seed with which a trial has so many batches done before the one that is hit."""
+    return next(seed for seed in range(1000) if Random(seed).randint(1, 3) == before)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A safeguard that is taken out, and the cell that must notice.
+
+    ``counts`` are those of the verdict of which one must not be 0; ``texts`` are those of which one must be in what the
+    run says went wrong, where that is what gives the mutant away. ``ci``: part of every test run. ``seed``: of the run,
+    where only some are hit.
+    """
+
+    name: str
+    safeguard: str
+    cell: str
+    counts: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    ci: bool = False
+    seed: int | None = None
+
+    def killed_by(self, run: Run) -> tuple[str, str]:
+        """What has given it away in a run; or, when nothing has, why the run does not count."""
+        counted = [f"{run.verdict[name]} {name}" for name in self.counts if run.verdict and run.verdict[name]]
+        told = [text for text in self.texts if text in run.failure]
+        seen = ", ".join(counted + [f"'{text}'" for text in told])
+        return seen, "" if seen else run.failure or run.unavailable or f"came out as {run.verdict}"
+
+
+_ENDED, _MISSED = "it ended with status 0", "the fault has missed: "
+_BEFORE_END_TXN = "F1 after the progress record, before EndTxn"
+_GROUP = "F20 new checkpoint and group-offsets after a death between TxnOffsetCommit and EndTxn"
+_LATE = "F2 Python worker, mid-publish; what it was sending arrives when the transaction has been aborted"
+_NO_REDO = f"{_MISSED}batch 1 redone in place"
+
+_ALL = (
+    Mutant(
+        "skip-fencing",
+        "each start has a transactional id of its own, and nobody is fenced",
+        "F1 mid-publish",
+        ("lost", "open_transactions"),
+        ci=True,
+    ),
+    Mutant(
+        "ignore-progress",
+        "every batch is published, whatever progress says",
+        "F1 after EndTxn, before Spark's commit log",
+        ("duplicated",),
+        ci=True,
+    ),
+    Mutant(
+        "accept-older-checkpoint",
+        "a checkpoint that is behind progress is gone on with",
+        "F7 restored three times: two older copies taken while running, then the latest",
+        texts=(_ENDED,),
+    ),
+    Mutant(
+        "believe-aborted-progress",
+        "progress of an aborted transaction is believed",
+        _BEFORE_END_TXN,
+        ("lost",),
+    ),
+    Mutant(
+        "read-stable-progress",
+        "progress is read up to the first open transaction, whoever has it",
+        "F16 another producer, open since the batch before; ours killed after EndTxn",
+        ("duplicated",),
+        seed=seed_with(1),  # later batches would find a gap in progress, and stop
+    ),
+    Mutant("record-outside", "progress is committed apart from its batch", _BEFORE_END_TXN, ("lost",)),
+    Mutant(
+        "skip-settling",
+        "an unknown end is taken for a commit",
+        "F17 EndTxn outcome unknown, settled as aborted",
+        ("lost",),
+    ),
+    Mutant(
+        "settle-as-aborted",
+        "a commit that was found out is taken for an abort",
+        "F17 EndTxn outcome unknown, settled as committed",
+        ("duplicated",),
+        ci=True,
+    ),
+    Mutant(
+        "settle-failed-as-aborted",
+        "an end that cannot be found out is taken for an abort",
+        "F17 settle fails at reading progress again (ListOffsets), until the job ends",
+        ("duplicated",),
+    ),
+    Mutant(
+        "settle-in-the-old-epoch",
+        "an unknown end is looked up without a new epoch",
+        "F17 EndTxn outcome unknown, and EndTxn arrives while it is looked up",
+        ("duplicated",),
+    ),
+    Mutant("abort-in-the-old-epoch", "an abort leaves the epoch as it is", _LATE, ("duplicated", "open_transactions")),
+    Mutant("offsets-outside", "a group's offsets are committed apart from their batch", _GROUP, ("lost",)),
+    Mutant(
+        "always-clean",
+        "that Spark ran a task twice is not looked at",
+        "F15 executor, when its map output is there and the other's is not",
+        texts=(_NO_REDO,),
+    ),
+    Mutant(
+        "always-one-writer",
+        "two tasks may write to one partition",
+        "F1 mid-publish, through a shuffle",
+        ("lost", "duplicated"),
+        texts=("OUT_OF_ORDER_SEQUENCE_NUMBER",),
+    ),
+)
+
+#: By name.
+MUTANTS = {each.name: each for each in _ALL}
