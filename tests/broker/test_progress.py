@@ -175,6 +175,25 @@ class TestRule4:
             owner(session, name)
             assert read_progress(session, grown, name).progress == newer
 
+    def test_a_run_sees_what_a_later_owner_wrote_to_partitions_that_were_added_since(
+        self, session: Session, progress_topic: ProgressTopic, kafka_admin: KafkaAdminClient
+    ) -> None:
+        sizes = [replace(progress_topic, partitions=count) for count in (1, 2)]
+        candidates = (f"tx-{uuid.uuid4().hex[:8]}" for _ in range(10_000))
+        name = next(each for each in candidates if [size.partition_of(each) for size in sizes] == [0, 1])
+        publish(session, owner(session, name), progress_topic, 0)
+        kafka_admin.create_partitions({progress_topic.name: 2})
+        grown = eventually(
+            lambda: next((t for t in [ensure_progress_topic(session, progress_topic.name)] if t.partitions == 2), None),
+        )
+        later = owner(session, name)
+        mine = claim(session, later, grown, "run-2")
+        last = publish(session, later, grown, 0)
+        later.commit()
+        owner(session, name)
+        read = read_progress(session, progress_topic, name)
+        assert (read.progress, read.latest_claim) == (last, mine)
+
     def test_records_stay_known_when_partitions_are_added_twice(
         self, session: Session, kafka_admin: KafkaAdminClient
     ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from kafka.protocol.admin import CreateTopicsRequest
+from kafka.protocol.admin import CreateTopicsRequest, DescribeQuorumRequest
 
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.targets import ExactlyOnceTarget
@@ -56,13 +56,27 @@ def create_on(session: Session, name: str, nodes: list[int], **configs: str) -> 
     session.topic(name)
 
 
+def active_controller(session: Session) -> int:
+    """The node that replicas in sync are told of, and coordinators wait for."""
+    Topic = DescribeQuorumRequest.TopicData
+    partition = Topic.PartitionData(partition_index=0)
+    return session.ask_any(
+        "asking for the active controller",
+        lambda: DescribeQuorumRequest(topics=[Topic(topic_name="__cluster_metadata", partitions=[partition])]),
+        lambda answer: int(answer.topics[0].partitions[0].leader_id),
+    )
+
+
 @pytest.mark.parametrize("fault", ["paused", "killed"])
 def test_a_start_does_not_wait_for_a_broker_that_it_does_not_need(
     cluster: KafkaCluster, session: Session, fault: str
 ) -> None:
-    """The leaders and the coordinator are others: only what is good to know could have come from the silent one."""
+    """The leaders, the coordinator and the controller are others: only what is good to know could have come from the
+    silent one."""
     coordinator = session.coordinator(TRANSACTION, "silent-job", session.deadline())
-    victim, other = (node for node in cluster.nodes if node != coordinator)
+    controller = active_controller(session)
+    victim = next(node for node in cluster.nodes if node not in {coordinator, controller})
+    other = next(node for node in cluster.nodes if node not in {coordinator, victim})
     assert isinstance(coordinator, int)
     for name, configs in {"out": {}, "progress": {"cleanup_policy": "compact"}}.items():
         create_on(session, name, [other, coordinator], min_insync_replicas="1", **configs)

@@ -30,10 +30,12 @@ def main(*names: str) -> None:
         settings = {"spark.ui.retainedStages": _KEPT, "spark.local.dir": folder}
         if "stage_gone" not in names:
             settings["spark.ui.retainedJobs"] = _KEPT
+        os.environ["PYSPARK_PYTHON"] = sys.executable
         conf = SparkConf().setMaster("local[1,4]").setAll([(key, str(value)) for key, value in settings.items()])
         conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
         context = SparkContext(conf=conf)
-        jobs = {"once": once, "failed": failed, "killed": killed, "stage": stage, "gone": gone, "late": late}
+        jobs = {"once": once, "adaptive": adaptive, "failed": failed, "killed": killed, "stage": stage}
+        jobs |= {"gone": gone, "late": late}
         chosen = dict.fromkeys(names, gone) or jobs
         print(json.dumps({name: job(context, Path(folder)) for name, job in chosen.items()}), flush=True)
         context.stop()
@@ -42,6 +44,14 @@ def main(*names: str) -> None:
 def once(context: SparkContext, folder: Path) -> str:
     """Each task runs once, in two stages."""
     return _verdict(context, lambda: _shuffled(context, lambda _: None))
+
+
+def adaptive(context: SparkContext, folder: Path) -> str:
+    """Each task runs once, in the several jobs of a query that Spark plans as it goes."""
+    session = SparkSession(context)
+    session.conf.set("spark.sql.adaptive.enabled", "true")
+    frame = session.range(100).repartition(2, "id").sortWithinPartitions("id")
+    return _verdict(context, lambda: frame.mapInArrow(lambda rows: rows, frame.schema).collect())
 
 
 def failed(context: SparkContext, folder: Path) -> str:

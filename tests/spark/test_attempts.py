@@ -26,8 +26,9 @@ def verdicts():
     return said_of()
 
 
-def test_rule_9_a_job_whose_tasks_ran_once_is_clean(verdicts):
-    assert verdicts["once"] == ""
+@pytest.mark.parametrize("name", ["once", "adaptive"])
+def test_rule_9_a_job_whose_tasks_ran_once_is_clean(verdicts, name):
+    assert verdicts[name] == ""
 
 
 def test_rule_9_a_task_that_failed_and_was_run_again_is_noticed(verdicts):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -23,6 +24,8 @@ from penstock.spi import cause_of
 __all__ = ["JobCheckpoint", "default_location", "open_checkpoint"]
 
 _FOLDER = "penstock"
+#: What file systems without hard links answer. There a reader may find a file that is just being made, and say so.
+_NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EACCES}
 _LOCAL_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
@@ -213,8 +216,17 @@ class _LocalFiles:
 
     def create(self, name: str, text: str) -> None:
         def link(draft: Path, path: Path) -> None:
-            with suppress(FileExistsError):
+            try:
                 path.hardlink_to(draft)  # unlike a rename, never over what is there
+            except FileExistsError:
+                return
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                with suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
 
         self._put(name, text, link)
 

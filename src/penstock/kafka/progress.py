@@ -44,7 +44,7 @@ from penstock.kafka.fetch import Chunk, Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.produce import IMPLICIT_VERSION, Ack, Producer, ProducerIdentity
 from penstock.kafka.properties import READ_UNCOMMITTED
-from penstock.kafka.session import Session
+from penstock.kafka.session import Session, TopicInfo
 from penstock.kafka.topics import create_topic, topic_configs
 from penstock.kafka.transactions import (
     State,
@@ -239,7 +239,7 @@ def ensure_progress_topic(
     replication = min(3, len(session.brokers(deadline)))
     try:
         info = session.topics([name], deadline).get(name)
-        if info is None and topic_id is not None:
+        if info is None and topic_id is not None and (info := _looked_for(session, name, deadline)) is None:
             raise CheckpointError(
                 f"progress topic '{name}' is gone, and with it the knowledge of what was published; the checkpoint "
                 f"knows it as {topic_id}. Check the cluster, or go on with --adopt-progress"
@@ -254,6 +254,8 @@ def ensure_progress_topic(
                 deadline=deadline,
             )
             info = session.topic(name, deadline)
+    except RetriableError:
+        raise
     except KafkaError as error:
         options = " ".join(f"--config {key}={value}" for key, value in _settings(replication).items())
         hint = (
@@ -285,6 +287,16 @@ def ensure_progress_topic(
         warnings.append(f"progress topic '{name}' has min.insync.replicas=1; 2 are safer")
     largest = int(settings.get("max.message.bytes", _DEFAULT_MAX_MESSAGE_BYTES))
     return ProgressTopic(name, info.topic_id, len(info.partitions), tuple(warnings), largest)
+
+
+def _looked_for(session: Session, name: str, deadline: Deadline) -> TopicInfo | None:
+    """A topic that one broker did not know: it may have been the first to answer after a restart."""
+    try:
+        return session.topic(name, deadline)
+    except RetriableError:
+        raise
+    except KafkaError:
+        return None
 
 
 #: Settings without which progress gets lost and nobody notices, so that a batch is published twice.
@@ -341,7 +353,10 @@ def read_progress_of(
     """What :func:`read_progress` reads, for several ids in one pass over the topic."""
     ids = tuple(dict.fromkeys(transactional_ids))
     name = topic.name
-    places = [(name, partition) for partition in range(topic.partitions)]
+    # It may have been enlarged since: a later owner of an id writes elsewhere then.
+    info = session.topics([name], deadline).get(name)
+    count = max(topic.partitions, len(info.partitions) if info else 0)
+    places = [(name, partition) for partition in range(count)]
     starts, ends = (
         list_offsets(session, places, at, isolation=READ_UNCOMMITTED, deadline=deadline) for at in (EARLIEST, LATEST)
     )
@@ -662,7 +677,7 @@ def _retake(
     unless it comes just in between.
     """
     name, lost = client.transactional_id, client.identity
-    patience, backoff = Deadline.after(_CLAIM_SECONDS * 1000), session.backoff()
+    patience, backoff = None, session.backoff()
     while True:
         # In this order: whoever has committed when the coordinator is asked has its claim in the log that is read.
         seen = describe_transaction(session, name, deadline=deadline)
@@ -674,6 +689,7 @@ def _retake(
         # An InitProducerId of ours that had no answer looks like another's when it arrives: then only claims tell.
         if client.init_lost or not (seen and _taken_over(seen, lost, committing=client.commit_asked)):
             break
+        patience = patience or Deadline.after(_CLAIM_SECONDS * 1000)
         if patience.passed:  # until then it may be about to make its claim
             client.settled(fenced=True)
             raise FencedError(

@@ -174,6 +174,9 @@ class TransactionClient:
             self._identity = self._ask("taking over transactional id", build, check, deadline)
         except _Indefinite as raised:
             raise self._unknown(str(raised)) from None
+        except KafkaError:  # what a coordinator could not finish in time may be done all the same
+            self._inits_unanswered += 1
+            raise
         self._become(State.UNKNOWN if self.state is State.UNKNOWN else State.READY)
         self._fresh = True
         return self._identity

@@ -21,7 +21,8 @@ _ONCE = (
 
 
 def repeated(context: Any, tag: str, answered: Iterable[int]) -> str:
-    """Why the one Spark job with the ``tag`` may not be committed; empty when each of its tasks ran exactly once.
+    """Why the Spark jobs with the ``tag`` may not be committed; empty when each of their tasks ran exactly once. They
+    are several where Spark plans as it goes (``spark.sql.adaptive.enabled``) or keeps the batch for several targets.
 
     ``context`` is the JVM's SparkContext, ``answered`` are the attempt numbers of the tasks that gave a result. Raises
     what Spark raises when it cannot tell: see :func:`not_known`.
@@ -29,10 +30,10 @@ def repeated(context: Any, tag: str, answered: Iterable[int]) -> str:
     if any(answered):
         return f"Spark ran a task of the batch twice within one transaction; {_ONCE}"
     context.listenerBus().waitUntilEmpty()  # the store is told a moment later
-    jobs = list(context.statusTracker().getJobIdsForTag(tag))
-    if len(jobs) != 1:
-        return f"{_NOT_KNOWN}: Spark knows {len(jobs)} jobs of it; {_KEEP_MORE}"
-    return _of_job(context.statusStore(), jobs[0])
+    jobs = sorted(context.statusTracker().getJobIdsForTag(tag))
+    if not jobs:
+        return f"{_NOT_KNOWN}: Spark knows no job of it; {_KEEP_MORE}"
+    return next(filter(None, (_of_job(context.statusStore(), job) for job in jobs)), "")
 
 
 def not_known(raised: str) -> str:

@@ -27,10 +27,12 @@ from penstock.deadline import Deadline
 from penstock.errors import (
     AbortableError,
     AuthorizationError,
+    CheckpointError,
     ExecutionError,
     FencedError,
     KafkaError,
     OptionsError,
+    PossibleDataLossError,
     Problem,
     RecordError,
     SequenceError,
@@ -310,7 +312,11 @@ class ExactlyOnceTarget:
         """
         start, end = _document(batch.start), _document(batch.end)
         settings = self._context.settings
-        decision = decide(self._progress, self._context.query_id, batch.id, start, end, settings.adopt_progress)
+        try:
+            decision = decide(self._progress, self._context.query_id, batch.id, start, end, settings.adopt_progress)
+        except (CheckpointError, PossibleDataLossError):
+            self._check_owner()  # another copy that has gone on with the checkpoint explains it better
+            raise
         if isinstance(decision, Skip):
             return Published(skipped=True)
         if isinstance(decision, TakeOver):
@@ -333,6 +339,15 @@ class ExactlyOnceTarget:
                 return published
         raise ExecutionError(f"batch {batch.id} was not published")
 
+    def _check_owner(self) -> None:
+        """Raises FencedError when another run has claimed the id."""
+        _, topic = self._opened()
+        claimed = read_progress(self._writing.session, topic, self.transactional_id).latest_claim
+        if claimed is not None and claimed.run_id != self._context.run_id:
+            raise FencedError(
+                f"transactional id '{self.transactional_id}' was taken over by {claimed}; stop one of the two"
+            )
+
     def _attempt(self, batch: Batch, progress: Progress, frame: Any) -> Published:
         """One transaction. After an error that is retriable nothing of it is published or open, and the batch may be
         redone. Raises UnknownOutcomeError when that is not known, after which nothing may be published."""
@@ -346,7 +361,7 @@ class ExactlyOnceTarget:
             recorded = self._add_offsets(batch)
             client.commit()
         except BaseException as error:
-            if not self._ended(progress, error):
+            if not self._ended(progress, error) or not isinstance(error, Exception):
                 raise
         return Published(self._writing.written(done), consumed=recorded)
 
@@ -412,8 +427,12 @@ class ExactlyOnceTarget:
     def _forget_former(self) -> None:
         """Progress is under the present id now: nothing needs the former ones any more, and others may use them."""
         if self._former:
-            self._revised(self._former, set())
-            self._former = set()
+            try:
+                self._revised(self._former, set())
+            except CheckpointError as error:  # the batch is committed; the next one tries again
+                self._context.warn(str(error))
+            else:
+                self._former = set()
 
     def _write(self, batch: Batch, frame: Any, transaction: Transaction) -> Acknowledged:
         if not batch.tasks:
