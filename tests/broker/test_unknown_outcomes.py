@@ -202,7 +202,9 @@ class TestRule16:
     outcomes = pytest.mark.parametrize("committed", [True, False], ids=["committed", "not committed"])
 
     @steps
-    @outcomes
+    @pytest.mark.parametrize(
+        "committed", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["committed", "not committed"]
+    )
     def test_it_stays_unknown_until_progress_was_read(self, scene: Scene, committed: bool, step: str) -> None:
         target, rows = scene.target()
         target.publish(batch(0), 0)
@@ -223,7 +225,16 @@ class TestRule16:
         again.publish(batch(2), 2)
         scene.expect(0, 1, 2)
 
-    @steps
+    @pytest.mark.parametrize(
+        "step",
+        [
+            pytest.param("describing", marks=pytest.mark.slow),
+            pytest.param("reading before", marks=pytest.mark.slow),
+            "taking the id",
+            pytest.param("listing offsets", marks=pytest.mark.slow),
+            "fetching",
+        ],
+    )
     def test_the_job_goes_on_when_it_can_be_read_again(self, scene: Scene, step: str) -> None:
         target, rows = scene.target()
         target.publish(batch(0), 0)
