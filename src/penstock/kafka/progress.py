@@ -291,6 +291,7 @@ def ensure_progress_topic(
 
 def _looked_for(session: Session, name: str, deadline: Deadline) -> TopicInfo | None:
     """A topic that one broker did not know: it may have been the first to answer after a restart."""
+    session.forget_topics([name])
     try:
         return session.topic(name, deadline)
     except RetriableError:
