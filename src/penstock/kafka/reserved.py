@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["is_reserved"]
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # options are checked without the client
+    from penstock.kafka.session import Session
+
+__all__ = ["is_out_of_reach", "is_reserved"]
 
 #: Topics of Kafka's own, which brokers call internal once they are there. Some take writes from clients all the same.
 _KAFKA = frozenset({"__cluster_metadata", "__consumer_offsets", "__share_group_state", "__transaction_state"})
@@ -14,3 +19,9 @@ def is_reserved(topic: str) -> bool:
     """Whether a topic is Kafka's or penstock's own, by its name. A job may call its progress topic otherwise, and
     brokers may have further internal topics: see :attr:`penstock.kafka.session.TopicInfo.internal`."""
     return topic in _KAFKA or topic.startswith(_PENSTOCK)
+
+
+def is_out_of_reach(session: Session, topic: str, progress_topic: str) -> bool:
+    """Whether no table of a job with this progress topic may write ``topic``: reserved, the job's own, or internal by
+    what the cluster says."""
+    return topic == progress_topic or is_reserved(topic) or session.topic(topic).internal

@@ -57,7 +57,7 @@ from penstock.kafka.progress import (
     settle,
 )
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.reserved import is_reserved
+from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
@@ -158,8 +158,7 @@ class _Writing:
         """Raises RecordError when records went to a topic that no table writes. Encoders refuse such rows, so this is
         for the day when one does not: a batch that is not committed is not seen."""
         for name in sorted(done.topics):
-            own = name == self.context.settings.progress_topic or is_reserved(name)
-            if own or self.session.topic(name).internal:
+            if is_out_of_reach(self.session, name, self.context.settings.progress_topic):
                 raise RecordError(f"a row was written to '{name}', a topic of Kafka's or penstock's own")
 
     def written(self, done: Acknowledged) -> tuple[Written, ...]:

@@ -21,7 +21,7 @@ from penstock.connectors.kafka.sink import KafkaSink
 from penstock.kafka.batches import EncodedBatch
 from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.reserved import is_reserved
+from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import session_for
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task
 from penstock.types import RowKind
@@ -268,7 +268,7 @@ def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Ite
         return len(session.topic(topic).partitions)
 
     def reserved(topic: str) -> bool:
-        return topic == spec.progress_topic or is_reserved(topic) or session.topic(topic).internal
+        return is_out_of_reach(session, topic, spec.progress_topic)
 
     encoders = [
         RowEncoder(branch.sink, branch.client, partitions, spec.limits, task, reserved) for branch in spec.branches
