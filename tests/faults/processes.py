@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tests.faults.jvm import short_lived
 from tests.waiting import eventually
 
 __all__ = ["JobProcess"]
@@ -61,8 +62,7 @@ class JobProcess:
             "TMPDIR": str(scratch),
             "SPARK_LOCAL_DIRS": str(scratch),
             "SPARK_DRIVER_MEMORY": "1g",
-            # Jobs live for seconds here: what takes longest is the JVM's optimising of what is soon over.
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+            "JDK_JAVA_OPTIONS": short_lived(),
             **self._environment,
         }
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
