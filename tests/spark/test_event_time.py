@@ -191,10 +191,10 @@ def windows(jobs, topic, columns=COLUMNS):
     from pyspark.sql import functions as F
 
     from penstock.engine.checkpoint import open_checkpoint
-    from penstock.engine.frames import _rows
     from penstock.engine.query import Readings
     from penstock.engine.session import spark_session
     from penstock.engine.supervisor import RunningJob
+    from penstock.engine.translate.frames import _rows
 
     table = jobs.bounded("s", columns, topic, scan_max__records__per__trigger="4")
     job = jobs.parse(
@@ -267,7 +267,7 @@ def test_the_watermark_goes_on_from_the_checkpoint(see, jobs, topics, topic):
 
 
 def test_rows_that_need_no_computing_are_written_where_they_are_read(see, topics, topic):
-    from penstock.engine.frames import direct
+    from penstock.engine.translate.frames import direct
 
     source = topic(1)
     topics.write(source, events(10, 12))

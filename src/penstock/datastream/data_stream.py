@@ -73,8 +73,8 @@ class DataStream:
         if isinstance(func, SqlExpression):
             from penstock.sql import condition
 
-            text = condition(func.text, self._node.schema)
-            return DataStream(self._environment, Filter(self._node.schema, self._node, text), self._type)
+            wanted = condition(func.text, self._node.schema)
+            return DataStream(self._environment, Filter(self._node.schema, self._node, wanted), self._type)
         return self._call(func, "filter", self._type)
 
     def sink_to(self, sink: SinkDefinition) -> DataStreamSink:

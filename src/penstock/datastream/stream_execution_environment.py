@@ -24,6 +24,7 @@ from penstock.options import Origin, nearest
 from penstock.plan import AssignWatermarks, Filter, Job, MapRows, Node, Project, Scan
 from penstock.plan.kerberos import kerberos_of, kerberos_remarks
 from penstock.plan.restart import TYPE_KEYS, strategy_of, without_effect
+from penstock.plan.text import flink_sql
 from penstock.spi import TableDefinition, connectors
 
 __all__ = ["StreamExecutionEnvironment"]
@@ -245,9 +246,9 @@ def _describe(node: Node, nodes: list[dict[str, Any]], ids: dict[int, int]) -> i
         case Scan():
             contents = node.spec.describe() if hasattr(node.spec, "describe") else node.table
         case Filter(condition=condition):
-            contents = condition
+            contents = flink_sql(condition)
         case Project(items=items):
-            contents = ", ".join(f"{item.expression} AS {item.name}" for item in items)
+            contents = ", ".join(f"{flink_sql(item.expression)} AS {item.name}" for item in items)
         case _:
             contents = str(node.schema)
     nodes.append(_entry(len(nodes) + 1, type(node).__name__, contents, below))

@@ -21,10 +21,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.engine.checkpoint import JobCheckpoint
-from penstock.engine.frames import build, computed, direct
 from penstock.engine.planned import planned
 from penstock.engine.reports import Reports, observed, watched
 from penstock.engine.session import close_idle_callbacks, is_alive
+from penstock.engine.translate import build, computed, direct, millis
 from penstock.errors import CheckpointError, ExecutionError, PenstockError, RecordError, from_wire
 from penstock.plan import AssignWatermarks, Job, Scan, base
 from penstock.spi import (
@@ -422,7 +422,7 @@ class Readings:
         if ordinal is None or self._sources[ordinal].measures or ordinal in self._watched:
             return frame
         self._watched.add(ordinal)
-        return watched(frame, ordinal, node.watermark)
+        return watched(frame, ordinal, millis(node.watermark))
 
 
 def gone(job: Job) -> ExecutionError:

@@ -13,7 +13,8 @@ from penstock.ingest.definition import PipelineDef, RouteDef, RouteMode, Runtime
 from penstock.ingest.kafka import SinkTarget, sink_table, source_table
 from penstock.ingest.tables import TablePattern
 from penstock.options import Origin, nearest
-from penstock.plan import Filter, Item, Job, Node, Scan, Settings, Sink, column_text, project
+from penstock.plan import Filter, Item, Job, Node, Scan, Settings, Sink, items_of, project
+from penstock.plan.expressions import ColumnRef, columns_of
 from penstock.spi import Column, Surface, TableDefinition, connectors
 from penstock.sql import condition, projection
 from penstock.types import Field, RowType
@@ -117,24 +118,26 @@ class _Lowering:
 
     def _computed(self, node: Node, rule: TransformDef) -> Node:
         """Filter and projection. A filter sees the source's columns and, as in Flink CDC, computed ones too."""
-        items: tuple[Item, ...] = tuple(Item(name, column_text(name)) for name in node.schema.names)
-        schema = node.schema
+        items, schema = items_of(node.schema), node.schema
         if rule.projection:
             items, schema = projection(rule.projection, node.schema, origin=_place(rule, "projection"))
         if not rule.filter:
             return project(node, items, schema)
         computed = [each for each in _pairs(items, schema) if node.schema.field(each[0].name) is None]
-        wanted = [each for each in computed if re.search(rf"\b{re.escape(each[0].name)}\b", rule.filter)]
-        if not wanted:
-            text = condition(rule.filter, node.schema, origin=_place(rule, "filter"))
-            return project(Filter(node.schema, node, text), items, schema)
-        wide_items = (*(Item(n, column_text(n)) for n in node.schema.names), *(item for item, _ in wanted))
-        wide = replace(node.schema, fields=(*node.schema.fields, *(field for _, field in wanted)))
-        below = project(node, wide_items, wide)
-        text = condition(rule.filter, wide, origin=_place(rule, "filter"))
-        ready = {item.name for item, _ in wanted}
-        last = tuple(Item(each.name, column_text(each.name)) if each.name in ready else each for each in items)
-        return project(Filter(wide, below, text), last, schema)
+        wide = replace(node.schema, fields=(*node.schema.fields, *(field for _, field in computed)))
+        wanted = condition(rule.filter, wide, origin=_place(rule, "filter"))
+        read = columns_of(wanted)
+        used = [each for each in computed if each[0].name in read]
+        if not used:
+            return project(Filter(node.schema, node, wanted), items, schema)
+        wide = replace(node.schema, fields=(*node.schema.fields, *(field for _, field in used)))
+        below = project(node, (*items_of(node.schema), *(item for item, _ in used)), wide)
+        ready = {item.name for item, _ in used}
+        last = tuple(
+            Item(item.name, ColumnRef(item.name, type=field.type)) if item.name in ready else item
+            for item, field in _pairs(items, schema)
+        )
+        return project(Filter(wide, below, wanted), last, schema)
 
     def _keyed(self, stream: _Stream, node: Node, rule: TransformDef) -> _Stream:
         key = rule.primary_keys or tuple(name for name in stream.primary_key if node.schema.field(name))

@@ -17,7 +17,7 @@ from penstock.plan.nodes import (
     Settings,
     Sink,
     base,
-    column_text,
+    items_of,
     project,
     scan_of,
 )
@@ -46,7 +46,7 @@ __all__ = [
     "check_changes",
     "check_guarantees",
     "check_settings",
-    "column_text",
+    "items_of",
     "project",
     "scan_of",
     "with_dead_letters",

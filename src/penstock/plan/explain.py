@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.options import DURATION
+from penstock.plan.expressions import ColumnRef
 from penstock.plan.nodes import (
     AssignWatermarks,
     DeadLetters,
@@ -15,9 +16,9 @@ from penstock.plan.nodes import (
     Scan,
     Settings,
     Sink,
-    column_text,
 )
-from penstock.types import RowType
+from penstock.plan.text import flink_sql
+from penstock.types import RowType, quoted_name
 
 __all__ = ["explain"]
 
@@ -68,11 +69,11 @@ def _node(node: Node) -> list[str]:
         case Scan():
             return _spec(node, "scan", node.schema)
         case Filter(input=below, condition=condition):
-            return [f"where {condition}", *_indented(_node(below))]
+            return [f"where {flink_sql(condition)}", *_indented(_node(below))]
         case Project(input=below, items=items):
             return ["select", *(f"  {_item(item)}" for item in items), *_indented(_node(below))]
         case AssignWatermarks(input=below, column=column, watermark=watermark):
-            return [f"event time {column_text(column)}, watermark {watermark}", *_indented(_node(below))]
+            return [f"event time {quoted_name(column)}, watermark {flink_sql(watermark)}", *_indented(_node(below))]
         case DeadLetters(input=below):
             return ["what cannot be decoded", *_indented(_node(below))]
         case MapRows(input=below, rows=rows):
@@ -81,8 +82,8 @@ def _node(node: Node) -> list[str]:
 
 
 def _item(item: Item) -> str:
-    name = column_text(item.name)
-    return name if item.expression == name else f"{name} = {item.expression}"
+    text, name = flink_sql(item.expression), quoted_name(item.name)
+    return name if isinstance(item.expression, ColumnRef) and text == name else f"{name} = {text}"
 
 
 def _spec(table: Scan | Sink, side: str, schema: RowType) -> list[str]:

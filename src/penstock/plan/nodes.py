@@ -1,7 +1,6 @@
 """The plan: frozen nodes that SQL, YAML and Python lower to, and all that the engine accepts.
 
-Expressions are Spark SQL text over the input's column names; front ends render them in one canonical form, so that
-the same job written three ways gives equal plans.
+The same job written three ways gives equal plans.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from penstock.plan.expressions import Expression, fields_of
 from penstock.plan.kerberos import KerberosSettings
 from penstock.plan.restart import RestartStrategy
 from penstock.types import RowType
@@ -28,7 +28,7 @@ __all__ = [
     "Settings",
     "Sink",
     "base",
-    "column_text",
+    "items_of",
     "project",
     "scan_of",
 ]
@@ -55,7 +55,7 @@ class Filter(Node):
     """Keeps the rows for which ``condition`` is true. The schema is the input's."""
 
     input: Node
-    condition: str
+    condition: Expression
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Item:
     """One column of a projection."""
 
     name: str
-    expression: str
+    expression: Expression
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ class Project(Node):
 
 @dataclass(frozen=True)
 class AssignWatermarks(Node):
-    """Says which ``column`` is the event time of the rows, and the watermark (BIGINT, ms since 1970) that follows from
-    a row, for sources that do not find that out by themselves. The schema is the input's."""
+    """Says which ``column`` is the event time of the rows, and the ``watermark`` (a TIMESTAMP) that follows from a row,
+    for sources that do not find that out by themselves. The schema is the input's."""
 
     input: Node
     column: str
-    watermark: str
+    watermark: Expression
 
 
 @dataclass(frozen=True)
@@ -161,10 +161,9 @@ def base(node: Node) -> Node:
 
 def project(node: Node, items: tuple[Item, ...], schema: RowType) -> Node:
     """``node`` with these columns; ``node`` itself when they are its own columns, unchanged and in order."""
-    identity = tuple(Item(name, column_text(name)) for name in node.schema.names)
-    return node if items == identity else Project(schema, node, items)
+    return node if items == items_of(node.schema) else Project(schema, node, items)
 
 
-def column_text(name: str) -> str:
-    """A column reference in canonical Spark SQL: always quoted."""
-    return "`" + name.replace("`", "``") + "`"
+def items_of(row: RowType) -> tuple[Item, ...]:
+    """The columns of a row as they are."""
+    return tuple(Item(each.name, each) for each in fields_of(row))

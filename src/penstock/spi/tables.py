@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Protocol, runtime_checkable
 
 from penstock.options import OptionSet, Origin
+from penstock.plan.expressions import Expression
 from penstock.types import DataType, Field, RowType
 
 __all__ = ["Column", "ColumnKind", "Connector", "Surface", "TableDefinition", "Watermark"]
@@ -32,14 +33,14 @@ class ColumnKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. ``key`` is the metadata key of a METADATA column, ``expression`` the Spark SQL text of a
-    COMPUTED one; ``virtual`` metadata is read but not written."""
+    """A column of a table. ``key`` is the metadata key of a METADATA column, ``expression`` what a COMPUTED one is
+    computed from; ``virtual`` metadata is read but not written."""
 
     name: str
     type: DataType
     kind: ColumnKind = ColumnKind.PHYSICAL
     key: str = ""
-    expression: str = ""
+    expression: Expression | None = None
     virtual: bool = False
 
 

@@ -8,18 +8,17 @@ from typing import TypeVar
 
 from penstock.errors import DefinitionError
 from penstock.plan import Item
+from penstock.plan.expressions import Expression
 from penstock.spi import Column
-from penstock.sql.coercion import NullType
-from penstock.sql.cursor import Cursor
-from penstock.sql.grammar import Grammar
-from penstock.sql.rendering import Expression
-from penstock.sql.resolution import Scope
-from penstock.sql.selection import select, unique
-from penstock.sql.source import Source, combined
-from penstock.sql.statements import column_declaration
-from penstock.sql.tables import columns_of
-from penstock.sql.tokens import scan
-from penstock.types import Field, RowType
+from penstock.sql.bind.scope import Scope
+from penstock.sql.bind.selection import select, unique
+from penstock.sql.bind.tables import columns_of
+from penstock.sql.parse.cursor import Cursor
+from penstock.sql.parse.grammar import Grammar
+from penstock.sql.parse.source import Source, combined
+from penstock.sql.parse.statements import column_declaration
+from penstock.sql.parse.tokens import scan
+from penstock.types import Field, NullType, RowType
 
 __all__ = ["columns", "condition", "expression", "projection"]
 
@@ -27,7 +26,7 @@ _T = TypeVar("_T")
 
 
 def expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
-    """One Flink SQL expression over the columns of ``schema``, as canonical Spark SQL with its type.
+    """One Flink SQL expression over the columns of ``schema``.
 
     ``origin`` stands before line and column in errors. Raises SqlError, SchemaError or UnsupportedError.
     """
@@ -36,11 +35,11 @@ def expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
     return _shallow(source, lambda: _typed(source, tree.at, Scope(schema, source).value(tree)))
 
 
-def condition(text: str, schema: RowType, *, origin: str = "") -> str:
-    """A condition over the columns of ``schema``, as canonical Spark SQL. Raises as :func:`expression` does."""
+def condition(text: str, schema: RowType, *, origin: str = "") -> Expression:
+    """A condition over the columns of ``schema``. Raises as :func:`expression` does."""
     source = Source(text, origin)
     tree = _parsed(source, lambda cursor: Grammar(cursor).expression())
-    return _shallow(source, lambda: Scope(schema, source).condition(tree, "a condition")).text
+    return _shallow(source, lambda: Scope(schema, source).condition(tree, "a condition"))
 
 
 def projection(text: str, schema: RowType, *, origin: str = "") -> tuple[tuple[Item, ...], RowType]:
@@ -62,7 +61,7 @@ def projection(text: str, schema: RowType, *, origin: str = "") -> tuple[tuple[I
     names = unique(tuple(item.name for item in found))
     pairs = tuple(zip(names, found, strict=True))
     row = RowType(tuple(Field(name, item.value.type) for name, item in pairs), nullable=False)
-    return tuple(Item(name, item.value.text) for name, item in pairs), row
+    return tuple(Item(name, item.value) for name, item in pairs), row
 
 
 def columns(text: str, *, origin: str = "") -> tuple[Column, ...]:

@@ -9,17 +9,16 @@ from typing import TypeVar
 
 from penstock.errors import DefinitionError, Problem, SchemaError
 from penstock.options import nearest
-from penstock.plan import Filter, Item, Job, Node, Sink, column_text, project
-from penstock.spi import WATERMARK, Connector, Registry
+from penstock.plan import Filter, Item, Job, Node, Sink, project
+from penstock.plan.expressions import Call, Literal, cast, walk
+from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
-from penstock.sql.coercion import NullType, assignable
-from penstock.sql.cursor import Cursor
-from penstock.sql.rendering import Expression, cast
-from penstock.sql.resolution import Scope
-from penstock.sql.selection import Selected, select, unique
-from penstock.sql.settings import Session
-from penstock.sql.source import Source, combined
-from penstock.sql.statements import (
+from penstock.sql.bind.scope import Scope
+from penstock.sql.bind.selection import Selected, select, unique
+from penstock.sql.bind.tables import Table, declare
+from penstock.sql.parse.cursor import Cursor
+from penstock.sql.parse.source import Source, combined
+from penstock.sql.parse.statements import (
     BeginSet,
     CreateTable,
     DropTable,
@@ -31,10 +30,11 @@ from penstock.sql.statements import (
     created_name,
     parse_statement,
 )
-from penstock.sql.syntax import Name, TableName
-from penstock.sql.tables import Table, declare
-from penstock.sql.tokens import Kind, Token, scan
-from penstock.types import Field, RowType
+from penstock.sql.parse.syntax import Name, TableName
+from penstock.sql.parse.tokens import Kind, Token, scan
+from penstock.sql.settings import Session
+from penstock.types import NULL, Field, NullType, RowType
+from penstock.types.casts import assignable
 
 __all__ = ["Script", "parse_script"]
 
@@ -242,8 +242,9 @@ class _Reader:
         if query.condition is not None:
             tree = query.condition
             condition = _attempt(lambda: scope.condition(tree, "the condition of WHERE"), errors)
-        texts = [each.value.text for each in selected if each] + ([condition.text] if condition else [])
-        used = bool(origin.event_time) and any(column_text(WATERMARK) in text for text in texts)
+        values = [each.value for each in selected if each] + ([condition] if condition else [])
+        parts = (part for value in values for part in walk(value))
+        used = any(isinstance(part, Call) and part.function == "CURRENT_WATERMARK" for part in parts)
         node = _attempt(lambda: origin.scan(self.connectors, with_watermark=used), errors)
         if target is None:
             return
@@ -258,7 +259,7 @@ class _Reader:
             return
         self._remark_virtual(statement.columns, target)
         if condition is not None:
-            node = Filter(node.schema, node, condition.text)
+            node = Filter(node.schema, node, condition)
         found = Sink(_projected(node, columns), definition.name, target.connector, definition.written, spec)
         if self.set_at is not None:
             self.sinks.append(found)
@@ -309,7 +310,7 @@ class _Reader:
                 if not wanted.type.nullable:
                     reason = f"column '{wanted.name}' is NOT NULL and gets no value"
                     errors.append(SchemaError((self.source.problem(statement.table.at, reason, "name it too"),)))
-                fitted.append(Selected(wanted.name, cast(_NULL, wanted.type.with_nullability(True), safe=False), -1))
+                fitted.append(Selected(wanted.name, cast(_NULL, wanted.type), -1))
         return fitted
 
     def _checked(self, item: Selected, wanted: Field, errors: list[DefinitionError]) -> Selected:
@@ -318,7 +319,7 @@ class _Reader:
             hint = f"CAST it: CAST(.. AS {wanted.type.text()})"
             errors.append(SchemaError((self.source.problem(item.at, reason, hint),)))
         if isinstance(item.value.type, NullType):
-            return replace(item, value=cast(item.value, wanted.type.with_nullability(True), safe=False))
+            return replace(item, value=cast(item.value, wanted.type))
         return item
 
     def _remark_virtual(self, names: tuple[Name, ...], target: Table) -> None:
@@ -331,7 +332,7 @@ class _Reader:
                 )
 
 
-_NULL = Expression("NULL", NullType())
+_NULL = Literal(None, type=NULL)
 
 
 def _attempt(work: Callable[[], _T], errors: list[DefinitionError]) -> _T | None:
@@ -345,7 +346,7 @@ def _attempt(work: Callable[[], _T], errors: list[DefinitionError]) -> _T | None
 
 def _projected(node: Node, columns: list[Selected]) -> Node:
     names = unique(tuple(item.name for item in columns))
-    items = tuple(Item(name, item.value.text) for name, item in zip(names, columns, strict=True))
+    items = tuple(Item(name, item.value) for name, item in zip(names, columns, strict=True))
     row = RowType(
         tuple(Field(name, item.value.type) for name, item in zip(names, columns, strict=True)), nullable=False
     )

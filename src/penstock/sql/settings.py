@@ -13,8 +13,8 @@ from penstock.options import BOOLEAN, DURATION, INTEGER, TEXT, Origin, nearest
 from penstock.plan import Settings
 from penstock.plan.kerberos import kerberos_keys, kerberos_of, kerberos_remarks
 from penstock.plan.restart import restart_keys, strategy_of, without_effect
-from penstock.sql.source import Source
-from penstock.sql.statements import Reset, SetOption
+from penstock.sql.parse.source import Source
+from penstock.sql.parse.statements import Reset, SetOption
 
 __all__ = ["SET_KEYS", "WITHOUT_EFFECT", "Session"]
 

@@ -1,6 +1,6 @@
 """Logical types and row kinds, with conversions to Flink's type text, Arrow and Spark's DDL text."""
 
-from penstock.types.arrow import arrow_schema, arrow_type, spark_ddl, spark_type
+from penstock.types.arrow import arrow_schema, arrow_type, quoted_name, spark_ddl, spark_type
 from penstock.types.logical import (
     BIGINT,
     BOOLEAN,
@@ -9,6 +9,7 @@ from penstock.types.logical import (
     DOUBLE,
     FLOAT,
     INT,
+    NULL,
     SMALLINT,
     STRING,
     TINYINT,
@@ -17,7 +18,9 @@ from penstock.types.logical import (
     DataType,
     DecimalType,
     Field,
+    IntervalType,
     MapType,
+    NullType,
     PrimitiveType,
     RowKind,
     RowType,
@@ -35,6 +38,7 @@ __all__ = [
     "DOUBLE",
     "FLOAT",
     "INT",
+    "NULL",
     "SMALLINT",
     "STRING",
     "TINYINT",
@@ -43,7 +47,9 @@ __all__ = [
     "DataType",
     "DecimalType",
     "Field",
+    "IntervalType",
     "MapType",
+    "NullType",
     "PrimitiveType",
     "RowKind",
     "RowType",
@@ -54,6 +60,7 @@ __all__ = [
     "arrow_type",
     "parse_columns",
     "parse_type",
+    "quoted_name",
     "spark_ddl",
     "spark_type",
 ]

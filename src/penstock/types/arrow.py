@@ -17,7 +17,7 @@ from penstock.types.logical import (
     TimeType,
 )
 
-__all__ = ["arrow_schema", "arrow_type", "spark_ddl", "spark_type"]
+__all__ = ["arrow_schema", "arrow_type", "quoted_name", "spark_ddl", "spark_type"]
 
 _ARROW = {
     "BOOLEAN": pa.bool_(),
@@ -80,14 +80,15 @@ def spark_type(logical: DataType) -> str:
         case MapType(key=key, value=value):
             return f"MAP<{spark_type(key)},{spark_type(value)}>"
         case RowType(fields=fields):
-            return f"STRUCT<{','.join(f'{_quote(field.name)}:{spark_type(field.type)}' for field in fields)}>"
+            return f"STRUCT<{','.join(f'{quoted_name(field.name)}:{spark_type(field.type)}' for field in fields)}>"
     raise TypeError(f"no Spark type for {logical}")
 
 
 def spark_ddl(row: RowType) -> str:
     """The columns as Spark DDL text: ```id` BIGINT, `name` STRING``."""
-    return ", ".join(f"{_quote(field.name)} {spark_type(field.type)}" for field in row.fields)
+    return ", ".join(f"{quoted_name(field.name)} {spark_type(field.type)}" for field in row.fields)
 
 
-def _quote(name: str) -> str:
+def quoted_name(name: str) -> str:
+    """A column's name in Spark SQL: always quoted."""
     return "`" + name.replace("`", "``") + "`"

@@ -14,6 +14,7 @@ __all__ = [
     "DOUBLE",
     "FLOAT",
     "INT",
+    "NULL",
     "SMALLINT",
     "STRING",
     "TINYINT",
@@ -22,7 +23,9 @@ __all__ = [
     "DataType",
     "DecimalType",
     "Field",
+    "IntervalType",
     "MapType",
+    "NullType",
     "PrimitiveType",
     "RowKind",
     "RowType",
@@ -197,6 +200,24 @@ class RowType(DataType):
         return replace(self, fields=tuple(Field(each.name.removeprefix(prefix), each.type) for each in self.fields))
 
 
+@dataclass(frozen=True)
+class NullType(DataType):
+    """The type of NULL before anything else is known of it. Never the type of a column."""
+
+    def text(self) -> str:
+        return "NULL"
+
+
+@dataclass(frozen=True)
+class IntervalType(DataType):
+    """An interval of months, or of days and seconds. Never the type of a column."""
+
+    months: bool
+
+    def text(self) -> str:
+        return f"INTERVAL {'YEAR TO MONTH' if self.months else 'DAY TO SECOND'}"
+
+
 BOOLEAN = PrimitiveType("BOOLEAN")
 TINYINT = PrimitiveType("TINYINT")
 SMALLINT = PrimitiveType("SMALLINT")
@@ -206,4 +227,5 @@ FLOAT = PrimitiveType("FLOAT")
 DOUBLE = PrimitiveType("DOUBLE")
 DATE = PrimitiveType("DATE")
 STRING = StringType()
+NULL = NullType()
 BYTES = BinaryType()

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.errors import DefinitionError
 from penstock.spi import Column, ColumnKind
-from penstock.sql import columns
-from penstock.types import BIGINT, INT, STRING, TimestampType
+from penstock.sql import columns, expression
+from penstock.types import BIGINT, INT, STRING, TimestampType, parse_columns
 
 
 def test_columns_are_those_of_create_table() -> None:
@@ -20,7 +20,7 @@ def test_columns_are_those_of_create_table() -> None:
         Column("a name", STRING.with_nullability(False)),
         Column("ts", TimestampType(3), ColumnKind.METADATA, "ts", virtual=True),
         Column("o", BIGINT, ColumnKind.METADATA, "offset"),
-        Column("twice", INT, ColumnKind.COMPUTED, expression="`id` * 2"),
+        Column("twice", INT, ColumnKind.COMPUTED, expression=expression("id * 2", parse_columns("id INT"))),
     )
 
 

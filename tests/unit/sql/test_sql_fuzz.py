@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
 from penstock.sql import expression, parse_script, projection
-from penstock.sql.coercion import IntervalType, NullType
-from penstock.sql.functions import FUNCTIONS
-from penstock.types import parse_columns
+from penstock.sql.bind.functions import FUNCTIONS
+from penstock.types import IntervalType, NullType, parse_columns
 
 _WORDS = """
 CREATE TEMPORARY TABLE IF NOT EXISTS t s ( ) , ; . * + - / % || = <> < > <= >= [ ] { } $ ${V} x${V}y ${W} 'x' 'a''b'

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 from penstock.connectors.blackhole.sink import BlackholeSink
 from penstock.errors import UnsupportedError
-from penstock.plan import column_text
 from penstock.spi import Batch, JobContext, Output, Published, Source, Stage, Target, Task, Written
+from penstock.types import quoted_name
 
 __all__ = ["BlackholeRuntime", "BlackholeTarget"]
 
@@ -61,7 +61,7 @@ class BlackholeTarget:
             return Published(tuple(Written(records) for _ in self._outputs))
         # A struct column is null in rows that are another output's.
         counts = [
-            F.count(F.lit(1) if each.column is None else F.col(column_text(each.column))).alias(str(number))
+            F.count(F.lit(1) if each.column is None else F.col(quoted_name(each.column))).alias(str(number))
             for number, each in enumerate(self._outputs)
         ]
         counted = Observation()

@@ -52,7 +52,7 @@ from penstock.errors import (
 from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_members
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import cluster_id
-from penstock.plan import Guarantee, column_text
+from penstock.plan import Guarantee
 from penstock.spi import (
     DEAD_LETTER,
     HIDDEN,
@@ -68,7 +68,7 @@ from penstock.spi import (
     cause_of,
     guarded,
 )
-from penstock.types import BIGINT, TINYINT, spark_ddl, spark_type
+from penstock.types import BIGINT, TINYINT, quoted_name, spark_ddl, spark_type
 
 if TYPE_CHECKING:
     from penstock.connectors.kafka.targets import Acknowledged, Consumed
@@ -222,7 +222,7 @@ class KafkaSource:
             return reader.option("secret.stage", _pickled(stage)).load()
         frame = reader.load()
         cast = {
-            column.name: F.col(column_text(column.name)).cast(spark_type(column.type))
+            column.name: F.col(quoted_name(column.name)).cast(spark_type(column.type))
             for column in self._scan.metadata
             if column.cast
         }

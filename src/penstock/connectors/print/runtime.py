@@ -13,9 +13,8 @@ from pyspark.sql import functions as F
 
 from penstock.connectors.print.sink import PrintSink
 from penstock.errors import UnsupportedError
-from penstock.plan import column_text
 from penstock.spi import KIND, Batch, JobContext, Output, Published, Source, Target, Written
-from penstock.types import RowKind
+from penstock.types import RowKind, quoted_name
 
 __all__ = ["PrintRuntime", "PrintTarget"]
 
@@ -56,9 +55,9 @@ class PrintTarget:
         """Print the batch's rows in the order of the tasks."""
         spec: PrintSink = self._output.spec
         kind = F.coalesce(F.col(KIND), F.lit(0)) if KIND in frame.columns else F.lit(0)
-        columns = [F.col(column_text(name)) for name in spec.schema.names]
+        columns = [F.col(quoted_name(name)) for name in spec.schema.names]
         if self._output.column is not None:
-            struct = F.col(column_text(self._output.column))
+            struct = F.col(quoted_name(self._output.column))
             frame, columns = frame.where(struct.isNotNull()), [struct[name] for name in spec.schema.names]
         stream = sys.stderr if spec.options.standard_error else sys.stdout
         prefix = f"{spec.options.identifier}> " if spec.options.identifier else ""

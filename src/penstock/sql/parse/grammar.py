@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.sql.cursor import Cursor
-from penstock.sql.syntax import (
+from penstock.sql.parse.cursor import Cursor
+from penstock.sql.parse.syntax import (
     Call,
     Case,
     Cast,
@@ -20,8 +20,8 @@ from penstock.sql.syntax import (
     TableName,
     Tree,
 )
-from penstock.sql.tokens import Kind
-from penstock.sql.vocabulary import RESERVED
+from penstock.sql.parse.tokens import Kind
+from penstock.sql.parse.vocabulary import RESERVED
 
 __all__ = ["Grammar", "table_name"]
 

@@ -1,13 +1,12 @@
-"""Which type fits where: Flink's implicit and explicit casts, common types, and the text of a cast in Spark SQL.
+"""Which type fits where: Flink's implicit and explicit casts, and common types.
 
 The implicit casts are those of Flink's ``LogicalTypeCasts``, the decimal arithmetic that of ``LogicalTypeMerging``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from penstock.types import (
+from penstock.types.arrow import spark_type
+from penstock.types.logical import (
     BIGINT,
     DOUBLE,
     FLOAT,
@@ -19,19 +18,18 @@ from penstock.types import (
     BinaryType,
     DataType,
     DecimalType,
+    IntervalType,
     MapType,
+    NullType,
     PrimitiveType,
     RowType,
     StringType,
     TimestampType,
     TimeType,
-    spark_type,
 )
 
 __all__ = [
-    "NULL",
-    "IntervalType",
-    "NullType",
+    "alike",
     "as_decimal",
     "assignable",
     "castable",
@@ -41,29 +39,9 @@ __all__ = [
     "is_numeric",
     "is_point",
     "root",
-    "same_in_spark",
 ]
 
 
-@dataclass(frozen=True)
-class NullType(DataType):
-    """The type of NULL before anything is known of it. Never the type of a column."""
-
-    def text(self) -> str:
-        return "NULL"
-
-
-@dataclass(frozen=True)
-class IntervalType(DataType):
-    """An interval of months, or of days and seconds. Never the type of a column."""
-
-    months: bool
-
-    def text(self) -> str:
-        return f"INTERVAL {'YEAR TO MONTH' if self.months else 'DAY TO SECOND'}"
-
-
-NULL = NullType()
 _INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 _WIDENING = (TINYINT, SMALLINT, INT, BIGINT)
 _MAX_PRECISION = 38
@@ -232,8 +210,8 @@ def comparable(left: DataType, right: DataType, ordered: bool) -> DataType | Non
     return found
 
 
-def same_in_spark(left: DataType, right: DataType) -> bool:
-    """Whether Spark sees no difference between two types. Spark has no lengths and no timestamp precision."""
+def alike(left: DataType, right: DataType) -> bool:
+    """Whether two types have the same values but for their length, or the digits of a second."""
     if isinstance(left, NullType | IntervalType) or isinstance(right, NullType | IntervalType):
         return type(left) is type(right)
     return spark_type(left) == spark_type(right)

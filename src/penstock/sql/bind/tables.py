@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError
 from penstock.options import Origin, nearest
-from penstock.plan import AssignWatermarks, Item, Node, Scan, column_text, project
+from penstock.plan import AssignWatermarks, Item, Node, Scan, project
+from penstock.plan.expressions import Call, ColumnRef, Expression, Literal
 from penstock.spi import WATERMARK, Column, ColumnKind, Connector, Registry, TableDefinition, Watermark
-from penstock.sql.coercion import NullType
-from penstock.sql.literals import millis
-from penstock.sql.rendering import millis_of
-from penstock.sql.resolution import Scope
-from penstock.sql.source import Source, combined
-from penstock.sql.statements import ColumnDeclaration, CreateTable
-from penstock.sql.syntax import Call, Interval, Literal, Name, Reference, Tree
-from penstock.types import BIGINT, Field, RowType, TimestampType
+from penstock.sql.bind.scope import Scope
+from penstock.sql.parse.source import Source, combined
+from penstock.sql.parse.statements import ColumnDeclaration, CreateTable
+from penstock.sql.parse.syntax import Name
+from penstock.types import BIGINT, Field, NullType, RowType, TimestampType
 
 __all__ = ["Table", "columns_of", "declare"]
 
@@ -30,9 +29,9 @@ class Table:
     source: Source
     at: int
     shown: Mapping[str, tuple[str, str]]
-    #: The column that is the event time, and the watermark that follows from a row; empty without WATERMARK FOR.
+    #: The column that is the event time, and the watermark that follows from a row, as WATERMARK FOR says.
     event_time: str = ""
-    watermark: str = ""
+    watermark: Expression | None = None
 
     @property
     def schema(self) -> RowType:
@@ -44,13 +43,15 @@ class Table:
         asked for. Raises DefinitionError with every problem found."""
         spec = self._spec(connectors, "scan", self.definition)
         node = Scan(self.definition.produced, self.definition.name, self.connector, spec)
-        items = tuple(Item(each.name, each.expression or column_text(each.name)) for each in self.definition.columns)
+        items = tuple(
+            Item(each.name, each.expression or ColumnRef(each.name, type=each.type)) for each in self.definition.columns
+        )
         schema = self.schema
         if with_watermark:
-            items = (*items, Item(WATERMARK, column_text(WATERMARK)))
+            items = (*items, Item(WATERMARK, ColumnRef(WATERMARK, type=BIGINT)))
             schema = replace(schema, fields=(*schema.fields, Field(WATERMARK, BIGINT)))
         rows = project(node, items, schema)
-        return AssignWatermarks(schema, rows, self.event_time, self.watermark) if self.event_time else rows
+        return AssignWatermarks(schema, rows, self.event_time, self.watermark) if self.watermark is not None else rows
 
     def sink(self, connectors: Registry[Connector], named: tuple[str, ...]) -> tuple[TableDefinition, object]:
         """Writing the table: the definition and the connector's spec. Raises DefinitionError.
@@ -87,7 +88,7 @@ def declare(statement: CreateTable, source: Source, connectors: Registry[Connect
         replace(each, type=each.type.with_nullability(False)) if each.name in primary_key else each for each in columns
     )
     warnings = _partitioned(statement, columns, source, errors)
-    watermark, watermark_text = _watermark(statement, columns, source, errors)
+    watermark, after_row = _watermark(statement, columns, source, errors)
     options, origin = _options(statement, source, errors)
     connector = options.get("connector", "").strip().lower()
     if not connector:
@@ -109,7 +110,7 @@ def declare(statement: CreateTable, source: Source, connectors: Registry[Connect
     )
     shown = {key.text: (value.text, value.shown) for key, value in statement.options if "${" in value.shown}
     event_time = statement.watermark[0].text if statement.watermark is not None else ""
-    return Table(definition, connector, source, statement.table.at, shown, event_time, watermark_text), warnings
+    return Table(definition, connector, source, statement.table.at, shown, event_time, after_row), warnings
 
 
 def columns_of(
@@ -143,7 +144,7 @@ def _column(declared: ColumnDeclaration, scope: Scope) -> Column:
         if isinstance(value.type, NullType):
             at = declared.expression.at
             raise scope.source.error(at, "the type of NULL is not known here", "write CAST(NULL AS STRING)")
-        return Column(name, value.type, ColumnKind.COMPUTED, expression=value.text)
+        return Column(name, value.type, ColumnKind.COMPUTED, expression=value)
     if declared.type is None:  # cannot be: the grammar gives a type or an expression
         raise scope.source.error(declared.name.at, f"column '{name}' has no type")
     if declared.metadata_key is not None:
@@ -194,46 +195,42 @@ def _partitioned(
 
 def _watermark(
     statement: CreateTable, columns: tuple[Column, ...], source: Source, errors: list[DefinitionError]
-) -> tuple[Watermark | None, str]:
-    """What WATERMARK FOR says to a connector, and the watermark after a row (BIGINT, ms) in Spark SQL."""
+) -> tuple[Watermark | None, Expression | None]:
+    """What WATERMARK FOR says to a connector, and the watermark after a row."""
     if statement.watermark is None:
-        return None, ""
-    name, expression = statement.watermark
+        return None, None
+    name, tree = statement.watermark
     known = {each.name: each for each in columns}
     if not _missing(name, known, statement, source, errors) and not isinstance(known[name.text].type, TimestampType):
         reason = f"a watermark needs a TIMESTAMP column, and '{name.text}' is {known[name.text].type.text()}"
         errors.append(SchemaError((source.problem(name.at, reason),)))
     try:
         row = RowType(tuple(Field(each.name, each.type) for each in columns), nullable=False)
-        value = Scope(row, source, statement.table.name).value(expression)
+        value = Scope(row, source, statement.table.name).value(tree)
         if not isinstance(value.type, TimestampType):
-            raise source.error(expression.at, f"a watermark is a TIMESTAMP, not {value.type.text()}")
+            raise source.error(tree.at, f"a watermark is a TIMESTAMP, not {value.type.text()}")
     except DefinitionError as error:
         if len(columns) == len(statement.columns):
             errors.append(error)
-        return None, ""
-    return _plain(statement, name.text, expression), millis_of(value)
+        return None, None
+    return _plain(value, known.get(name.text)), value
 
 
-def _plain(statement: CreateTable, event_time: str, expression: Tree) -> Watermark:
+def _plain(watermark: Expression, event_time: Column | None) -> Watermark:
     """The watermark as a column less a time, for those who can measure that on their own; else without a lag."""
-    lag: int | None = 0
-    match expression:
-        case Call(name="-", args=(column, Interval() as interval)):
-            lag, expression = millis(interval), column
-    declared = {each.name.text: each for each in statement.columns}.get(event_time)
-    if lag is None or declared is None or not _is_column(expression, event_time):
+    lag = timedelta(0)
+    match watermark:
+        case Call(function="-", args=(moment, Literal(value=timedelta() as lag))):
+            watermark = moment
+    if event_time is None or not (isinstance(watermark, ColumnRef) and watermark.name == event_time.name):
         return Watermark(lag=None)
-    match declared.expression:
+    millis = -(-lag // timedelta(milliseconds=1))  # rounded up
+    match event_time.expression:
         case None:
-            return Watermark(event_time, lag)
-        case Call(name="TO_TIMESTAMP_LTZ", args=(Reference(parts=(number,)), Literal(text=digits))):
-            return Watermark(number.text, lag, unit=1 if digits == "3" else 1000)
+            return Watermark(event_time.name, millis)
+        case Call(function="TO_TIMESTAMP_LTZ", args=(ColumnRef(name=number), Literal(value=0 | 3 as digits))):
+            return Watermark(number, millis, unit=1 if digits == 3 else 1000)
     return Watermark(lag=None)
-
-
-def _is_column(tree: Tree, name: str) -> bool:
-    return isinstance(tree, Reference) and tuple(each.text for each in tree.parts) == (name,)
 
 
 def _options(statement: CreateTable, source: Source, errors: list[DefinitionError]) -> tuple[dict[str, str], Origin]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from penstock.sql.cursor import Cursor
-from penstock.sql.grammar import Grammar, table_name
-from penstock.sql.syntax import Name, Query, TableName, Tree
-from penstock.sql.tokens import Kind, Token
+from penstock.sql.parse.cursor import Cursor
+from penstock.sql.parse.grammar import Grammar, table_name
+from penstock.sql.parse.syntax import Name, Query, TableName, Tree
+from penstock.sql.parse.tokens import Kind, Token
 from penstock.types import DataType
 
 __all__ = [

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.errors import DefinitionError, Problem, SqlError
+from penstock.plan.expressions import Place
 
 __all__ = ["Source", "combined"]
 
@@ -17,14 +18,17 @@ class Source:
     text: str
     name: str = ""
 
+    def at(self, offset: int) -> Place:
+        """Where the character at ``offset`` is."""
+        return Place(self.text, offset, self.name)
+
     def spot(self, at: int) -> str:
-        """The line and column, both counted from 1, of the character at offset ``at``."""
-        line = self.text.count("\n", 0, at) + 1
-        return f"line {line}, column {at - self.text.rfind(chr(10), 0, at)}"
+        """Line and column of the character at offset ``at``."""
+        return self.at(at).spot
 
     def place(self, at: int) -> str:
-        """The same with the name before it: ``flights.sql, line 3, column 5``."""
-        return f"{self.name}, {self.spot(at)}" if self.name else self.spot(at)
+        """The same with the text's name before it: ``flights.sql, line 3, column 5``."""
+        return str(self.at(at))
 
     def problem(self, at: int, reason: str, hint: str = "", key: str = "") -> Problem:
         """A problem with the character at offset ``at``."""

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from penstock.errors import Problem, SchemaError, SqlError, UnsupportedError
-from penstock.sql.source import Source
-from penstock.sql.syntax import Name
-from penstock.sql.tokens import Kind, Token
+from penstock.sql.parse.source import Source
+from penstock.sql.parse.syntax import Name
+from penstock.sql.parse.tokens import Kind, Token
 from penstock.types import DataType, parse_type
 
 __all__ = ["Cursor"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.errors import DefinitionError
-from penstock.sql.rendering import Expression, column
-from penstock.sql.resolution import Scope
-from penstock.sql.syntax import Member, Reference, SelectItem, Star
+from penstock.plan.expressions import Expression, fields_of
+from penstock.sql.bind.scope import Scope
+from penstock.sql.parse.syntax import Member, Reference, SelectItem, Star
 
 __all__ = ["Selected", "select", "unique"]
 
@@ -51,7 +51,7 @@ def _spread(star: Star, scope: Scope) -> list[Selected | None]:
     if star.qualifier is not None and star.qualifier.text != scope.qualifier:
         hint = f"did you mean '{scope.qualifier}.*'?" if scope.qualifier else "write '*'"
         raise scope.source.error(star.at, f"there is no table '{star.qualifier.text}' here", hint)
-    return [Selected(each.name, column(each.name, each.type), star.at) for each in scope.schema.fields]
+    return [Selected(each.name, each, star.at) for each in fields_of(scope.schema)]
 
 
 def _selected(item: SelectItem, scope: Scope, index: int) -> Selected:

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from penstock.errors import UnsupportedError
-from penstock.sql.coercion import (
+from penstock.plan.expressions import Call, Expression, cast, coerce
+from penstock.sql.parse import syntax
+from penstock.sql.parse.source import Source
+from penstock.types import (
+    DataType,
+    DecimalType,
     IntervalType,
     NullType,
-    as_decimal,
-    common_type,
-    is_integer,
-    is_numeric,
-    is_point,
-    same_in_spark,
+    StringType,
+    TimestampType,
 )
-from penstock.sql.rendering import Binding, Expression, cast, coerce, infix
-from penstock.sql.source import Source
-from penstock.sql.syntax import Call
-from penstock.types import BIGINT, DOUBLE, FLOAT, DecimalType, StringType, TimestampType
+from penstock.types.casts import as_decimal, common_type, is_integer, is_numeric, is_point
 
 __all__ = ["arithmetic", "sign"]
 
 
-def sign(tree: Call, operand: Expression, source: Source) -> Expression:
+def sign(tree: syntax.Call, operand: Expression, source: Source) -> Expression:
     """``-x`` and ``+x``. Raises SqlError for what is no number."""
     if not is_numeric(operand.type):
         raise source.error(tree.args[0].at, f"a sign needs a number, not {operand.type.text()}")
-    if tree.name == "+x":
-        return operand
-    return Expression(f"-{operand.within(Binding.ATOM)}", operand.type, Binding.SIGN)
+    return operand if tree.name == "+x" else Call("NEGATE", (operand,), type=operand.type, place=source.at(tree.at))
 
 
-def arithmetic(tree: Call, left: Expression, right: Expression, source: Source) -> Expression:
+def arithmetic(tree: syntax.Call, left: Expression, right: Expression, source: Source) -> Expression:
     """``+ - * /`` of numbers, and a timestamp plus or minus an interval. Raises SqlError for other types."""
     if isinstance(left.type, IntervalType) or isinstance(right.type, IntervalType):
         return _shifted(tree, left, right, source)
@@ -43,24 +39,19 @@ def arithmetic(tree: Call, left: Expression, right: Expression, source: Source) 
     common = common_type((left.type, right.type))
     if common is None or isinstance(common, NullType):
         raise source.error(tree.at, "the type of NULL is not known here", "write CAST(NULL AS INT)")
-    left, right = (cast(v, common, safe=False) if isinstance(v.type, NullType) else v for v in (left, right))
+    left, right = (cast(v, common) if isinstance(v.type, NullType) else v for v in (left, right))
     if isinstance(common, DecimalType):
-        return _decimal(tree, left, right)
-    if not same_in_spark(left.type, right.type) and not (is_integer(left.type) and is_integer(right.type)):
+        left, right = (coerce(value, as_decimal(value.type)) for value in (left, right))
+        nullable = left.type.nullable or right.type.nullable
+        common = _decimal(tree.name, as_decimal(left.type), as_decimal(right.type)).with_nullability(nullable)
+    elif not (is_integer(left.type) and is_integer(right.type)):  # integers of different sizes widen by themselves
         left, right = coerce(left, common), coerce(right, common)
-    if tree.name == "/" and is_integer(common):
-        divided = infix((left, right), "div", Binding.PRODUCT, BIGINT.with_nullability(common.nullable))
-        return coerce(divided, common)
-    if tree.name == "/" and common.with_nullability(True) == FLOAT:  # Spark divides floats as doubles
-        return coerce(infix((left, right), "/", Binding.PRODUCT, DOUBLE.with_nullability(common.nullable)), common)
-    return infix((left, right), tree.name, Binding.SUM if tree.name in "+-" else Binding.PRODUCT, common)
+    return Call(tree.name, (left, right), type=common, place=source.at(tree.at))
 
 
-def _decimal(tree: Call, left: Expression, right: Expression) -> Expression:
-    """Decimal arithmetic with the precision that Flink and Spark agree on, once integers are decimals."""
-    operands = [coerce(value, as_decimal(value.type)) for value in (left, right)]
-    a, b = (as_decimal(operand.type) for operand in operands)
-    match tree.name:
+def _decimal(operator: str, a: DecimalType, b: DecimalType) -> DataType:
+    """The precision that Flink and Spark agree on, once integers are decimals."""
+    match operator:
         case "*":
             precision, scale = a.precision + b.precision + 1, a.scale + b.scale
         case "/":
@@ -72,11 +63,10 @@ def _decimal(tree: Call, left: Expression, right: Expression) -> Expression:
     if precision > 38:
         whole = precision - scale
         precision, scale = 38, max(38 - whole, min(scale, 6))
-    result = DecimalType(precision, scale, nullable=left.type.nullable or right.type.nullable)
-    return infix(operands, tree.name, Binding.SUM if tree.name in "+-" else Binding.PRODUCT, result)
+    return DecimalType(precision, scale)
 
 
-def _shifted(tree: Call, left: Expression, right: Expression, source: Source) -> Expression:
+def _shifted(tree: syntax.Call, left: Expression, right: Expression, source: Source) -> Expression:
     """A moment plus or minus an interval."""
     if tree.name == "+" and isinstance(left.type, IntervalType):
         left, right = right, left
@@ -86,4 +76,4 @@ def _shifted(tree: Call, left: Expression, right: Expression, source: Source) ->
     if not isinstance(left.type, TimestampType):
         reason = f"{left.type.text()} and an interval are not supported"
         raise UnsupportedError((source.problem(tree.at, reason, "CAST it to TIMESTAMP first"),))
-    return infix((left, right), tree.name, Binding.SUM, left.type)
+    return Call(tree.name, (left, right), type=left.type, place=source.at(tree.at))

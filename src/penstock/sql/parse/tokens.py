@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import Problem, SqlError
 from penstock.options import nearest
-from penstock.sql.source import Source
+from penstock.sql.parse.source import Source
 
 __all__ = ["Kind", "Token", "scan"]
 

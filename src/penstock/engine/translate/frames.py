@@ -10,10 +10,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from penstock.engine.translate.expressions import spark_sql
 from penstock.errors import Problem, SchemaError
-from penstock.plan import AssignWatermarks, DeadLetters, Filter, MapRows, Node, Project, Scan, Sink, base, column_text
+from penstock.plan import AssignWatermarks, DeadLetters, Filter, MapRows, Node, Project, Scan, Sink, base
+from penstock.plan.expressions import ColumnRef, Expression
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, guarded
-from penstock.types import RowType, arrow_schema, spark_ddl, spark_type
+from penstock.types import RowType, arrow_schema, quoted_name, spark_ddl, spark_type
 
 __all__ = ["Reading", "build", "computed", "direct"]
 
@@ -91,9 +93,9 @@ def _picked(node: Node) -> tuple[str, ...] | None:
     below = _picked(node.input) if isinstance(node, Project) else None
     if below is None or not isinstance(node, Project):
         return None
-    names = {column_text(name): source for name, source in zip(node.input.schema.names, below, strict=True)}
-    picked = tuple(names.get(item.expression, "") for item in node.items)
-    return picked if all(picked) else None
+    sources = dict(zip(node.input.schema.names, below, strict=True))
+    picked = [item.expression.name for item in node.items if isinstance(item.expression, ColumnRef)]
+    return tuple(sources[name] for name in picked) if len(picked) == len(node.items) else None
 
 
 def _rows(node: Node, reading: Reading) -> DataFrame:
@@ -104,10 +106,10 @@ def _rows(node: Node, reading: Reading) -> DataFrame:
             return _event_time(node, _rows(below, reading), reading)
         case Filter(input=below, condition=condition):
             frame = _rows(below, reading)
-            return frame.where(_of_rows(frame, F.expr(condition), F.lit(True)))
+            return frame.where(_of_rows(frame, _computed(condition), F.lit(True)))
         case Project(input=below, items=items):
             frame = _rows(below, reading)
-            columns = [_of_rows(frame, F.expr(item.expression)).alias(item.name) for item in items]
+            columns = [_of_rows(frame, _computed(item.expression)).alias(item.name) for item in items]
             return frame.select(*columns, *_hidden(frame))
         case MapRows(input=below, rows=rows, schema=schema):
             frame = _rows(below, reading)
@@ -177,10 +179,10 @@ def _group(below: Node, members: list[tuple[Output, Sink]], reading: Reading) ->
                 current = _event_time(node, current, reading)
             elif isinstance(node, Filter):
                 names = node.schema.names
-                kept_now = (F.col("__kept") & F.coalesce(F.expr(node.condition), F.lit(False))).alias("__kept")
+                kept_now = (F.col("__kept") & F.coalesce(_computed(node.condition), F.lit(False))).alias("__kept")
                 current = current.select(*carried, kept_now, *(_column(name) for name in names))
             elif isinstance(node, Project):
-                columns = [F.when(F.col("__kept"), F.expr(item.expression)).alias(item.name) for item in node.items]
+                columns = [F.when(F.col("__kept"), _computed(item.expression)).alias(item.name) for item in node.items]
                 current = current.select(*carried, "__kept", *columns)
         row = F.when(F.col("__kept"), F.struct(*_sink_columns(sink))).alias(str(output.column))
         frame = current.select(*carried, row)
@@ -204,7 +206,11 @@ def _steps(node: Node) -> list[Node]:
 
 
 def _column(name: str) -> Column:
-    return F.col(column_text(name))
+    return F.col(quoted_name(name))
+
+
+def _computed(expression: Expression) -> Column:
+    return F.expr(spark_sql(expression))
 
 
 def _row_mapper(

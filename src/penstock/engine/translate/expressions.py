@@ -1,0 +1,139 @@
+"""Expressions in canonical Spark SQL: one text for one expression."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from penstock.engine.translate.functions import FUNCTIONS
+from penstock.plan.expressions import Call, Cast, Expression, Literal
+from penstock.plan.text import Binding, SqlText, Text
+from penstock.spi import WATERMARK
+from penstock.types import (
+    STRING,
+    BinaryType,
+    DataType,
+    DecimalType,
+    NullType,
+    PrimitiveType,
+    RowType,
+    StringType,
+    TimestampType,
+    TimeType,
+    quoted_name,
+    spark_type,
+)
+from penstock.types.casts import alike, is_integer
+
+__all__ = ["millis", "spark_sql"]
+
+_EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
+
+
+def spark_sql(expression: Expression) -> str:
+    """The Spark SQL of an expression over the columns of a frame."""
+    return _SparkSql().text(expression).sql
+
+
+def millis(moment: Expression) -> str:
+    """A TIMESTAMP or TIMESTAMP_LTZ as ms since 1970, the former as if it were in UTC: BIGINT."""
+    if isinstance(moment.type, TimestampType) and moment.type.local_zone:
+        return f"unix_millis({spark_sql(moment)})"
+    return f"timestampdiff(MILLISECOND, {_EPOCH}, {spark_sql(moment)})"
+
+
+class _SparkSql(SqlText):
+    timestamp = "TIMESTAMP_NTZ"
+
+    def call(self, call: Call) -> Text:
+        if call.function == "CURRENT_WATERMARK":
+            return _current_watermark(call.type)
+        return Text(FUNCTIONS[call.function](call, [self.text(arg).sql for arg in call.args]))
+
+    def number(self, value: int | float | Decimal) -> str:
+        match value:
+            case float():
+                return f"{value!r}D"
+            case Decimal():
+                return f"{value:f}BD"
+        return str(value)
+
+    def string(self, value: str) -> str:
+        """Spark reads backslashes as escapes and ``${`` as a reference to its configuration."""
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
+        return f"'{escaped}'"
+
+    def division(self, call: Call) -> Text:
+        """Spark divides floats as doubles, and integers as BIGINT by an operator of its own."""
+        whole = is_integer(call.type)
+        found = self.infix("div" if whole else "/", Binding.PRODUCT, call.args)
+        exact = isinstance(call.type, DecimalType) or call.type.text() == ("BIGINT" if whole else "DOUBLE")
+        return found if exact else Text(f"CAST({found.sql} AS {spark_type(call.type)})")
+
+    def pattern(self, pattern: Expression, escape: Expression | None) -> str:
+        """Spark's default escape character is the backslash; Flink has none."""
+        if escape is not None:
+            return super().pattern(pattern, escape)
+        if isinstance(pattern, Literal) and isinstance(pattern.value, str):
+            return self.string(pattern.value.replace("\\", "\\\\"))
+        return f"replace({self.text(pattern).sql}, '\\\\', '\\\\\\\\')"
+
+    def cast(self, cast: Cast) -> Text:
+        """CAST or TRY_CAST with Flink's result: TRUE in capitals, as many digits of a second as the type has, text cut
+        to its length, timestamps to their precision."""
+        operand, source, target = self.text(cast.operand), cast.operand.type, cast.type
+        verb = "try_cast" if cast.safe else "CAST"
+        if isinstance(target, StringType):
+            return _sized(_string(operand, source, verb), target)
+        if isinstance(target, BinaryType):
+            found = operand if isinstance(source, BinaryType) else Text(f"{verb}({operand.sql} AS BINARY)")
+            if target.fixed:
+                return Text(f"rpad({found.sql}, {target.length}, X'00')")
+            whole = target.length == BinaryType().length
+            return found if whole else Text(f"substring({found.sql}, 1, {target.length})")
+        unchanged = not isinstance(source, NullType) and alike(source, target) and not isinstance(target, RowType)
+        plain = operand if unchanged else Text(f"{verb}({operand.sql} AS {spark_type(target)})")
+        if isinstance(target, TimestampType) and target.precision < min(_second_digits(source), 6):
+            cut = f"extract(SECOND FROM {plain.sql}) % {10**-target.precision:.{target.precision}f}BD"
+            return Text(f"{plain.within(Binding.SUM)} - make_dt_interval(0, 0, 0, {cut})", Binding.SUM)
+        return plain
+
+
+def _current_watermark(data_type: DataType) -> Text:
+    column = quoted_name(WATERMARK)
+    if isinstance(data_type, TimestampType) and data_type.local_zone:
+        return Text(f"timestamp_millis({column})")
+    return Text(f"{_EPOCH} + {column} * INTERVAL '0.001' SECOND", Binding.SUM)
+
+
+def _second_digits(source: DataType) -> int:
+    """How many digits of a second a value may have once it is a timestamp."""
+    match source:
+        case TimestampType(precision=precision):
+            return precision
+        case StringType():
+            return 9
+    return 0
+
+
+def _string(operand: Text, source: DataType, verb: str) -> Text:
+    text = f"{verb}({operand.sql} AS STRING)"
+    match source:
+        case StringType():
+            return operand
+        case PrimitiveType(name="BOOLEAN"):
+            return Text(f"upper({text})")
+        case TimestampType(precision=precision) | TimeType(precision=precision):
+            # Spark leaves trailing zeros out; Flink prints as many digits as the type declares.
+            whole, digits = (19 if isinstance(source, TimestampType) else 8), min(precision, 6)
+            seconds = f"substring({text}, 1, {whole})"
+            if not digits:
+                return Text(seconds)
+            return Text(f"concat({seconds}, '.', rpad(substring({text}, {whole + 2}), {digits}, '0'))")
+    return Text(text)
+
+
+def _sized(text: Text, target: StringType) -> Text:
+    if target.length == STRING.length:
+        return text
+    padded = f"rpad({text.sql}, {target.length}, ' ')"
+    return Text(padded if target.fixed else f"substring({text.sql}, 1, {target.length})")

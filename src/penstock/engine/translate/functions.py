@@ -1,0 +1,115 @@
+"""What each function of Flink SQL is in Spark SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from penstock.plan.expressions import Call, Literal
+from penstock.types import DecimalType, StringType, spark_type
+
+__all__ = ["FUNCTIONS"]
+
+#: Renders a call whose arguments are rendered already.
+Rendering = Callable[[Call, Sequence[str]], str]
+
+
+def _as(*templates: str) -> Rendering:
+    """``{0}``, ``{1}`` are the arguments, ``{type}`` is the type of the value. Of several templates the one with as
+    many arguments applies."""
+    by_count = {len(set(re.findall(r"\{(\d)\}", each))): each for each in templates}
+    return lambda call, args: by_count[len(args)].format(*args, type=spark_type(call.type))
+
+
+def _same(name: str) -> Rendering:
+    """A function of the same arguments."""
+    return lambda _, args: f"{name}({', '.join(args)})"
+
+
+def _unit_first(template: str) -> Rendering:
+    """A function whose first argument is a unit, which is a word in Spark SQL."""
+
+    def render(call: Call, args: Sequence[str]) -> str:
+        unit = call.args[0]
+        assert isinstance(unit, Literal)  # noqa: S101 - so it was bound
+        return template.format(unit.value, *args[1:])
+
+    return render
+
+
+def _date_format(call: Call, args: Sequence[str]) -> str:
+    moment = f"CAST({args[0]} AS TIMESTAMP_NTZ)" if isinstance(call.args[0].type, StringType) else args[0]
+    return f"date_format({moment}, {args[1]})"
+
+
+def _to_timestamp_ltz(call: Call, args: Sequence[str]) -> str:
+    if isinstance(call.args[0].type, StringType):
+        return f"try_to_timestamp({args[0]}, {args[1]})" if len(args) == 2 else f"try_cast({args[0]} AS TIMESTAMP)"
+    precision = call.args[1]
+    seconds = isinstance(precision, Literal) and precision.value == 0
+    return f"{'timestamp_seconds' if seconds else 'timestamp_millis'}({args[0]})"
+
+
+def _round(call: Call, args: Sequence[str]) -> str:
+    digits = args[1:] if len(args) == 2 and args[1] != "0" else ()
+    text = f"round({', '.join((args[0], *digits))})"
+    return f"CAST({text} AS {spark_type(call.type)})" if isinstance(call.type, DecimalType) else text
+
+
+_MATCHED = "CASE WHEN {0} RLIKE {1} THEN regexp_extract({0}, {1}, {2}) END"
+_CAST = "CAST({}({}) AS {{type}})"
+
+#: By the function's name in the plan. Operators and what looks like one are in ``expressions``.
+FUNCTIONS: dict[str, Rendering] = {
+    # strings
+    **{
+        name: _same(name.lower())
+        for name in ("UPPER", "LOWER", "INITCAP", "REVERSE", "REPLACE", "SUBSTRING", "LEFT", "RIGHT", "LPAD", "RPAD")
+    },
+    **{
+        name: _same(name.lower())
+        for name in ("REPEAT", "REGEXP_REPLACE", "MD5", "SHA1", "CHAR_LENGTH", "LOCATE", "ASCII", "UUID", "ENCODE")
+    },
+    **{name: _same(name.lower()) for name in ("CONCAT", "CONCAT_WS", "DECODE", "CARDINALITY")},
+    "SHA256": _as("sha2({0}, 256)"),
+    "BTRIM": _as("trim({0})", "trim(BOTH {1} FROM {0})"),
+    "LTRIM": _as("ltrim({0})", "trim(LEADING {1} FROM {0})"),
+    "RTRIM": _as("rtrim({0})", "trim(TRAILING {1} FROM {0})"),
+    "REGEXP": _same("rlike"),
+    "REGEXP_EXTRACT": _as(_MATCHED.replace("{2}", "0"), _MATCHED),
+    "SPLIT_INDEX": _as("get(split({0}, concat('\\\\Q', {1}, '\\\\E')), {2})"),
+    "JSON_VALUE": _same("get_json_object"),
+    # numbers
+    **{
+        name: _same(name.lower())
+        for name in ("ABS", "POWER", "SQRT", "EXP", "LN", "LOG10", "SIN", "COS", "TAN", "ATAN2", "PI")
+    },
+    **{name: _as(_CAST.format(name.lower(), "{0}")) for name in ("CEIL", "FLOOR", "SIGN")},
+    "MOD": _as(_CAST.format("mod", "{0}, {1}")),
+    "ROUND": _round,
+    # dates and times
+    **dict.fromkeys(("CURRENT_TIMESTAMP", "PROCTIME"), _same("current_timestamp")),
+    "LOCALTIMESTAMP": _same("localtimestamp"),
+    "CURRENT_DATE": _same("current_date"),
+    "CURRENT_TIME": _as("current_time(0)"),
+    "DATE_FORMAT": _date_format,
+    "TO_DATE": _as("try_cast({0} AS DATE)", "try_to_date({0}, {1})"),
+    "TO_TIMESTAMP": _as(
+        "try_cast({0} AS TIMESTAMP_NTZ)",
+        "CASE WHEN try_to_timestamp({0}, {1}) IS NOT NULL THEN to_timestamp_ntz({0}, {1}) END",
+    ),
+    "TO_TIMESTAMP_LTZ": _to_timestamp_ltz,
+    "UNIX_TIMESTAMP": _as("unix_timestamp()", "unix_timestamp(CAST({0} AS TIMESTAMP))", "unix_timestamp({0}, {1})"),
+    "FROM_UNIXTIME": _same("from_unixtime"),
+    "EXTRACT": _unit_first("CAST(extract({0} FROM {1}) AS BIGINT)"),
+    "TIMESTAMPADD": _unit_first("timestampadd({0}, {1}, {2})"),
+    "TIMESTAMPDIFF": _unit_first("CAST(timestampdiff({0}, {1}, {2}) AS INT)"),
+    # conditions
+    "COALESCE": _same("coalesce"),
+    "NULLIF": _same("nullif"),
+    "IF": _same("if"),
+    # arrays, maps and rows
+    "ARRAY": _same("array"),
+    "MAP": _same("map"),
+    "ITEM": _same("try_element_at"),  # element_at fails for what is not there; Flink gives NULL
+}

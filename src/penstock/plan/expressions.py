@@ -1,0 +1,193 @@
+"""Typed expressions over the columns of a node's input.
+
+SQL, YAML and Python bind to these trees; only ``penstock.engine.translate`` turns them into Spark SQL. Two expressions
+are equal when they compute the same from the same columns in the same way, wherever they were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+
+from penstock.types import BOOLEAN, DataType, NullType, RowType
+from penstock.types.casts import alike
+
+__all__ = [
+    "Call",
+    "Case",
+    "Cast",
+    "ColumnRef",
+    "Expression",
+    "FieldAccess",
+    "Literal",
+    "Place",
+    "Value",
+    "call",
+    "cast",
+    "coerce",
+    "columns_of",
+    "fields_of",
+    "rewrite",
+    "walk",
+]
+
+#: What a literal holds: a timedelta for an interval of days and seconds, an int for one of months.
+Value = None | bool | int | float | Decimal | str | bytes | date | time | datetime | timedelta
+
+
+@dataclass(frozen=True)
+class Place:
+    """A position in a text, for errors: ``flights.sql, line 3, column 5``. ``name`` is the text's, or empty."""
+
+    text: str = field(repr=False)
+    offset: int
+    name: str = ""
+
+    @property
+    def spot(self) -> str:
+        """Line and column, both counted from 1."""
+        line = self.text.count("\n", 0, self.offset) + 1
+        return f"line {line}, column {self.offset - self.text.rfind(chr(10), 0, self.offset)}"
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.spot}" if self.name else self.spot
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expression:
+    """The root of all expressions. ``type`` is that of the value; ``place`` is where it was written, if in a text."""
+
+    type: DataType
+    place: Place | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        """The expressions that the value is computed from."""
+        return ()
+
+    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
+        """The same computation of other operands, of the same types."""
+        assert not operands  # noqa: S101
+        return self
+
+
+@dataclass(frozen=True)
+class ColumnRef(Expression):
+    """A column of the input."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Literal(Expression):
+    """A constant. None is NULL, of NullType while nothing else is known."""
+
+    value: Value
+
+
+@dataclass(frozen=True)
+class FieldAccess(Expression):
+    """A field of a row; null when the row is."""
+
+    row: Expression
+    name: str
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.row,)
+
+    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
+        return replace(self, row=operands[0])
+
+
+@dataclass(frozen=True)
+class Call(Expression):
+    """A function or operator, by its name in Flink SQL in capitals: ``UPPER``, ``+``, ``IS NULL``, ``ITEM``."""
+
+    function: str
+    args: tuple[Expression, ...]
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return self.args
+
+    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
+        return replace(self, args=operands)
+
+
+@dataclass(frozen=True)
+class Cast(Expression):
+    """CAST to ``type`` by Flink's rules; with ``safe`` TRY_CAST, which gives NULL for what cannot be cast."""
+
+    operand: Expression
+    safe: bool = False
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.operand,)
+
+    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
+        return replace(self, operand=operands[0])
+
+
+@dataclass(frozen=True)
+class Case(Expression):
+    """CASE WHEN: the value of the first branch whose condition is true, else ``otherwise``."""
+
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression | None = None
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        last = () if self.otherwise is None else (self.otherwise,)
+        return (*(each for branch in self.branches for each in branch), *last)
+
+    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
+        count = 2 * len(self.branches)
+        branches = tuple(zip(operands[0:count:2], operands[1:count:2], strict=True))
+        return replace(self, branches=branches, otherwise=operands[count] if self.otherwise is not None else None)
+
+
+def call(function: str, *args: Expression, type: DataType = BOOLEAN, place: Place | None = None) -> Call:
+    """A call, written short. Its value may be null when an argument may, unless ``type`` is NOT NULL."""
+    nullable = type.nullable and any(arg.type.nullable for arg in args)
+    return Call(function, args, type=type.with_nullability(nullable), place=place)
+
+
+def cast(operand: Expression, target: DataType, *, safe: bool = False) -> Cast:
+    """CAST, or TRY_CAST if ``safe``. The value may be null when the operand may, or the cast may fail."""
+    return Cast(operand, safe, type=target.with_nullability(safe or operand.type.nullable), place=operand.place)
+
+
+def coerce(operand: Expression, target: DataType) -> Expression:
+    """The operand as a value of another type, where the two differ in more than length; untyped NULL stays."""
+    if isinstance(operand.type, NullType) or alike(operand.type, target):
+        return operand
+    return cast(operand, target)
+
+
+def fields_of(row: RowType) -> tuple[ColumnRef, ...]:
+    """A reference to each column of a row."""
+    return tuple(ColumnRef(each.name, type=each.type) for each in row.fields)
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """An expression and all that it is computed from, itself first."""
+    waiting = [expression]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        waiting += reversed(found.operands)
+
+
+def columns_of(expression: Expression) -> frozenset[str]:
+    """The input's columns that an expression reads."""
+    return frozenset(each.name for each in walk(expression) if isinstance(each, ColumnRef))
+
+
+def rewrite(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """An expression with ``change`` applied to each part of it, operands first."""
+    operands = tuple(rewrite(each, change) for each in expression.operands)
+    return change(expression.with_operands(operands) if operands != expression.operands else expression)

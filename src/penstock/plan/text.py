@@ -1,0 +1,230 @@
+"""Expressions as SQL text, with parentheses only where they are needed: Flink SQL, for people.
+
+The engine's Spark SQL has the same operators and other functions: see ``penstock.engine.translate.expressions``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, ClassVar
+
+from penstock.plan.expressions import Call, Case, Cast, ColumnRef, Expression, FieldAccess, Literal
+from penstock.types import DataType, IntervalType, TimestampType, TimeType, quoted_name
+
+__all__ = ["Binding", "SqlText", "Text", "flink_sql"]
+
+_LARGEST_FIRST = (("DAY", timedelta(days=1)), ("HOUR", timedelta(hours=1)), ("MINUTE", timedelta(minutes=1)))
+
+
+def flink_sql(expression: Expression) -> str:
+    """The Flink SQL of an expression: one text for one expression."""
+    return SqlText().text(expression).sql
+
+
+class Binding(enum.IntEnum):
+    """How tightly the outermost operator of a text binds."""
+
+    OR = 1
+    AND = 2
+    NOT = 3
+    PREDICATE = 4
+    SUM = 5
+    PRODUCT = 6
+    SIGN = 7
+    ATOM = 8
+
+
+@dataclass(frozen=True)
+class Text:
+    """The text of an expression."""
+
+    sql: str
+    binding: Binding = Binding.ATOM
+
+    def within(self, binding: Binding) -> str:
+        """The text as an operand that must bind at least this tightly."""
+        return self.sql if self.binding >= binding else f"({self.sql})"
+
+
+class SqlText:
+    """Renders expressions. A dialect overrides what differs in it."""
+
+    #: The word before a literal TIMESTAMP.
+    timestamp: ClassVar[str] = "TIMESTAMP"
+
+    def text(self, expression: Expression) -> Text:
+        """The text of an expression."""
+        match expression:
+            case ColumnRef(name=name):
+                return Text(quoted_name(name))
+            case Literal():
+                return self.literal(expression)
+            case Call(function="NOT", args=(Call() as operand,)) if operand.function in _PREDICATES:
+                return _PREDICATES[operand.function](self, operand, " NOT")
+            case Call(function=function):
+                if function in _PREDICATES:
+                    return _PREDICATES[function](self, expression, "")
+                return _OPERATORS[function](self, expression) if function in _OPERATORS else self.call(expression)
+            case Cast():
+                return self.cast(expression)
+            case Case():
+                return self._case(expression)
+            case FieldAccess(row=row, name=name):
+                base = self.text(row).sql
+                plain = isinstance(row, ColumnRef | FieldAccess)
+                return Text(f"{base if plain else f'({base})'}.{quoted_name(name)}")
+        raise TypeError(f"no text for {type(expression).__name__}")
+
+    # --- what dialects differ in --------------------------------------------------------------------------------
+
+    def call(self, call: Call) -> Text:
+        """A function."""
+        args = [self.text(arg).sql for arg in call.args]
+        match call.function:
+            case "ITEM":
+                return Text(f"{args[0]}[{args[1]}]")
+            case "ARRAY" | "MAP":
+                return Text(f"{call.function}[{', '.join(args)}]")
+            case "EXTRACT":
+                return Text(f"EXTRACT({_word(call.args[0])} FROM {args[1]})")
+            case "TIMESTAMPADD" | "TIMESTAMPDIFF":
+                return Text(f"{call.function}({_word(call.args[0])}, {args[1]}, {args[2]})")
+        return Text(f"{call.function}({', '.join(args)})")
+
+    def cast(self, cast: Cast) -> Text:
+        """CAST and TRY_CAST."""
+        return Text(f"{'TRY_CAST' if cast.safe else 'CAST'}({self.text(cast.operand).sql} AS {cast.type.text()})")
+
+    def number(self, value: int | float | Decimal) -> str:
+        """A numeric literal."""
+        match value:
+            case float():
+                return f"{Decimal(repr(value)):E}".replace("E+", "E")
+            case Decimal():
+                return f"{value:f}"
+        return str(value)
+
+    def string(self, value: str) -> str:
+        """A string literal."""
+        return "'" + value.replace("'", "''") + "'"
+
+    def division(self, call: Call) -> Text:
+        """A quotient."""
+        return self.infix("/", Binding.PRODUCT, call.args)
+
+    def pattern(self, pattern: Expression, escape: Expression | None) -> str:
+        """What follows LIKE."""
+        return self.text(pattern).sql + ("" if escape is None else f" ESCAPE {self.text(escape).sql}")
+
+    # --- what they share ----------------------------------------------------------------------------------------
+
+    def literal(self, literal: Literal) -> Text:
+        """A constant."""
+        match literal.value:
+            case None:
+                return Text("NULL")
+            case bool(value):
+                return Text("TRUE" if value else "FALSE")
+            case int(months) if isinstance(literal.type, IntervalType):
+                return _interval(*((months // 12, "YEAR") if months % 12 == 0 else (months, "MONTH")))
+            case int() | float() | Decimal() as number:
+                text = self.number(number)
+                return Text(text, Binding.SIGN if text.startswith("-") else Binding.ATOM)
+            case str(value):
+                return Text(self.string(value))
+            case bytes(value):
+                return Text(f"X'{value.hex().upper()}'")
+            case datetime() as value:
+                return Text(f"{self.timestamp} '{value.replace(microsecond=0)}{_fraction(value, literal.type)}'")
+            case date() as value:
+                return Text(f"DATE '{value}'")
+            case time() as value:
+                return Text(f"TIME '{value.replace(microsecond=0)}{_fraction(value, literal.type)}'")
+            case timedelta() as value:
+                for unit, length in _LARGEST_FIRST:
+                    if value % length == timedelta(0):
+                        return _interval(value // length, unit)
+                return _interval(Decimal(value // timedelta(microseconds=1)).scaleb(-6).normalize(), "SECOND")
+        raise TypeError(f"no text for a {type(literal.value).__name__}")
+
+    def infix(self, sign: str, binding: Binding, operands: Iterable[Expression]) -> Text:
+        """Operands joined by a left-associative operator. AND and OR stay flat, since they are associative."""
+        first, *rest = (self.text(each) for each in operands)
+        tighter = binding if binding in (Binding.AND, Binding.OR) else Binding(binding + 1)
+        least = tighter if binding is Binding.PREDICATE else binding
+        return Text(f" {sign} ".join([first.within(least), *(each.within(tighter) for each in rest)]), binding)
+
+    def _negative(self, call: Call) -> Text:
+        return Text(f"-{self.text(call.args[0]).within(Binding.ATOM)}", Binding.SIGN)
+
+    def _not(self, call: Call) -> Text:
+        return Text(f"NOT {self.text(call.args[0]).within(Binding.ATOM)}", Binding.NOT)
+
+    def _case(self, case: Case) -> Text:
+        branches = " ".join(f"WHEN {self.text(when).sql} THEN {self.text(then).sql}" for when, then in case.branches)
+        otherwise = f" ELSE {self.text(case.otherwise).sql}" if case.otherwise is not None else ""
+        return Text(f"CASE {branches}{otherwise} END")
+
+    # --- predicates, which take NOT in their midst --------------------------------------------------------------
+
+    def _is(self, call: Call, negation: str) -> Text:
+        word = call.function.removeprefix("IS ")
+        return Text(f"{self.text(call.args[0]).within(Binding.SUM)} IS{negation} {word}", Binding.PREDICATE)
+
+    def _distinct(self, call: Call, negation: str) -> Text:
+        left, right = (self.text(arg).within(Binding.SUM) for arg in call.args)
+        return Text(f"{left} IS{negation} DISTINCT FROM {right}", Binding.PREDICATE)
+
+    def _between(self, call: Call, negation: str) -> Text:
+        value, low, high = (self.text(arg).within(Binding.SUM) for arg in call.args)
+        return Text(f"{value}{negation} BETWEEN {low} AND {high}", Binding.PREDICATE)
+
+    def _in(self, call: Call, negation: str) -> Text:
+        value, *listed = (self.text(arg) for arg in call.args)
+        sql = f"{value.within(Binding.SUM)}{negation} IN ({', '.join(each.sql for each in listed)})"
+        return Text(sql, Binding.PREDICATE)
+
+    def _like(self, call: Call, negation: str) -> Text:
+        value, pattern, *escape = call.args
+        wanted = self.pattern(pattern, escape[0] if escape else None)
+        return Text(f"{self.text(value).within(Binding.SUM)}{negation} LIKE {wanted}", Binding.PREDICATE)
+
+
+def _interval(count: int | Decimal, unit: str) -> Text:
+    return Text(f"INTERVAL '{count:f}' {unit}" if isinstance(count, Decimal) else f"INTERVAL '{count}' {unit}")
+
+
+def _fraction(value: datetime | time, data_type: DataType) -> str:
+    """As many digits of a second as the literal was written with: its type counts them."""
+    digits = min(data_type.precision, 6) if isinstance(data_type, TimestampType | TimeType) else 0
+    return f".{value.microsecond:06d}"[: digits + 1] if digits else ""
+
+
+def _word(expression: Expression) -> Any:
+    return expression.value if isinstance(expression, Literal) else ""
+
+
+def _joined(binding: Binding) -> Callable[[SqlText, Call], Text]:
+    return lambda dialect, call: dialect.infix(call.function, binding, call.args)
+
+
+_PREDICATES: Mapping[str, Callable[[SqlText, Call, str], Text]] = {
+    **dict.fromkeys(("IS NULL", "IS TRUE", "IS FALSE"), SqlText._is),
+    "IS DISTINCT FROM": SqlText._distinct,
+    "BETWEEN": SqlText._between,
+    "IN": SqlText._in,
+    "LIKE": SqlText._like,
+}
+_OPERATORS: Mapping[str, Callable[[SqlText, Call], Text]] = {
+    "OR": _joined(Binding.OR),
+    "AND": _joined(Binding.AND),
+    "NOT": SqlText._not,
+    **{sign: _joined(Binding.PREDICATE) for sign in ("=", "<>", "<", "<=", ">", ">=")},
+    **{sign: _joined(binding) for sign, binding in (("+", Binding.SUM), ("-", Binding.SUM), ("*", Binding.PRODUCT))},
+    "/": lambda dialect, call: dialect.division(call),
+    "NEGATE": SqlText._negative,
+}
