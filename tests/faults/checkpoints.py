@@ -275,9 +275,8 @@ def damaged(trial: Trial, choose: Callable[[JobProcess], list[str]]) -> Outcome:
             path.write_bytes(whole[:size])
             stop = must_stop(trial, job, name)
             put_back(trial, job, LATEST_COPY)
-        trial.hit(
-            re.sub(r"target-[^,]+", "target-*.json", f"{name} cut to {len(whole) // 2} and 0 bytes"), len(whole) > 1
-        )
+        shown = re.sub(r"-[\w-]{22}(?=\.)", "-*", name)  # without the cluster's id
+        trial.hit(f"{shown} cut to {len(whole) // 2} and 0 bytes", len(whole) > 1)
     return go_on(trial, job, stop=stop)
 
 
@@ -303,7 +302,7 @@ def commits_cut(trial: Trial) -> Outcome:
 def documents_cut(trial: Trial) -> Outcome:
     def documents(job: JobProcess) -> list[str]:
         found = sorted(path.name for path in (job.checkpoint / job.name / "penstock").glob("*.json"))
-        assert [name.partition("-")[0] for name in found] == ["job.json", "source", "target"], found
+        assert [name.partition("-")[0] for name in found] == ["job.json", "source", "target", "transactional"], found
         return [f"penstock/{name}" for name in found]
 
     return damaged(trial, documents)

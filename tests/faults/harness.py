@@ -15,6 +15,7 @@ from penstock.kafka.session import session_for
 from penstock.kafka.topics import create_topic
 from penstock.services import DEFAULT_VERSION
 from penstock.testing import Api, Frame, NumberedRecords, ProxiedCluster, Then, Trap, Verdict, Verifier
+from tests.faults.jvm import UNOPTIMISED
 from tests.faults.processes import JobProcess
 
 __all__ = [
@@ -80,7 +81,8 @@ class Cell:
 
     def cluster(self) -> ProxiedCluster:
         """The cluster that it needs, not started yet."""
-        return ProxiedCluster(self.brokers, properties={**BROKER, **self.properties}, version=self.version)
+        properties = {**BROKER, **self.properties}
+        return ProxiedCluster(self.brokers, properties=properties, version=self.version, jvm_options=[UNOPTIMISED])
 
     @property
     def name(self) -> str:
