@@ -281,15 +281,8 @@ class Trial:
 
     def committing(self, batch: int, **options: object) -> Trap:
         """Catches the EndTxn request that commits the job's ``batch``-th batch (from 1) in this start."""
-        where: Callable[[Frame], bool] = options.pop("where", lambda _: True)
         return self.cluster.add(
-            Trap(
-                Api.END_TXN,
-                contains=[self.transactional_id],
-                where=lambda frame: commits(frame) and where(frame),
-                nth=1 + batch,
-                **options,
-            )
+            Trap(Api.END_TXN, contains=[self.transactional_id], where=commits, nth=1 + batch, **options)
         )
 
     def ended(self, batch: int, **options: object) -> Trap:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from kafka.protocol.producer import ProduceRequest
+
 from penstock.kafka.faults import fault_of
 from penstock.testing import Api, Frame, Then, Trap
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, refused, story
@@ -18,6 +20,8 @@ IMPATIENT = {"properties.request.timeout.ms": str(PATIENCE_SECONDS * 1000)}
 LATE = 0.05
 #: Where a request goes on behind its API's key, version and correlation id.
 _BODY = 8
+#: How long the head of a record batch is.
+_HEAD = 61
 
 
 def watch(trial: Trial, job: JobProcess, trap: Trap) -> Outcome:
@@ -62,8 +66,24 @@ def half_open(trial: Trial, job: JobProcess, trap: Trap) -> Outcome:
 
 
 def same_as(trap: Trap) -> Callable[[Frame], bool]:
-    """Whether a frame's request is, but for its correlation id, the one that a trap has caught first."""
-    return lambda frame: trap.sprung and frame.request[_BODY:] == trap.frames[0].request[_BODY:]
+    """Whether a frame's request repeats the one that a trap has caught first: it has the same record batch, which may
+    be sent again beside those of other partitions; or all of it is the same, but for its correlation id."""
+
+    def same(frame: Frame) -> bool:
+        if not trap.sprung:
+            return False
+        first = trap.frames[0]
+        if trap.api == Api.PRODUCE:
+            return batch_head(first) in frame.request
+        return frame.request[_BODY:] == first.request[_BODY:]
+
+    return same
+
+
+def batch_head(frame: Frame) -> bytes:
+    """The head of the first record batch in a Produce: checksum, producer id, epoch and first sequence are in it."""
+    request = ProduceRequest[frame.version].decode(frame.request, header=True)
+    return bytes(request.topic_data[0].partition_data[0].records)[:_HEAD]
 
 
 def codes(trap: Trap) -> str:

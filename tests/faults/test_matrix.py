@@ -10,10 +10,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from kafka.protocol.producer import EndTxnRequest, EndTxnResponse
+from kafka.protocol.producer import EndTxnRequest, EndTxnResponse, ProduceRequest
 
 from penstock.kafka.columns import HEADERS_TYPE
 from penstock.testing import Api, Frame, Then, Trap, Verdict
@@ -24,6 +25,7 @@ from tests.faults.contents import mismatched
 from tests.faults.harness import Cell, Outcome, Trial, commits, committed, refused, story
 from tests.faults.mutant import MUTATIONS
 from tests.faults.mutants import MUTANTS, Mutant
+from tests.faults.networks import same_as
 from tests.faults.results import Kill, Result, Run, load, render, save
 from tests.waiting import eventually
 
@@ -101,6 +103,28 @@ def test_commits_are_told_from_aborts_and_from_refusals(version: int):
     assert committed(answer(commit=True))
     assert not committed(answer(commit=True, code=51))
     assert not committed(answer(commit=False))
+
+
+@pytest.mark.parametrize("version", [11, 12, 13])
+def test_a_record_batch_is_known_again_in_another_request(version: int):
+    def produce(*batches: bytes) -> Frame:
+        Topic = ProduceRequest.TopicProduceData
+        data = [Topic.PartitionProduceData(index=at, records=each) for at, each in enumerate(batches)]
+        asked = ProduceRequest[version](
+            transactional_id="t",
+            acks=-1,
+            timeout_ms=1000,
+            topic_data=[Topic(name="out", topic_id=UUID(int=1), partition_data=data)],
+        )
+        asked.with_header(1)
+        return Frame(Api.PRODUCE, version, 1, False, ("", 0), 0, b"", asked.encode(header=True))
+
+    lost, other = (bytes(range(first, first + 100)) for first in (0, 100))
+    trap = Trap(Api.PRODUCE, then=Then.DROP)
+    assert not same_as(trap)(produce(lost))
+    trap.take(produce(lost))
+    assert same_as(trap)(produce(other, lost))
+    assert not same_as(trap)(produce(other))
 
 
 def test_only_what_was_answered_with_errors_alone_was_refused():
