@@ -37,6 +37,9 @@ IMPATIENT = {
     "properties.delivery.timeout.ms": "5000",
 }
 
+#: How a driver says that it does not know what became of a batch.
+UNKNOWN = "not known"
+
 CONTROLLER, COORDINATOR, GROUP_COORDINATOR = "the controller", "the transaction coordinator", "the group coordinator"
 OUTPUT_LEADER, PROGRESS_LEADER = "an output leader", "the progress leader"
 
@@ -521,7 +524,8 @@ def fail_and_go_on(trial: Trial, job: JobProcess, trap: Trap, gone: Absence) -> 
     gone.end()
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    return trial.outcome(job, stop=stop)
+    problem = "" if UNKNOWN in stop else f"the error does not say that the outcome is {UNKNOWN}: {stop}"
+    return trial.outcome(job, stop=stop, problem=problem)
 
 
 # --- one after the other -----------------------------------------------------------------------------------------

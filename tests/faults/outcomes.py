@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from penstock.errors import ServiceError
 from penstock.testing import Api, Frame, Then, Trap
-from tests.faults.brokers import BROKERS, COORDINATOR, Absence, node_of
+from tests.faults.brokers import BROKERS, COORDINATOR, UNKNOWN, Absence, node_of
 from tests.faults.harness import COMMITTED, PATIENCE, PROGRESS, Outcome, Trial, cell, story
 from tests.faults.processes import JobProcess
 from tests.faults.steps import stopped
@@ -27,8 +27,6 @@ IMPATIENT = {
 }
 #: And that soon gives up finding out.
 HASTY = {"properties.delivery.timeout.ms": "8000"}
-#: How a driver says that it does not know.
-UNKNOWN = "not known"
 FAILED = (1, 3)
 
 
