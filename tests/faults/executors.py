@@ -200,17 +200,17 @@ def after_one_owner(trial: Trial) -> Outcome:
         return executor_of(frame) == owners[0]
 
     about_sink = trial.about(trial.sink)
-    options = {"contains": [trial.transactional_id], "after": after}
     held = trial.cluster.add(
         Trap(
             Api.PRODUCE,
+            contains=[trial.transactional_id],
             where=lambda frame: about_sink(frame) and not first_owner(frame),
+            after=after,
             times=None,
             then=Then.HOLD,
-            **options,
         )
     )
-    answered = trial.cluster.add(Trap(Api.PRODUCE, response=True, where=about_sink, **options))
+    answered = trial.published(after=after)
     trial.numbered.write(trial.records)
     job.start()
     answered.wait(PATIENCE)
