@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from penstock.testing import Api, Then, Trap
-from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.processes import JobProcess
 from tests.waiting import eventually
 
@@ -142,7 +142,7 @@ def shuffled(trial: Trial, point: Callable[..., Trap]) -> Outcome:
     publishers = trial.publishers()
     trap = point(call=lambda _: job.kill(), then=Then.DROP)
     die(trial, job, trap, planned=1, done=0)
-    trial.hit(f"{len(publishers)} tasks have published", len(publishers) > 1)
+    trial.hit(f"a batch is published by {publishers()} processes", publishers() > 1)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
     return trial.outcome(job)
@@ -168,12 +168,18 @@ def driver_process_alone(trial: Trial) -> Outcome:
     """The JVM and the workers find out by themselves, and may go on publishing meanwhile."""
     sql = trial.sql(keyed=True)
     job, again = trial.job(sql), trial.job(sql, folder="again")
-    trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill_driver())
+    left: list[str] = []
+
+    def kill(_: object) -> None:
+        job.kill_driver()
+        left.extend(job.programs())
+
+    trap = trial.published(after=trial.ended(trial.before), call=kill)
     trial.numbered.write(trial.records)
     job.start()
     trap.wait(PATIENCE)
-    trial.hit(story(trap))
-    trial.hit("the driver's process killed, its JVM not", not job.running and job.processes())
+    trial.hit("the driver's process killed, its JVM not", not job.running and "java" in left)
+    trial.died(job, trap, planned=trial.before, done=trial.before - 1)
     trial.verifier.restarted()
     again.start().finish(PATIENCE)
     assert not job.left_over(), "the JVM or a worker has outlived its driver"

@@ -20,8 +20,7 @@ class Mutant:
     """A safeguard that is taken out, and the cell that must notice.
 
     ``counts`` are those of the verdict of which one must not be 0; ``texts`` are those of which one must be in what the
-    run says went wrong, where that is what gives the mutant away. ``ci``: part of every test run. ``seed``: of the run,
-    where only some are hit.
+    run says went wrong, where that is what gives the mutant away. ``ci``: part of every test run.
     """
 
     name: str
@@ -30,7 +29,6 @@ class Mutant:
     counts: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     ci: bool = False
-    seed: int | None = None
 
     def killed_by(self, run: Run) -> tuple[str, str]:
         """What has given it away in a run; or, when nothing has, why the run does not count."""
@@ -78,7 +76,6 @@ _ALL = (
         "progress is read up to the first open transaction, whoever has it",
         "F16 another producer, open since the batch before; ours killed after EndTxn",
         ("duplicated",),
-        seed=seed_with(1),  # later batches would find a gap in progress, and stop
     ),
     Mutant("record-outside", "progress is committed apart from its batch", _BEFORE_END_TXN, ("lost",)),
     Mutant(

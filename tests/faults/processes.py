@@ -111,6 +111,14 @@ class JobProcess:
         """All processes of the session: driver, JVM, Python workers. Zombies are none."""
         return [pid for pid, state in self._states() if state not in "ZX"]
 
+    def programs(self) -> list[str]:
+        """What these run, by the names of the files."""
+        found = []
+        for pid in self.processes():
+            with suppress(OSError):
+                found.append(os.path.basename(os.readlink(f"/proc/{pid}/exe")))
+        return found
+
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to every process of the session."""
         for pid in self.processes():

@@ -20,7 +20,9 @@ def replace_and_wake(
     first.start()
     trap.wait(PATIENCE)
     trial.hit(story(trap))
-    trial.hit(f"batch {first.planned()} planned, batch {first.done()} done", first.planned() == trial.before)
+    found = (first.planned(), first.done())
+    trial.hit(f"batch {found[0]} planned, batch {found[1]} done", found == (trial.before, trial.before - 1))
+    trial.left_as_by(trap)
     past_timeout()
     trial.verifier.restarted()
     published = trial.ended(1)  # of the second, since the first stands still
@@ -42,9 +44,10 @@ def replace_and_wake(
     return trial.outcome(second, stop=first.error, problem=problem)
 
 
-def sleep_past_timeout() -> None:
+def sleep_past_timeout(trial: Trial) -> None:
     """There is no transaction whose state would tell: standing still is the fault."""
     time.sleep(TIMEOUT_SECONDS + 1)
+    trial.hit(f"stood still for {TIMEOUT_SECONDS + 1} s")
 
 
 def before_producing(trial: Trial, first: JobProcess) -> Trap:
@@ -65,7 +68,9 @@ def before_producing(trial: Trial, first: JobProcess) -> Trap:
 def stopped_before_producing(trial: Trial) -> Outcome:
     sql = trial.sql(sink=TIMEOUT)
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second")
-    return replace_and_wake(trial, first, second, before_producing(trial, first), past_timeout=sleep_past_timeout)
+    return replace_and_wake(
+        trial, first, second, before_producing(trial, first), past_timeout=lambda: sleep_past_timeout(trial)
+    )
 
 
 @cell("F3", "stopped in an open transaction", ci=True)
@@ -89,7 +94,7 @@ def stopped_after_end_txn(trial: Trial) -> Outcome:
     sql = trial.sql(sink=TIMEOUT)
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", checkpoint="copied")
     trap = trial.ended(trial.before + 1, call=lambda _: first.pause(), then=Then.HOLD)
-    return replace_and_wake(trial, first, second, trap, past_timeout=sleep_past_timeout)
+    return replace_and_wake(trial, first, second, trap, past_timeout=lambda: sleep_past_timeout(trial))
 
 
 @cell("F3", "stopped in an open transaction, transaction.version 0", properties={"transaction.version": "0"})
