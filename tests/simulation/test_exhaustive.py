@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.simulation.exhaustive import pairs, setting, singles
-from tests.simulation.faults import Plan
+from tests.simulation.exhaustive import UNTIL_UNKNOWN, pairs, setting, singles
+from tests.simulation.faults import Fault, Plan, Rule
 from tests.simulation.walk import walk
 
 
@@ -18,3 +18,11 @@ def test_no_fault_breaks_a_rule(plans: Callable[[int], Iterator[Plan]], version:
     assert all(each.plan.rules[0].hits for each in walks), "a fault was never met"
     broken = [each for each in walks if each.violations]
     assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
+
+
+@pytest.mark.parametrize("version", [2, 0])
+def test_the_outcome_of_a_first_batch_is_found_where_another_query_published_before(version: int) -> None:
+    lost = Plan([Rule(Fault.UNANSWERED, "EndTxn commit", 1, UNTIL_UNKNOWN)])  # the first commit is the claim's
+    found = walk(0, setting=setting(version, published_before=7), plan=lost)
+    assert found.plan.rules[0].hits == UNTIL_UNKNOWN
+    assert not found.violations, str(found)

@@ -566,10 +566,13 @@ def decide(
 
 
 def furthest(known: Progress | None, read: Progress | None, query_id: str) -> Progress | None:
-    """Of two records, under different ids of a query, the one that says how far the query has come."""
+    """Of what was known and what was read since, perhaps under another id, the record that says how far the query has
+    come. Batch numbers of another query say nothing about that."""
     if read is None or known is None:
         return read or known
-    return read if read.query_id == query_id and read.batch_id >= known.batch_id else known
+    if known.query_id == query_id and (read.query_id != query_id or read.batch_id < known.batch_id):
+        return known
+    return read
 
 
 # --- owning and settling ---------------------------------------------------------------------------------------
