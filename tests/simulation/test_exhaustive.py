@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 
@@ -26,3 +28,21 @@ def test_the_outcome_of_a_first_batch_is_found_where_another_query_published_bef
     found = walk(0, setting=setting(version, published_before=7), plan=lost)
     assert found.plan.rules[0].hits == UNTIL_UNKNOWN
     assert not found.violations, str(found)
+
+
+@pytest.mark.parametrize("version", [2, 0])
+def test_a_former_id_that_a_copy_has_taken_again_is_not_forgotten(version: int) -> None:
+    """A run under a new prefix commits its first batch; before it hears of that, a copy starts with the former prefix,
+    publishes the next batch and dies. The start after that has to know what the copy published."""
+    made = setting(version)
+    made = replace(made, pipeline=replace(made.pipeline, records=10), prefixes=("walk", "run", "run"))
+    rules = [
+        Rule(Fault.CRASH, "ApiVersions", 3),  # of the first run, after its first batch
+        Rule(Fault.SECOND_DRIVER, "TxnOffsetCommit", after=0),
+        Rule(Fault.LATE_ANSWER, "EndTxn commit", 2, after=0),  # claims under both ids come before it
+        Rule(Fault.CRASH_AFTER, "EndTxn commit", 2, after=2),  # of the copy, after its claims
+    ]
+    walks = [walk(seed, setting=made, plan=Plan(deepcopy(rules))) for seed in range(20)]
+    assert any(all(rule.hits for rule in each.plan.rules) for each in walks)
+    broken = [each for each in walks if each.violations]
+    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"

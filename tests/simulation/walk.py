@@ -270,7 +270,7 @@ class _Walk:
         elif fault is Fault.FOREIGN_ROW:
             self._write_foreign_row()
         elif fault is Fault.SECOND_DRIVER:
-            self.prefix = self.rng.choice((self.prefix, self.prefix, "copy"))
+            self.prefix = self.rng.choice((self.prefix, self.setting.prefixes[0], "copy"))
             self._start()
 
     def _crash(self, name: str) -> None:
