@@ -46,3 +46,17 @@ def test_a_former_id_that_a_copy_has_taken_again_is_not_forgotten(version: int) 
     assert any(all(rule.hits for rule in each.plan.rules) for each in walks)
     broken = [each for each in walks if each.violations]
     assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
+
+
+@pytest.mark.parametrize("version", [2, 0])
+@pytest.mark.parametrize(
+    ("fault", "batch"), [(Fault.PROGRESS_LOST, 1), (Fault.PROGRESS_ANEW, 0), (Fault.PROGRESS_ANEW, 1)]
+)
+def test_progress_that_is_lost_while_an_outcome_is_unknown_stops_the_job(
+    fault: Fault, batch: int, version: int
+) -> None:
+    unanswered = Rule(Fault.UNANSWERED, "EndTxn commit", 1 + batch, UNTIL_UNKNOWN)
+    found = walk(0, setting=setting(version), plan=Plan([unanswered, Rule(fault, "DescribeTransactions", after=0)]))
+    assert found.plan.hits[fault.value] == 1
+    assert set(found.outcomes) == {"CheckpointError"}, str(found)
+    assert not [each for each in found.violations if "a second time" in each], str(found)

@@ -269,6 +269,8 @@ class _Walk:
             self.cluster.forget()
         elif fault is Fault.FOREIGN_ROW:
             self._write_foreign_row()
+        elif fault in {Fault.PROGRESS_LOST, Fault.PROGRESS_ANEW}:
+            self.cluster.empty(PROGRESS_TOPIC, anew=fault is Fault.PROGRESS_ANEW)
         elif fault is Fault.SECOND_DRIVER:
             self.prefix = self.rng.choice((self.prefix, self.setting.prefixes[0], "copy"))
             self._start()

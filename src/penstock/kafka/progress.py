@@ -343,7 +343,7 @@ def read_progress(
 
     Reads up to the high watermark without regard to open transactions, and pairs our records with the control
     markers of their producer, so that another id's open transaction hides nothing. Raises RetriableError, never
-    takes a time-out for the end.
+    takes a time-out for the end, and CheckpointError for a topic that was created anew.
     """
     return read_progress_of(session, topic, [transactional_id], deadline=deadline)[transactional_id]
 
@@ -356,6 +356,11 @@ def read_progress_of(
     name = topic.name
     # It may have been enlarged since: a later owner of an id writes elsewhere then.
     info = session.topics([name], deadline).get(name)
+    if info and info.topic_id and topic.topic_id and info.topic_id != topic.topic_id:
+        raise CheckpointError(
+            f"progress topic '{name}' has id {info.topic_id}, and had {topic.topic_id} before: it was deleted and "
+            "created again, and with it the knowledge of what was published is gone. Check the cluster"
+        )
     count = max(topic.partitions, len(info.partitions) if info else 0)
     places = [(name, partition) for partition in range(count)]
     starts, ends = (
@@ -646,7 +651,7 @@ def settle(
     deadline: Deadline | None = None,
 ) -> bool:
     """Find out whether ``batch`` was committed, whose transaction had no definite end (rule 16). If it was not, nothing
-    of it was published. ``known`` is the progress that the batch was begun with, which may be that of a former id.
+    of it was published. ``known`` is the progress that the batch was begun with where that may be a former id's.
 
     Progress is read after InitProducerId, and only then the client is ready for the next transaction. Whatever is
     raised leaves the outcome unknown, but for FencedError, which names the winner when another run owns the id, and for

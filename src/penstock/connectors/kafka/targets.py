@@ -416,7 +416,9 @@ class ExactlyOnceTarget:
         session, context = self._writing.session, self._context
         client, topic = self._opened()
         patience, backoff = Deadline.after(session.config.delivery_timeout_ms), session.backoff()
-        known, adopt = self._progress, context.settings.adopt_progress
+        # Progress under the present id must still be there, however the job was started.
+        known = self._progress if self._former else None
+        adopt = context.settings.adopt_progress and self._progress is None
         while True:
             try:
                 return settle(session, client, topic, batch, context.run_id, known=known, adopt=adopt)
