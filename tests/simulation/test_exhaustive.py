@@ -60,3 +60,18 @@ def test_progress_that_is_lost_while_an_outcome_is_unknown_stops_the_job(
     assert found.plan.hits[fault.value] == 1
     assert set(found.outcomes) == {"CheckpointError"}, str(found)
     assert not [each for each in found.violations if "a second time" in each], str(found)
+
+
+@pytest.mark.parametrize("version", [2, 0])
+def test_progress_is_not_read_before_a_former_owner_has_ceased_to_publish(version: int) -> None:
+    """A run whose commit was lost waits for InitProducerId, and so does a copy that starts. Now and then the run is
+    second, takes its id back before the copy has claimed it, publishes its batch, and dies."""
+    rules = [
+        Rule(Fault.LOST, "EndTxn commit", 2, UNTIL_UNKNOWN),
+        Rule(Fault.SECOND_DRIVER, "DescribeTransactions", after=0),
+        Rule(Fault.UNANSWERED, "InitProducerId", times=2, after=0),
+        Rule(Fault.CRASH_AFTER, "EndTxn commit", after=2),
+    ]
+    walks = [walk(seed, setting=setting(version), plan=Plan(deepcopy(rules))) for seed in range(60)]
+    broken = [each for each in walks if each.violations]
+    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"

@@ -276,6 +276,8 @@ class ExactlyOnceTarget:
         self._client = TransactionClient(session, self.transactional_id, timeout)
         for client in (*(TransactionClient(session, each, timeout) for each in sorted(self._former)), self._client):
             client.init()
+            # Before progress is read: until then a former owner may take the id back and commit a batch.
+            claim(session, client, self._topic, context.run_id)
             read = read_progress(session, self._topic, client.transactional_id)
             for reason in read.ignored:
                 context.warn(f"progress of transactional id '{client.transactional_id}': {reason}")
@@ -283,7 +285,6 @@ class ExactlyOnceTarget:
             progress = read.progress
             if progress is not None and (client is self._client or progress.query_id == context.query_id):
                 self._progress = furthest(self._progress, progress, context.query_id)
-            claim(session, client, self._topic, context.run_id)
         others = self._revised(lambda known: known).keys() - ids.keys()
         if others:  # it may have taken our id before we did
             raise FencedError(
