@@ -34,14 +34,14 @@ def test_the_outcome_of_a_first_batch_is_found_where_another_query_published_bef
 def test_a_former_id_that_a_copy_has_taken_again_is_not_forgotten(version: int) -> None:
     """A run under a new prefix commits its first batch; before it hears of that, a copy starts with the former prefix,
     publishes the next batch and dies. The start after that has to know what the copy published."""
-    made = setting(version)
-    made = replace(made, pipeline=replace(made.pipeline, records=10), prefixes=("walk", "run", "run"))
     rules = [
         Rule(Fault.CRASH, "ApiVersions", 3),  # of the first run, after its first batch
         Rule(Fault.SECOND_DRIVER, "TxnOffsetCommit", after=0),
         Rule(Fault.LATE_ANSWER, "EndTxn commit", 2, after=0),  # claims under both ids come before it
         Rule(Fault.CRASH_AFTER, "EndTxn commit", 2, after=2),  # of the copy, after its claims
     ]
+    made = setting(version)
+    made = replace(made, pipeline=replace(made.pipeline, records=10), prefixes=("walk", "run", "run"))
     walks = [walk(seed, setting=made, plan=Plan(deepcopy(rules))) for seed in range(20)]
     assert any(all(rule.hits for rule in each.plan.rules) for each in walks)
     broken = [each for each in walks if each.violations]
@@ -73,5 +73,23 @@ def test_progress_is_not_read_before_a_former_owner_has_ceased_to_publish(versio
         Rule(Fault.CRASH_AFTER, "EndTxn commit", after=2),
     ]
     walks = [walk(seed, setting=setting(version), plan=Plan(deepcopy(rules))) for seed in range(60)]
+    broken = [each for each in walks if each.violations]
+    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
+
+
+@pytest.mark.parametrize("version", [2, 0])
+def test_of_copies_that_take_the_ids_in_different_orders_one_publishes(version: int) -> None:
+    """A run under a new prefix has read the former id's progress, not taken its own id yet, and waits; meanwhile a copy
+    takes both ids, publishes a batch under the former one, and dies."""
+    rules = [
+        Rule(Fault.CRASH, "ApiVersions", 3),  # of the first run, after its first batch
+        Rule(Fault.SECOND_DRIVER, "ListOffsets", after=0),
+        Rule(Fault.UNANSWERED, "Fetch", after=1),  # of the run that the copy overtakes
+        Rule(Fault.CRASH_AFTER, "EndTxn commit", 2, after=1),  # of the copy, after its claims
+    ]
+    made = setting(version)
+    made = replace(made, pipeline=replace(made.pipeline, records=6), prefixes=("walk", "run", "run"))
+    walks = [walk(seed, setting=made, plan=Plan(deepcopy(rules))) for seed in range(20)]
+    assert any(all(rule.hits for rule in each.plan.rules) for each in walks)
     broken = [each for each in walks if each.violations]
     assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"

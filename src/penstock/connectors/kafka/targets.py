@@ -285,11 +285,13 @@ class ExactlyOnceTarget:
             progress = read.progress
             if progress is not None and (client is self._client or progress.query_id == context.query_id):
                 self._progress = furthest(self._progress, progress, context.query_id)
-        others = self._revised(lambda known: known).keys() - ids.keys()
-        if others:  # it may have taken our id before we did
+        # Copies with different prefixes take the ids in different orders: the one that was told of last has them all.
+        since = self._revised(lambda known: known)
+        others = sorted(each for each, run in since.items() if ids.get(each) != run)
+        if others:
             raise FencedError(
                 f"another copy of job '{context.job}' was started on the checkpoint '{context.checkpoint.location}', "
-                f"with transactional id {', '.join(map(repr, sorted(others)))}; stop one of the two"
+                f"with transactional id {', '.join(map(repr, others))}; stop one of the two"
             )
         context.checkpoint.write(
             document, {"run_id": context.run_id, "progress_topic_id": str(self._topic.topic_id or "")}
