@@ -242,7 +242,8 @@ def ensure_progress_topic(
         if info is None and topic_id is not None and (info := _looked_for(session, name, deadline)) is None:
             raise CheckpointError(
                 f"progress topic '{name}' is gone, and with it the knowledge of what was published; the checkpoint "
-                f"knows it as {topic_id}. Check the cluster, or go on with --adopt-progress"
+                f"knows it as {topic_id}. Check the cluster, and whether 'penstock.progress-topic' was changed, or go "
+                "on with --adopt-progress"
             )
         if info is None:
             create_topic(
@@ -268,7 +269,7 @@ def ensure_progress_topic(
     if topic_id is not None and info.topic_id is not None and info.topic_id != topic_id:
         raise CheckpointError(
             f"progress topic '{name}' has id {info.topic_id}, the checkpoint knows it as {topic_id}: it was deleted "
-            "and created again, or this is another cluster. Check the cluster, or go on with --adopt-progress"
+            "and created again, or 'penstock.progress-topic' was changed. Check both, or go on with --adopt-progress"
         )
     keys = ["cleanup.policy", "unclean.leader.election.enable", "min.insync.replicas", "max.message.bytes"]
     settings = (topic_configs(session, [name], keys, deadline=deadline) or {}).get(name, {})
