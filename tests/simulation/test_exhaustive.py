@@ -93,3 +93,15 @@ def test_of_copies_that_take_the_ids_in_different_orders_one_publishes(version: 
     assert any(all(rule.hits for rule in each.plan.rules) for each in walks)
     broken = [each for each in walks if each.violations]
     assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
+
+
+def test_rule_18_a_forgotten_id_does_not_hide_a_copy_that_has_published() -> None:
+    """Below transaction.version 2, where a new epoch is asked for with the one that was had."""
+    rules = [
+        Rule(Fault.SECOND_DRIVER, "Produce", 2),
+        Rule(Fault.LATE_ANSWER, "AddPartitionsToTxn", after=0),
+        Rule(Fault.FORGOTTEN, "ListOffsets", 3, 2, after=1),
+    ]
+    walks = [walk(seed, setting=setting(0), plan=Plan(deepcopy(rules))) for seed in range(30)]
+    broken = [each for each in walks if each.violations]
+    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
