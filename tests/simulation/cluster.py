@@ -99,6 +99,12 @@ class Cluster:
         self.topics[name] = Topic(name, id_, made, _SETTINGS | settings)
         return self.topics[name]
 
+    def empty(self, name: str, *, anew: bool) -> None:
+        """Take a topic's records away, with ``anew`` its id too."""
+        before = self.topics[name]
+        after = self.create(name, len(before.partitions), **before.settings)
+        after.id = after.id if anew else before.id
+
     def log(self, place: Place) -> PartitionLog:
         """The log of a partition."""
         return self.topics[place[0]].partitions[place[1]].log

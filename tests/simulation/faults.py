@@ -35,6 +35,8 @@ class Fault(Enum):
     SECOND_DRIVER = "a second driver starts on the checkpoint"
     OTHER_VERSION = "transaction.version is changed"
     FORGOTTEN = "brokers forget ids that are idle"
+    PROGRESS_LOST = "the progress topic loses its records"
+    PROGRESS_ANEW = "the progress topic is deleted and created anew"
 
 
 class TaskFault(Enum):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 
-from tests.simulation.exhaustive import pairs, setting, singles
-from tests.simulation.faults import Plan
+from tests.simulation.exhaustive import UNTIL_UNKNOWN, pairs, setting, singles
+from tests.simulation.faults import Fault, Plan, Rule
 from tests.simulation.walk import walk
 
 
@@ -16,5 +18,90 @@ from tests.simulation.walk import walk
 def test_no_fault_breaks_a_rule(plans: Callable[[int], Iterator[Plan]], version: int) -> None:
     walks = [walk(0, setting=setting(version), plan=plan) for plan in plans(version)]
     assert all(each.plan.rules[0].hits for each in walks), "a fault was never met"
+    broken = [each for each in walks if each.violations]
+    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
+
+
+@pytest.mark.parametrize("version", [2, 0])
+def test_the_outcome_of_a_first_batch_is_found_where_another_query_published_before(version: int) -> None:
+    lost = Plan([Rule(Fault.UNANSWERED, "EndTxn commit", 1, UNTIL_UNKNOWN)])  # the first commit is the claim's
+    found = walk(0, setting=setting(version, published_before=7), plan=lost)
+    assert found.plan.rules[0].hits == UNTIL_UNKNOWN
+    assert not found.violations, str(found)
+
+
+@pytest.mark.parametrize("version", [2, 0])
+def test_a_former_id_that_a_copy_has_taken_again_is_not_forgotten(version: int) -> None:
+    """A run under a new prefix commits its first batch; before it hears of that, a copy starts with the former prefix,
+    publishes the next batch and dies. The start after that has to know what the copy published."""
+    rules = [
+        Rule(Fault.CRASH, "ApiVersions", 3),  # of the first run, after its first batch
+        Rule(Fault.SECOND_DRIVER, "TxnOffsetCommit", after=0),
+        Rule(Fault.LATE_ANSWER, "EndTxn commit", 2, after=0),  # claims under both ids come before it
+        Rule(Fault.CRASH_AFTER, "EndTxn commit", 2, after=2),  # of the copy, after its claims
+    ]
+    made = setting(version)
+    made = replace(made, pipeline=replace(made.pipeline, records=10), prefixes=("walk", "run", "run"))
+    walks = [walk(seed, setting=made, plan=Plan(deepcopy(rules))) for seed in range(20)]
+    assert any(all(rule.hits for rule in each.plan.rules) for each in walks)
+    broken = [each for each in walks if each.violations]
+    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
+
+
+@pytest.mark.parametrize("version", [2, 0])
+@pytest.mark.parametrize(
+    ("fault", "batch"), [(Fault.PROGRESS_LOST, 1), (Fault.PROGRESS_ANEW, 0), (Fault.PROGRESS_ANEW, 1)]
+)
+def test_progress_that_is_lost_while_an_outcome_is_unknown_stops_the_job(
+    fault: Fault, batch: int, version: int
+) -> None:
+    unanswered = Rule(Fault.UNANSWERED, "EndTxn commit", 1 + batch, UNTIL_UNKNOWN)
+    found = walk(0, setting=setting(version), plan=Plan([unanswered, Rule(fault, "DescribeTransactions", after=0)]))
+    assert found.plan.hits[fault.value] == 1
+    assert set(found.outcomes) == {"CheckpointError"}, str(found)
+    assert not [each for each in found.violations if "a second time" in each], str(found)
+
+
+@pytest.mark.parametrize("version", [2, 0])
+def test_progress_is_not_read_before_a_former_owner_has_ceased_to_publish(version: int) -> None:
+    """A run whose commit was lost waits for InitProducerId, and so does a copy that starts. Now and then the run is
+    second, takes its id back before the copy has claimed it, publishes its batch, and dies."""
+    rules = [
+        Rule(Fault.LOST, "EndTxn commit", 2, UNTIL_UNKNOWN),
+        Rule(Fault.SECOND_DRIVER, "DescribeTransactions", after=0),
+        Rule(Fault.UNANSWERED, "InitProducerId", times=2, after=0),
+        Rule(Fault.CRASH_AFTER, "EndTxn commit", after=2),
+    ]
+    walks = [walk(seed, setting=setting(version), plan=Plan(deepcopy(rules))) for seed in range(60)]
+    broken = [each for each in walks if each.violations]
+    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
+
+
+@pytest.mark.parametrize("version", [2, 0])
+def test_of_copies_that_take_the_ids_in_different_orders_one_publishes(version: int) -> None:
+    """A run under a new prefix has read the former id's progress, not taken its own id yet, and waits; meanwhile a copy
+    takes both ids, publishes a batch under the former one, and dies."""
+    rules = [
+        Rule(Fault.CRASH, "ApiVersions", 3),  # of the first run, after its first batch
+        Rule(Fault.SECOND_DRIVER, "ListOffsets", after=0),
+        Rule(Fault.UNANSWERED, "Fetch", after=1),  # of the run that the copy overtakes
+        Rule(Fault.CRASH_AFTER, "EndTxn commit", 2, after=1),  # of the copy, after its claims
+    ]
+    made = setting(version)
+    made = replace(made, pipeline=replace(made.pipeline, records=6), prefixes=("walk", "run", "run"))
+    walks = [walk(seed, setting=made, plan=Plan(deepcopy(rules))) for seed in range(20)]
+    assert any(all(rule.hits for rule in each.plan.rules) for each in walks)
+    broken = [each for each in walks if each.violations]
+    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
+
+
+def test_rule_18_a_forgotten_id_does_not_hide_a_copy_that_has_published() -> None:
+    """Below transaction.version 2, where a new epoch is asked for with the one that was had."""
+    rules = [
+        Rule(Fault.SECOND_DRIVER, "Produce", 2),
+        Rule(Fault.LATE_ANSWER, "AddPartitionsToTxn", after=0),
+        Rule(Fault.FORGOTTEN, "ListOffsets", 3, 2, after=1),
+    ]
+    walks = [walk(seed, setting=setting(0), plan=Plan(deepcopy(rules))) for seed in range(30)]
     broken = [each for each in walks if each.violations]
     assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"

@@ -214,6 +214,7 @@ class SimulatedWire:
 
 _SURROUNDINGS = {
     Fault.SLOW_MARKERS, Fault.EXPIRY, Fault.FOREIGN_ROW, Fault.SECOND_DRIVER, Fault.OTHER_VERSION, Fault.FORGOTTEN,
+    Fault.PROGRESS_LOST, Fault.PROGRESS_ANEW,
 }  # fmt: skip
 
 

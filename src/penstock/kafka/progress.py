@@ -242,7 +242,8 @@ def ensure_progress_topic(
         if info is None and topic_id is not None and (info := _looked_for(session, name, deadline)) is None:
             raise CheckpointError(
                 f"progress topic '{name}' is gone, and with it the knowledge of what was published; the checkpoint "
-                f"knows it as {topic_id}. Check the cluster, or go on with --adopt-progress"
+                f"knows it as {topic_id}. Check the cluster, and whether 'penstock.progress-topic' was changed, or go "
+                "on with --adopt-progress"
             )
         if info is None:
             create_topic(
@@ -268,7 +269,7 @@ def ensure_progress_topic(
     if topic_id is not None and info.topic_id is not None and info.topic_id != topic_id:
         raise CheckpointError(
             f"progress topic '{name}' has id {info.topic_id}, the checkpoint knows it as {topic_id}: it was deleted "
-            "and created again, or this is another cluster. Check the cluster, or go on with --adopt-progress"
+            "and created again, or 'penstock.progress-topic' was changed. Check both, or go on with --adopt-progress"
         )
     keys = ["cleanup.policy", "unclean.leader.election.enable", "min.insync.replicas", "max.message.bytes"]
     settings = (topic_configs(session, [name], keys, deadline=deadline) or {}).get(name, {})
@@ -343,7 +344,7 @@ def read_progress(
 
     Reads up to the high watermark without regard to open transactions, and pairs our records with the control
     markers of their producer, so that another id's open transaction hides nothing. Raises RetriableError, never
-    takes a time-out for the end.
+    takes a time-out for the end, and CheckpointError for a topic that was created anew.
     """
     return read_progress_of(session, topic, [transactional_id], deadline=deadline)[transactional_id]
 
@@ -356,6 +357,11 @@ def read_progress_of(
     name = topic.name
     # It may have been enlarged since: a later owner of an id writes elsewhere then.
     info = session.topics([name], deadline).get(name)
+    if info and info.topic_id and topic.topic_id and info.topic_id != topic.topic_id:
+        raise CheckpointError(
+            f"progress topic '{name}' has id {info.topic_id}, and had {topic.topic_id} before: it was deleted and "
+            "created again, and with it the knowledge of what was published is gone. Check the cluster"
+        )
     count = max(topic.partitions, len(info.partitions) if info else 0)
     places = [(name, partition) for partition in range(count)]
     starts, ends = (
@@ -566,10 +572,13 @@ def decide(
 
 
 def furthest(known: Progress | None, read: Progress | None, query_id: str) -> Progress | None:
-    """Of two records, under different ids of a query, the one that says how far the query has come."""
+    """Of what was known and what was read since, perhaps under another id, the record that says how far the query has
+    come. Batch numbers of another query say nothing about that."""
     if read is None or known is None:
         return read or known
-    return read if read.query_id == query_id and read.batch_id >= known.batch_id else known
+    if known.query_id == query_id and (read.query_id != query_id or read.batch_id < known.batch_id):
+        return known
+    return read
 
 
 # --- owning and settling ---------------------------------------------------------------------------------------
@@ -643,7 +652,7 @@ def settle(
     deadline: Deadline | None = None,
 ) -> bool:
     """Find out whether ``batch`` was committed, whose transaction had no definite end (rule 16). If it was not, nothing
-    of it was published. ``known`` is the progress that the batch was begun with, which may be that of a former id.
+    of it was published. ``known`` is the progress that the batch was begun with where that may be a former id's.
 
     Progress is read after InitProducerId, and only then the client is ready for the next transaction. Whatever is
     raised leaves the outcome unknown, but for FencedError, which names the winner when another run owns the id, and for

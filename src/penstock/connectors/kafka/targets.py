@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -66,6 +66,8 @@ from penstock.spi import Batch, JobContext, Output, Published, Stage, Written
 __all__ = ["Acknowledged", "Consumed", "ExactlyOnceTarget", "Jobs", "PlainTarget"]
 
 _ATTEMPTS_PER_BATCH = 3
+#: Transactional ids, each with the last run that took it beside others.
+_Ids = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -235,8 +237,8 @@ class ExactlyOnceTarget:
         self._topic: ProgressTopic | None = None
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
-        #: Ids that the job had before, until a batch was committed under the present one.
-        self._former: set[str] = set()
+        #: Ids that the job had before, until a batch was committed under the present one, and the runs that had them.
+        self._former: dict[str, str] = {}
         self._shared = False
         self._refused: Counter[str] = Counter()  # batches whose offsets a group may not be given
 
@@ -269,11 +271,13 @@ class ExactlyOnceTarget:
         self._topic = replace(found, seal=Seal(context.query_id, context.secret))
         timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
         # Before the id is taken: a copy that is started with another prefix has to know which ids to fence (rule 2).
-        ids = self._revised(set(), {self.transactional_id})
-        self._former = ids - {self.transactional_id}
+        ids = self._revised(self._with_own)
+        self._former = {each: run for each, run in ids.items() if each != self.transactional_id}
         self._client = TransactionClient(session, self.transactional_id, timeout)
         for client in (*(TransactionClient(session, each, timeout) for each in sorted(self._former)), self._client):
             client.init()
+            # Before progress is read: until then a former owner may take the id back and commit a batch.
+            claim(session, client, self._topic, context.run_id)
             read = read_progress(session, self._topic, client.transactional_id)
             for reason in read.ignored:
                 context.warn(f"progress of transactional id '{client.transactional_id}': {reason}")
@@ -281,25 +285,30 @@ class ExactlyOnceTarget:
             progress = read.progress
             if progress is not None and (client is self._client or progress.query_id == context.query_id):
                 self._progress = furthest(self._progress, progress, context.query_id)
-            claim(session, client, self._topic, context.run_id)
-        others = self._revised(set(), set()) - ids
-        if others:  # it may have taken our id before we did
+        # Copies with different prefixes take the ids in different orders: the one that was told of last has them all.
+        since = self._revised(lambda known: known)
+        others = sorted(each for each, run in since.items() if ids.get(each) != run)
+        if others:
             raise FencedError(
                 f"another copy of job '{context.job}' was started on the checkpoint '{context.checkpoint.location}', "
-                f"with transactional id {', '.join(map(repr, sorted(others)))}; stop one of the two"
+                f"with transactional id {', '.join(map(repr, others))}; stop one of the two"
             )
         context.checkpoint.write(
             document, {"run_id": context.run_id, "progress_topic_id": str(self._topic.topic_id or "")}
         )
 
-    def _revised(self, without: set[str], more: set[str]) -> set[str]:
+    def _with_own(self, known: _Ids) -> _Ids:
+        """The ids with our own, as ours: a former run, which is not fenced yet, may be about to forget it."""
+        alone = known.keys() == {self.transactional_id}
+        return known if alone else known | {self.transactional_id: self._context.run_id}
+
+    def _revised(self, change: Callable[[_Ids], _Ids]) -> _Ids:
         """The job's transactional ids in the cluster, after this change of what the checkpoint knows of them."""
-
-        def change(known: dict[str, Any]) -> dict[str, Any]:
-            return {"transactional_ids": sorted(set(known.get("transactional_ids", ())) - without | more)}
-
         name = f"transactional-ids-{cluster_id(self._writing.session)}"
-        return set(self._context.checkpoint.revise(name, change)["transactional_ids"])
+        document = self._context.checkpoint.revise(
+            name, lambda known: {"transactional_ids": change(known.get("transactional_ids", {}))}
+        )
+        return dict(document["transactional_ids"])
 
     # --- batches ---------------------------------------------------------------------------------------------
 
@@ -410,7 +419,9 @@ class ExactlyOnceTarget:
         session, context = self._writing.session, self._context
         client, topic = self._opened()
         patience, backoff = Deadline.after(session.config.delivery_timeout_ms), session.backoff()
-        known, adopt = self._progress, context.settings.adopt_progress
+        # Progress under the present id must still be there, however the job was started.
+        known = self._progress if self._former else None
+        adopt = context.settings.adopt_progress and self._progress is None
         while True:
             try:
                 return settle(session, client, topic, batch, context.run_id, known=known, adopt=adopt)
@@ -427,11 +438,11 @@ class ExactlyOnceTarget:
         """Progress is under the present id now: nothing needs the former ones any more, and others may use them."""
         if self._former:
             try:
-                self._revised(self._former, set())
+                self._revised(lambda known: {id_: run for id_, run in known.items() if self._former.get(id_) != run})
             except CheckpointError as error:  # the batch is committed; the next one tries again
                 self._context.warn(str(error))
             else:
-                self._former = set()
+                self._former = {}
 
     def _write(self, batch: Batch, frame: Any, transaction: Transaction) -> Acknowledged:
         if not batch.tasks:
