@@ -103,7 +103,9 @@ def random_setting(rng: random.Random) -> Setting:
         progress_partitions=rng.choice((None, 1, 2)),
         brokers=rng.choice((1, 2)),
         version=rng.choice((2, 2, 0)),
-        prefixes=rng.choice((*[("walk",)] * 6, ("walk", "run"), ("walk", "run", "walk"))),
+        prefixes=rng.choice(
+            (*[("walk",)] * 5, ("walk", "run"), ("walk", "run", "walk"), ("walk", "run", "run", "walk"))
+        ),
         published_before=rng.choice((None, None, None, None, 0, 7)),
     )
 

@@ -704,7 +704,8 @@ def _retake(
             client.settled(fenced=True)
             raise FencedError(
                 f"transactional id '{name}' was taken over by a producer that left no claim (producer id "
-                f"{seen.producer_id}, epoch {seen.epoch}); look for another client with this transactional id"
+                f"{seen.producer_id}, epoch {seen.epoch}): another client with this transactional id, or a request of "
+                "this job's former run that came late. Look for such a client; if there is none, start the job again"
             )
         time.sleep(backoff.next())
     # Nobody else owns it. Taking a new epoch ends whatever is still open, and only then progress is definite.
