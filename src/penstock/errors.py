@@ -23,6 +23,7 @@
          ├─ SchemaRegistryError     a schema registry refused
          │   └─ SchemaRegistryUnavailableError  could not be reached, or gave no answer in time
          ├─ FencedError             another instance took over the transactional id; terminal
+         │   └─ UnclaimedIdError    something that is no job of ours did, or a late request of the run before
          ├─ TransactionExpiredError the broker aborted the transaction on time-out; the batch is redone
          ├─ UnknownOutcomeError     whether a transaction was committed is not known; the next start finds out
          ├─ PossibleDataLossError   positions that cannot be reconciled; terminal
@@ -65,6 +66,7 @@ __all__ = [
     "SqlError",
     "StaleEpochError",
     "TransactionExpiredError",
+    "UnclaimedIdError",
     "UnknownOutcomeError",
     "UnsupportedError",
     "from_wire",
@@ -251,6 +253,13 @@ class FencedError(ExecutionError):
     """Another instance has taken over the transactional id. Terminal: restarting would fence the other one."""
 
     restartable = False
+
+
+class UnclaimedIdError(FencedError):
+    """The transactional id was taken over and nobody has claimed it, as each run of a job does: by another program, or
+    by a request of the job's former run that came late. A restart takes it back, and reads progress first."""
+
+    restartable = True
 
 
 class TransactionExpiredError(ExecutionError):

@@ -21,6 +21,7 @@ from penstock.errors import (
     FencedError,
     KafkaError,
     RetriableError,
+    UnclaimedIdError,
     UnknownOutcomeError,
 )
 from penstock.kafka import progress as progress_module
@@ -416,7 +417,7 @@ class TestRule3WhileClaiming(BothVersions):
         self, session: Session, client: TransactionClient, progress_topic: ProgressTopic
     ) -> None:
         owner(session, client.transactional_id)
-        with pytest.raises(FencedError, match="left no claim"):
+        with pytest.raises(UnclaimedIdError, match="left no claim"):
             claim(session, client, progress_topic, "run-1")
 
     def test_a_claim_whose_transaction_timed_out_is_made_again(
@@ -634,7 +635,7 @@ class TestRule16:
         owner(session, client.transactional_id)
         with pytest.raises(UnknownOutcomeError):
             client.commit()
-        with pytest.raises(FencedError, match="left no claim"):
+        with pytest.raises(UnclaimedIdError, match="left no claim"):
             self.settle(session, client, progress_topic)
 
 
@@ -686,7 +687,7 @@ class TestRule15:
             settle(session, client, progress_topic, batch(0), "run-1")
         with pytest.raises(UnknownOutcomeError):
             others[0].commit()
-        with pytest.raises(FencedError, match="left no claim"):
+        with pytest.raises(UnclaimedIdError, match="left no claim"):
             settle(session, others[0], progress_topic, batch(1), "run-2")
         owner(session, client.transactional_id)
         assert read_progress(session, progress_topic, client.transactional_id).progress == published[0]
@@ -699,7 +700,7 @@ class TestRule15:
             session, progress_topic, monkeypatch, lambda name: others.append(owner(session, name))
         )
         assert not settle(session, client, progress_topic, batch(0), "run-1")
-        with pytest.raises(FencedError, match="left no claim"):
+        with pytest.raises(UnclaimedIdError, match="left no claim"):
             claim(session, others[0], progress_topic, "run-2")
         last = publish(session, client, progress_topic, 0)
         client.commit()

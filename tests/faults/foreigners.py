@@ -31,13 +31,14 @@ def write(owner: Producer, topic: str, partition: int = 0) -> None:
 
 
 def lose_the_id(trial: Trial, job: JobProcess, trap: Trap, *, planned: int, states: Collection[str] = ()) -> Outcome:
-    """The job must stop when the trap has given its id away, and come to its end when it is started again. Its id's
-    transaction is in one of ``states`` then, if some are given."""
+    """The job must stop when the trap has given its id away, with status 1: nobody has claimed the id, so that it may
+    be started again, and must come to its end. When it has stopped, its id's transaction is in one of ``states``, if
+    some are given."""
     trial.numbered.write(trial.records)
     job.start()
     trap.wait(PATIENCE)
     trial.hit(story(trap))
-    stop = stops(job, _NO_CLAIM)
+    stop = stops(job, _NO_CLAIM, expected=1)
     stopped(trial, job, planned=planned, done=trial.before - 1)
     if states:
         trial.stands(states)

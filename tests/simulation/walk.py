@@ -247,7 +247,7 @@ class _Walk:
             self.invariants.broken(f"{driver.name} cannot reconcile checkpoint and progress: {error}")
         elif not isinstance(error, PenstockError | ConcurrentUpdateError):
             self.invariants.broken(f"{driver.name} has an error of its own: {error!r}")
-        elif isinstance(error, FencedError) and alone:
+        elif isinstance(error, FencedError) and alone and not error.restartable:
             self.invariants.broken(f"{driver.name} takes itself for fenced, but there is no other: {error}")
         elif "cannot become" in str(error):
             self.invariants.broken(f"{driver.name} trips over its own state: {error}")

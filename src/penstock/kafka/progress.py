@@ -35,6 +35,7 @@ from penstock.errors import (
     KafkaError,
     PossibleDataLossError,
     RetriableError,
+    UnclaimedIdError,
     UnknownOutcomeError,
 )
 from penstock.kafka import batches, partitioner
@@ -702,7 +703,7 @@ def _retake(
         patience = patience or Deadline.after(_CLAIM_SECONDS * 1000)
         if patience.passed:  # until then it may be about to make its claim
             client.settled(fenced=True)
-            raise FencedError(
+            raise UnclaimedIdError(
                 f"transactional id '{name}' was taken over by a producer that left no claim (producer id "
                 f"{seen.producer_id}, epoch {seen.epoch}): another client with this transactional id, or a request of "
                 "this job's former run that came late. Look for such a client; if there is none, start the job again"
