@@ -4,7 +4,7 @@ was done is done twice."""
 from __future__ import annotations
 
 from penstock.testing import Api, Then, Trap
-from tests.faults.brokers import OLD, adding_offsets, adding_partitions, checked, with_group
+from tests.faults.brokers import OLD, adding_offsets, checked, with_group
 from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.networks import IMPATIENT, codes, repetition, watch
@@ -60,7 +60,7 @@ def init_answer_lost_between(trial: Trial) -> Outcome:
 @cell("F6", "answer to AddPartitionsToTxn lost, transaction.version 0", properties=OLD)
 def adding_answer_lost(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(sink=IMPATIENT))
-    return watch(trial, job, adding_partitions(trial, response=True, then=Then.DROP))
+    return watch(trial, job, answering(trial, Api.ADD_PARTITIONS_TO_TXN, after=trial.ended(trial.before)))
 
 
 @cell("F6", "answer to AddOffsetsToTxn lost, transaction.version 0", properties=OLD)

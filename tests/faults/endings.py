@@ -10,6 +10,7 @@ import time
 from penstock.testing import Api, Then, Trap
 from tests.faults.foreigners import lose_the_id
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, commits, story
+from tests.faults.outcomes import asking, impatient, losing_the_end
 from tests.faults.processes import JobProcess
 from tests.faults.steps import stopped, stops
 
@@ -40,7 +41,7 @@ def again(trial: Trial, job: JobProcess, *, stop: str = "") -> Outcome:
 # --- F23: asked to stop ------------------------------------------------------------------------------------------
 
 
-@cell("F23", "asked to stop (SIGTERM) mid-publish")
+@cell("F23", "asked to stop (SIGTERM) mid-publish", ci=True)
 def asked_mid_publish(trial: Trial) -> Outcome:
     """A task waits for what it has published to be acknowledged. The job ends in order, and leaves nothing open."""
     job = trial.job(trial.sql(keyed=True))
@@ -79,6 +80,23 @@ def asked_at_end_txn(trial: Trial) -> Outcome:
     job.finish(PATIENCE)
     trap.wait_for_answers(PATIENCE)
     trial.hit(f"batch {job.planned()} planned, batch {job.done()} done", job.planned() == trial.before)
+    trial.stands({"PrepareCommit", "CompleteCommit"})
+    assert not job.left_over(), "processes have outlived the job"
+    return again(trial, job)
+
+
+@cell("F23", "asked to stop (SIGTERM) while the outcome of EndTxn is unknown")
+def asked_while_unknown(trial: Trial) -> Outcome:
+    """The batch is committed, and no question about that is answered. The next start finds out."""
+    job = impatient(trial)
+    lost = losing_the_end(trial, committed=True)
+    asked = asking(trial, Api.DESCRIBE_TRANSACTIONS, lost, response=True, times=None, then=Then.DROP)
+    trial.numbered.write(trial.records)
+    job.start()
+    trial.wait(job, asked)
+    job.stop(PATIENCE)
+    trial.hit(f"{story(lost)}; asked to stop then, at {story(asked)}", len(lost.frames) > 1)
+    stopped(trial, job, planned=trial.before)
     trial.stands({"PrepareCommit", "CompleteCommit"})
     assert not job.left_over(), "processes have outlived the job"
     return again(trial, job)

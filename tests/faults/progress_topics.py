@@ -11,7 +11,8 @@ from penstock.testing import Then
 from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, PROGRESS, Outcome, Trial, cell, story
 from tests.faults.librdkafka import Administrator
-from tests.faults.steps import reached, stops
+from tests.faults.outcomes import HASTY
+from tests.faults.steps import RESTARTING, reached, stopped, stops
 
 # --- deleted -----------------------------------------------------------------------------------------------------
 
@@ -64,6 +65,26 @@ def deleted_mid_publish(trial: Trial) -> Outcome:
 @cell("F24", "progress topic deleted after a death after EndTxn; stops, and adopts with one batch twice")
 def deleted_after_end_txn(trial: Trial) -> Outcome:
     return deleted_while_down(trial, committed=True)
+
+
+@cell("F24", "progress topic deleted between batches of a job that adopts and restarts; stops")
+def deleted_while_running(trial: Trial) -> Outcome:
+    """``--adopt-progress`` is a word on what was lost before the start: what is lost since, no restart adopts."""
+    trial.verify(transactional_ids=())
+    job = trial.job(RESTARTING + trial.sql(sink=HASTY), arguments=("--adopt-progress",))
+    trap = trial.ended(trial.before, call=lambda _: delete(trial))
+    trial.numbered.write(trial.records)
+    job.start()
+    trial.wait(job, trap)
+    stop = stops(job, "and with it the knowledge of what was published")
+    trial.hit(f"at {story(trap)} of batch {trial.before - 1}")
+    stopped(trial, job, planned=trial.before)
+    restarts = job.text.count("warning: job 'copy': restart ")
+    trial.hit(f"restarted {restarts} times by its strategy, and stopped then", restarts == 1)
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    trial.hit("adopted by a new start")
+    return trial.outcome(job, stop=stop)
 
 
 # --- enlarged ----------------------------------------------------------------------------------------------------

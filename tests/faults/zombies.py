@@ -11,6 +11,7 @@ from penstock.testing import Api, Then, Trap
 from tests.faults.driver_deaths import TIMEOUT, TIMEOUT_SECONDS, until_aborted
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.processes import JobProcess
+from tests.faults.steps import RESTARTING
 
 
 def replace_and_wake(
@@ -105,17 +106,11 @@ def stopped_in_a_transaction_of_old(trial: Trial) -> Outcome:
 
 # --- with a restart strategy -------------------------------------------------------------------------------------
 
-_RESTARTING = (
-    "SET 'restart-strategy.type' = 'fixed-delay';\n"
-    "SET 'restart-strategy.fixed-delay.attempts' = '1000';\n"
-    "SET 'restart-strategy.fixed-delay.delay' = '100 ms';\n"
-)
-
 
 @cell("F3", "stopped in an open transaction; both have a restart strategy")
 def stopped_with_restarts(trial: Trial) -> Outcome:
     """Whoever restarts when it is shut out shuts the other out in turn, and so for ever."""
-    sql = _RESTARTING + trial.sql(sink=TIMEOUT)
+    sql = RESTARTING + trial.sql(sink=TIMEOUT)
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second")
     takers: list[int | None] = []
     trial.cluster.add(
