@@ -8,6 +8,7 @@ import sys
 import time
 
 from penstock.testing import Api, Then, Trap
+from tests.faults.brokers import UNKNOWN
 from tests.faults.foreigners import lose_the_id
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, commits, story
 from tests.faults.outcomes import asking, impatient, losing_the_end
@@ -99,6 +100,7 @@ def asked_while_unknown(trial: Trial) -> Outcome:
     stopped(trial, job, planned=trial.before)
     trial.stands({"PrepareCommit", "CompleteCommit"})
     assert not job.left_over(), "processes have outlived the job"
+    trial.hit(f"the job says that it is {UNKNOWN}", UNKNOWN in job.text)
     return again(trial, job)
 
 
