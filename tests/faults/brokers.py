@@ -42,6 +42,7 @@ UNKNOWN = "not known"
 
 CONTROLLER, COORDINATOR, GROUP_COORDINATOR = "the controller", "the transaction coordinator", "the group coordinator"
 OUTPUT_LEADER, PROGRESS_LEADER = "an output leader", "the progress leader"
+INPUT_LEADER = "an input leader"
 
 Point = Callable[..., Trap]
 
@@ -158,6 +159,7 @@ class Absence:
             CONTROLLER: [active_controller(trial)],
             COORDINATOR: [transaction_coordinator(trial)],
             GROUP_COORDINATOR: [group_coordinator(trial)] if self.part == GROUP_COORDINATOR else [],
+            INPUT_LEADER: leaders(trial, trial.source) if self.part == INPUT_LEADER else [],
             OUTPUT_LEADER: leaders(trial, trial.sink),
             PROGRESS_LEADER: [progress_leader(trial)],
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from penstock.testing import Api, Then, Trap
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
@@ -251,13 +251,13 @@ def down_after_end_txn(trial: Trial) -> Outcome:
 # --- F14 ---------------------------------------------------------------------------------------------------------
 
 
-@cell("F14", "killed in batch 0 from the latest offset, while records arrive", ci=True)
-def first_batch_from_latest(trial: Trial) -> Outcome:
-    """What was there before the job is not its business; everything after is, also what came while it was dead."""
+def first_batch(trial: Trial, start: Callable[[], Mapping[str, str]]) -> Outcome:
+    """Killed in batch 0 of a job that starts behind a quarter of the records, by the options that ``start`` gives. What
+    was there before is not its business; everything after is, also what came while it was dead."""
     trial.numbered.write(trial.records // 4)
     before = dict(trial.numbered.written)
     trial.verify(first=before)
-    job = trial.job(trial.sql(bounded=False, source={"scan.startup.mode": "latest-offset"}))
+    job = trial.job(trial.sql(bounded=False, source=start()))
     trap = trial.committing(1, call=lambda _: job.kill(), then=Then.DROP)
     job.start()
     job.wait_for("checkpoint ")  # positions are resolved by now
@@ -278,3 +278,20 @@ def first_batch_from_latest(trial: Trial) -> Outcome:
     trial.verifier.wait_for_records(expected, PATIENCE, alive=lambda: job.running)
     job.stop()
     return trial.outcome(job)
+
+
+@cell("F14", "killed in batch 0 from the latest offset, while records arrive", ci=True)
+def first_batch_from_latest(trial: Trial) -> Outcome:
+    return first_batch(trial, lambda: {"scan.startup.mode": "latest-offset"})
+
+
+@cell("F14", "killed in batch 0 from a timestamp, while records arrive")
+def first_batch_from_timestamp(trial: Trial) -> Outcome:
+    """No record is as late as that when the job starts."""
+
+    def now() -> dict[str, str]:
+        written = time.time_ns() // 1_000_000
+        eventually(lambda: time.time_ns() // 1_000_000 > written)  # records are stamped with whole milliseconds
+        return {"scan.startup.mode": "timestamp", "scan.startup.timestamp-millis": str(written + 1)}
+
+    return first_batch(trial, now)

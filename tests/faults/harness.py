@@ -163,12 +163,13 @@ class Trial:
         self.stack.callback(self.numbered.stop)
         self.verifier = self.verify()
 
-    def verify(self, **options: object) -> Verifier:
-        """The verifier, made anew with other options than by default (its ``first`` and ``ordered``, say)."""
+    def verify(self, *outputs: str, **options: object) -> Verifier:
+        """The verifier, made anew with other options than by default (its ``first`` and ``ordered``, say). ``outputs``
+        are the topics among which the records are shared, where that is not the sink alone."""
         made = Verifier(
             self.cluster.direct,
             self.numbered,
-            [self.sink],
+            outputs or [self.sink],
             **{"transactional_ids": [self.transactional_id], **options},
         )
         self.verifier = self.stack.enter_context(made)

@@ -96,6 +96,29 @@ def read_stable_progress() -> None:
     progress.read_progress_of = read_so
 
 
+def read_one_partition() -> None:
+    """Progress is read from the partition that an id has now, and not from those that it had before."""
+    from penstock.kafka import progress
+
+    read, list_offsets = progress.read_progress_of, progress.list_offsets
+
+    def read_so(session: Any, topic: Any, transactional_ids: Any, **kwargs: Any) -> Any:
+        ids = tuple(transactional_ids)
+        wanted = {topic.partition_of(each) for each in ids}
+
+        def listed(session: Any, places: Any, *args: Any, **options: Any) -> Any:
+            found = list_offsets(session, [place for place in places if place[1] in wanted], *args, **options)
+            return {place: found.get(place) for place in places}
+
+        progress.list_offsets = listed
+        try:
+            return read(session, topic, ids, **kwargs)
+        finally:
+            progress.list_offsets = list_offsets
+
+    progress.read_progress_of = read_so
+
+
 def record_outside() -> None:
     """A batch's progress is committed in a transaction of its own, before the batch is."""
     from penstock.connectors.kafka import targets
@@ -233,6 +256,16 @@ def always_one_writer() -> None:
     _acknowledged(one_writer=True, whole=True)
 
 
+# --- restarts ----------------------------------------------------------------------------------------------------
+
+
+def restart_when_fenced() -> None:
+    """A restart strategy starts a job again that another run has shut out."""
+    from penstock.errors import FencedError
+
+    FencedError.restartable = True
+
+
 MUTATIONS = {
     each.__name__.replace("_", "-"): each
     for each in (
@@ -241,6 +274,7 @@ MUTATIONS = {
         accept_older_checkpoint,
         believe_aborted_progress,
         read_stable_progress,
+        read_one_partition,
         record_outside,
         skip_settling,
         settle_as_aborted,
@@ -250,6 +284,7 @@ MUTATIONS = {
         offsets_outside,
         always_clean,
         always_one_writer,
+        restart_when_fenced,
     )
 }
 

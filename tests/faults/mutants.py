@@ -77,6 +77,12 @@ _ALL = (
         "F16 another producer, open since the batch before; ours killed after EndTxn",
         ("duplicated",),
     ),
+    Mutant(
+        "read-one-partition",
+        "progress is read where an id has it now, and not where it had it before",
+        "F24 progress topic enlarged after a death after EndTxn",
+        texts=("the progress topic holds nothing",),
+    ),
     Mutant("record-outside", "progress is committed apart from its batch", _BEFORE_END_TXN, ("lost",)),
     Mutant(
         "skip-settling",
@@ -117,6 +123,12 @@ _ALL = (
         "F1 mid-publish, through a shuffle",
         ("lost", "duplicated"),
         texts=("OUT_OF_ORDER_SEQUENCE_NUMBER",),
+    ),
+    Mutant(
+        "restart-when-fenced",
+        "a job that another run has shut out is restarted by its strategy",
+        "F3 stopped in an open transaction; both have a restart strategy",
+        texts=("the two ended with", "restarts, and the first says"),
     ),
 )
 

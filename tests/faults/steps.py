@@ -13,6 +13,7 @@ from tests.faults.processes import JobProcess
 
 __all__ = [
     "ENOUGH_FOR_A_SHUFFLE",
+    "RESTARTING",
     "arrived",
     "hit",
     "idle",
@@ -22,6 +23,13 @@ __all__ = [
     "stopped",
     "stops",
 ]
+
+#: Before a job: it restarts after nearly every failure, at once.
+RESTARTING = (
+    "SET 'restart-strategy.type' = 'fixed-delay';\n"
+    "SET 'restart-strategy.fixed-delay.attempts' = '1000';\n"
+    "SET 'restart-strategy.fixed-delay.delay' = '100 ms';\n"
+)
 
 
 def arrived(trial: Trial, job: JobProcess, records: int) -> None:

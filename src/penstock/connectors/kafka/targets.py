@@ -427,10 +427,13 @@ class ExactlyOnceTarget:
                 return settle(session, client, topic, batch, context.run_id, known=known, adopt=adopt)
             except KafkaError as error:
                 if not error.retriable or patience.passed or context.stopping():
-                    raise UnknownOutcomeError(
+                    unknown = UnknownOutcomeError(
                         f"whether batch {batch.batch_id} was committed is not known: {error}. Nothing was published "
                         f"since; start the job again when the brokers answer, and it will find out ({reason})"
-                    ) from error
+                    )
+                    if context.stopping():  # a job that was asked to stop is not heard to have failed
+                        context.warn(str(unknown))
+                    raise unknown from error
                 context.warn(f"whether batch {batch.batch_id} was committed is not known yet: {error}")
             time.sleep(backoff.next())
 
