@@ -257,6 +257,7 @@ def test_rule_15_an_abort_gives_a_new_epoch(session: Session, topic: str, client
     before = client.begin()
     write(session, client, topic, [1])
     client.abort()
+    eventually(lambda: ended(session, client))  # until its marker is there, [2] passes for a repetition of [1]
     late = TransactionClient(session, client.transactional_id, 60_000)
     late._identity = before
     client.begin()

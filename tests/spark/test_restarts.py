@@ -168,7 +168,10 @@ def test_rule_17_a_poison_record_ends_the_job_with_its_position(jobs, topics, to
     assert not topics.open_transactions(sink)
 
 
-def test_rule_17_a_job_that_was_fenced_is_not_restarted(jobs, kafka, topics, topic):
+@pytest.mark.parametrize("claimed", [True, False], ids=["by another run", "by a producer without a claim"])
+def test_rule_17_a_job_whose_id_was_taken_is_restarted_only_if_no_run_has_it(jobs, kafka, topics, topic, claimed):
+    """Two runs that restart would take the id from each other for ever; what left no claim is none."""
+    from penstock.kafka.progress import ProgressTopic, claim
     from penstock.kafka.properties import ClientConfig
     from penstock.kafka.session import session_for
     from penstock.kafka.transactions import TransactionClient
@@ -180,13 +183,22 @@ def test_rule_17_a_job_that_was_fenced_is_not_restarted(jobs, kafka, topics, top
     jobs.started.append(running)
     while_running(running, lambda: running.progress.records_out >= 10)
     session = session_for(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap}))
-    TransactionClient(session, f"tx-{sink}-job", 60_000).init()
+    other = TransactionClient(session, f"tx-{sink}-job", 60_000)
+    other.init()
+    if claimed:
+        progress = session.topic("__penstock_progress")
+        claim(session, other, ProgressTopic(progress.name, progress.topic_id, len(progress.partitions)), "run-2")
     topics.write(source, ids(10, start=10))
-    with pytest.raises(FencedError):
-        ended(running)
-    assert told(jobs) == []
-    assert running.progress.restarts == 0
-    assert read_ids(topics, sink) == list(range(10))
+    if claimed:
+        with pytest.raises(FencedError, match="was taken over by run run-2"):
+            ended(running)
+        assert told(jobs) == []
+        assert read_ids(topics, sink) == list(range(10))
+    else:
+        while_running(running, lambda: len(topics.read(sink)) >= 20)
+        assert "a producer that left no claim" in " ".join(told(jobs))
+        assert read_ids(topics, sink) == list(range(20))
+    assert running.progress.restarts == (0 if claimed else 1)
 
 
 def test_rule_17_another_copy_on_the_checkpoint_ends_the_job(jobs, topics, topic):
