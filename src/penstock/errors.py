@@ -27,7 +27,8 @@
          ├─ TransactionExpiredError the broker aborted the transaction on time-out; the batch is redone
          ├─ UnknownOutcomeError     whether a transaction was committed is not known; the next start finds out
          ├─ PossibleDataLossError   positions that cannot be reconciled; terminal
-         └─ CheckpointError         the checkpoint is unreadable, foreign or older than what was published
+         └─ CheckpointError         the checkpoint is unreadable, foreign or older than what was published; terminal
+             └─ CheckpointUnavailableError  its storage could not be read or written just now
 
 A class's constructor arguments are its ``args``, so that errors survive pickling between the processes of a
 Spark job; messages are derived from them. A message ends with what to check next.
@@ -44,6 +45,7 @@ __all__ = [
     "AuthenticationError",
     "AuthorizationError",
     "CheckpointError",
+    "CheckpointUnavailableError",
     "DatabaseError",
     "DatabaseUnavailableError",
     "DefinitionError",
@@ -283,6 +285,13 @@ class CheckpointError(ExecutionError):
     """The checkpoint is unreadable, belongs to another job, or is older than what was published."""
 
     restartable = False
+
+
+class CheckpointUnavailableError(CheckpointError):
+    """The storage of the checkpoint refused to be read or written, as a full disk or a busy object store does. A
+    restart may find it well again; what the checkpoint holds is not in doubt."""
+
+    restartable = True
 
 
 # --- crossing process boundaries -----------------------------------------------------------------------------

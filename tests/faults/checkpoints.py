@@ -58,12 +58,11 @@ def written(trial: Trial) -> int:
     return sum(len(scan(each.records, start_offset=each.start, end_offset=each.end).offsets) for each in chunks)
 
 
-def must_stop(trial: Trial, job: JobProcess, *texts: str) -> str:
-    """Start the job, which has to end for good with an error that says all of ``texts``, and to write nothing. The
-    error."""
+def must_stop(trial: Trial, job: JobProcess, *texts: str, status: int = FAILED_FOR_GOOD) -> str:
+    """Start the job, which has to end with an error that says all of ``texts``, and to write nothing. The error."""
     before = written(trial)
-    status = job.start().wait(PATIENCE)
-    assert status == FAILED_FOR_GOOD, f"it ended with status {status}:\n{job.text[-3000:]}"
+    ended = job.start().wait(PATIENCE)
+    assert ended == status, f"it ended with status {ended}:\n{job.text[-3000:]}"
     missing = [text for text in texts if text not in job.error]
     assert not missing, f"{missing} not in the error: {job.error or job.text[-3000:]}"
     assert not job.left_over(), "processes have outlived the job"
@@ -403,12 +402,12 @@ def full_at_the_start(trial: Trial) -> Outcome:
     disk = SmallDisk(trial)
     job = trial.job(checkpoint=disk.path / "checkpoint")
     disk.fill()
-    must_stop(trial, job, NO_ROOM, "cannot write to the checkpoint")
+    must_stop(trial, job, NO_ROOM, "cannot write to the checkpoint", status=FAILED)
     disk.free()
     trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)
     die(trial, job, trap, planned=trial.before, done=trial.before - 1)
     disk.fill()
-    stop = must_stop(trial, job, NO_ROOM, "cannot write to the checkpoint")
+    stop = must_stop(trial, job, NO_ROOM, "cannot write to the checkpoint", status=FAILED)
     disk.free()
     trial.hit("full when the checkpoint was new, and in a batch")
     return go_on(trial, job, stop=stop)

@@ -31,6 +31,7 @@ from penstock.errors import (
     DatabaseUnavailableError,
     ExecutionError,
     FencedError,
+    OptionsError,
     PossibleDataLossError,
     RecordError,
     SchemaError,
@@ -688,7 +689,7 @@ def test_staging_tables_of_a_run_that_was_killed_are_dropped_by_the_next(db, tab
 def test_two_groups_of_one_job_may_not_write_the_same_tables(db, table):
     made, shared = output(db), context()
     ExactlyOnceTarget([made], shared, Tasks(), Database(made.spec.address)).open()
-    with pytest.raises(ExecutionError, match="two groups of sinks"):
+    with pytest.raises(OptionsError, match="with different addresses or users"):
         ExactlyOnceTarget([made], shared, Tasks(), Database(made.spec.address)).open()
 
 

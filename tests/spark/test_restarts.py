@@ -20,7 +20,7 @@ from penstock.errors import (
 from penstock.plan import FailureRate, FixedDelay, MapRows
 from tests.scans import delete
 from tests.spark.conftest import spark_jobs
-from tests.waiting import while_running
+from tests.waiting import eventually, while_running
 
 SOON = timedelta(milliseconds=10)
 #: A batch is tried so often before the job fails.
@@ -311,6 +311,31 @@ def test_stopping_ends_the_pause_before_a_restart(jobs, topics, topic, monkeypat
     assert result.stopped
     assert (result.progress.restarts, result.progress.last_failure) == (0, "a failure before the commit")
     assert supervisors() == []
+
+
+@pytest.mark.parametrize("error", [FencedError, RetriableError])
+def test_what_a_restart_does_not_heal_is_told_of_a_job_that_is_being_stopped(jobs, topics, topic, monkeypatch, error):
+    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+
+    publishing = threading.Event()
+
+    def fail_when_stopped(self, batch, frame):
+        publishing.set()
+        eventually(self._context.stopping)
+        raise error("it came while the job was being stopped")
+
+    monkeypatch.setattr(ExactlyOnceTarget, "publish", fail_when_stopped)
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    running = jobs.start(copy(jobs, source, sink))
+    while_running(running, publishing.is_set)
+    running.stop()
+    if error is FencedError:
+        with pytest.raises(FencedError, match="while the job was being stopped"):
+            running.wait()
+    else:
+        assert running.wait()
+    assert running.result().stopped
 
 
 def test_failures_while_starting_again_count_and_those_of_the_first_start_end_it(jobs, topics, topic, monkeypatch):

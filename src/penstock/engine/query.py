@@ -25,7 +25,14 @@ from penstock.engine.frames import build, computed, direct
 from penstock.engine.planned import planned
 from penstock.engine.reports import Reports, observed, watched
 from penstock.engine.session import close_idle_callbacks, is_alive
-from penstock.errors import CheckpointError, ExecutionError, PenstockError, RecordError, from_wire
+from penstock.errors import (
+    CheckpointError,
+    CheckpointUnavailableError,
+    ExecutionError,
+    PenstockError,
+    RecordError,
+    from_wire,
+)
 from penstock.plan import AssignWatermarks, Job, Scan, base
 from penstock.spi import (
     Batch,
@@ -143,13 +150,14 @@ class Query:
 
     def wait(self) -> bool:
         """Wait for the end: True when all sources were read, False when the query was stopped. Raises the PenstockError
-        that ended it."""
+        that ended it; of a query that is being stopped only one that a restart would not heal, for any other may be
+        due to that."""
         if self.spark_query is None:
             raise ExecutionError(f"job '{self._job.name}' was not started")
         try:
             self._await_end(self.spark_query)
         except _FOREIGN as error:
-            if self._stopping():
+            if self._stopping() and (self._failure is None or self._failure.restartable):
                 return False
             raise self._explain(error) from error
         if not self._stopping() and not is_alive(self._spark):
@@ -199,7 +207,8 @@ class Query:
     def gather(self) -> None:
         """Take in what the tasks of the last batches have told. A batch's reports are there soon after it is done."""
         if self.spark_query is not None:
-            with contextlib.suppress(*_FOREIGN):  # without Spark nothing more is told
+            # Without Spark nothing more is told; and what is told are figures, which fail no batch that is committed.
+            with contextlib.suppress(*_FOREIGN, CheckpointUnavailableError):
                 self._reports.deliver(self.spark_query, self._sources, self._checkpoint)
 
     # --- a batch ---------------------------------------------------------------------------------------------

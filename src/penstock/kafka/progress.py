@@ -705,8 +705,9 @@ def _retake(
             client.settled(fenced=True)
             raise UnclaimedIdError(
                 f"transactional id '{name}' was taken over by a producer that left no claim (producer id "
-                f"{seen.producer_id}, epoch {seen.epoch}): another client with this transactional id, or a request of "
-                "this job's former run that came late. Look for such a client; if there is none, start the job again"
+                f"{seen.producer_id}, epoch {seen.epoch}): another client with this transactional id, or the job's "
+                f"former run{_who(read.latest_claim, run_id)}, if it lives or if a request of it came late. Look for "
+                "such a client; if there is none, start the job again"
             )
         time.sleep(backoff.next())
     # Nobody else owns it. Taking a new epoch ends whatever is still open, and only then progress is definite.
@@ -721,6 +722,10 @@ def _retake(
             "and taken back; both are stopped: start one of the two again"
         )
     return read
+
+
+def _who(claim: Claim | None, run_id: str) -> str:
+    return "" if claim is None or claim.run_id == run_id else f" ({claim})"
 
 
 def _winner(read: ProgressRead, run_id: str, since: ProducerIdentity | None, producer_id: int) -> Claim | None:

@@ -256,10 +256,10 @@ class ExactlyOnceTarget:
         document = f"target-{cluster_id(session)}"
         known = context.checkpoint.read(document) or {}
         if known.get("run_id") == context.run_id:
-            raise ExecutionError(
-                f"two groups of sinks of job '{context.job}' write to the cluster {cluster_id(session)} with different "
-                "addresses or credentials; give them the same, so that they share one transaction"
-            )
+            reason = "sinks of one job write to one cluster with different addresses or credentials"
+            hint = "give them (and dead letters) the same, so that they share one transaction"
+            where = f"job '{context.job}', cluster {cluster_id(session)}"
+            raise OptionsError((Problem(reason, where=where, hint=hint),))
         # Adopting is the user's word that the progress topic may be another one than before the job was started.
         adopted = context.settings.adopt_progress and not context.restarted
         topic_id = None if adopted else known.get("progress_topic_id")
