@@ -29,6 +29,7 @@ class Fault(Enum):
     CRASH_AFTER = "the driver crashes once it is sent"
     BROKER_CRASH = "the broker crashes"
     BROKER_PAUSE = "the broker pauses"
+    CUT_OFF = "the broker is cut off from the others"
     SLOW_MARKERS = "markers are written slowly"
     EXPIRY = "the time of open transactions is up"
     FOREIGN_ROW = "somebody writes to the progress topic"
@@ -182,12 +183,13 @@ _NOISE = (
 _RARE = (
     Fault.CRASH, Fault.CRASH, Fault.CRASH_AFTER, Fault.CRASH_AFTER, Fault.BROKER_CRASH, Fault.BROKER_PAUSE,
     Fault.SLOW_MARKERS, Fault.EXPIRY, Fault.FOREIGN_ROW, Fault.SECOND_DRIVER, Fault.SECOND_DRIVER, Fault.OTHER_VERSION,
-    Fault.FORGOTTEN,
+    Fault.FORGOTTEN, Fault.CUT_OFF, Fault.CUT_OFF,
 )  # fmt: skip
 #: What keeps a driver from learning how it stands.
 _TROUBLE = (
     Fault.LOST, Fault.UNANSWERED, Fault.UNANSWERED, Fault.LATE, Fault.LATE_ANSWER, Fault.CUT, Fault.BROKER_PAUSE,
     Fault.SLOW_MARKERS, Fault.OTHER_VERSION, Fault.FORGOTTEN, Fault.EXPIRY,
+    Fault.CUT_OFF,
 )  # fmt: skip
 #: What matters most to the protocol is drawn more often.
 _DRAWN = (*APIS, "EndTxn commit", "EndTxn commit", "InitProducerId", "Produce", "ListOffsets", "Fetch", "", "")

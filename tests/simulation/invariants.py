@@ -133,6 +133,8 @@ class Invariants:
                 self._outcomes[driver] = _Outcome(asked=True)
             return
         begins = kind_of(request) in {"Produce", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"}
+        if kind_of(request) == "Produce" and request.transactional_id is None:  # a mark
+            begins = False
         if outcome.asked and begins and sender == driver:  # tasks of an earlier attempt may still be at work
             self.broken(f"{driver} sends {name} although the outcome of its transaction is unknown")
 
@@ -215,7 +217,7 @@ def _progress_records(batch: Batch) -> list[dict[str, Any]]:
             record = json.loads(value or b"")
         except ValueError:
             continue
-        if isinstance(record, dict) and "batch_id" in record:
+        if isinstance(record, dict) and "batch_id" in record and "moved_to" not in record:
             found.append(record)
     return found
 

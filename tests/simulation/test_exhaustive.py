@@ -63,6 +63,51 @@ def test_progress_that_is_lost_while_an_outcome_is_unknown_stops_the_job(
 
 
 @pytest.mark.parametrize("version", [2, 0])
+def test_progress_that_is_lost_after_a_change_of_prefix_stops_the_job(version: int) -> None:
+    """While an outcome is unknown. What the former id knew stands in for nothing."""
+    rules = [
+        Rule(Fault.CRASH, "ApiVersions", 3 if version else 4),  # of the first run, after its first batch
+        Rule(Fault.UNANSWERED, "EndTxn commit", 3, UNTIL_UNKNOWN, after=0),  # behind two claims and what moved
+        Rule(Fault.PROGRESS_LOST, "DescribeTransactions", after=1),
+    ]
+    made = setting(version)
+    made = replace(made, pipeline=replace(made.pipeline, records=6), prefixes=("walk", "run", "run"))
+    found = walk(0, setting=made, plan=Plan(rules))
+    assert all(rule.hits for rule in found.plan.rules), str(found)
+    assert found.outcomes[:2] == ["crashed", "CheckpointError"], str(found)
+    assert not [each for each in found.violations if "a second time" in each], str(found)
+
+
+@pytest.mark.parametrize("version", [2, 0])
+def test_progress_is_not_believed_of_a_broker_that_is_cut_off(version: int) -> None:
+    """It led the progress topic and has the record of the batch, not the marker that followed: that went to the next
+    leader. The answer to the commit is lost."""
+    rules = [
+        Rule(Fault.CUT_OFF, "TxnOffsetCommit", 1),
+        Rule(Fault.UNANSWERED, "EndTxn commit", times=UNTIL_UNKNOWN, after=0),
+    ]
+    made = replace(setting(version), brokers=2)
+    walks = [walk(seed, setting=made, plan=Plan(deepcopy(rules))) for seed in range(40)]
+    assert all(rule.hits for each in walks for rule in each.plan.rules)
+    broken = [each for each in walks if each.violations]
+    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
+
+
+@pytest.mark.parametrize("version", [2, 0])
+@pytest.mark.parametrize(
+    "prefixes", [("walk", "run", "walk"), ("walk", "run", "run"), ("walk", "walk", "walk"), ("walk", "run", "third")]
+)
+def test_a_checkpoint_of_before_a_change_of_prefix_is_not_gone_on_with(prefixes: tuple[str, ...], version: int) -> None:
+    """A deployment is rolled back: the configuration and the checkpoint, but not the cluster."""
+    rules = [Rule(Fault.CRASH, "ApiVersions", 3), Rule(Fault.CRASH, "TxnOffsetCommit", 2, after=0)]
+    made = setting(version)
+    made = replace(made, pipeline=replace(made.pipeline, records=10), prefixes=prefixes, restored=(1, 2))
+    found = walk(0, setting=made, plan=Plan(rules))
+    assert set(found.outcomes[2:]) == {"CheckpointError"}, str(found)
+    assert not [each for each in found.violations if "cannot reconcile" not in each and " a second time" in each]
+
+
+@pytest.mark.parametrize("version", [2, 0])
 def test_progress_is_not_read_before_a_former_owner_has_ceased_to_publish(version: int) -> None:
     """A run whose commit was lost waits for InitProducerId, and so does a copy that starts. Now and then the run is
     second, takes its id back before the copy has claimed it, publishes its batch, and dies."""

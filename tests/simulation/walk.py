@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -53,6 +54,8 @@ class Setting:
     prefixes: tuple[str, ...] = ("walk",)
     #: The last batch that another query has published under the id: its checkpoint was deleted.
     published_before: int | None = None
+    #: From before which start the checkpoint is that another start, and those after it, find.
+    restored: tuple[int, int] | None = None
 
 
 @dataclass
@@ -208,7 +211,16 @@ class _Walk:
     def _is_quiet(self) -> bool:
         return all(actor.done for _, actor in self.drivers.values())
 
+    def _restore(self) -> None:
+        taken, put_back = self.setting.restored or (-1, -1)
+        if len(self.drivers) == taken:
+            self.snapshot = deepcopy((self.checkpoint.documents, self.checkpoint.offsets, self.checkpoint.commits))
+        if len(self.drivers) == put_back:
+            self.checkpoint.documents, self.checkpoint.offsets, self.checkpoint.commits = self.snapshot
+            self.network.note("", "an older checkpoint is restored")
+
     def _start(self) -> None:
+        self._restore()
         name = f"driver-{len(self.drivers) + 1}"
         driver = Driver(
             name,
@@ -261,6 +273,8 @@ class _Walk:
             self.cluster.crash(node, self.rng.uniform(1.0, 60.0))
         elif fault is Fault.BROKER_PAUSE:
             self.network.paused[node] = self.scheduler.now + self.rng.uniform(0.5, 60.0)
+        elif fault is Fault.CUT_OFF:
+            self.cluster.cut_off(node, self.rng.uniform(1.0, 60.0))
         elif fault is Fault.SLOW_MARKERS:
             self.cluster.slow_markers = self.rng.choice((1.0, 20.0, 100.0))
         elif fault is Fault.EXPIRY:

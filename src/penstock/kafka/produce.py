@@ -142,7 +142,8 @@ class Producer:
 
     With ``identity`` and ``transactional_id`` what it sends belongs to the open transaction, which somebody else ends.
     Without them delivery is at least once, as ``acks`` and ``enable.idempotence`` say; the idempotent producer id is
-    kept for the life of the process (rule 12).
+    kept for the life of the process (rule 12). ``plain`` batches have no producer id and are acknowledged by all
+    replicas in sync, whatever these options say.
 
     Errors: AbortableError when the transaction must be aborted and the batch redone, RetriableError when
     ``delivery.timeout.ms`` passed, AuthorizationError, or KafkaError for what cannot succeed. After an error the
@@ -150,16 +151,21 @@ class Producer:
     """
 
     def __init__(
-        self, session: Session, identity: ProducerIdentity | None = None, *, transactional_id: str | None = None
+        self,
+        session: Session,
+        identity: ProducerIdentity | None = None,
+        *,
+        transactional_id: str | None = None,
+        plain: bool = False,
     ):
         if (identity is None) != (transactional_id is None):
             raise KafkaError("a transactional producer needs both an identity and a transactional id")
         config = session.config
         self._session = session
         self._transactional_id = transactional_id
-        self._acks = -1 if transactional_id else config.acks
+        self._acks = -1 if transactional_id or plain else config.acks
         self._lease: _Lease | None = None
-        if identity is None and config.enable_idempotence:
+        if identity is None and config.enable_idempotence and not plain:
             self._lease = _borrow(session)
             identity = self._lease.identity
         self._identity = identity

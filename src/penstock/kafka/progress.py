@@ -1,7 +1,9 @@
 """The progress topic: which batch of a query was published last, and who publishes (rules 3 to 7 of exactly-once).
 
 Records are JSON in a compacted topic. A query's progress has its transactional id as key and is written in the same
-transaction as the batch; a claim has the id, a zero byte and ``claim`` as key, and says which run owns the id.
+transaction as the batch; a claim has the id, a zero byte and ``claim`` as key, and says which run owns the id. A mark
+(``mark``) is written before progress is read, outside of transactions, and proves the read to be as new
+(:func:`read_present_progress`).
 
 Progress is sealed with a secret that only the query's checkpoint holds (:class:`Seal`), so that a record that something
 else put under the key is not taken for the query's own.
@@ -16,8 +18,9 @@ import json
 import os
 import socket
 import time
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 from uuid import UUID
@@ -39,7 +42,7 @@ from penstock.errors import (
     UnknownOutcomeError,
 )
 from penstock.kafka import batches, partitioner
-from penstock.kafka.batches import ControlType, RecordTooLargeError
+from penstock.kafka.batches import ControlType, EncodedBatch, RecordTooLargeError
 from penstock.kafka.compression import Codec
 from penstock.kafka.fetch import Chunk, Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
@@ -68,7 +71,9 @@ __all__ = [
     "decide",
     "ensure_progress_topic",
     "furthest",
+    "move",
     "progress_batch",
+    "read_present_progress",
     "read_progress",
     "read_progress_of",
     "record",
@@ -76,7 +81,7 @@ __all__ = [
 ]
 
 TOPIC = "__penstock_progress"
-_CLAIM_KEY = "\0claim"
+_CLAIM_KEY, _MARK_KEY = "\0claim", "\0mark"
 _LAST_EPOCHS = 32_760
 _CLAIM_ATTEMPTS = 3
 #: How long a run that was fenced waits for the claim of the one that fenced it.
@@ -92,7 +97,8 @@ class Progress:
     """A batch that was published: the query's id, the batch's, and the source's offsets before and after it.
 
     Offsets are JSON values, compared by their canonical text. ``errors`` are counters since the query's first batch
-    (rule 24).
+    (rule 24). ``tables`` are the sinks whose rows are in the transaction; none where that was not recorded.
+    ``moved_to`` stands under a former transactional id: the one that the query goes on with (:func:`move`).
     """
 
     query_id: str
@@ -100,6 +106,8 @@ class Progress:
     start: Any
     end: Any
     errors: Mapping[str, int] = field(default_factory=dict)
+    tables: tuple[str, ...] = ()
+    moved_to: str = ""
 
     def __str__(self) -> str:
         span = f"from {_canonical(self.start)} to {_canonical(self.end)}"
@@ -149,22 +157,13 @@ def progress_batch(
     Raises KafkaError for a record that is larger than the topic allows.
     """
     key = _key(transactional_id, type(record))
-    fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    fields = _fields(record)
     kind: dict[str, Any] = {"kind": type(record).__name__.lower(), "version": 1}
     if topic.seal is not None and isinstance(record, Progress):
         kind["seal"] = topic.seal.of(transactional_id, fields)
     value = _canonical(kind | fields)
     try:
-        (batch,) = batches.encode(
-            keys=pa.array([key], pa.binary()),
-            values=pa.array([value.encode()], pa.binary()),
-            timestamps=np.array([time.time_ns() // 1_000_000], np.int64),
-            partitions=np.array([topic.partition_of(transactional_id)], np.int32),
-            # The offsets of each source partition stand in it twice, and are much alike: without compression a source
-            # of 11,000 partitions would be too large for a topic with Kafka's default of max.message.bytes.
-            codec=Codec.ZSTD,
-            max_batch_bytes=topic.max_message_bytes,
-        )
+        batch = _encoded(key, value.encode(), topic.partition_of(transactional_id), topic.max_message_bytes)
     except RecordTooLargeError as error:
         raise KafkaError(
             f"the progress of transactional id '{transactional_id}' makes a record of {error.size} bytes, above the "
@@ -175,8 +174,31 @@ def progress_batch(
     return batch.partition, batch.data, batch.count
 
 
+def _encoded(key: bytes, value: bytes, partition: int, largest: int = _DEFAULT_MAX_MESSAGE_BYTES) -> EncodedBatch:
+    (batch,) = batches.encode(
+        keys=pa.array([key], pa.binary()),
+        values=pa.array([value], pa.binary()),
+        timestamps=np.array([time.time_ns() // 1_000_000], np.int64),
+        partitions=np.array([partition], np.int32),
+        # The offsets of each source partition stand in it twice, and are much alike: without compression a source
+        # of 11,000 partitions would be too large for a topic with Kafka's default of max.message.bytes.
+        codec=Codec.ZSTD,
+        max_batch_bytes=largest,
+    )
+    return batch
+
+
 def _key(transactional_id: str, kind: type[Progress | Claim]) -> bytes:
     return (transactional_id + (_CLAIM_KEY if kind is Claim else "")).encode()
+
+
+#: Fields of a record that are left out where they say nothing.
+_OPTIONAL = {"tables": (), "moved_to": ""}
+
+
+def _fields(record: Progress | Claim) -> dict[str, Any]:
+    fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    return {name: value for name, value in fields.items() if name not in _OPTIONAL or value}
 
 
 def _canonical(value: Any) -> str:
@@ -191,7 +213,10 @@ def _parse(kind: type[Progress | Claim], transactional_id: str, value: bytes | N
     """A record's Progress or Claim. Progress that says to be the query's own must have its seal."""
     try:
         found = json.loads(value or b"")
-        fields = {name: found[name] for name in kind.__dataclass_fields__}
+        optional = found.keys() & _OPTIONAL.keys()
+        fields = {name: found[name] for name in kind.__dataclass_fields__.keys() - _OPTIONAL.keys() | optional}
+        if "tables" in optional:
+            fields["tables"] = tuple(found["tables"])
     except (ValueError, KeyError, TypeError):
         raise _NotBelievedError("is not one of penstock's") from None
     if seal is not None and kind is Progress and fields["query_id"] == seal.query_id:
@@ -207,7 +232,8 @@ def _parse(kind: type[Progress | Claim], transactional_id: str, value: bytes | N
 @dataclass(frozen=True)
 class ProgressTopic:
     """The progress topic of a cluster. ``warnings`` says what makes it less durable than it could be; ``seal`` marks
-    what a query writes, and without it all records are believed, which is for looking at them."""
+    what a query writes, and without it all records are believed, which is for looking at them. ``former_partitions``
+    are the numbers of partitions that the query has known it with."""
 
     name: str
     topic_id: UUID | None
@@ -215,11 +241,20 @@ class ProgressTopic:
     warnings: tuple[str, ...] = ()
     max_message_bytes: int = _DEFAULT_MAX_MESSAGE_BYTES
     seal: Seal | None = None
+    former_partitions: tuple[int, ...] = ()
 
     def partition_of(self, transactional_id: str) -> int:
-        """Where an id's records are written: both kinds in one partition, so that their order is known."""
+        """Where an id's records are written: all kinds in one partition, so that their order is known."""
+        return self._partition_of(transactional_id, self.partitions)
+
+    def partitions_of(self, transactional_id: str) -> set[int]:
+        """Where an id's records may be, since the topic may have been enlarged."""
+        return {self._partition_of(transactional_id, each) for each in (self.partitions, *self.former_partitions)}
+
+    @staticmethod
+    def _partition_of(transactional_id: str, partitions: int) -> int:
         key = pa.array([transactional_id.encode()], pa.binary())
-        return int(partitioner.by_key(key, self.partitions, fallback=0)[0])
+        return int(partitioner.by_key(key, partitions, fallback=0)[0])
 
 
 def ensure_progress_topic(
@@ -326,9 +361,10 @@ def _settings(replication: int) -> dict[str, str]:
 class ProgressRead:
     """What the progress topic holds about a transactional id.
 
-    ``progress`` and ``claim`` are the last committed records. ``latest_claim`` is the last one written, whatever
-    became of its transaction: whoever wrote it owned the id then, as the producer ``latest_claimant``. ``ignored`` says
-    which records under the id's keys are not believed, and why.
+    ``moved_to`` is the id that the query went on with, empty if it did not leave this one. ``progress`` and ``claim``
+    are the last committed records. ``latest_claim`` is the last one written, whatever became of its transaction:
+    whoever wrote it owned the id then, as the producer ``latest_claimant``. ``ignored`` says which records under the
+    id's keys are not believed, and why; ``marks`` are those that were seen, with their partitions.
     """
 
     progress: Progress | None = None
@@ -336,12 +372,48 @@ class ProgressRead:
     latest_claim: Claim | None = None
     latest_claimant: ProducerIdentity | None = None
     ignored: tuple[str, ...] = ()
+    moved_to: str = ""
+    marks: frozenset[tuple[int, bytes]] = frozenset()
+
+
+def read_present_progress(
+    session: Session, topic: ProgressTopic, transactional_id: str, *, deadline: Deadline | None = None
+) -> ProgressRead:
+    """Read what was published last, from brokers that are in charge (rule 4). Definite after InitProducerId.
+
+    A leader that is cut off from the other brokers, or has just continued after a pause, does not know that there is
+    another one by now: it answers reads from its old log, which may lack the end of our transaction. It cannot
+    acknowledge a record. So a mark is written first, and no read is believed that lacks it. Raises RetriableError when
+    no such read is to be had in time, and what :func:`read_progress` raises.
+    """
+    deadline = deadline or session.deadline()
+    mark = uuid.uuid4().hex.encode()
+    wanted = {(partition, mark) for partition in topic.partitions_of(transactional_id)}
+    with Producer(session, plain=True) as producer:
+        for partition, _ in sorted(wanted):
+            key = (transactional_id + _MARK_KEY).encode()
+            batch = _encoded(key, mark, partition)
+            producer.submit(topic.name, partition, batch.data, batch.count)
+        producer.flush(deadline)
+    backoff = session.backoff()
+    while True:
+        read = read_progress(session, topic, transactional_id, deadline=deadline)
+        if wanted <= read.marks:
+            return read
+        session.forget_topics([topic.name])
+        wait = backoff.next()
+        if deadline.left <= wait:
+            raise RetriableError(
+                f"progress of transactional id '{transactional_id}' was read from a broker that lacks what topic "
+                f"'{topic.name}' was just given: it may be cut off from the other brokers. Check their network"
+            )
+        time.sleep(wait)
 
 
 def read_progress(
     session: Session, topic: ProgressTopic, transactional_id: str, *, deadline: Deadline | None = None
 ) -> ProgressRead:
-    """Read what was published last (rule 4). Definite after InitProducerId: then no transaction of the id is open.
+    """Read what was published last, for looking at it; :func:`read_present_progress` is for deciding by it.
 
     Reads up to the high watermark without regard to open transactions, and pairs our records with the control
     markers of their producer, so that another id's open transaction hides nothing. Raises RetriableError, never
@@ -373,7 +445,7 @@ def read_progress_of(
         start, end = starts[place], ends[place]
         if start and end and start.offset < end.offset:
             ranges.append(Range(*place, start.offset, end.offset, topic.topic_id))
-    readers = [_Reader(ids, topic.seal) for _ in ranges]
+    readers = [_Reader(each.partition, ids, topic.seal) for each in ranges]
     for chunk in Fetcher(session, ranges, isolation=READ_UNCOMMITTED):
         readers[chunk.range].take(chunk)
     return {each: _found(each, readers) for each in ids}
@@ -386,12 +458,16 @@ def _found(transactional_id: str, readers: Sequence[_Reader]) -> ProgressRead:
     progress = last(each.committed.get((transactional_id, Progress)) for each in readers)
     claim = last(each.committed.get((transactional_id, Claim)) for each in readers)
     latest = last(each.latest_claims.get(transactional_id) for each in readers)
+    record = progress.record if progress else None
+    moved_to = record.moved_to if isinstance(record, Progress) else ""
     return ProgressRead(
-        progress.record if progress else None,  # type: ignore[arg-type]
+        record if isinstance(record, Progress) and record.batch_id >= 0 else None,
         claim.record if claim else None,  # type: ignore[arg-type]
         latest.record if latest else None,  # type: ignore[arg-type]
         latest.by if latest else None,
         tuple(reason for each in readers for reason in each.ignored.get(transactional_id, ())),
+        moved_to,
+        frozenset((each.partition, mark) for each in readers for mark in each.marks.get(transactional_id, ())),
     )
 
 
@@ -431,11 +507,14 @@ _Kind = tuple[str, type[Progress | Claim]]
 class _Reader:
     """Follows one partition of the progress topic for some transactional ids."""
 
-    def __init__(self, transactional_ids: Iterable[str], seal: Seal | None):
+    def __init__(self, partition: int, transactional_ids: Sequence[str], seal: Seal | None):
+        self.partition = partition
         self.committed: dict[_Kind, _Written] = {}
         self.latest_claims: dict[str, _Written] = {}
         self.ignored: dict[str, list[str]] = {}
+        self.marks: dict[str, set[bytes]] = {}
         self._seal = seal
+        self._marked = {(each + _MARK_KEY).encode(): each for each in transactional_ids}
         self._kinds: dict[bytes, _Kind] = {
             _key(each, kind): (each, kind) for each in transactional_ids for kind in (Progress, Claim)
         }
@@ -449,7 +528,8 @@ class _Reader:
         for records in batches.scan_slices(
             chunk.records, start_offset=chunk.start, end_offset=chunk.end, check_crcs=False, where=where
         ):
-            ours = np.flatnonzero(pc.is_in(records.keys, value_set=pa.array(list(self._kinds), pa.binary())))
+            keys = pa.array([*self._kinds, *self._marked], pa.binary())
+            ours = np.flatnonzero(pc.is_in(records.keys, value_set=keys))
             events += [
                 (int(records.offsets[row]), (records.keys[row].as_py(), records.values[row].as_py())) for row in ours
             ]
@@ -460,6 +540,9 @@ class _Reader:
                 self._end(event)
                 continue
             key, value = event
+            if key in self._marked:
+                self.marks.setdefault(self._marked[key], set()).add(value)
+                continue
             transactional_id, kind = self._kinds[key]
             head = heads[int(np.searchsorted(heads["base_offset"], offset, side="right")) - 1]
             try:
@@ -593,26 +676,59 @@ def claim(
     A claim that the broker aborts is made again. Raises FencedError, naming the winner, when another run took the id
     over since it was ours, and AuthorizationError when progress may be written but not read.
     """
-    deadline = deadline or session.deadline()
-    mine, since = Claim.mine(run_id), client.identity
+    mine = Claim.mine(run_id)
+    _commit_alone(session, client, topic, mine, run_id, client.identity, deadline or session.deadline())
+    return mine
+
+
+def move(
+    session: Session,
+    client: TransactionClient,
+    topic: ProgressTopic,
+    last: Progress,
+    to: str,
+    run_id: str,
+    *,
+    deadline: Deadline | None = None,
+) -> None:
+    """Commit under a former transactional id, which was claimed, that the query goes on with the id ``to``.
+
+    A checkpoint from before the change, or a copy of it, knows the former id alone: whoever starts from it has to take
+    the other one over too. ``last`` is what the query has published last, with batch -1 if there is nothing. Raises as
+    :func:`claim` does.
+    """
+    record = replace(last, moved_to=to)
+    _commit_alone(session, client, topic, record, run_id, None, deadline or session.deadline())
+
+
+def _commit_alone(
+    session: Session,
+    client: TransactionClient,
+    topic: ProgressTopic,
+    what: Progress | Claim,
+    run_id: str,
+    since: ProducerIdentity | None,
+    deadline: Deadline,
+) -> None:
+    """Commit one record in a transaction of its own, again if need be."""
     failure: Exception | None = None
     for _ in range(_CLAIM_ATTEMPTS):
         try:
             client.begin(deadline)
-            written = record(session, client, topic, mine, deadline=deadline)
+            written = record(session, client, topic, what, deadline=deadline)
             client.commit(deadline)
             _check_readable(session, topic, written)
-            return mine
+            return
         except (AbortableError, UnknownOutcomeError) as error:
             failure = error
         if client.state is not State.UNKNOWN:
             with contextlib.suppress(UnknownOutcomeError):
                 client.abort(deadline)
         if client.state is State.UNKNOWN:
-            found = _retake(session, client, topic, run_id, since, deadline).claim
+            found = _retake(session, client, topic, run_id, since, deadline)
             client.settled(fenced=False)
-            if found == mine:
-                return mine
+            if what == found.claim or (isinstance(what, Progress) and what.moved_to == found.moved_to):
+                return
     raise RetriableError(f"transactional id '{client.transactional_id}' cannot be claimed: {failure}") from failure
 
 
@@ -660,7 +776,8 @@ def settle(
     what :func:`decide` raises. After RetriableError it may be called again. Without ``deadline`` each step has
     ``default.api.timeout.ms``.
     """
-    progress = _retake(session, client, topic, run_id, None, deadline).progress
+    read = _retake(session, client, topic, run_id, None, deadline)
+    progress = read.progress
     if progress and progress.batch_id > batch.batch_id and progress.query_id == batch.query_id:
         client.settled(fenced=True)
         raise FencedError(
@@ -669,6 +786,12 @@ def settle(
         )
     progress = furthest(known, progress, batch.query_id)
     decision = decide(progress, batch.query_id, batch.batch_id, batch.start, batch.end, adopt)
+    if not isinstance(decision, Skip) and (read.claim is None or read.claim.run_id != run_id):
+        raise CheckpointError(
+            f"whether {batch} was published is not known: topic '{topic.name}' does not hold the claim of this run any "
+            "more, so that it has lost records, and perhaps this batch's. Check the topic; before the job is started "
+            "again, see which records of the batch are in the output"
+        )
     client.settled(fenced=False)
     return isinstance(decision, Skip)
 
@@ -712,7 +835,7 @@ def _retake(
         time.sleep(backoff.next())
     # Nobody else owns it. Taking a new epoch ends whatever is still open, and only then progress is definite.
     owned = client.init(deadline)
-    read = read_progress(session, topic, name, deadline=deadline)
+    read = read_present_progress(session, topic, name, deadline=deadline)
     winner = _winner(read, run_id, since, owned.producer_id)
     if winner is not None:
         # A copy came in between and may have published; it is fenced now as we are, and both stop.

@@ -51,7 +51,9 @@ from penstock.kafka.progress import (
     decide,
     ensure_progress_topic,
     furthest,
+    move,
     progress_batch,
+    read_present_progress,
     read_progress,
     record,
     settle,
@@ -234,6 +236,7 @@ class ExactlyOnceTarget:
                 f"sinks {', '.join(repr(output.table) for output in outputs)} are written in one transaction, as "
                 f"'{self.transactional_id}'; the prefixes {', '.join(map(repr, prefixes[1:]))} are not used"
             )
+        self._tables = tuple(sorted(output.table for output in outputs))
         self._topic: ProgressTopic | None = None
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
@@ -268,23 +271,36 @@ class ExactlyOnceTarget:
         )
         for warning in found.warnings:
             context.warn(warning)
-        self._topic = replace(found, seal=Seal(context.query_id, context.secret))
+        counts = tuple(known.get("progress_partitions", ()))
+        self._topic = replace(found, seal=Seal(context.query_id, context.secret), former_partitions=counts)
         timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
-        # Before the id is taken: a copy that is started with another prefix has to know which ids to fence (rule 2).
+        self._take_ids(timeout)
+        context.checkpoint.write(
+            document,
+            {
+                "run_id": context.run_id,
+                "progress_topic_id": str(self._topic.topic_id or ""),
+                "progress_partitions": sorted({*counts, found.partitions}),
+            },
+        )
+
+    def _take_ids(self, timeout: int) -> None:
+        """Take the transactional id and those that the job had before, and read what was committed under them."""
+        session, context, own = self._writing.session, self._context, self.transactional_id
+        # Before an id is taken: a copy that is started with another prefix has to know which ids to fence (rule 2).
         ids = self._revised(self._with_own)
-        self._former = {each: run for each, run in ids.items() if each != self.transactional_id}
-        self._client = TransactionClient(session, self.transactional_id, timeout)
-        for client in (*(TransactionClient(session, each, timeout) for each in sorted(self._former)), self._client):
-            client.init()
-            # Before progress is read: until then a former owner may take the id back and commit a batch.
-            claim(session, client, self._topic, context.run_id)
-            read = read_progress(session, self._topic, client.transactional_id)
-            for reason in read.ignored:
-                context.warn(f"progress of transactional id '{client.transactional_id}': {reason}")
-            # After a change of prefix, what this query committed under its former id counts (rule 2).
-            progress = read.progress
-            if progress is not None and (client is self._client or progress.query_id == context.query_id):
-                self._progress = furthest(self._progress, progress, context.query_id)
+        left, clients = [*sorted(ids.keys() - {own}), own], dict[str, TransactionClient]()
+        while left:
+            id_ = left.pop(0)
+            client = clients[id_] = TransactionClient(session, id_, timeout)
+            moved_to = self._taken(client)
+            if moved_to and moved_to not in {*clients, *left}:  # by a run that this checkpoint does not know
+                change = {moved_to: context.run_id}
+                self._revised(lambda known, change=change: known | change)  # type: ignore[misc]
+                ids |= change
+                left.append(moved_to)
+        self._client = clients[own]
+        self._former = {each: run for each, run in ids.items() if each != own}
         # Copies with different prefixes take the ids in different orders: the one that was told of last has them all.
         since = self._revised(lambda known: known)
         others = sorted(each for each, run in since.items() if ids.get(each) != run)
@@ -293,9 +309,33 @@ class ExactlyOnceTarget:
                 f"another copy of job '{context.job}' was started on the checkpoint '{context.checkpoint.location}', "
                 f"with transactional id {', '.join(map(repr, others))}; stop one of the two"
             )
-        context.checkpoint.write(
-            document, {"run_id": context.run_id, "progress_topic_id": str(self._topic.topic_id or "")}
-        )
+
+    def _taken(self, client: TransactionClient) -> str:
+        """Fence the former owner of an id, claim it, and read what was committed under it. The id that the job has
+        moved to from there, or nothing."""
+        session, context, topic = self._writing.session, self._context, self._progress_topic()
+        id_, own = client.transactional_id, self.transactional_id
+        try:
+            client.init()
+            # Before progress is read: until then a former owner may take the id back and commit a batch.
+            claim(session, client, topic, context.run_id)
+            read = read_present_progress(session, topic, id_)
+            mine = read.progress if read.progress and read.progress.query_id == context.query_id else None
+            if own not in {id_, read.moved_to}:
+                move(session, client, topic, mine or Progress(context.query_id, -1, None, None), own, context.run_id)
+        except AuthorizationError as error:
+            if id_ == own:
+                raise
+            raise AuthorizationError(
+                f"{error}. The job had this transactional id before; it has to be able to take it until a batch is "
+                f"committed under '{own}'. Grant the right until then"
+            ) from error
+        for reason in read.ignored:
+            context.warn(f"progress of transactional id '{id_}': {reason}")
+        # After a change of prefix, what this query committed under its former id counts (rule 2).
+        if mine is not None or id_ == own:
+            self._progress = furthest(self._progress, mine or read.progress, context.query_id)
+        return read.moved_to
 
     def _with_own(self, known: _Ids) -> _Ids:
         """The ids with our own, as ours: a former run, which is not fenced yet, may be about to forget it."""
@@ -326,10 +366,11 @@ class ExactlyOnceTarget:
             self._check_owner()  # another copy that has gone on with the checkpoint explains it better
             raise
         if isinstance(decision, Skip):
+            self._check_tables(decision.record)
             return Published(skipped=True)
         if isinstance(decision, TakeOver):
             self._context.warn(decision.warning)
-        progress = Progress(self._context.query_id, batch.id, start, end)
+        progress = Progress(self._context.query_id, batch.id, start, end, tables=self._tables)
         _, topic = self._opened()
         progress_batch(
             topic, self.transactional_id, progress
@@ -346,6 +387,17 @@ class ExactlyOnceTarget:
                 self._forget_former()
                 return published
         raise ExecutionError(f"batch {batch.id} was not published")
+
+    def _check_tables(self, published: Progress) -> None:
+        """Raises CheckpointError for a batch that was published before a table was written to this cluster: the table
+        would never get it."""
+        missing = sorted(set(self._tables) - set(published.tables)) if published.tables else []
+        if missing:
+            raise CheckpointError(
+                f"{published} was published into {', '.join(map(repr, published.tables))}, but not into "
+                f"{', '.join(map(repr, missing))}, which came to the job since. Start it once with the former "
+                "definition, so that it finishes this batch, and stop it; then start it with the present one"
+            )
 
     def _check_owner(self) -> None:
         """Raises FencedError when another run has claimed the id."""
@@ -494,9 +546,14 @@ class ExactlyOnceTarget:
         self._refused.clear()
 
     def _opened(self) -> tuple[TransactionClient, ProgressTopic]:
-        if self._client is None or self._topic is None:
+        if self._client is None:
             raise ExecutionError("the target was not opened")
-        return self._client, self._topic
+        return self._client, self._progress_topic()
+
+    def _progress_topic(self) -> ProgressTopic:
+        if self._topic is None:
+            raise ExecutionError("the target was not opened")
+        return self._topic
 
 
 def _document(positions: Sequence[Any]) -> dict[str, Any]:
