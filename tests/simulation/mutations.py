@@ -98,6 +98,11 @@ def _unread_progress_taken_for_aborted() -> Sequence[Patch]:
     return [(targets, "settle", aborted)]
 
 
+def _any_read_believed() -> Sequence[Patch]:
+    """Progress is believed of whoever answers, a broker that is cut off from the others too."""
+    return [(module, "read_present_progress", progress.read_progress) for module in (progress, targets)]
+
+
 def _seal_unchecked() -> Sequence[Patch]:
     """Whatever looks like this query's progress is believed."""
     return [(progress.hmac, "compare_digest", lambda *_: True)]
@@ -185,6 +190,11 @@ MUTATIONS = {
             "unread-progress-taken-for-aborted",
             _unread_progress_taken_for_aborted,
             (_UNANSWERED_COMMIT, Rule(Fault.LOST, "ListOffsets", 2, 60, after=0)),
+        ),
+        Mutation(
+            "any-read-believed",
+            _any_read_believed,
+            (Rule(Fault.CUT_OFF, "Produce progress", 2), Rule(Fault.UNANSWERED, "EndTxn commit", 0, 2, after=0)),
         ),
         Mutation("row-taken-for-progress", _topics_unchecked, tasks=((0, TaskFault.ROW_IN_PROGRESS),)),
         Mutation(

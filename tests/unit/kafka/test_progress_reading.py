@@ -18,6 +18,6 @@ def test_all_records_are_read_also_when_what_was_fetched_takes_more_than_one_sca
         stamp(record, producer_id=1, producer_epoch=0, base_sequence=number, transactional=True)
         log += number.to_bytes(8, "big") + bytes(record[8:])
     assert count * 2 * len(positions) > SCAN_BYTES
-    reader = _Reader(["tx"], None)
+    reader = _Reader(0, ["tx"], None)
     reader.take(Chunk(0, "progress", 0, memoryview(log), 0, count, count, (), count, count, 0))
     assert [written.record.batch_id for _, written in reader._open] == [*range(count)]

@@ -295,7 +295,7 @@ class ExactlyOnceTarget:
             client = clients[id_] = TransactionClient(session, id_, timeout)
             moved_to = self._taken(client)
             if moved_to and moved_to not in {*clients, *left}:  # by a run that this checkpoint does not know
-                change = {moved_to: context.run_id}
+                change = {moved_to: context.run_id, own: context.run_id}
                 self._revised(lambda known, change=change: known | change)  # type: ignore[misc]
                 ids |= change
                 left.append(moved_to)
