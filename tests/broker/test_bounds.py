@@ -20,7 +20,7 @@ from penstock.datastream.connectors.kafka import (
     KafkaTopicPartition,
     OffsetAndTimestamp,
 )
-from penstock.errors import ExecutionError, KafkaError, PossibleDataLossError
+from penstock.errors import ExecutionError, KafkaError, PossibleDataLossError, RetriableError
 from penstock.kafka.offsets import CommittedOffset, commit_offsets
 from penstock.kafka.session import Session, session_for
 from tests.scans import delete_below, scan_of, write
@@ -412,4 +412,19 @@ def test_only_the_partitions_that_were_named_are_read(kafka, filled):
 def test_a_partition_to_read_that_does_not_exist_is_named(kafka, filled):
     scan = scan_of(kafka, filled, scan_startup_mode="latest-offset", scan_partitions="partition:1;partition:3")
     with pytest.raises(KafkaError, match=f"'scan.partitions' names partition 3 of topic '{filled}', which does not"):
+        starts(scan)
+
+
+def test_a_group_that_read_in_a_later_leader_epoch_than_the_brokers_know_is_not_reset(kafka, filled):
+    """The leader that answers was deposed before the group got so far: the log is not as short as it says."""
+    commit_offsets(session_of(scan_of(kafka, filled)), filled, {(filled, 0): CommittedOffset(25, 7)})
+    scan = scan_of(
+        kafka,
+        filled,
+        scan_startup_mode="group-offsets",
+        properties_group_id=filled,
+        properties_auto_offset_reset="earliest",
+        properties_default_api_timeout_ms="2000",
+    )
+    with pytest.raises(RetriableError, match=f"'{filled}', partition 0: nobody is known to lead it in leader epoch 7"):
         starts(scan)

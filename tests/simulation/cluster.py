@@ -107,7 +107,10 @@ class Cluster:
         """Take a topic's records away, with ``anew`` its id too."""
         before = self.topics[name]
         after = self.create(name, len(before.partitions), **before.settings)
-        after.id = after.id if anew else before.id
+        if not anew:
+            after.id = before.id
+            for now, then in zip(after.partitions, before.partitions, strict=True):
+                now.leader, now.leader_epoch = then.leader, then.leader_epoch
 
     def log(self, place: Place) -> PartitionLog:
         """The log of a partition."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from uuid import UUID
 
 from penstock.connectors.kafka.initializer import CustomOffsets, Found
 from penstock.connectors.kafka.options import BoundedMode, ResetStrategy, StartupMode
@@ -16,6 +18,7 @@ from penstock.kafka.topics import matching_topics
 __all__ = [
     "behind_the_end",
     "listed",
+    "note_epochs",
     "places_of",
     "present_ends",
     "resolve_start",
@@ -53,7 +56,9 @@ def resolve_start(session: Session, scan: KafkaScan, start_time: int | None = No
         found = given | _of_group(session, scan, [place for place in places if place not in given])
     elif mode is StartupMode.GROUP_OFFSETS:
         found = _of_group(session, scan, places)
-    return Positions(_within_log(session, scan, found), topic_ids(topics))
+    ids = topic_ids(topics)
+    note_epochs(session, Positions(found, ids))
+    return Positions(_within_log(session, scan, found), ids)
 
 
 def resolve_stop(session: Session, scan: KafkaScan, start: Positions) -> Positions | None:
@@ -144,6 +149,17 @@ def places_of(topics: Mapping[str, TopicInfo], scan: KafkaScan) -> list[Place]:
 def topic_ids(topics: Mapping[str, TopicInfo]) -> dict[str, str]:
     """The ids of ``topics`` as text, empty where the broker gives none."""
     return {name: str(info.topic_id or "") for name, info in topics.items()}
+
+
+def note_epochs(session: Session, positions: Positions) -> None:
+    """Let ``session`` not ask leaders that were deposed before these positions were reached: their logs may end before,
+    though nothing is lost."""
+    epochs: dict[str, dict[int, int]] = defaultdict(dict)
+    for (topic, partition), at in positions.at.items():
+        if at.epoch >= 0 and positions.topic_ids.get(topic):
+            epochs[topic][partition] = at.epoch
+    for topic, read in epochs.items():
+        session.read_in(topic, UUID(positions.topic_ids[topic]), read)
 
 
 def listed(session: Session, places: Iterable[Place], at: int) -> dict[Place, Position]:
