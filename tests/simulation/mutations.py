@@ -194,7 +194,7 @@ MUTATIONS = {
         Mutation(
             "any-read-believed",
             _any_read_believed,
-            (Rule(Fault.CUT_OFF, "Produce progress", 2), Rule(Fault.UNANSWERED, "EndTxn commit", 0, 2, after=0)),
+            (Rule(Fault.CUT_OFF, "EndTxn commit", 1), Rule(Fault.UNANSWERED, "EndTxn commit", 0, 2, after=0)),
         ),
         Mutation("row-taken-for-progress", _topics_unchecked, tasks=((0, TaskFault.ROW_IN_PROGRESS),)),
         Mutation(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from penstock.errors import RetriableError
 from penstock.kafka.offsets import LATEST, LogOffset, list_offsets
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
-from tests.simulation.brokers import Brokers, kind_of
 from tests.simulation.cluster import Cluster
 from tests.simulation.faults import Plan
 from tests.simulation.invariants import Invariants
@@ -22,28 +20,11 @@ from tests.simulation.walk import PROGRESS_TOPIC, _installed
 from tests.simulation.wire import Network
 
 PLACE = ("input", 0)
-DEPOSED, SUCCESSOR = 1, 2
-
-
-class CutOff(Brokers):
-    """Brokers of which the first knows what it knew when these were made."""
-
-    def __init__(self, cluster: Cluster):
-        super().__init__(cluster)
-        self.then = deepcopy(cluster.topics)
-
-    def answer(self, request: Any, node: int, sender: str = "") -> Any:
-        now = self._cluster.topics
-        if node == DEPOSED and kind_of(request) in {"Metadata", "ListOffsets"}:
-            self._cluster.topics = self.then
-        try:
-            return super().answer(request, node, sender)
-        finally:
-            self._cluster.topics = now
+DEPOSED = 1
 
 
 class World:
-    """Three brokers: the first led a partition in epoch 0 and is cut off, the second leads it in epoch 1, with more."""
+    """Three brokers: the first led a partition in epoch 0 and is cut off, another leads it in epoch 1, with more."""
 
     def __init__(self) -> None:
         self.scheduler, rng = Scheduler(), random.Random(0)
@@ -54,9 +35,9 @@ class World:
         (partition,) = self.topic.partitions
         assert partition.leader == DEPOSED
         self.network = Network(self.scheduler, self.cluster, Plan(), rng, invariants, lambda *_: None, PROGRESS_TOPIC)
-        self.network.brokers = CutOff(self.cluster)
-        partition.leader, partition.leader_epoch = SUCCESSOR, 1
-        self.cluster.append(None, PLACE, record_batch([(None, b"later")]).data, SUCCESSOR, implicit=False)
+        self.cluster.cut_off(DEPOSED, 1000)
+        later = record_batch([(None, b"later")])
+        self.cluster.append(None, PLACE, later.data, partition.leader, implicit=False)
         self._rng = rng
 
     def ask(self, read_in: int | None) -> Any:
