@@ -37,6 +37,7 @@ from penstock.kafka.progress import (
     claim,
     ensure_progress_topic,
     progress_batch,
+    read_present_progress,
     read_progress,
     settle,
 )
@@ -105,6 +106,39 @@ class TestRule4:
         client.abort()
         successor = owner(session, client.transactional_id)
         assert read_progress(session, progress_topic, successor.transactional_id).progress == last
+
+    def test_a_read_that_lacks_the_mark_before_it_is_not_believed(
+        self, session: Session, progress_topic: ProgressTopic, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As a broker would answer that was cut off from the others before the mark was written."""
+        client = owner(session)
+        stale = read_progress(session, progress_topic, client.transactional_id)
+        last = publish(session, client, progress_topic, 0)
+        client.commit()
+        reads: list[ProgressRead] = []
+
+        def read_late(*args: Any, **more: Any) -> ProgressRead:
+            reads.append(read_progress(*args, **more) if len(reads) == late else stale)
+            return reads[-1]
+
+        monkeypatch.setattr(progress_module, "read_progress", read_late)
+        late = 2
+        owner(session, client.transactional_id)  # by then its transaction has ended
+        assert read_present_progress(session, progress_topic, client.transactional_id).progress == last
+        assert len(reads) == 1 + late
+        late = -1
+        with pytest.raises(RetriableError, match="may be cut off from the other brokers"):
+            read_present_progress(session, progress_topic, client.transactional_id, deadline=session.deadline(500))
+
+    def test_marks_are_written_wherever_the_records_of_an_id_may_be(
+        self, session: Session, kafka_admin: KafkaAdminClient, progress_topic: ProgressTopic
+    ) -> None:
+        name = next(each for each in map(str, range(99)) if replace(progress_topic, partitions=3).partition_of(each))
+        grown = replace(progress_topic, partitions=3, former_partitions=(1,))
+        kafka_admin.create_partitions({progress_topic.name: 3})
+        eventually(lambda: len(session.topics([progress_topic.name])[progress_topic.name].partitions) == 3)
+        read = read_present_progress(session, grown, name)
+        assert {partition for partition, _ in read.marks} == {0, grown.partition_of(name)}
 
     def test_what_was_open_when_the_id_was_taken_over_does_not_count(
         self, session: Session, progress_topic: ProgressTopic
