@@ -224,6 +224,7 @@ _STEPS: Mapping[str, Step] = {
     "reading progress (ListOffsets)": _first(Api.LIST_OFFSETS),
     "reading progress (Fetch)": _first(Api.FETCH),
     "InitProducerId": _taking,
+    "marking the progress topic (Produce)": _second(Api.PRODUCE),
     "reading progress again (ListOffsets)": _second(Api.LIST_OFFSETS),
     "reading progress again (Fetch)": _second(Api.FETCH),
 }
