@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from pyspark.sql import SparkSession
 
 from penstock import engine
 from penstock.errors import (
@@ -336,6 +337,161 @@ def test_what_a_restart_does_not_heal_is_told_of_a_job_that_is_being_stopped(job
     else:
         assert running.wait()
     assert running.result().stopped
+
+
+# --- what closing a run fails with ---------------------------------------------------------------------------
+
+
+def fail_closings(monkeypatch, times):
+    """Lets so many sources fail when they are closed, after they are."""
+    from penstock.connectors.kafka.runtime import KafkaSource
+
+    original, left = KafkaSource.close, [times]
+
+    def close(self):
+        original(self)
+        if left[0]:
+            left[0] -= 1
+            raise OSError("the disk is away")
+
+    monkeypatch.setattr(KafkaSource, "close", close)
+
+
+def fail_publishing(monkeypatch, error):
+    """Lets one batch fail with ``error``, before anything of it is written."""
+    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+
+    original, left = ExactlyOnceTarget.publish, [error]
+
+    def publish(self, batch, frame):
+        if left:
+            raise left.pop()
+        return original(self, batch, frame)
+
+    monkeypatch.setattr(ExactlyOnceTarget, "publish", publish)
+
+
+CLOSED_BADLY = "job 'job' was not closed as it should be: the disk is away"
+
+
+def test_a_job_that_has_read_everything_has_not_failed_because_closing_it_did(jobs, topics, topic, monkeypatch):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    fail_closings(monkeypatch, times=2)  # the job is closed when it has ended, and again when it is stopped
+    result = jobs.run(copy(jobs, source, sink))
+    assert not result.stopped
+    assert read_ids(topics, sink) == list(range(10))
+    assert jobs.warnings == [CLOSED_BADLY]
+
+
+def test_rule_17_a_fenced_job_is_not_to_be_restarted_because_closing_it_failed_too(jobs, topics, topic, monkeypatch):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    fail_closings(monkeypatch, times=1)
+    fail_publishing(monkeypatch, FencedError("the id was taken over"))
+    job = restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=5, delay=SOON))
+    with pytest.raises(FencedError, match="the id was taken over") as raised:
+        engine.run(job, jobs.warnings.append)
+    assert CLOSED_BADLY in raised.value.__notes__
+    assert told(jobs) == []
+
+
+def test_a_failure_is_followed_by_a_restart_although_closing_the_run_failed_too(jobs, topics, topic, monkeypatch):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    fail_closings(monkeypatch, times=1)
+    fail_publishing(monkeypatch, RetriableError("no broker answers"))
+    job = restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=5, delay=SOON))
+    result = engine.run(job, jobs.warnings.append)
+    assert (result.stopped, result.progress.restarts) == (False, 1)
+    (warning,) = told(jobs)
+    assert warning.endswith(f"no broker answers; {CLOSED_BADLY}")
+    assert read_ids(topics, sink) == list(range(10))
+
+
+def test_stopping_a_job_whose_closing_fails_tells_that_and_ends_it(jobs, topics, topic, monkeypatch):
+    """All that is open is closed, whatever of it fails."""
+    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    running = jobs.start(copy(jobs, source, sink, bounded=False))
+    while_running(running, jobs.idle)
+    fail_closings(monkeypatch, times=1)
+    monkeypatch.setattr(ExactlyOnceTarget, "close", lambda _: (_ for _ in ()).throw(RetriableError("no answer")))
+    running.stop()
+    assert running.wait(timeout=0)
+    assert running.result().stopped
+    assert supervisors() == []
+    assert "job 'job' was not closed as it should be: no answer; the disk is away" in jobs.warnings
+
+
+def test_figures_that_cannot_be_gathered_fail_nothing_and_are_told_of_once(jobs, topics, topic, monkeypatch):
+    from penstock.engine.reports import Reports
+
+    def deliver(*_):
+        raise CheckpointError("'offsets/0' cannot be read")
+
+    monkeypatch.setattr(Reports, "deliver", deliver)
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(20))
+    running = jobs.start(copy(jobs, source, sink, scan_max__records__per__trigger="10"))
+    ended(running)
+    assert running.metrics is not None
+    assert not running.result().stopped
+    assert read_ids(topics, sink) == list(range(20))
+    assert jobs.warnings == ["job 'job': its metrics and watermarks miss what a batch told: 'offsets/0' cannot be read"]
+
+
+# --- queries that somebody else stops ------------------------------------------------------------------------
+
+
+def stop_queries():
+    """Stops Spark's queries as a cell of a notebook may."""
+    for query in SparkSession.getActiveSession().streams.active:
+        query.stop()
+
+
+def test_a_stream_that_somebody_else_stops_has_not_finished(jobs, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    running = jobs.start(copy(jobs, source, sink, bounded=False))
+    while_running(running, jobs.idle)
+    stop_queries()
+    with pytest.raises(ExecutionError, match="something other than penstock stopped its query") as raised:
+        ended(running)
+    assert raised.value.restartable
+    assert running.result().stopped
+
+
+def test_a_bounded_job_that_somebody_else_stops_has_not_finished(jobs, topics, topic):
+    """Its rate makes it last a minute."""
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(60))
+    running = jobs.start(copy(jobs, source, sink, scan_max__records__per__second="1"))
+    while_running(running, lambda: running.progress.batches)
+    stop_queries()
+    with pytest.raises(ExecutionError):
+        ended(running)
+    assert running.result().stopped
+    assert running.progress.records_out < 60
+    jobs.run(copy(jobs, source, sink))
+    assert read_ids(topics, sink) == list(range(60))
+
+
+def test_a_job_with_a_strategy_goes_on_when_somebody_else_has_stopped_its_query(jobs, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    job = restarted(jobs.parse(copy(jobs, source, sink, bounded=False)), FixedDelay(attempts=5, delay=SOON))
+    running = engine.start(job, jobs.warnings.append)
+    jobs.started.append(running)
+    while_running(running, jobs.idle)
+    stop_queries()
+    topics.write(source, ids(10, start=10))
+    while_running(running, lambda: running.progress.records_out >= 20)
+    assert read_ids(topics, sink) == list(range(20))
+    (warning,) = told(jobs)
+    assert "something other than penstock stopped its query" in warning
 
 
 def test_failures_while_starting_again_count_and_those_of_the_first_start_end_it(jobs, topics, topic, monkeypatch):

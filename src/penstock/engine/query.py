@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
 import secrets
@@ -12,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
@@ -27,7 +27,6 @@ from penstock.engine.reports import Reports, observed, watched
 from penstock.engine.session import close_idle_callbacks, is_alive
 from penstock.errors import (
     CheckpointError,
-    CheckpointUnavailableError,
     ExecutionError,
     PenstockError,
     RecordError,
@@ -39,6 +38,7 @@ from penstock.spi import (
     JobContext,
     MetricGroup,
     Output,
+    Published,
     Runtime,
     Source,
     Stage,
@@ -107,8 +107,10 @@ class Query:
         self._sources: list[Source] = []
         self._targets: list[Target] = []
         self._outputs: list[list[Output]] = []  # of each target
+        self._records: list[Callable[[Any], bool]] = []  # whether each target commits what a source has consumed
         self._reached: tuple[dict[str, Any], ...] | None = None
         self._failure: PenstockError | None = None
+        self._misses_reports = False
         self._current = 0
         self._at_work = threading.RLock()
 
@@ -160,9 +162,13 @@ class Query:
             if self._stopping() and (self._failure is None or self._failure.restartable):
                 return False
             raise self._explain(error) from error
-        if not self._stopping() and not is_alive(self._spark):
+        if self._stopping():
+            return False
+        if not is_alive(self._spark):
             raise gone(self._job)
-        return (self._bounded or self._ended()) and not self._stopping()
+        if not self._ended():  # Spark tells no more than that the query has ended, by itself or by a call of stop()
+            raise self._stopped_by_others()
+        return True
 
     def _await_end(self, query: StreamingQuery) -> None:
         """Wait until Spark has ended the query, or end it when all sources are at their ends."""
@@ -180,21 +186,29 @@ class Query:
         return all(source.ended(end) for source, end in zip(self._sources, reached, strict=True))
 
     def close(self) -> None:
-        """End the Spark query, abort what it left open and release connections. Safe to call more than once."""
+        """End the Spark query, abort what it left open and release connections. Safe to call more than once.
+
+        Whatever fails, the rest is closed. Raises ExecutionError with all that has failed.
+        """
+        failures: list[Exception] = []
+        _close(self._end, failures)
+        self.gather()
+        with self._at_work:  # when Spark has died under it, a batch may still be aborting its transaction
+            for target in self._targets:
+                _close(target.close, failures)
+            for source in self._sources:
+                _close(source.close, failures)
+        close_idle_callbacks(self._spark)
+        if failures:
+            raise ExecutionError("; ".join(map(str, failures))) from failures[0]
+
+    def _end(self) -> None:
         try:
             if self.spark_query is not None and self.spark_query.isActive:
                 self.spark_query.stop()
         except _FOREIGN as error:
             if is_alive(self._spark):
-                raise self._explain(error) from error
-        finally:
-            self.gather()
-            with self._at_work:  # when Spark has died under it, a batch may still be aborting its transaction
-                for target in self._targets:
-                    target.close()
-                for source in self._sources:
-                    source.close()
-        close_idle_callbacks(self._spark)
+                raise ExecutionError(f"Spark did not end the query: {cause_of(str(error))}") from error
 
     def lag(self) -> int | None:
         """Records between what is committed and the end of the sources, or None when that is not known."""
@@ -206,10 +220,16 @@ class Query:
 
     def gather(self) -> None:
         """Take in what the tasks of the last batches have told. A batch's reports are there soon after it is done."""
-        if self.spark_query is not None:
-            # Without Spark nothing more is told; and what is told are figures, which fail no batch that is committed.
-            with contextlib.suppress(*_FOREIGN, CheckpointUnavailableError):
-                self._reports.deliver(self.spark_query, self._sources, self._checkpoint)
+        if self.spark_query is None:
+            return
+        try:
+            self._reports.deliver(self.spark_query, self._sources, self._checkpoint)
+        except _FOREIGN:  # without Spark nothing more is told
+            pass
+        except Exception as error:  # noqa: BLE001 - what is told are figures, which fail no batch that is committed
+            if not self._misses_reports:
+                self._misses_reports = True
+                self._warn(f"job '{self._job.name}': its metrics and watermarks miss what a batch told: {error}")
 
     # --- a batch ---------------------------------------------------------------------------------------------
 
@@ -230,7 +250,7 @@ class Query:
         if shared:
             frame = frame.persist()
         try:
-            published = [target.publish(batch, frame) for target in self._targets]
+            published = self._published(batch, frame)
         finally:
             if shared:
                 frame.unpersist()
@@ -256,6 +276,19 @@ class Query:
             batches=before.batches + 1,
             committed_at=time.time(),
         )
+
+    def _published(self, batch: Batch, frame: DataFrame) -> list[Published]:
+        """What each target has made of the batch.
+
+        What sources have consumed is committed by the last one only, when all others have the batch: a job that lost
+        its checkpoint goes on from there. So one that can commit it comes last.
+        """
+        order = list(range(len(self._targets)))
+        if len(order) > 1:
+            order.sort(key=lambda number: any(map(self._records[number], batch.consumed)))
+        before_last = replace(batch, consumed=())
+        done = {n: self._targets[n].publish(batch if n == order[-1] else before_last, frame) for n in order}
+        return [done[number] for number in range(len(order))]
 
     def _count(self, output: Output, written: Written) -> None:
         """The metrics of a table that is written (seed 003)."""
@@ -362,6 +395,10 @@ class Query:
             connector = self._job.sinks[output.index].connector
             grouped.setdefault((connector, _runtime(connector).target_key(output.spec)), []).append(output)
         self._outputs = list(grouped.values())
+        self._records = [
+            partial(_runtime(connector).records, members[0].spec, context=context)
+            for (connector, _), members in grouped.items()
+        ]
         return [_runtime(connector).target(members, context) for (connector, _), members in grouped.items()]
 
     # --- errors ----------------------------------------------------------------------------------------------
@@ -384,6 +421,14 @@ class Query:
             )
         return ExecutionError(f"Spark ended the job '{self._job.name}': {cause_of(str(error)) or type(error).__name__}")
 
+    def _stopped_by_others(self) -> ExecutionError:
+        return ExecutionError(
+            f"job '{self._job.name}': something other than penstock stopped its query before its sources were at their "
+            "ends; look for a call of stop() on a query of 'spark.streams.active', and for another session of this "
+            "process that has started the same job ('spark.sql.streaming.stopActiveRunOnRestart'), and start the job "
+            "again: it goes on where it was stopped"
+        )
+
     def _located(self, error: RecordError) -> RecordError:
         """``error`` of a task, which knows a record's place only as a number, with the place's name."""
         ends = self._checkpoint.offsets(self._current) or ()
@@ -394,6 +439,13 @@ class Query:
                 args[1:3] = place
                 return RecordError(*args)
         return error
+
+
+def _close(close: Callable[[], None], failures: list[Exception]) -> None:
+    try:
+        close()
+    except Exception as error:  # noqa: BLE001 - what else is open is closed all the same
+        failures.append(error)
 
 
 def _told(positions: Sequence[dict[str, Any]]) -> str:

@@ -116,7 +116,8 @@ class JobContext:
 class Batch:
     """One micro-batch. ``start`` and ``end`` hold one position per source (None at the start of the first batch).
 
-    ``tasks`` is the number of tasks that read it. ``consumed`` holds what each source's ``consumed`` gave.
+    ``tasks`` is the number of tasks that read it. ``consumed`` holds what each source's ``consumed`` gave; it is empty
+    for a target after which others are still to publish the batch.
     """
 
     id: int
@@ -226,7 +227,8 @@ class Source(Protocol):
         ...
 
     def ended(self, reached: dict[str, Any] | None) -> bool:
-        """Whether the source has an end and ``reached`` (None: its start) is at it."""
+        """Whether the source has an end and ``reached`` (None: its start) is at it. A query that ends before all of its
+        sources are there was stopped by somebody, the ``bounded`` ones included."""
         ...
 
     def lag(self, reached: dict[str, Any]) -> int | None:
@@ -295,6 +297,10 @@ class Runtime(Protocol):
 
     def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
         """The target that writes these sinks."""
+        ...
+
+    def records(self, spec: Any, consumed: Any, context: JobContext) -> bool:
+        """Whether the target of this sink commits ``consumed``, which a source's ``consumed`` gave, with its output."""
         ...
 
 

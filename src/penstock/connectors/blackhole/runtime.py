@@ -38,6 +38,10 @@ class BlackholeRuntime:
         """The target that drops the rows of ``outputs``."""
         return BlackholeTarget(outputs)
 
+    def records(self, spec: Any, consumed: Any, context: JobContext) -> bool:
+        """No source's consumption is kept here."""
+        return False
+
 
 class BlackholeTarget:
     """Computes every row, counts it and keeps none."""

@@ -39,6 +39,10 @@ class PrintRuntime:
         """The target that prints the rows of the one output."""
         return PrintTarget(outputs[0])
 
+    def records(self, spec: Any, consumed: Any, context: JobContext) -> bool:
+        """No source's consumption is kept here."""
+        return False
+
 
 class PrintTarget:
     """Prints rows; a batch that is done again is printed again."""
