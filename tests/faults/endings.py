@@ -42,7 +42,7 @@ def again(trial: Trial, job: JobProcess, *, stop: str = "") -> Outcome:
 # --- F23: asked to stop ------------------------------------------------------------------------------------------
 
 
-@cell("F23", "asked to stop (SIGTERM) mid-publish", ci=True)
+@cell("F23", "asked to stop (SIGTERM) mid-publish")
 def asked_mid_publish(trial: Trial) -> Outcome:
     """A task waits for what it has published to be acknowledged. The job ends in order, and leaves nothing open."""
     job = trial.job(trial.sql(keyed=True))

@@ -19,7 +19,7 @@ def skip_fencing() -> None:
     from penstock.kafka.transactions import TransactionClient
 
     own = uuid.uuid4().hex
-    make, init, claim = ExactlyOnceTarget.__init__, TransactionClient.init, targets.claim
+    make, init = ExactlyOnceTarget.__init__, TransactionClient.init
 
     def make_with_own_id(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
@@ -28,12 +28,14 @@ def skip_fencing() -> None:
     def init_own(self: Any, *args: Any, **kwargs: Any) -> Any:
         return init(self, *args, **kwargs) if self.transactional_id.endswith(own) else None
 
-    def claim_own(session: Any, client: Any, *args: Any, **kwargs: Any) -> Any:
-        return claim(session, client, *args, **kwargs) if client.transactional_id.endswith(own) else None
+    def only_own(step: Any) -> Any:
+        return lambda session, client, *args, **kwargs: (
+            step(session, client, *args, **kwargs) if client.transactional_id.endswith(own) else None
+        )
 
     ExactlyOnceTarget.__init__ = make_with_own_id
     TransactionClient.init = init_own
-    targets.claim = claim_own
+    targets.claim, targets.move = only_own(targets.claim), only_own(targets.move)
 
 
 # --- progress ----------------------------------------------------------------------------------------------------

@@ -50,7 +50,6 @@ _ALL = (
         "each start has a transactional id of its own, and nobody is fenced",
         "F1 mid-publish",
         ("lost", "open_transactions"),
-        ci=True,
     ),
     Mutant(
         "ignore-progress",

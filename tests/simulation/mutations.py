@@ -129,7 +129,17 @@ def _fencing_skipped() -> Sequence[Patch]:
         taken.add(self.transactional_id)
         return init(self, *args, **kwargs)
 
-    return [(ExactlyOnceTarget, "__init__", make_with_own_id), (TransactionClient, "init", init_own)]
+    def unless_former(step: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda session, client, *args, **kwargs: (
+            None if client.state is State.NEW else step(session, client, *args, **kwargs)
+        )
+
+    return [
+        (ExactlyOnceTarget, "__init__", make_with_own_id),
+        (TransactionClient, "init", init_own),
+        (targets, "claim", unless_former(targets.claim)),
+        (targets, "move", unless_former(targets.move)),
+    ]
 
 
 def _abort_without_epoch() -> Sequence[Patch]:
