@@ -217,7 +217,7 @@ def _progress_records(batch: Batch) -> list[dict[str, Any]]:
             record = json.loads(value or b"")
         except ValueError:
             continue
-        if isinstance(record, dict) and "batch_id" in record and "moved_to" not in record:
+        if isinstance(record, dict) and "batch_id" in record:
             found.append(record)
     return found
 

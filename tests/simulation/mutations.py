@@ -138,7 +138,6 @@ def _fencing_skipped() -> Sequence[Patch]:
         (ExactlyOnceTarget, "__init__", make_with_own_id),
         (TransactionClient, "init", init_own),
         (targets, "claim", unless_former(targets.claim)),
-        (targets, "move", unless_former(targets.move)),
     ]
 
 

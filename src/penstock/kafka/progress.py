@@ -20,7 +20,7 @@ import socket
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 from uuid import UUID
@@ -71,7 +71,6 @@ __all__ = [
     "decide",
     "ensure_progress_topic",
     "furthest",
-    "move",
     "progress_batch",
     "read_present_progress",
     "read_progress",
@@ -98,7 +97,6 @@ class Progress:
 
     Offsets are JSON values, compared by their canonical text. ``errors`` are counters since the query's first batch
     (rule 24). ``tables`` are the sinks whose rows are in the transaction; none where that was not recorded.
-    ``moved_to`` stands under a former transactional id: the one that the query goes on with (:func:`move`).
     """
 
     query_id: str
@@ -107,7 +105,6 @@ class Progress:
     end: Any
     errors: Mapping[str, int] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
-    moved_to: str = ""
 
     def __str__(self) -> str:
         span = f"from {_canonical(self.start)} to {_canonical(self.end)}"
@@ -192,13 +189,13 @@ def _key(transactional_id: str, kind: type[Progress | Claim]) -> bytes:
     return (transactional_id + (_CLAIM_KEY if kind is Claim else "")).encode()
 
 
-#: Fields of a record that are left out where they say nothing.
-_OPTIONAL = {"tables": (), "moved_to": ""}
-
-
 def _fields(record: Progress | Claim) -> dict[str, Any]:
     fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
-    return {name: value for name, value in fields.items() if name not in _OPTIONAL or value}
+    return {name: value for name, value in fields.items() if name != _OPTIONAL or value}
+
+
+#: A field of progress that is left out where it says nothing.
+_OPTIONAL = "tables"
 
 
 def _canonical(value: Any) -> str:
@@ -213,10 +210,9 @@ def _parse(kind: type[Progress | Claim], transactional_id: str, value: bytes | N
     """A record's Progress or Claim. Progress that says to be the query's own must have its seal."""
     try:
         found = json.loads(value or b"")
-        optional = found.keys() & _OPTIONAL.keys()
-        fields = {name: found[name] for name in kind.__dataclass_fields__.keys() - _OPTIONAL.keys() | optional}
-        if "tables" in optional:
-            fields["tables"] = tuple(found["tables"])
+        fields = {name: found[name] for name in kind.__dataclass_fields__ if name != _OPTIONAL}
+        if kind is Progress and _OPTIONAL in found:
+            fields[_OPTIONAL] = tuple(found[_OPTIONAL])
     except (ValueError, KeyError, TypeError):
         raise _NotBelievedError("is not one of penstock's") from None
     if seal is not None and kind is Progress and fields["query_id"] == seal.query_id:
@@ -361,10 +357,9 @@ def _settings(replication: int) -> dict[str, str]:
 class ProgressRead:
     """What the progress topic holds about a transactional id.
 
-    ``moved_to`` is the id that the query went on with, empty if it did not leave this one. ``progress`` and ``claim``
-    are the last committed records. ``latest_claim`` is the last one written, whatever became of its transaction:
-    whoever wrote it owned the id then, as the producer ``latest_claimant``. ``ignored`` says which records under the
-    id's keys are not believed, and why; ``marks`` are those that were seen, with their partitions.
+    ``progress`` and ``claim`` are the last committed records. ``latest_claim`` is the last one written, whatever became
+    of its transaction: whoever wrote it owned the id then, as the producer ``latest_claimant``. ``ignored`` says which
+    records under the id's keys are not believed, and why; ``marks`` are those that were seen, with their partitions.
     """
 
     progress: Progress | None = None
@@ -372,7 +367,6 @@ class ProgressRead:
     latest_claim: Claim | None = None
     latest_claimant: ProducerIdentity | None = None
     ignored: tuple[str, ...] = ()
-    moved_to: str = ""
     marks: frozenset[tuple[int, bytes]] = frozenset()
 
 
@@ -458,15 +452,12 @@ def _found(transactional_id: str, readers: Sequence[_Reader]) -> ProgressRead:
     progress = last(each.committed.get((transactional_id, Progress)) for each in readers)
     claim = last(each.committed.get((transactional_id, Claim)) for each in readers)
     latest = last(each.latest_claims.get(transactional_id) for each in readers)
-    record = progress.record if progress else None
-    moved_to = record.moved_to if isinstance(record, Progress) else ""
     return ProgressRead(
-        record if isinstance(record, Progress) and record.batch_id >= 0 else None,
+        progress.record if progress else None,  # type: ignore[arg-type]
         claim.record if claim else None,  # type: ignore[arg-type]
         latest.record if latest else None,  # type: ignore[arg-type]
         latest.by if latest else None,
         tuple(reason for each in readers for reason in each.ignored.get(transactional_id, ())),
-        moved_to,
         frozenset((each.partition, mark) for each in readers for mark in each.marks.get(transactional_id, ())),
     )
 
@@ -676,59 +667,26 @@ def claim(
     A claim that the broker aborts is made again. Raises FencedError, naming the winner, when another run took the id
     over since it was ours, and AuthorizationError when progress may be written but not read.
     """
-    mine = Claim.mine(run_id)
-    _commit_alone(session, client, topic, mine, run_id, client.identity, deadline or session.deadline())
-    return mine
-
-
-def move(
-    session: Session,
-    client: TransactionClient,
-    topic: ProgressTopic,
-    last: Progress,
-    to: str,
-    run_id: str,
-    *,
-    deadline: Deadline | None = None,
-) -> None:
-    """Commit under a former transactional id, which was claimed, that the query goes on with the id ``to``.
-
-    A checkpoint from before the change, or a copy of it, knows the former id alone: whoever starts from it has to take
-    the other one over too. ``last`` is what the query has published last, with batch -1 if there is nothing. Raises as
-    :func:`claim` does.
-    """
-    record = replace(last, moved_to=to)
-    _commit_alone(session, client, topic, record, run_id, None, deadline or session.deadline())
-
-
-def _commit_alone(
-    session: Session,
-    client: TransactionClient,
-    topic: ProgressTopic,
-    what: Progress | Claim,
-    run_id: str,
-    since: ProducerIdentity | None,
-    deadline: Deadline,
-) -> None:
-    """Commit one record in a transaction of its own, again if need be."""
+    deadline = deadline or session.deadline()
+    mine, since = Claim.mine(run_id), client.identity
     failure: Exception | None = None
     for _ in range(_CLAIM_ATTEMPTS):
         try:
             client.begin(deadline)
-            written = record(session, client, topic, what, deadline=deadline)
+            written = record(session, client, topic, mine, deadline=deadline)
             client.commit(deadline)
             _check_readable(session, topic, written)
-            return
+            return mine
         except (AbortableError, UnknownOutcomeError) as error:
             failure = error
         if client.state is not State.UNKNOWN:
             with contextlib.suppress(UnknownOutcomeError):
                 client.abort(deadline)
         if client.state is State.UNKNOWN:
-            found = _retake(session, client, topic, run_id, since, deadline)
+            found = _retake(session, client, topic, run_id, since, deadline).claim
             client.settled(fenced=False)
-            if what == found.claim or (isinstance(what, Progress) and what.moved_to == found.moved_to):
-                return
+            if found == mine:
+                return mine
     raise RetriableError(f"transactional id '{client.transactional_id}' cannot be claimed: {failure}") from failure
 
 

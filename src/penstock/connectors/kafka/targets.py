@@ -51,7 +51,6 @@ from penstock.kafka.progress import (
     decide,
     ensure_progress_topic,
     furthest,
-    move,
     progress_batch,
     read_present_progress,
     read_progress,
@@ -271,7 +270,8 @@ class ExactlyOnceTarget:
         )
         for warning in found.warnings:
             context.warn(warning)
-        counts = tuple(known.get("progress_partitions", ()))
+        same = known.get("progress_topic_id") == str(found.topic_id or "")
+        counts = tuple(known.get("progress_partitions", ())) if same else ()
         self._topic = replace(found, seal=Seal(context.query_id, context.secret), former_partitions=counts)
         timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
         self._take_ids(timeout)
@@ -289,18 +289,10 @@ class ExactlyOnceTarget:
         session, context, own = self._writing.session, self._context, self.transactional_id
         # Before an id is taken: a copy that is started with another prefix has to know which ids to fence (rule 2).
         ids = self._revised(self._with_own)
-        left, clients = [*sorted(ids.keys() - {own}), own], dict[str, TransactionClient]()
-        while left:
-            id_ = left.pop(0)
-            client = clients[id_] = TransactionClient(session, id_, timeout)
-            moved_to = self._taken(client)
-            if moved_to and moved_to not in {*clients, *left}:  # by a run that this checkpoint does not know
-                change = {moved_to: context.run_id, own: context.run_id}
-                self._revised(lambda known, change=change: known | change)  # type: ignore[misc]
-                ids |= change
-                left.append(moved_to)
-        self._client = clients[own]
         self._former = {each: run for each, run in ids.items() if each != own}
+        self._client = TransactionClient(session, own, timeout)
+        for client in (*(TransactionClient(session, each, timeout) for each in sorted(self._former)), self._client):
+            self._take(client)
         # Copies with different prefixes take the ids in different orders: the one that was told of last has them all.
         since = self._revised(lambda known: known)
         others = sorted(each for each, run in since.items() if ids.get(each) != run)
@@ -310,9 +302,8 @@ class ExactlyOnceTarget:
                 f"with transactional id {', '.join(map(repr, others))}; stop one of the two"
             )
 
-    def _taken(self, client: TransactionClient) -> str:
-        """Fence the former owner of an id, claim it, and read what was committed under it. The id that the job has
-        moved to from there, or nothing."""
+    def _take(self, client: TransactionClient) -> None:
+        """Fence the former owner of an id, claim it, and read what was committed under it."""
         session, context, topic = self._writing.session, self._context, self._progress_topic()
         id_, own = client.transactional_id, self.transactional_id
         try:
@@ -320,9 +311,6 @@ class ExactlyOnceTarget:
             # Before progress is read: until then a former owner may take the id back and commit a batch.
             claim(session, client, topic, context.run_id)
             read = read_present_progress(session, topic, id_)
-            mine = read.progress if read.progress and read.progress.query_id == context.query_id else None
-            if own not in {id_, read.moved_to}:
-                move(session, client, topic, mine or Progress(context.query_id, -1, None, None), own, context.run_id)
         except AuthorizationError as error:
             if id_ == own:
                 raise
@@ -333,9 +321,9 @@ class ExactlyOnceTarget:
         for reason in read.ignored:
             context.warn(f"progress of transactional id '{id_}': {reason}")
         # After a change of prefix, what this query committed under its former id counts (rule 2).
-        if mine is not None or id_ == own:
-            self._progress = furthest(self._progress, mine or read.progress, context.query_id)
-        return read.moved_to
+        progress = read.progress
+        if progress is not None and (id_ == own or progress.query_id == context.query_id):
+            self._progress = furthest(self._progress, progress, context.query_id)
 
     def _with_own(self, known: _Ids) -> _Ids:
         """The ids with our own, as ours: a former run, which is not fenced yet, may be about to forget it."""
