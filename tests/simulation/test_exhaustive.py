@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 
@@ -10,7 +10,12 @@ import pytest
 
 from tests.simulation.exhaustive import UNTIL_UNKNOWN, pairs, setting, singles
 from tests.simulation.faults import Fault, Plan, Rule
-from tests.simulation.walk import walk
+from tests.simulation.walk import Found, walk
+
+
+def assert_unbroken(walks: Sequence[Found]) -> None:
+    broken = [each for each in walks if each.violations]
+    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
 
 
 @pytest.mark.parametrize("version", [2, 0])
@@ -18,8 +23,7 @@ from tests.simulation.walk import walk
 def test_no_fault_breaks_a_rule(plans: Callable[[int], Iterator[Plan]], version: int) -> None:
     walks = [walk(0, setting=setting(version), plan=plan) for plan in plans(version)]
     assert all(each.plan.rules[0].hits for each in walks), "a fault was never met"
-    broken = [each for each in walks if each.violations]
-    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
+    assert_unbroken(walks)
 
 
 @pytest.mark.parametrize("version", [2, 0])
@@ -44,8 +48,7 @@ def test_a_former_id_that_a_copy_has_taken_again_is_not_forgotten(version: int) 
     made = replace(made, pipeline=replace(made.pipeline, records=10), prefixes=("walk", "run", "run"))
     walks = [walk(seed, setting=made, plan=Plan(deepcopy(rules))) for seed in range(20)]
     assert any(all(rule.hits for rule in each.plan.rules) for each in walks)
-    broken = [each for each in walks if each.violations]
-    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
+    assert_unbroken(walks)
 
 
 @pytest.mark.parametrize("version", [2, 0])
@@ -89,8 +92,7 @@ def test_progress_is_not_believed_of_a_broker_that_is_cut_off(version: int) -> N
     made = replace(setting(version), brokers=2)
     walks = [walk(seed, setting=made, plan=Plan(deepcopy(rules))) for seed in range(40)]
     assert all(rule.hits for each in walks for rule in each.plan.rules)
-    broken = [each for each in walks if each.violations]
-    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
+    assert_unbroken(walks)
 
 
 @pytest.mark.parametrize("version", [2, 0])
@@ -118,8 +120,7 @@ def test_progress_is_not_read_before_a_former_owner_has_ceased_to_publish(versio
         Rule(Fault.CRASH_AFTER, "EndTxn commit", after=2),
     ]
     walks = [walk(seed, setting=setting(version), plan=Plan(deepcopy(rules))) for seed in range(60)]
-    broken = [each for each in walks if each.violations]
-    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
+    assert_unbroken(walks)
 
 
 @pytest.mark.parametrize("version", [2, 0])
@@ -136,8 +137,7 @@ def test_of_copies_that_take_the_ids_in_different_orders_one_publishes(version: 
     made = replace(made, pipeline=replace(made.pipeline, records=6), prefixes=("walk", "run", "run"))
     walks = [walk(seed, setting=made, plan=Plan(deepcopy(rules))) for seed in range(20)]
     assert any(all(rule.hits for rule in each.plan.rules) for each in walks)
-    broken = [each for each in walks if each.violations]
-    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
+    assert_unbroken(walks)
 
 
 def test_rule_18_a_forgotten_id_does_not_hide_a_copy_that_has_published() -> None:
@@ -148,5 +148,4 @@ def test_rule_18_a_forgotten_id_does_not_hide_a_copy_that_has_published() -> Non
         Rule(Fault.FORGOTTEN, "ListOffsets", 3, 2, after=1),
     ]
     walks = [walk(seed, setting=setting(0), plan=Plan(deepcopy(rules))) for seed in range(30)]
-    broken = [each for each in walks if each.violations]
-    assert not broken, f"{len(broken)} of {len(walks)}, the first:\n{broken[0]}"
+    assert_unbroken(walks)

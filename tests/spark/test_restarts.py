@@ -384,12 +384,17 @@ def test_a_job_that_has_read_everything_has_not_failed_because_closing_it_did(jo
     assert jobs.warnings == [CLOSED_BADLY]
 
 
-def test_rule_17_a_fenced_job_is_not_to_be_restarted_because_closing_it_failed_too(jobs, topics, topic, monkeypatch):
+def failing_to_publish_and_close(jobs, topics, topic, monkeypatch, error):
+    """A job with a restart strategy that fails once with ``error``, and once more when that run is closed; its sink."""
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
     fail_closings(monkeypatch, times=1)
-    fail_publishing(monkeypatch, FencedError("the id was taken over"))
-    job = restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=5, delay=SOON))
+    fail_publishing(monkeypatch, error)
+    return restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=5, delay=SOON)), sink
+
+
+def test_rule_17_a_fenced_job_is_not_to_be_restarted_because_closing_it_failed_too(jobs, topics, topic, monkeypatch):
+    job, _ = failing_to_publish_and_close(jobs, topics, topic, monkeypatch, FencedError("the id was taken over"))
     with pytest.raises(FencedError, match="the id was taken over") as raised:
         engine.run(job, jobs.warnings.append)
     assert CLOSED_BADLY in raised.value.__notes__
@@ -397,11 +402,7 @@ def test_rule_17_a_fenced_job_is_not_to_be_restarted_because_closing_it_failed_t
 
 
 def test_a_failure_is_followed_by_a_restart_although_closing_the_run_failed_too(jobs, topics, topic, monkeypatch):
-    source, sink = topic(1), topic(1)
-    topics.write(source, ids(10))
-    fail_closings(monkeypatch, times=1)
-    fail_publishing(monkeypatch, RetriableError("no broker answers"))
-    job = restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=5, delay=SOON))
+    job, sink = failing_to_publish_and_close(jobs, topics, topic, monkeypatch, RetriableError("no broker answers"))
     result = engine.run(job, jobs.warnings.append)
     assert (result.stopped, result.progress.restarts) == (False, 1)
     (warning,) = told(jobs)
