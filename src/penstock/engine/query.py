@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
@@ -107,7 +106,6 @@ class Query:
         self._sources: list[Source] = []
         self._targets: list[Target] = []
         self._outputs: list[list[Output]] = []  # of each target
-        self._records: list[Callable[[Any], bool]] = []  # whether each target commits what a source has consumed
         self._reached: tuple[dict[str, Any], ...] | None = None
         self._failure: PenstockError | None = None
         self._misses_reports = False
@@ -285,7 +283,7 @@ class Query:
         """
         order = list(range(len(self._targets)))
         if len(order) > 1:
-            order.sort(key=lambda number: any(map(self._records[number], batch.consumed)))
+            order.sort(key=lambda number: any(map(self._targets[number].records, batch.consumed)))
         before_last = replace(batch, consumed=())
         done = {n: self._targets[n].publish(batch if n == order[-1] else before_last, frame) for n in order}
         return [done[number] for number in range(len(order))]
@@ -395,10 +393,6 @@ class Query:
             connector = self._job.sinks[output.index].connector
             grouped.setdefault((connector, _runtime(connector).target_key(output.spec)), []).append(output)
         self._outputs = list(grouped.values())
-        self._records = [
-            partial(_runtime(connector).records, members[0].spec, context=context)
-            for (connector, _), members in grouped.items()
-        ]
         return [_runtime(connector).target(members, context) for (connector, _), members in grouped.items()]
 
     # --- errors ----------------------------------------------------------------------------------------------

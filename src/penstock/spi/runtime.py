@@ -270,6 +270,10 @@ class Target(Protocol):
         """Take ownership, finish what a former owner left, read what was committed. Before the query starts."""
         ...
 
+    def records(self, consumed: Any) -> bool:
+        """Whether it commits ``consumed``, which a source's ``consumed`` gave, with its output. After ``open``."""
+        ...
+
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Write the batch and commit it; when it was committed before, write nothing. All or nothing."""
         ...
@@ -297,10 +301,6 @@ class Runtime(Protocol):
 
     def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
         """The target that writes these sinks."""
-        ...
-
-    def records(self, spec: Any, consumed: Any, context: JobContext) -> bool:
-        """Whether the target of this sink commits ``consumed``, which a source's ``consumed`` gave, with its output."""
         ...
 
 

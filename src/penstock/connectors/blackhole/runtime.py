@@ -38,10 +38,6 @@ class BlackholeRuntime:
         """The target that drops the rows of ``outputs``."""
         return BlackholeTarget(outputs)
 
-    def records(self, spec: Any, consumed: Any, context: JobContext) -> bool:
-        """No source's consumption is kept here."""
-        return False
-
 
 class BlackholeTarget:
     """Computes every row, counts it and keeps none."""
@@ -57,6 +53,10 @@ class BlackholeTarget:
 
     def open(self) -> None:
         """Nothing to own."""
+
+    def records(self, consumed: Any) -> bool:
+        """No source's consumption is kept here."""
+        return False
 
     def publish(self, batch: Batch, frame: DataFrame) -> Published:
         """Compute the batch."""

@@ -26,7 +26,7 @@ from pyspark.sql.types import BinaryType, StructType
 
 from penstock.connectors.kafka.attempts import not_known, repeated
 from penstock.connectors.kafka.bounds import behind_the_end, present_ends, resolve_start, resolve_stop, with_epochs
-from penstock.connectors.kafka.client import completed, with_login
+from penstock.connectors.kafka.client import with_login
 from penstock.connectors.kafka.commits import CommitTimes
 from penstock.connectors.kafka.eventtime import END, Notes
 from penstock.connectors.kafka.losses import told
@@ -50,7 +50,6 @@ from penstock.errors import (
     to_wire,
 )
 from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_members
-from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import cluster_id
 from penstock.plan import Guarantee, column_text
@@ -121,16 +120,6 @@ class KafkaRuntime:
             _check_attempts(context.spark)
         kind = ExactlyOnceTarget if exactly_once else PlainTarget
         return kind(outputs, context, SparkJobs(context.spark))
-
-    def records(self, spec: KafkaSink, consumed: Any, context: JobContext) -> bool:
-        """In a transaction, the offsets of a group that is in the same cluster."""
-        from penstock.connectors.kafka.targets import Consumed
-
-        if spec.guarantee is not Guarantee.EXACTLY_ONCE or not isinstance(consumed, Consumed):
-            return False
-        client = completed(with_login(spec.client, context.settings.kerberos), "")
-        session = session_for(ClientConfig.from_properties(dict(client), f"table '{spec.table}'"))
-        return consumed.cluster_id == session.cluster_id  # which is known, for its target was opened
 
 
 def _check_attempts(spark: SparkSession) -> None:

@@ -205,6 +205,10 @@ class PlainTarget:
             if branch.sink.weakness:
                 self._writing.context.warn(f"table '{branch.sink.table}': {branch.sink.weakness}")
 
+    def records(self, consumed: Any) -> bool:
+        """No source's consumption is kept here."""
+        return False
+
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Write the batch."""
         if not batch.tasks:
@@ -339,6 +343,10 @@ class ExactlyOnceTarget:
         return dict(document["transactional_ids"])
 
     # --- batches ---------------------------------------------------------------------------------------------
+
+    def records(self, consumed: Any) -> bool:
+        """In its transaction, the offsets of a group that is in the same cluster."""
+        return isinstance(consumed, Consumed) and consumed.cluster_id == self._writing.session.cluster_id
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Publish and commit the batch, unless progress says that this was done before.
@@ -515,7 +523,7 @@ class ExactlyOnceTarget:
         client, _ = self._opened()
         recorded: dict[int, bool] = {}
         for number, consumed in enumerate(batch.consumed):
-            if not isinstance(consumed, Consumed) or consumed.cluster_id != self._writing.session.cluster_id:
+            if not self.records(consumed):
                 continue
             recorded[number] = True
             try:

@@ -47,10 +47,6 @@ class PostgresRuntime:
         kind = ExactlyOnceTarget if exactly_once else AtLeastOnceTarget
         return kind(outputs, context, SparkJobs(), Database(outputs[0].spec.address))
 
-    def records(self, spec: Any, consumed: Any, context: JobContext) -> bool:
-        """No source's consumption is kept here."""
-        return False
-
 
 class SparkJobs:
     """Runs the tasks that copy rows on Spark."""

@@ -82,6 +82,10 @@ class AtLeastOnceTarget:
             branches.append(Branch(output.table, output.schema, output.column, output.columns, staging, insert))
         self._branches = tuple(branches)
 
+    def records(self, consumed: Any) -> bool:
+        """No source's consumption is kept here."""
+        return False
+
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Insert the batch's rows."""
         if not batch.tasks:
@@ -171,6 +175,10 @@ class ExactlyOnceTarget:
             self._progress = self._owned(transaction).progress
 
     # --- batches ---------------------------------------------------------------------------------------------
+
+    def records(self, consumed: Any) -> bool:
+        """No source's consumption is kept here."""
+        return False
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Insert and commit the batch, unless progress says that this was done before.

@@ -39,10 +39,6 @@ class PrintRuntime:
         """The target that prints the rows of the one output."""
         return PrintTarget(outputs[0])
 
-    def records(self, spec: Any, consumed: Any, context: JobContext) -> bool:
-        """No source's consumption is kept here."""
-        return False
-
 
 class PrintTarget:
     """Prints rows; a batch that is done again is printed again."""
@@ -55,6 +51,10 @@ class PrintTarget:
 
     def open(self) -> None:
         """Nothing to own."""
+
+    def records(self, consumed: Any) -> bool:
+        """No source's consumption is kept here."""
+        return False
 
     def publish(self, batch: Batch, frame: DataFrame) -> Published:
         """Print the batch's rows in the order of the tasks."""
