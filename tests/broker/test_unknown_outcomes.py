@@ -120,6 +120,7 @@ class Scene:
         rows = Rows(self.direct, self.topic)
         made = ExactlyOnceTarget([Output(0, "t", sink, sink.schema, None, ("n",))], context, rows)
         made.open()
+        self.transactional_id = made.transactional_id
         return made, rows
 
     def give_up_soon(self, *, patience_ms: int = 1000) -> None:
@@ -131,9 +132,8 @@ class Scene:
         )
 
     def rename(self) -> None:
-        """Let later runs have another transactional id."""
+        """Let later runs ask for another transactional id."""
         self.prefix += "-new"
-        self.transactional_id = f"{self.prefix}-job"
 
     def trap(self, api: Api, **options: Any) -> Trap:
         return self.cluster.add(Trap(api, times=None, **options))
@@ -349,7 +349,7 @@ class TestRule2:
         assert target.transactional_id == former
         assert [each for each in scene.warnings if f"stays '{former}'" in each and "--adopt-progress" in each]
         target.publish(batch(1), 1)
-        assert describe_transaction(scene.direct, scene.transactional_id) is None
+        assert describe_transaction(scene.direct, f"{scene.prefix}-job") is None
         scene.expect(0, 1)
 
     def test_of_copies_with_different_prefixes_that_start_at_once_one_publishes(
@@ -377,7 +377,7 @@ class TestRule2:
         first.publish(batch(0), 0)
         scene.rename()
         target, _ = scene.target(adopt_progress=True)
-        assert target.transactional_id == scene.transactional_id
+        assert target.transactional_id == f"{scene.prefix}-job"
         with pytest.raises(FencedError, match="was taken over by run"):
             first.publish(batch(1), 1)
         again, _ = scene.target()  # before anything is published under the new id
