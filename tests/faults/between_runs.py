@@ -185,6 +185,7 @@ def renamed(trial: Trial, prefixes: Sequence[str], *points: Callable[..., Trap])
     that belongs to it."""
     own = trial.prefix
     trial.prefix = f"{own}{prefixes[0]}"  # the checkpoint keeps it
+    trial.verify(transactional_ids=[trial.transactional_id])
     options = [{"sink.transactional-id-prefix": f"{own}{each}"} for each in prefixes]
     trial.numbered.write(trial.records)
     for number, point in enumerate(points):
