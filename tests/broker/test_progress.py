@@ -130,16 +130,6 @@ class TestRule4:
         with pytest.raises(RetriableError, match="may be cut off from the other brokers"):
             read_present_progress(session, progress_topic, client.transactional_id, deadline=session.deadline(500))
 
-    def test_marks_are_written_wherever_the_records_of_an_id_may_be(
-        self, session: Session, kafka_admin: KafkaAdminClient, progress_topic: ProgressTopic
-    ) -> None:
-        name = next(each for each in map(str, range(99)) if replace(progress_topic, partitions=3).partition_of(each))
-        grown = replace(progress_topic, partitions=3, former_partitions=(1,))
-        kafka_admin.create_partitions({progress_topic.name: 3})
-        eventually(lambda: len(session.topics([progress_topic.name])[progress_topic.name].partitions) == 3)
-        read = read_present_progress(session, grown, name)
-        assert {partition for partition, _ in read.marks} == {0, grown.partition_of(name)}
-
     def test_what_was_open_when_the_id_was_taken_over_does_not_count(
         self, session: Session, progress_topic: ProgressTopic
     ) -> None:

@@ -35,25 +35,9 @@ def test_the_outcome_of_a_first_batch_is_found_where_another_query_published_bef
 
 
 @pytest.mark.parametrize("version", [2, 0])
-def test_a_former_id_that_a_copy_has_taken_again_is_not_forgotten(version: int) -> None:
-    """A run under a new prefix commits its first batch; before it hears of that, a copy starts with the former prefix,
-    publishes the next batch and dies. The start after that has to know what the copy published."""
-    rules = [
-        Rule(Fault.CRASH, "ApiVersions", 3),  # of the first run, after its first batch
-        Rule(Fault.SECOND_DRIVER, "TxnOffsetCommit", after=0),
-        Rule(Fault.LATE_ANSWER, "EndTxn commit", 2, after=0),  # claims under both ids come before it
-        Rule(Fault.CRASH_AFTER, "EndTxn commit", 2, after=2),  # of the copy, after its claims
-    ]
-    made = setting(version)
-    made = replace(made, pipeline=replace(made.pipeline, records=10), prefixes=("walk", "run", "run"))
-    walks = [walk(seed, setting=made, plan=Plan(deepcopy(rules))) for seed in range(20)]
-    assert any(all(rule.hits for rule in each.plan.rules) for each in walks)
-    assert_unbroken(walks)
-
-
-@pytest.mark.parametrize("version", [2, 0])
 @pytest.mark.parametrize(
-    ("fault", "batch"), [(Fault.PROGRESS_LOST, 1), (Fault.PROGRESS_ANEW, 0), (Fault.PROGRESS_ANEW, 1)]
+    ("fault", "batch"),
+    [(Fault.PROGRESS_LOST, 0), (Fault.PROGRESS_LOST, 1), (Fault.PROGRESS_ANEW, 0), (Fault.PROGRESS_ANEW, 1)],
 )
 def test_progress_that_is_lost_while_an_outcome_is_unknown_stops_the_job(
     fault: Fault, batch: int, version: int
@@ -61,24 +45,10 @@ def test_progress_that_is_lost_while_an_outcome_is_unknown_stops_the_job(
     unanswered = Rule(Fault.UNANSWERED, "EndTxn commit", 1 + batch, UNTIL_UNKNOWN)
     found = walk(0, setting=setting(version), plan=Plan([unanswered, Rule(fault, "DescribeTransactions", after=0)]))
     assert found.plan.hits[fault.value] == 1
-    assert set(found.outcomes) == {"CheckpointError"}, str(found)
-    assert not [each for each in found.violations if "a second time" in each], str(found)
-
-
-@pytest.mark.parametrize("version", [2, 0])
-def test_progress_that_is_lost_after_a_change_of_prefix_stops_the_job(version: int) -> None:
-    """While an outcome is unknown. What the former id knew stands in for nothing."""
-    rules = [
-        Rule(Fault.CRASH, "ApiVersions", 3 if version else 4),  # of the first run, after its first batch
-        Rule(Fault.UNANSWERED, "EndTxn commit", 2, UNTIL_UNKNOWN, after=0),  # behind two claims
-        Rule(Fault.PROGRESS_LOST, "DescribeTransactions", after=1),
-    ]
-    made = setting(version)
-    made = replace(made, pipeline=replace(made.pipeline, records=6), prefixes=("walk", "run", "run"))
-    found = walk(0, setting=made, plan=Plan(rules))
-    assert all(rule.hits for rule in found.plan.rules), str(found)
-    assert found.outcomes[:2] == ["crashed", "CheckpointError"], str(found)
-    assert not [each for each in found.violations if "a second time" in each], str(found)
+    assert found.outcomes[0] == "CheckpointError", str(found)
+    if batch:  # else the next start finds a new job, as the error has said
+        assert set(found.outcomes) == {"CheckpointError"}, str(found)
+        assert not [each for each in found.violations if "a second time" in each], str(found)
 
 
 @pytest.mark.parametrize("version", [2, 0])
@@ -96,7 +66,9 @@ def test_progress_is_not_believed_of_a_broker_that_is_cut_off(version: int) -> N
 
 
 @pytest.mark.parametrize("version", [2, 0])
-@pytest.mark.parametrize("prefixes", [("walk", "run", "run"), ("walk", "walk", "walk")])
+@pytest.mark.parametrize(
+    "prefixes", [("walk", "walk", "walk"), ("walk", "run", "walk"), ("walk", "run", "run"), ("walk", "run", "third")]
+)
 def test_a_checkpoint_that_is_older_than_what_was_published_is_not_gone_on_with(
     prefixes: tuple[str, ...], version: int
 ) -> None:
@@ -120,23 +92,6 @@ def test_progress_is_not_read_before_a_former_owner_has_ceased_to_publish(versio
         Rule(Fault.CRASH_AFTER, "EndTxn commit", after=2),
     ]
     walks = [walk(seed, setting=setting(version), plan=Plan(deepcopy(rules))) for seed in range(60)]
-    assert_unbroken(walks)
-
-
-@pytest.mark.parametrize("version", [2, 0])
-def test_of_copies_that_take_the_ids_in_different_orders_one_publishes(version: int) -> None:
-    """A run under a new prefix has read the former id's progress, not taken its own id yet, and waits; meanwhile a copy
-    takes both ids, publishes a batch under the former one, and dies."""
-    rules = [
-        Rule(Fault.CRASH, "ApiVersions", 3),  # of the first run, after its first batch
-        Rule(Fault.SECOND_DRIVER, "ListOffsets", after=0),
-        Rule(Fault.UNANSWERED, "Fetch", after=1),  # of the run that the copy overtakes
-        Rule(Fault.CRASH_AFTER, "EndTxn commit", 2, after=1),  # of the copy, after its claims
-    ]
-    made = setting(version)
-    made = replace(made, pipeline=replace(made.pipeline, records=6), prefixes=("walk", "run", "run"))
-    walks = [walk(seed, setting=made, plan=Plan(deepcopy(rules))) for seed in range(20)]
-    assert any(all(rule.hits for rule in each.plan.rules) for each in walks)
     assert_unbroken(walks)
 
 

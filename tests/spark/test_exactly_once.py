@@ -176,8 +176,8 @@ def test_rule_2_a_checkpoint_is_bound_to_its_source(jobs, topics, topic):
         jobs.run(copy(jobs, other, sink))
 
 
-def test_rule_2_after_a_change_of_prefix_the_former_id_is_asked(jobs, topics, topic):
-    """The last batch is committed in Kafka under the former prefix and not in Spark's log: it is not written again."""
+def test_rule_2_a_checkpoint_keeps_its_transactional_id(jobs, topics, topic):
+    """The last batch is committed in Kafka and not in Spark's log, and the prefix is another: it is not repeated."""
     source, sink = topic(1), topic(1)
     topics.write(source, ids(300))
     sql = copy(jobs, source, sink, scan_max__records__per__trigger="100")

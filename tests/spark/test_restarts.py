@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from penstock import engine
 from penstock.errors import (
     CheckpointError,
+    CheckpointUnavailableError,
     ExecutionError,
     FencedError,
     OptionsError,
@@ -202,6 +203,31 @@ def test_rule_17_a_job_whose_id_was_taken_is_restarted_only_if_no_run_has_it(job
     assert running.progress.restarts == (0 if claimed else 1)
 
 
+def test_a_restart_does_not_take_an_empty_checkpoint_for_a_new_job(jobs, topics, topic, monkeypatch, tmp_path):
+    """Its volume fails, and is unmounted: where it was is an empty folder now."""
+    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+
+    publish = ExactlyOnceTarget.publish
+
+    def unmount(self, batch, frame):
+        if batch.id == 0:
+            return publish(self, batch, frame)
+        jobs.checkpoint().rename(tmp_path / "elsewhere")
+        raise CheckpointUnavailableError("the volume does not answer")
+
+    monkeypatch.setattr(ExactlyOnceTarget, "publish", unmount)
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    job = restarted(jobs.parse(copy(jobs, source, sink, bounded=False)), FixedDelay(attempts=5, delay=SOON))
+    running = engine.start(job, jobs.warnings.append)
+    jobs.started.append(running)
+    while_running(running, lambda: running.progress.records_out >= 10 and jobs.idle())
+    topics.write(source, ids(10, start=10))
+    with pytest.raises(CheckpointError, match="is its volume still mounted"):
+        ended(running)
+    assert read_ids(topics, sink) == list(range(10))
+
+
 def test_rule_17_another_copy_on_the_checkpoint_ends_the_job(jobs, topics, topic):
     """The copy has planned batch 1; it is at-least-once, so that no transactional id tells the two apart."""
     source, sink = topic(1), topic(1)
@@ -267,7 +293,7 @@ def test_a_job_that_adopts_progress_still_does_when_it_is_restarted_before_its_f
     while_running(running, lambda: running.progress.batches == 2)
     assert len(told(jobs)) == 1
     assert read_ids(topics, sink) == list(range(30))
-    assert not running._query(running.progress)._job.settings.adopt_progress  # nor would a further restart
+    assert not running._query(running.progress, "")._job.settings.adopt_progress  # nor would a further restart
 
 
 @pytest.mark.parametrize("batch", [1, 2], ids=["before its first commit", "after its first commit"])

@@ -80,7 +80,8 @@ def _named(job: Job) -> list[str]:
 
 class Query:
     """One run of a job. ``stopping`` tells whether the job is to end; ``progress`` is what former runs have done, and
-    ``metrics`` is where they have counted."""
+    ``metrics`` is where they have counted. A restart has the ``former_id`` of the query that ran before it, and goes on
+    with no other: to an empty folder in the checkpoint's place it would publish everything again."""
 
     def __init__(
         self,
@@ -91,11 +92,15 @@ class Query:
         stopping: Callable[[], bool],
         progress: JobProgress,
         metrics: MetricGroup,
+        former_id: str = "",
     ):
+        #: What the checkpoint calls the query, once it is started.
+        self.query_id = former_id
         #: A snapshot of the job's counters.
         self.progress = progress
         #: Spark's handle on it, once it is started.
         self.spark_query: StreamingQuery | None = None
+        self._former_id = former_id
         self._job = job
         self._spark = spark
         self._checkpoint = checkpoint
@@ -338,6 +343,12 @@ class Query:
     def _context(self) -> JobContext:
         self._checkpoint.check()
         known = self._checkpoint.read("job")
+        if self._former_id and (known or {}).get("query_id") != self._former_id:
+            raise CheckpointError(
+                f"the checkpoint '{self._checkpoint.location}' is not the one that the job was started with any more: "
+                "'penstock/job.json' is missing, or another query's; is its volume still mounted? Put it back, and "
+                "start the job again"
+            )
         if known is not None and "secret" not in known:  # made before progress was sealed: it is adopted or refused
             known["secret"] = secrets.token_hex(32)
             self._checkpoint.write("job", known)
@@ -357,9 +368,10 @@ class Query:
                 "read again"
             )
             self._checkpoint.write("job", {**known, "sinks": _named(self._job)})
+        self.query_id = str(known["query_id"])
         return JobContext(
             job=self._job.name,
-            query_id=str(known["query_id"]),
+            query_id=self.query_id,
             run_id=str(uuid.uuid4()),
             secret=str(known.get("secret", "")),
             checkpoint=self._checkpoint,

@@ -104,7 +104,7 @@ class RunningJob:
         self._thread: threading.Thread | None = None
         self._metrics = MetricGroup((("job", job.name),))
         self._metrics.gauge("numRestarts", lambda: self.progress.restarts)
-        self._run = self._query(JobProgress())
+        self._run = self._query(JobProgress(), "")
         self._begun = time.monotonic()
 
     # --- life ------------------------------------------------------------------------------------------------
@@ -162,11 +162,13 @@ class RunningJob:
 
     # --- restarts --------------------------------------------------------------------------------------------
 
-    def _query(self, progress: JobProgress) -> Query:
+    def _query(self, progress: JobProgress, former_id: str) -> Query:
         job = self.job
         if progress.batches:  # it knows by now what was published, and does not lose that unnoticed
             job = replace(job, settings=replace(job.settings, adopt_progress=False))
-        return Query(job, self._spark, self.checkpoint, self._warn, self._stopping.is_set, progress, self._metrics)
+        return Query(
+            job, self._spark, self.checkpoint, self._warn, self._stopping.is_set, progress, self._metrics, former_id
+        )
 
     def _supervise(self) -> None:
         """Runs until the job ends for good."""
@@ -208,7 +210,7 @@ class RunningJob:
             if self._stopping.wait(restart.delay):
                 return False
             # stop() closes the run that it finds here, or has let us know before.
-            self._run = self._query(replace(self._run.progress, restarts=restart.number))
+            self._run = self._query(replace(self._run.progress, restarts=restart.number), self._run.query_id)
             try:
                 _check_alone(self.job, self._spark)
                 self._run.start()

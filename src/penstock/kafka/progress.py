@@ -70,7 +70,6 @@ __all__ = [
     "claim",
     "decide",
     "ensure_progress_topic",
-    "furthest",
     "progress_batch",
     "read_present_progress",
     "read_progress",
@@ -228,8 +227,7 @@ def _parse(kind: type[Progress | Claim], transactional_id: str, value: bytes | N
 @dataclass(frozen=True)
 class ProgressTopic:
     """The progress topic of a cluster. ``warnings`` says what makes it less durable than it could be; ``seal`` marks
-    what a query writes, and without it all records are believed, which is for looking at them. ``former_partitions``
-    are the numbers of partitions that the query has known it with."""
+    what a query writes, and without it all records are believed, which is for looking at them."""
 
     name: str
     topic_id: UUID | None
@@ -237,20 +235,11 @@ class ProgressTopic:
     warnings: tuple[str, ...] = ()
     max_message_bytes: int = _DEFAULT_MAX_MESSAGE_BYTES
     seal: Seal | None = None
-    former_partitions: tuple[int, ...] = ()
 
     def partition_of(self, transactional_id: str) -> int:
         """Where an id's records are written: all kinds in one partition, so that their order is known."""
-        return self._partition_of(transactional_id, self.partitions)
-
-    def partitions_of(self, transactional_id: str) -> set[int]:
-        """Where an id's records may be, since the topic may have been enlarged."""
-        return {self._partition_of(transactional_id, each) for each in (self.partitions, *self.former_partitions)}
-
-    @staticmethod
-    def _partition_of(transactional_id: str, partitions: int) -> int:
         key = pa.array([transactional_id.encode()], pa.binary())
-        return int(partitioner.by_key(key, partitions, fallback=0)[0])
+        return int(partitioner.by_key(key, self.partitions, fallback=0)[0])
 
 
 def ensure_progress_topic(
@@ -382,17 +371,14 @@ def read_present_progress(
     """
     deadline = deadline or session.deadline()
     mark = uuid.uuid4().hex.encode()
-    wanted = {(partition, mark) for partition in topic.partitions_of(transactional_id)}
+    batch = _encoded((transactional_id + _MARK_KEY).encode(), mark, topic.partition_of(transactional_id))
     with Producer(session, plain=True) as producer:
-        for partition, _ in sorted(wanted):
-            key = (transactional_id + _MARK_KEY).encode()
-            batch = _encoded(key, mark, partition)
-            producer.submit(topic.name, partition, batch.data, batch.count)
+        producer.submit(topic.name, batch.partition, batch.data, batch.count)
         producer.flush(deadline)
     backoff = session.backoff()
     while True:
         read = read_progress(session, topic, transactional_id, deadline=deadline)
-        if wanted <= read.marks:
+        if (batch.partition, mark) in read.marks:
             return read
         session.forget_topics([topic.name])
         wait = backoff.next()
@@ -646,16 +632,6 @@ def decide(
     )
 
 
-def furthest(known: Progress | None, read: Progress | None, query_id: str) -> Progress | None:
-    """Of what was known and what was read since, perhaps under another id, the record that says how far the query has
-    come. Batch numbers of another query say nothing about that."""
-    if read is None or known is None:
-        return read or known
-    if known.query_id == query_id and (read.query_id != query_id or read.batch_id < known.batch_id):
-        return known
-    return read
-
-
 # --- owning and settling ---------------------------------------------------------------------------------------
 
 
@@ -722,12 +698,11 @@ def settle(
     batch: Progress,
     run_id: str,
     *,
-    known: Progress | None = None,
     adopt: bool = False,
     deadline: Deadline | None = None,
 ) -> bool:
     """Find out whether ``batch`` was committed, whose transaction had no definite end (rule 16). If it was not, nothing
-    of it was published. ``known`` is the progress that the batch was begun with where that may be a former id's.
+    of it was published.
 
     Progress is read after InitProducerId, and only then the client is ready for the next transaction. Whatever is
     raised leaves the outcome unknown, but for FencedError, which names the winner when another run owns the id, and for
@@ -742,7 +717,6 @@ def settle(
             f"transactional id '{client.transactional_id}' has published batch {progress.batch_id} of query "
             f"'{progress.query_id}' meanwhile, so another instance runs or ran; stop one of the two"
         )
-    progress = furthest(known, progress, batch.query_id)
     decision = decide(progress, batch.query_id, batch.batch_id, batch.start, batch.end, adopt)
     if not isinstance(decision, Skip) and (read.claim is None or read.claim.run_id != run_id):
         raise CheckpointError(

@@ -15,7 +15,6 @@ from penstock.kafka.progress import (
     _taken_over,
     _Written,
     decide,
-    furthest,
     progress_batch,
 )
 from penstock.kafka.transactions import TransactionDescription
@@ -29,26 +28,6 @@ def published(batch_id: int, query_id: str = "mine", end: object = END) -> Progr
 
 def written(batch_id: int, query_id: str = "mine", *, producer_id: int = 1, epoch: int = 0, at: int) -> _Written:
     return _Written(published(batch_id, query_id), ProducerIdentity(producer_id, epoch), at)
-
-
-class TestFurthest:
-    @pytest.mark.parametrize(
-        ("known", "read", "expected"),
-        [
-            (None, None, None),
-            (published(6), None, published(6)),
-            (None, published(6), published(6)),
-            (published(6), published(7), published(7)),
-            (published(7), published(6), published(7)),
-            (published(6), published(9, "other"), published(6)),
-            (published(9, "other"), published(0), published(0)),
-            (published(9, "other"), published(8, "other"), published(8, "other")),
-        ],
-    )
-    def test_batch_numbers_of_another_query_do_not_count(
-        self, known: Progress | None, read: Progress | None, expected: Progress | None
-    ) -> None:
-        assert furthest(known, read, "mine") == expected
 
 
 class TestRule5:

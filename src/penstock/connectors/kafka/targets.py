@@ -50,7 +50,6 @@ from penstock.kafka.progress import (
     claim,
     decide,
     ensure_progress_topic,
-    furthest,
     progress_batch,
     read_present_progress,
     read_progress,
@@ -243,8 +242,7 @@ class ExactlyOnceTarget:
         self._topic: ProgressTopic | None = None
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
-        #: Ids that the job had before, until a batch was committed under the present one, and the runs that had them.
-        self._former: dict[str, str] = {}
+        self._timeout = 0
         self._shared = False
         self._refused: Counter[str] = Counter()  # batches whose offsets a group may not be given
 
@@ -260,87 +258,94 @@ class ExactlyOnceTarget:
         session, context = self._writing.session, self._context
         self._writing.spec()
         document = f"target-{cluster_id(session)}"
-        known = context.checkpoint.read(document) or {}
-        if known.get("run_id") == context.run_id:
+        if (context.checkpoint.read(document) or {}).get("run_id") == context.run_id:
             reason = "sinks of one job write to one cluster with different addresses or credentials"
             hint = "give them (and dead letters) the same, so that they share one transaction"
             where = f"job '{context.job}', cluster {cluster_id(session)}"
             raise OptionsError((Problem(reason, where=where, hint=hint),))
-        # Adopting is the user's word that the progress topic may be another one than before the job was started.
-        adopted = context.settings.adopt_progress and not context.restarted
-        topic_id = None if adopted else known.get("progress_topic_id")
+        known = self._identity()
+        # Adopting is the user's word that progress may be elsewhere than before the job was started.
+        adopting = context.settings.adopt_progress and not context.restarted
+        topic_id = "" if adopting else known.get("progress_topic_id", "")
         found = ensure_progress_topic(
             session, context.settings.progress_topic, topic_id=UUID(topic_id) if topic_id else None
         )
         for warning in found.warnings:
             context.warn(warning)
-        same = known.get("progress_topic_id") == str(found.topic_id or "")
-        counts = tuple(known.get("progress_partitions", ())) if same else ()
-        self._topic = replace(found, seal=Seal(context.query_id, context.secret), former_partitions=counts)
-        timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
-        self._take_ids(timeout)
-        context.checkpoint.write(
-            document,
-            {
-                "run_id": context.run_id,
-                "progress_topic_id": str(self._topic.topic_id or ""),
-                "progress_partitions": sorted({*counts, found.partitions}),
-            },
-        )
+        self._topic = replace(found, seal=Seal(context.query_id, context.secret))
+        self._timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
+        mine = _identity(self.transactional_id, found, known)
+        # Of two copies that start at once on a new checkpoint both find the same here.
+        known = self._identity(lambda now: now or mine)
+        if adopting and known != mine:
+            known = self._changed(known, {**known, "next": mine})
+        if "next" in known:
+            known = self._moved(known)
+        self._keep(known)
+        self._client, self._progress = self._taken(self.transactional_id)
+        self._changed(known, known)  # behind the claim: who changes it later fences this run
+        context.checkpoint.write(document, {"run_id": context.run_id})
 
-    def _take_ids(self, timeout: int) -> None:
-        """Take the transactional id and those that the job had before, and read what was committed under them."""
-        session, context, own = self._writing.session, self._context, self.transactional_id
-        # Before an id is taken: a copy that is started with another prefix has to know which ids to fence (rule 2).
-        ids = self._revised(self._with_own)
-        self._former = {each: run for each, run in ids.items() if each != own}
-        self._client = TransactionClient(session, own, timeout)
-        for client in (*(TransactionClient(session, each, timeout) for each in sorted(self._former)), self._client):
-            self._take(client)
-        # Copies with different prefixes take the ids in different orders: the one that was told of last has them all.
-        since = self._revised(lambda known: known)
-        others = sorted(each for each, run in since.items() if ids.get(each) != run)
-        if others:
-            raise FencedError(
-                f"another copy of job '{context.job}' was started on the checkpoint '{context.checkpoint.location}', "
-                f"with transactional id {', '.join(map(repr, others))}; stop one of the two"
+    def _identity(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> dict[str, Any]:
+        """What the checkpoint knows of the job's transactional id in the cluster, after this change."""
+        return self._context.checkpoint.revise(f"identity-{cluster_id(self._writing.session)}", change)
+
+    def _changed(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+        """Change what the checkpoint knows. Raises FencedError when another copy of the job was quicker."""
+
+        def change(now: dict[str, Any]) -> dict[str, Any]:
+            if now != before:
+                raise FencedError(
+                    f"another copy of job '{self._context.job}' was started on the checkpoint "
+                    f"'{self._context.checkpoint.location}', and changed its transactional id; stop one of the two"
+                )
+            return after
+
+        return self._identity(change)
+
+    def _keep(self, known: Mapping[str, Any]) -> None:
+        """Go on with the transactional id that the checkpoint knows, whose records stay in their partition when the
+        progress topic is enlarged (docs/decisions/0027-one-transactional-id.md)."""
+        kept, context = known["transactional_id"], self._context
+        self._topic = replace(self._progress_topic(), partitions=known["progress_partitions"])
+        if kept != self.transactional_id:
+            context.warn(
+                f"the transactional id stays '{kept}', as the checkpoint '{context.checkpoint.location}' knows it, and "
+                f"does not become '{self.transactional_id}'. To change it, start the job once with --adopt-progress"
             )
+            self.transactional_id = kept
 
-    def _take(self, client: TransactionClient) -> None:
+    def _moved(self, known: dict[str, Any]) -> dict[str, Any]:
+        """Leave the former transactional id, whose owner is fenced, for the next one, and take along what was published
+        last. Until that is done each start begins it again."""
+        session, context = self._writing.session, self._context
+        former, after = known["transactional_id"], known["next"]
+        if after["transactional_id"] != former:
+            self._topic = replace(self._progress_topic(), partitions=known["progress_partitions"])
+            try:
+                _, progress = self._taken(former)
+            except AuthorizationError as error:
+                context.warn(f"{error}. Make sure that no other copy of the job runs under '{former}'")
+                progress = None
+            self._topic = replace(self._progress_topic(), partitions=after["progress_partitions"])
+            if progress is not None and progress.query_id == context.query_id:
+                client, _ = self._taken(after["transactional_id"])
+                client.begin()
+                record(session, client, self._progress_topic(), progress)
+                client.commit()
+        return self._changed(known, after)
+
+    def _taken(self, transactional_id: str) -> tuple[TransactionClient, Progress | None]:
         """Fence the former owner of an id, claim it, and read what was committed under it."""
         session, context, topic = self._writing.session, self._context, self._progress_topic()
-        id_, own = client.transactional_id, self.transactional_id
-        try:
-            client.init()
-            # Before progress is read: until then a former owner may take the id back and commit a batch.
-            claim(session, client, topic, context.run_id)
-            read = read_present_progress(session, topic, id_)
-        except AuthorizationError as error:
-            if id_ == own:
-                raise
-            raise AuthorizationError(
-                f"{error}. The job had this transactional id before; it has to be able to take it until a batch is "
-                f"committed under '{own}'. Grant the right until then"
-            ) from error
+        client = TransactionClient(session, transactional_id, self._timeout)
+        client.init()
+        # Before progress is read: until then a former owner may take the id back and commit a batch.
+        claim(session, client, topic, context.run_id)
+        read = read_present_progress(session, topic, transactional_id)
         for reason in read.ignored:
-            context.warn(f"progress of transactional id '{id_}': {reason}")
-        # After a change of prefix, what this query committed under its former id counts (rule 2).
-        progress = read.progress
-        if progress is not None and (id_ == own or progress.query_id == context.query_id):
-            self._progress = furthest(self._progress, progress, context.query_id)
-
-    def _with_own(self, known: _Ids) -> _Ids:
-        """The ids with our own, as ours: a former run, which is not fenced yet, may be about to forget it."""
-        alone = known.keys() == {self.transactional_id}
-        return known if alone else known | {self.transactional_id: self._context.run_id}
-
-    def _revised(self, change: Callable[[_Ids], _Ids]) -> _Ids:
-        """The job's transactional ids in the cluster, after this change of what the checkpoint knows of them."""
-        name = f"transactional-ids-{cluster_id(self._writing.session)}"
-        document = self._context.checkpoint.revise(
-            name, lambda known: {"transactional_ids": change(known.get("transactional_ids", {}))}
-        )
-        return dict(document["transactional_ids"])
+            context.warn(f"progress of transactional id '{transactional_id}': {reason}")
+        return client, read.progress
 
     # --- batches ---------------------------------------------------------------------------------------------
 
@@ -380,7 +385,6 @@ class ExactlyOnceTarget:
                 self._context.warn(f"batch {batch.id} is redone: {error}")
             else:
                 self._progress = progress
-                self._forget_former()
                 return published
         raise ExecutionError(f"batch {batch.id} was not published")
 
@@ -467,12 +471,10 @@ class ExactlyOnceTarget:
         session, context = self._writing.session, self._context
         client, topic = self._opened()
         patience, backoff = Deadline.after(session.config.delivery_timeout_ms), session.backoff()
-        # Progress under the present id must still be there, however the job was started.
-        known = self._progress if self._former else None
         adopt = context.settings.adopt_progress and self._progress is None
         while True:
             try:
-                return settle(session, client, topic, batch, context.run_id, known=known, adopt=adopt)
+                return settle(session, client, topic, batch, context.run_id, adopt=adopt)
             except KafkaError as error:
                 if not error.retriable or patience.passed or context.stopping():
                     unknown = UnknownOutcomeError(
@@ -484,16 +486,6 @@ class ExactlyOnceTarget:
                     raise unknown from error
                 context.warn(f"whether batch {batch.batch_id} was committed is not known yet: {error}")
             time.sleep(backoff.next())
-
-    def _forget_former(self) -> None:
-        """Progress is under the present id now: nothing needs the former ones any more, and others may use them."""
-        if self._former:
-            try:
-                self._revised(lambda known: {id_: run for id_, run in known.items() if self._former.get(id_) != run})
-            except CheckpointError as error:  # the batch is committed; the next one tries again
-                self._context.warn(str(error))
-            else:
-                self._former = {}
 
     def _write(self, batch: Batch, frame: Any, transaction: Transaction) -> Acknowledged:
         if not batch.tasks:
@@ -550,6 +542,19 @@ class ExactlyOnceTarget:
         if self._topic is None:
             raise ExecutionError("the target was not opened")
         return self._topic
+
+
+def _identity(transactional_id: str, topic: ProgressTopic, known: Mapping[str, Any]) -> dict[str, Any]:
+    """What a checkpoint is to know of a transactional id: its name, and the id of the progress topic with the number of
+    partitions that this had first."""
+    topic_id, partitions = str(topic.topic_id or ""), topic.partitions
+    if known.get("progress_topic_id") == topic_id:
+        partitions = known["progress_partitions"]
+    return {
+        "transactional_id": transactional_id,
+        "progress_topic_id": topic_id,
+        "progress_partitions": partitions,
+    }
 
 
 def _document(positions: Sequence[Any]) -> dict[str, Any]:
