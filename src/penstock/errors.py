@@ -24,6 +24,7 @@
          │   └─ SchemaRegistryUnavailableError  could not be reached, or gave no answer in time
          ├─ FencedError             another instance took over the transactional id; terminal
          │   └─ UnclaimedIdError    something that is no job of ours did, or a late request of the run before
+         ├─ QueryStoppedError       something else stopped the job's query; terminal
          ├─ TransactionExpiredError the broker aborted the transaction on time-out; the batch is redone
          ├─ UnknownOutcomeError     whether a transaction was committed is not known; the next start finds out
          ├─ PossibleDataLossError   positions that cannot be reconciled; terminal
@@ -58,6 +59,7 @@ __all__ = [
     "PluginError",
     "PossibleDataLossError",
     "Problem",
+    "QueryStoppedError",
     "RecordError",
     "RetriableError",
     "SchemaError",
@@ -262,6 +264,13 @@ class UnclaimedIdError(FencedError):
     by a request of the job's former run that came late. A restart takes it back, and reads progress first."""
 
     restartable = True
+
+
+class QueryStoppedError(ExecutionError):
+    """Something other than penstock stopped the job's query: a call of ``stop()`` on it, or another session of the
+    process that started the same job. Terminal: two sessions with restart strategies would stop each other for ever."""
+
+    restartable = False
 
 
 class TransactionExpiredError(ExecutionError):

@@ -20,7 +20,7 @@ from penstock.datastream.connectors.kafka import (
     KafkaTopicPartition,
     OffsetAndTimestamp,
 )
-from penstock.errors import ExecutionError, KafkaError, PossibleDataLossError, RetriableError
+from penstock.errors import ExecutionError, KafkaError, PossibleDataLossError
 from penstock.kafka.offsets import CommittedOffset, commit_offsets
 from penstock.kafka.session import Session, session_for
 from tests.scans import delete_below, scan_of, write
@@ -111,6 +111,22 @@ def test_group_offsets_are_the_default_and_missing_ones_follow_the_reset_propert
     assert starts(scan_of(kafka, filled, properties_group_id=group, properties_auto_offset_reset="latest")) == [6, 2, 3]
     with pytest.raises(KafkaError, match=rf"group '{group}' has no committed offset for topic '{filled}', partition 2"):
         starts(scan_of(kafka, filled, properties_group_id=group))
+
+
+def test_an_epoch_that_no_broker_knows_of_does_not_keep_a_group_from_reading(kafka, filled):
+    """As when the topic was deleted and created anew, and a consumer of the former one committed after that."""
+    group, warned = f"group-{filled}", []
+    scan = scan_of(kafka, filled, properties_group_id=group, properties_auto_offset_reset="earliest")
+    foreign = {
+        (filled, 0): CommittedOffset(6, 40),
+        (filled, 1): CommittedOffset(2, 0),
+        (filled, 2): CommittedOffset(9, 4),
+    }
+    commit_offsets(session_of(scan), group, foreign)
+    found = resolve_start(session_of(scan), scan, warn=warned.append)
+    assert [(at.offset, at.epoch) for at in found.at.values()] == [(6, -1), (2, 0), (0, 0)]
+    assert [text.partition(":")[0] for text in warned] == [f"topic '{filled}', partition {each}" for each in (0, 2)]
+    assert "was committed in leader epoch 40, of which no broker knows" in warned[0]
 
 
 def test_specific_offsets_leave_the_rest_to_the_group_and_then_to_the_reset_property(kafka, filled):
@@ -412,19 +428,4 @@ def test_only_the_partitions_that_were_named_are_read(kafka, filled):
 def test_a_partition_to_read_that_does_not_exist_is_named(kafka, filled):
     scan = scan_of(kafka, filled, scan_startup_mode="latest-offset", scan_partitions="partition:1;partition:3")
     with pytest.raises(KafkaError, match=f"'scan.partitions' names partition 3 of topic '{filled}', which does not"):
-        starts(scan)
-
-
-def test_a_group_that_read_in_a_later_leader_epoch_than_the_brokers_know_is_not_reset(kafka, filled):
-    """The leader that answers was deposed before the group got so far: the log is not as short as it says."""
-    commit_offsets(session_of(scan_of(kafka, filled)), filled, {(filled, 0): CommittedOffset(25, 7)})
-    scan = scan_of(
-        kafka,
-        filled,
-        scan_startup_mode="group-offsets",
-        properties_group_id=filled,
-        properties_auto_offset_reset="earliest",
-        properties_default_api_timeout_ms="2000",
-    )
-    with pytest.raises(RetriableError, match=f"'{filled}', partition 0: nobody is known to lead it in leader epoch 7"):
         starts(scan)

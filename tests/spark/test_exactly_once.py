@@ -143,6 +143,28 @@ def test_rule_5_a_batch_is_not_skipped_for_a_table_that_did_not_get_it(jobs, top
     assert read_ids(topics, new) == []
 
 
+@pytest.mark.parametrize("change", ["another topic", "a second INSERT"])
+def test_rule_5_a_batch_is_not_skipped_for_what_only_has_the_name_of_a_table_that_got_it(jobs, topics, topic, change):
+    """Names may be made of positions (sink-1, sink-2), and are no proof."""
+    source, sink, new = topic(1), topic(1), topic(1)
+    topics.write(source, ids(10))
+    first = copy(jobs, source, sink)
+    insert = "INSERT INTO t SELECT * FROM s;"
+    changed = (
+        copy(jobs, source, new)
+        if change == "another topic"
+        else first.replace(insert, f"EXECUTE STATEMENT SET BEGIN {insert} {insert} END;")
+    )
+    jobs.run(first)
+    forget_the_last_commit(jobs.checkpoint())
+    with pytest.raises(
+        CheckpointError, match=r"batch 0 .* not into .*'t -> .*Start it once with the former definition"
+    ):
+        jobs.run(changed)
+    jobs.run(first)
+    assert read_ids(topics, sink) == list(range(10))
+
+
 def test_rule_5_a_checkpoint_that_is_older_than_what_was_published_stops_the_query(jobs, topics, topic):
     source, sink = topic(1), topic(1)
     topics.write(source, ids(300))

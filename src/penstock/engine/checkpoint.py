@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JJavaError
@@ -27,8 +27,12 @@ __all__ = ["JobCheckpoint", "default_location", "open_checkpoint"]
 _FOLDER = "penstock"
 #: What file systems without hard links answer.
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EACCES}
+#: What file systems without locks answer.
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 #: What does not pass by itself.
-_LASTING = {errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
+_LASTING = _NO_LOCKS | {errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
+#: What the clients of Hadoop's file systems say where a right is missing: names of classes, and of HTTP's statuses.
+_DENIED = re.compile(r"AccessControlException|AuthorizationException|AccessDenied|Forbidden|Unauthorized")
 _LOCAL_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
@@ -244,11 +248,21 @@ class _LocalFiles:
                 if error.errno not in _NO_LINKS:
                     raise
                 with path.with_name(".lock").open("w") as lock:  # which falls with the process that holds it
-                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    self._lock(lock)
                     if not path.exists():
                         draft.replace(path)
 
         self._put(name, text, link)
+
+    @staticmethod
+    def _lock(file: TextIO) -> None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            reason = "its file system has neither hard links nor locks, so that two copies of the job may not meet"
+            raise OSError(error.errno, f"{reason}; choose another one") from error
 
     def _put(self, name: str, text: str, publish: Callable[[Path, Path], object]) -> None:
         path = self._root / name
@@ -345,6 +359,10 @@ def _as_os_error() -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as error:
-        raise OSError(str(error.java_exception.toString())) from error
+        raise _os_error(str(error.java_exception.toString())) from error
     except PySparkException as error:
-        raise OSError(cause_of(str(error))) from error
+        raise _os_error(cause_of(str(error))) from error
+
+
+def _os_error(text: str) -> OSError:
+    return PermissionError(errno.EACCES, text) if _DENIED.search(text) else OSError(text)

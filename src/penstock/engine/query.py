@@ -28,6 +28,7 @@ from penstock.errors import (
     CheckpointError,
     ExecutionError,
     PenstockError,
+    QueryStoppedError,
     RecordError,
     from_wire,
 )
@@ -427,8 +428,8 @@ class Query:
             )
         return ExecutionError(f"Spark ended the job '{self._job.name}': {cause_of(str(error)) or type(error).__name__}")
 
-    def _stopped_by_others(self) -> ExecutionError:
-        return ExecutionError(
+    def _stopped_by_others(self) -> QueryStoppedError:
+        return QueryStoppedError(
             f"job '{self._job.name}': something other than penstock stopped its query before its sources were at their "
             "ends; look for a call of stop() on a query of 'spark.streams.active', and for another session of this "
             "process that has started the same job ('spark.sql.streaming.stopActiveRunOnRestart'), and start the job "

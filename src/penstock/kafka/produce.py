@@ -35,6 +35,9 @@ __all__ = ["Ack", "Producer", "ProducerIdentity", "next_sequence"]
 _WINDOW = 5
 _SEQUENCES = 2**31
 _OUT_OF_ORDER, _UNKNOWN_PRODUCER, _NOT_ATTEMPTED = 45, 59, 55
+#: What a leader says whose followers do not answer: REQUEST_TIMED_OUT, and NOT_ENOUGH_REPLICAS before and after it has
+#: appended.
+_WITHOUT_FOLLOWERS = {7, 19, 20}
 #: Since this ``transaction.version`` brokers add partitions and offsets to transactions by themselves (KIP-890).
 IMPLICIT_VERSION = 2
 
@@ -417,6 +420,8 @@ class Producer:
             results = dict.fromkeys(flight.batches, (fault_of(0), "", -1))
         else:
             results = self._results(flight)
+            if any(fault.code in _WITHOUT_FOLLOWERS for fault, _, _ in results.values()):
+                self._session.doubt(flight.node)
         for place, batch in flight.batches.items():
             missing = (Fault(-1000, "not in the answer", Action.REFRESH), "", -1)
             self._settle(self._lanes[place], batch, *results.get(place, missing))

@@ -95,7 +95,8 @@ class Progress:
     """A batch that was published: the query's id, the batch's, and the source's offsets before and after it.
 
     Offsets are JSON values, compared by their canonical text. ``errors`` are counters since the query's first batch
-    (rule 24). ``tables`` are the sinks whose rows are in the transaction; none where that was not recorded.
+    (rule 24). ``tables`` are the sinks whose rows are in the transaction, with their topics; none where that was not
+    recorded.
     """
 
     query_id: str
@@ -195,6 +196,16 @@ def _fields(record: Progress | Claim) -> dict[str, Any]:
 
 #: A field of progress that is left out where it says nothing.
 _OPTIONAL = "tables"
+_JSON_TYPES: Mapping[str, type] = {
+    "query_id": str,
+    "batch_id": int,
+    "errors": dict,
+    "tables": list,
+    "run_id": str,
+    "host": str,
+    "pid": int,
+    "started_ms": int,
+}
 
 
 def _canonical(value: Any) -> str:
@@ -211,9 +222,14 @@ def _parse(kind: type[Progress | Claim], transactional_id: str, value: bytes | N
         found = json.loads(value or b"")
         fields = {name: found[name] for name in kind.__dataclass_fields__ if name != _OPTIONAL}
         if kind is Progress and _OPTIONAL in found:
-            fields[_OPTIONAL] = tuple(found[_OPTIONAL])
+            fields[_OPTIONAL] = found[_OPTIONAL]
+        for name, each in fields.items():
+            if not isinstance(each, _JSON_TYPES.get(name, object)):
+                raise TypeError(name)
     except (ValueError, KeyError, TypeError):
         raise _NotBelievedError("is not one of penstock's") from None
+    if _OPTIONAL in fields:
+        fields[_OPTIONAL] = tuple(fields[_OPTIONAL])
     if seal is not None and kind is Progress and fields["query_id"] == seal.query_id:
         given = str(found.get("seal", ""))
         if not hmac.compare_digest(given.encode(), seal.of(transactional_id, fields).encode()):
@@ -751,13 +767,17 @@ def _retake(
         winner = _winner(read, run_id, since, seen.producer_id if seen else lost.producer_id)
         if winner is not None:
             client.settled(fenced=True)
-            raise FencedError(f"transactional id '{name}' was taken over by {winner}; stop one of the two")
+            raise _fenced(name, winner)
         # An InitProducerId of ours that had no answer looks like another's when it arrives: then only claims tell.
         if client.init_lost or not (seen and _taken_over(seen, lost, committing=client.commit_asked)):
             break
         patience = patience or Deadline.after(_CLAIM_SECONDS * 1000)
         if patience.passed:  # until then it may be about to make its claim
+            read = read_present_progress(session, topic, name, deadline=deadline)
             client.settled(fenced=True)
+            winner = _winner(read, run_id, since, seen.producer_id)
+            if winner is not None:
+                raise _fenced(name, winner)
             raise UnclaimedIdError(
                 f"transactional id '{name}' was taken over by a producer that left no claim (producer id "
                 f"{seen.producer_id}, epoch {seen.epoch}): another client with this transactional id, or the job's "
@@ -777,6 +797,10 @@ def _retake(
             "and taken back; both are stopped: start one of the two again"
         )
     return read
+
+
+def _fenced(transactional_id: str, winner: Claim) -> FencedError:
+    return FencedError(f"transactional id '{transactional_id}' was taken over by {winner}; stop one of the two")
 
 
 def _who(claim: Claim | None, run_id: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -78,7 +79,7 @@ class Session:
         self._coordinators: dict[tuple[int, str], Node] = {}
         self._brokers_known = False
         self._leaders = Leaders()
-        self._silent: dict[Node, float] = {}  # when they were last asked in vain, or told of former times
+        self._silent: dict[Node, float] = {}  # since when others are asked first
 
     def close(self) -> None:
         """Close all connections. Operations under way fail."""
@@ -408,11 +409,28 @@ class Session:
             if self._leaders.read_in(topic_id, epochs):
                 self._topics.pop(topic, None)
 
+    def told_epochs(self, topics: Iterable[str], deadline: Deadline) -> list[dict[Partition, int]]:
+        """The leader epochs of these topics' partitions as each broker tells them. All brokers are asked at once; those
+        that do not answer in time are left out."""
+        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(set(topics))]
+        build = partial(MetadataRequest, topics=wanted, allow_auto_topic_creation=False)
+        told = []
+        for node, answer in [(node, self.send(build(), node)) for node in self.brokers(deadline)]:
+            with contextlib.suppress(KafkaFault):
+                there = self.wait(answer, deadline, node).topics
+                places = [(topic.name, each) for topic in there for each in topic.partitions]
+                told.append({(name, int(each.partition_index)): int(each.leader_epoch) for name, each in places})
+        return told
+
     def forget_topics(self, names: Iterable[str]) -> None:
         """Ask for these topics anew the next time."""
         with self._lock:
             for name in names:
                 self._topics.pop(name, None)
+
+    def doubt(self, node: Node) -> None:
+        """Ask other brokers before this one for a while: it may be cut off from them, and not know of it."""
+        self._silent[node] = time.monotonic()
 
     def _cached(self, name: str) -> TopicInfo | None:
         with self._lock:

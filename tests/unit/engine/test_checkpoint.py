@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import threading
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 
-from penstock.engine.checkpoint import JobCheckpoint, _LocalFiles, default_location
+from penstock.engine.checkpoint import JobCheckpoint, _as_os_error, _LocalFiles, default_location
 from penstock.errors import CheckpointError, CheckpointUnavailableError
 
 
@@ -118,6 +120,41 @@ def test_without_hard_links_a_document_that_could_not_be_written_is_not_there(ch
             checkpoint.create("job", {"query_id": 1})
     assert checkpoint.read("job") is None
     assert checkpoint.create("job", {"query_id": 2}) == {"query_id": 2}
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_storage_with_neither_hard_links_nor_locks_is_refused_for_good(checkpoint, monkeypatch, number):
+    def no_locks(*_):
+        raise OSError(number, "No locks available")
+
+    monkeypatch.setattr(Path, "hardlink_to", no_links)
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(CheckpointError, match="has neither hard links nor locks") as raised:
+        checkpoint.create("job", {"query_id": 1})
+    assert not raised.value.restartable
+    assert checkpoint.read("job") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "restartable"),
+    [
+        ("org.apache.hadoop.security.AccessControlException: Permission denied: user=me, access=WRITE", False),
+        (
+            "java.nio.file.AccessDeniedException: s3a://b/c: getFileStatus: Forbidden (Service: S3, Status Code: 403)",
+            False,
+        ),
+        ("java.net.ConnectException: Connection refused", True),
+    ],
+)
+def test_what_a_hadoop_file_system_denies_is_no_failure_that_passes(tmp_path, text, restartable):
+    class Failing(_LocalFiles):
+        def read(self, name):
+            with _as_os_error():
+                raise PySparkException(text)
+
+    with pytest.raises(CheckpointError, match="cannot be read") as raised:
+        JobCheckpoint(str(tmp_path), Failing(tmp_path)).read("job")
+    assert raised.value.restartable is restartable
 
 
 @pytest.mark.parametrize(

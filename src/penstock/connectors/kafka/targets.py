@@ -238,7 +238,8 @@ class ExactlyOnceTarget:
                 f"sinks {', '.join(repr(output.table) for output in outputs)} are written in one transaction, as "
                 f"'{self.transactional_id}'; the prefixes {', '.join(map(repr, prefixes[1:]))} are not used"
             )
-        self._tables = tuple(sorted(output.table for output in outputs))
+        # By name and topic: names may be made of positions, which change when a sink is added or removed.
+        self._tables = tuple(sorted(f"{output.table} -> {output.spec.destination}" for output in outputs))
         self._topic: ProgressTopic | None = None
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
@@ -391,7 +392,7 @@ class ExactlyOnceTarget:
     def _check_tables(self, published: Progress) -> None:
         """Raises CheckpointError for a batch that was published before a table was written to this cluster: the table
         would never get it."""
-        missing = sorted(set(self._tables) - set(published.tables)) if published.tables else []
+        missing = sorted(Counter(self._tables) - Counter(published.tables)) if published.tables else []
         if missing:
             raise CheckpointError(
                 f"{published} was published into {', '.join(map(repr, published.tables))}, but not into "
