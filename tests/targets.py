@@ -27,9 +27,9 @@ class Memory:
         self.documents[name] = document
 
     def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-        """Change a document."""
+        """Keep what ``change`` makes of the document."""
         self.documents[name] = change(self.documents.get(name, {}))
-        return self.documents[name]
+        return dict(self.documents[name])
 
 
 @dataclass(frozen=True)

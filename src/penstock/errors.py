@@ -23,10 +23,13 @@
          ├─ SchemaRegistryError     a schema registry refused
          │   └─ SchemaRegistryUnavailableError  could not be reached, or gave no answer in time
          ├─ FencedError             another instance took over the transactional id; terminal
+         │   └─ UnclaimedIdError    something that is no job of ours did, or a late request of the run before
+         ├─ QueryStoppedError       something else stopped the job's query; terminal
          ├─ TransactionExpiredError the broker aborted the transaction on time-out; the batch is redone
          ├─ UnknownOutcomeError     whether a transaction was committed is not known; the next start finds out
          ├─ PossibleDataLossError   positions that cannot be reconciled; terminal
-         └─ CheckpointError         the checkpoint is unreadable, foreign or older than what was published
+         └─ CheckpointError         the checkpoint is unreadable, foreign or older than what was published; terminal
+             └─ CheckpointUnavailableError  its storage could not be read or written just now
 
 A class's constructor arguments are its ``args``, so that errors survive pickling between the processes of a
 Spark job; messages are derived from them. A message ends with what to check next.
@@ -43,6 +46,7 @@ __all__ = [
     "AuthenticationError",
     "AuthorizationError",
     "CheckpointError",
+    "CheckpointUnavailableError",
     "DatabaseError",
     "DatabaseUnavailableError",
     "DefinitionError",
@@ -55,6 +59,7 @@ __all__ = [
     "PluginError",
     "PossibleDataLossError",
     "Problem",
+    "QueryStoppedError",
     "RecordError",
     "RetriableError",
     "SchemaError",
@@ -65,6 +70,7 @@ __all__ = [
     "SqlError",
     "StaleEpochError",
     "TransactionExpiredError",
+    "UnclaimedIdError",
     "UnknownOutcomeError",
     "UnsupportedError",
     "from_wire",
@@ -253,6 +259,20 @@ class FencedError(ExecutionError):
     restartable = False
 
 
+class UnclaimedIdError(FencedError):
+    """The transactional id was taken over and nobody has claimed it, as each run of a job does: by another program, or
+    by a request of the job's former run that came late. A restart takes it back, and reads progress first."""
+
+    restartable = True
+
+
+class QueryStoppedError(ExecutionError):
+    """Something other than penstock stopped the job's query: a call of ``stop()`` on it, or another session of the
+    process that started the same job. Terminal: two sessions with restart strategies would stop each other for ever."""
+
+    restartable = False
+
+
 class TransactionExpiredError(ExecutionError):
     """The broker aborted the transaction because it exceeded its time-out. Nothing of it was published."""
 
@@ -274,6 +294,13 @@ class CheckpointError(ExecutionError):
     """The checkpoint is unreadable, belongs to another job, or is older than what was published."""
 
     restartable = False
+
+
+class CheckpointUnavailableError(CheckpointError):
+    """The storage of the checkpoint refused to be read or written, as a full disk or a busy object store does. A
+    restart may find it well again; what the checkpoint holds is not in doubt."""
+
+    restartable = True
 
 
 # --- crossing process boundaries -----------------------------------------------------------------------------

@@ -113,6 +113,22 @@ def test_group_offsets_are_the_default_and_missing_ones_follow_the_reset_propert
         starts(scan_of(kafka, filled, properties_group_id=group))
 
 
+def test_an_epoch_that_no_broker_knows_of_does_not_keep_a_group_from_reading(kafka, filled):
+    """As when the topic was deleted and created anew, and a consumer of the former one committed after that."""
+    group, warned = f"group-{filled}", []
+    scan = scan_of(kafka, filled, properties_group_id=group, properties_auto_offset_reset="earliest")
+    foreign = {
+        (filled, 0): CommittedOffset(6, 40),
+        (filled, 1): CommittedOffset(2, 0),
+        (filled, 2): CommittedOffset(9, 4),
+    }
+    commit_offsets(session_of(scan), group, foreign)
+    found = resolve_start(session_of(scan), scan, warn=warned.append)
+    assert [(at.offset, at.epoch) for at in found.at.values()] == [(6, -1), (2, 0), (0, 0)]
+    assert [text.partition(":")[0] for text in warned] == [f"topic '{filled}', partition {each}" for each in (0, 2)]
+    assert "was committed in leader epoch 40, of which no broker knows" in warned[0]
+
+
 def test_specific_offsets_leave_the_rest_to_the_group_and_then_to_the_reset_property(kafka, filled):
     group = f"group-{filled}"
     commit(kafka, filled, group, 1, 2)

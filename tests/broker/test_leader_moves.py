@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -15,17 +16,18 @@ from penstock.connectors.kafka.bounds import present_ends, with_epochs
 from penstock.connectors.kafka.losses import told
 from penstock.connectors.kafka.planning import Planner
 from penstock.connectors.kafka.positions import Position, Positions
-from penstock.errors import PossibleDataLossError
+from penstock.errors import PossibleDataLossError, RetriableError
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.session import TRANSACTION, Session
+from penstock.kafka.session import TRANSACTION, PartitionInfo, Session, close_sessions
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient
 from penstock.services import KafkaCluster
 from tests.scans import planner_of, write
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +139,69 @@ def test_rule_16_committed_through_the_death_of_the_coordinator(
         assert read(session, topic, 2, "read_committed") == {partition: [0] for partition in range(3)}
     finally:
         cluster.restart(victim)
+
+
+def test_a_leader_that_was_deposed_while_it_stood_still_is_not_believed(cluster: KafkaCluster) -> None:
+    """It goes on when nobody else answers, and does not know that it leads no more, nor of what was written since."""
+    name = f"deposed-{uuid.uuid4().hex[:8]}"
+    times = {"default.api.timeout.ms": "12000", "request.timeout.ms": "3000"}
+    hasty = Session(ClientConfig.from_properties(cluster.client_settings() | times))
+    create_topic(hasty, name, partitions=1, replication=3, configs={"min.insync.replicas": "2"})
+    options = {f"properties_{key.replace('.', '_')}": value for key, value in times.items()}
+    strict = planner_of(cluster, name, **options)
+    tolerant = planner_of(cluster, name, scan_fail__on__data__loss="false", **options)
+    write(cluster, name, 5)
+    (before,) = hasty.topics([name])[name].partitions
+    others = [node for node in cluster.nodes if node != before.leader]
+
+    def succeeded() -> PartitionInfo | None:
+        (now,) = hasty.topics([name])[name].partitions
+        return now if now.leader in others else None
+
+    def offsets(fetcher: Fetcher) -> list[int]:
+        found = [scan(each.records, start_offset=each.start, end_offset=each.end) for each in fetcher]
+        return [offset for each in found for offset in each.offsets.tolist()]
+
+    try:
+        cluster.pause(before.leader)
+        after = eventually(succeeded)
+        write(cluster, name, 5)
+        reached = strict.latest(strict.spec.start, None)
+        assert reached.at == {(name, 0): Position(10, after.leader_epoch)}
+        for node in others:
+            cluster.pause(node)
+        cluster.resume(before.leader)
+
+        # One who has seen a later leader keeps to it,
+        hasty.forget_topics([name])
+        (kept,) = hasty.topics([name])[name].partitions
+        assert (kept.leader, kept.leader_epoch) == (after.leader, after.leader_epoch)
+        # and others know from their positions that there is one: what the deposed leader lacks was not lost.
+        close_sessions()
+        planned = Range(name, 0, 5, 10, hasty.topic(name).topic_id, after.leader_epoch)
+        session = Session(hasty.config)
+        tries = [
+            lambda: strict.latest(reached, None),
+            lambda: Planner(tolerant.spec).latest(reached, None),
+            lambda: offsets(Fetcher(session, [planned], skip_lost=True)),
+        ]
+        strict, tolerant = Planner(strict.spec), Planner(tolerant.spec)
+        with ThreadPoolExecutor(3) as threads:
+            failed = [each.exception() for each in [threads.submit(each) for each in tries]]
+        untold = rf"'{name}', partition 0: .* leader epoch {after.leader_epoch}"
+        for each in failed:
+            with pytest.raises(RetriableError, match=untold):
+                raise each
+
+        for node in others:
+            cluster.resume(node)
+        assert strict.latest(reached, None).at[name, 0].offset == 10
+        assert tolerant.latest(reached, None).at[name, 0].offset == 10
+        fetcher = Fetcher(session, [planned], skip_lost=True)
+        assert (offsets(fetcher), fetcher.lost) == ([*range(5, 10)], 0)
+    finally:
+        for node in cluster.nodes:
+            cluster.resume(node)
 
 
 def test_rule_28_a_log_that_an_unclean_election_has_cut_is_never_read_on_in_silence(

@@ -60,6 +60,11 @@ def submit(producer: Producer, topic: str, partition: int, numbers: Sequence[int
     producer.submit(topic, partition, encoded.data, encoded.count)
 
 
+def deliver(producer: Producer, topic: str, numbers: Sequence[int]) -> None:
+    submit(producer, topic, 0, numbers)  # which may notice the failure already
+    producer.flush()
+
+
 def read(session: Session, topic: str, partition: int = 0, isolation: str = "read_uncommitted") -> list[int]:
     place = (topic, partition)
     start, end = (list_offsets(session, [place], at, isolation=isolation)[place] for at in (EARLIEST, LATEST))
@@ -265,9 +270,8 @@ class TestRule13:
         with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
             submit(producer, name, 0, [0])
             producer._sequences[name, 0] = 9
-            submit(producer, name, 0, [1])
             with pytest.raises(AbortableError, match=f"'{name}', partition 0: OUT_OF_ORDER_SEQUENCE_NUMBER"):
-                producer.flush()
+                deliver(producer, name, [1])
             with pytest.raises(AbortableError):
                 submit(producer, name, 0, [2])
         client.abort()
@@ -276,17 +280,17 @@ class TestRule13:
     def test_a_fenced_epoch_must_be_aborted(self, session: Session, topic: TopicFactory) -> None:
         name, client = topic(), transactional(session)
         TransactionClient(session, client.transactional_id, 60_000).init()
-        with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
-            submit(producer, name, 0, [0])
-            with pytest.raises(StaleEpochError, match="INVALID_PRODUCER_EPOCH"):
-                producer.flush()
+        with (
+            Producer(session, client.identity, transactional_id=client.transactional_id) as producer,
+            pytest.raises(StaleEpochError, match="INVALID_PRODUCER_EPOCH"),
+        ):
+            deliver(producer, name, [0])
 
     def test_a_batch_that_is_too_large_is_fatal_and_named(self, session: Session, topic: TopicFactory) -> None:
         name = topic(configs={"max.message.bytes": "1000"})
-        with Producer(session) as producer:
-            submit(producer, name, 0, range(200))
-            with pytest.raises(KafkaError, match=f"200 records .* '{name}', partition 0: MESSAGE_TOO_LARGE") as raised:
-                producer.flush()
+        message = f"200 records .* '{name}', partition 0: MESSAGE_TOO_LARGE"
+        with Producer(session) as producer, pytest.raises(KafkaError, match=message) as raised:
+            deliver(producer, name, range(200))
         assert not raised.value.retriable
 
     def test_what_is_not_acknowledged_in_time(self, kafka: KafkaCluster, topic: TopicFactory) -> None:
@@ -296,9 +300,8 @@ class TestRule13:
         session.topic(name)
         kafka.pause(1)
         try:
-            submit(producer, name, 0, [1])
             with pytest.raises(RetriableError, match=f"'{name}', partition 0: not acknowledged within"):
-                producer.flush()
+                deliver(producer, name, [1])
         finally:
             kafka.resume(1)
         producer.close()

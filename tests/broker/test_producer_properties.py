@@ -74,6 +74,11 @@ def submit(producer: Producer, topic: str, partition: int = 0, size: int = 10) -
     producer.submit(topic, partition, batch.data, batch.count)
 
 
+def deliver(producer: Producer, topic: str) -> None:
+    submit(producer, topic)  # which may notice the failure already
+    producer.flush()
+
+
 def counting(session: Session) -> list[str]:
     """The kinds of the requests that the session sends from now on."""
     sent: list[str] = []
@@ -196,10 +201,9 @@ class TestRetries:
         trap = produced(Then.CLOSE)
         session = session_with(proxied.bootstrap, retries=str(retries), retry_backoff_ms="1", retry_backoff_max_ms="1")
         create_topic(session, "retries")
-        with Producer(session) as producer:
-            submit(producer, "retries")
-            with pytest.raises(RetriableError, match=f"'retries', partition 0: .* after {retries} retries, at last "):
-                producer.flush()
+        message = f"'retries', partition 0: .* after {retries} retries, at last "
+        with Producer(session) as producer, pytest.raises(RetriableError, match=message):
+            deliver(producer, "retries")
         assert len(trap.frames) == 1 + retries
 
     def test_in_a_transaction_the_batch_is_to_be_redone(
@@ -210,10 +214,12 @@ class TestRetries:
         client = TransactionClient(session, "tx-retries", 60_000)
         client.init()
         trap = produced(Then.CLOSE)
-        with Producer(session, client.begin(), transactional_id=client.transactional_id) as producer:
-            submit(producer, "retries")
-            with pytest.raises(AbortableError, match="after 1 retries"):
-                producer.flush()
+        lease = client.begin()
+        with (
+            Producer(session, lease, transactional_id=client.transactional_id) as producer,
+            pytest.raises(AbortableError, match="after 1 retries"),
+        ):
+            deliver(producer, "retries")
         assert len(trap.frames) == 2
         client.abort()
 
@@ -232,10 +238,8 @@ class TestRetries:
         waits, sent = noted_waits(monkeypatch), list[float]()
         proxied.add(Trap(Api.PRODUCE, times=None, call=lambda _: sent.append(time.monotonic()), then=Then.CLOSE))
         try:
-            with Producer(session) as producer:
-                submit(producer, "retries")
-                with pytest.raises(RetriableError, match=f"after {retries} retries"):
-                    producer.flush()
+            with Producer(session) as producer, pytest.raises(RetriableError, match=f"after {retries} retries"):
+                deliver(producer, "retries")
         finally:
             proxied.heal()
         mine = producer._lanes["retries", 0].backoff

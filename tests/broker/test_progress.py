@@ -21,6 +21,7 @@ from penstock.errors import (
     FencedError,
     KafkaError,
     RetriableError,
+    UnclaimedIdError,
     UnknownOutcomeError,
 )
 from penstock.kafka import progress as progress_module
@@ -36,6 +37,7 @@ from penstock.kafka.progress import (
     claim,
     ensure_progress_topic,
     progress_batch,
+    read_present_progress,
     read_progress,
     settle,
 )
@@ -104,6 +106,29 @@ class TestRule4:
         client.abort()
         successor = owner(session, client.transactional_id)
         assert read_progress(session, progress_topic, successor.transactional_id).progress == last
+
+    def test_a_read_that_lacks_the_mark_before_it_is_not_believed(
+        self, session: Session, progress_topic: ProgressTopic, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As a broker would answer that was cut off from the others before the mark was written."""
+        client = owner(session)
+        stale = read_progress(session, progress_topic, client.transactional_id)
+        last = publish(session, client, progress_topic, 0)
+        client.commit()
+        reads: list[ProgressRead] = []
+
+        def read_late(*args: Any, **more: Any) -> ProgressRead:
+            reads.append(read_progress(*args, **more) if len(reads) == late else stale)
+            return reads[-1]
+
+        monkeypatch.setattr(progress_module, "read_progress", read_late)
+        late = 2
+        owner(session, client.transactional_id)  # by then its transaction has ended
+        assert read_present_progress(session, progress_topic, client.transactional_id).progress == last
+        assert len(reads) == 1 + late
+        late = -1
+        with pytest.raises(RetriableError, match="may be cut off from the other brokers"):
+            read_present_progress(session, progress_topic, client.transactional_id, deadline=session.deadline(500))
 
     def test_what_was_open_when_the_id_was_taken_over_does_not_count(
         self, session: Session, progress_topic: ProgressTopic
@@ -416,7 +441,7 @@ class TestRule3WhileClaiming(BothVersions):
         self, session: Session, client: TransactionClient, progress_topic: ProgressTopic
     ) -> None:
         owner(session, client.transactional_id)
-        with pytest.raises(FencedError, match="left no claim"):
+        with pytest.raises(UnclaimedIdError, match="left no claim"):
             claim(session, client, progress_topic, "run-1")
 
     def test_a_claim_whose_transaction_timed_out_is_made_again(
@@ -634,7 +659,7 @@ class TestRule16:
         owner(session, client.transactional_id)
         with pytest.raises(UnknownOutcomeError):
             client.commit()
-        with pytest.raises(FencedError, match="left no claim"):
+        with pytest.raises(UnclaimedIdError, match="left no claim"):
             self.settle(session, client, progress_topic)
 
 
@@ -686,7 +711,7 @@ class TestRule15:
             settle(session, client, progress_topic, batch(0), "run-1")
         with pytest.raises(UnknownOutcomeError):
             others[0].commit()
-        with pytest.raises(FencedError, match="left no claim"):
+        with pytest.raises(UnclaimedIdError, match="left no claim"):
             settle(session, others[0], progress_topic, batch(1), "run-2")
         owner(session, client.transactional_id)
         assert read_progress(session, progress_topic, client.transactional_id).progress == published[0]
@@ -699,7 +724,7 @@ class TestRule15:
             session, progress_topic, monkeypatch, lambda name: others.append(owner(session, name))
         )
         assert not settle(session, client, progress_topic, batch(0), "run-1")
-        with pytest.raises(FencedError, match="left no claim"):
+        with pytest.raises(UnclaimedIdError, match="left no claim"):
             claim(session, others[0], progress_topic, "run-2")
         last = publish(session, client, progress_topic, 0)
         client.commit()

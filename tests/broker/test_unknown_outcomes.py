@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.connectors.kafka import targets
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.targets import Acknowledged, ExactlyOnceTarget
 from penstock.errors import FencedError, TransactionExpiredError, UnknownOutcomeError
@@ -119,6 +120,7 @@ class Scene:
         rows = Rows(self.direct, self.topic)
         made = ExactlyOnceTarget([Output(0, "t", sink, sink.schema, None, ("n",))], context, rows)
         made.open()
+        self.transactional_id = made.transactional_id
         return made, rows
 
     def give_up_soon(self, *, patience_ms: int = 1000) -> None:
@@ -130,9 +132,8 @@ class Scene:
         )
 
     def rename(self) -> None:
-        """Let later runs have another transactional id."""
+        """Let later runs ask for another transactional id."""
         self.prefix += "-new"
-        self.transactional_id = f"{self.prefix}-job"
 
     def trap(self, api: Api, **options: Any) -> Trap:
         return self.cluster.add(Trap(api, times=None, **options))
@@ -280,7 +281,8 @@ class TestRule16:
         with pytest.raises(UnknownOutcomeError):
             target.publish(batch(1), 1)
         assert unread.sprung
-        assert scene.warnings == []
+        (warning,) = scene.warnings  # of a job that was asked to stop nobody asks for errors
+        assert warning.startswith("whether batch 1 was committed is not known: ")
 
 
 class TestExpiry:
@@ -337,37 +339,23 @@ class TestExpiry:
 
 
 class TestRule2:
-    def test_former_ids_are_taken_until_a_batch_was_committed_and_no_longer(self, scene: Scene) -> None:
+    """A checkpoint keeps its transactional id."""
+
+    def test_the_id_stays_when_the_prefix_is_changed(self, scene: Scene) -> None:
         former = scene.transactional_id
         scene.target()[0].publish(batch(0), 0)
         scene.rename()
-        epochs = [epoch_of(scene, former)]
-        for _ in range(2):  # the first start under the new id publishes nothing
-            target, _ = scene.target()
-            epochs.append(epoch_of(scene, former))
+        target, _ = scene.target()
+        assert target.transactional_id == former
+        assert [each for each in scene.warnings if f"stays '{former}'" in each and "--adopt-progress" in each]
         target.publish(batch(1), 1)
-        again, _ = scene.target()
-        assert epochs[0] < epochs[1] < epochs[2] == epoch_of(scene, former)
-        again.publish(batch(2), 2)
-        scene.expect(0, 1, 2)
-
-    def test_an_outcome_is_found_out_with_what_was_committed_under_a_former_id(self, scene: Scene) -> None:
-        """The present id has no progress yet."""
-        scene.target()[0].publish(batch(0), 0)
-        scene.rename()
-        target, rows = scene.target()
-        scene.give_up_soon(patience_ms=60_000)
-        lost = scene.trap(Api.END_TXN, contains=[scene.transactional_id], then=Then.DROP)
-        scene.cluster.add(Trap(Api.DESCRIBE_TRANSACTIONS, after=lost, call=lambda _: lost.release()))
-        target.publish(batch(1), 1)
-        assert lost.sprung
-        assert rows.writes == 2
+        assert describe_transaction(scene.direct, f"{scene.prefix}-job") is None
         scene.expect(0, 1)
 
-    def test_a_copy_with_another_prefix_that_starts_at_the_same_time_stops_one_of_the_two(
+    def test_of_copies_with_different_prefixes_that_start_at_once_one_publishes(
         self, scene: Scene, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It is started and has published before this one has taken its own id."""
+        """The copy is started and has published before this one has taken the id."""
         copies = []
 
         def start_a_copy(client: TransactionClient) -> ProducerIdentity:
@@ -378,9 +366,60 @@ class TestRule2:
             return client.init()
 
         monkeypatch.setattr(TransactionClient, "init", start_a_copy)
-        with pytest.raises(FencedError, match=r"another copy of job 'job' was started .* transactional id 'tx-"):
-            scene.target()
-        copies[0].publish(batch(1), 1)
+        target, _ = scene.target()
+        with pytest.raises(FencedError, match="was taken over by run"):
+            copies[0].publish(batch(1), 1)
+        target.publish(batch(1), 1)
+        scene.expect(0, 1)
+
+    def test_the_id_is_changed_for_a_user_who_adopts_progress(self, scene: Scene) -> None:
+        first, _ = scene.target()
+        first.publish(batch(0), 0)
+        scene.rename()
+        target, _ = scene.target(adopt_progress=True)
+        assert target.transactional_id == f"{scene.prefix}-job"
+        with pytest.raises(FencedError, match="was taken over by run"):
+            first.publish(batch(1), 1)
+        again, _ = scene.target()  # before anything is published under the new id
+        assert again.publish(batch(0), 0).skipped
+        again.publish(batch(1), 1)
+        assert not [each for each in scene.warnings if "stays" in each]
+        scene.expect(0, 1)
+
+    @pytest.mark.parametrize(
+        ("adopts", "step", "number"),
+        [
+            (True, "claim", 1),  # of the former id
+            (True, "claim", 2),  # of the new one
+            (False, "claim", 1),
+            (False, "read_present_progress", 1),
+        ],
+    )
+    def test_of_a_copy_and_one_that_adopts_another_id_one_publishes(
+        self, scene: Scene, monkeypatch: pytest.MonkeyPatch, adopts: bool, step: str, number: int
+    ) -> None:
+        """The one ``adopts``; the other starts in front of this step of its."""
+        scene.target()[0].publish(batch(0), 0)
+        former, original = scene.prefix, getattr(targets, step)
+        calls: list[Any] = []
+        others: list[ExactlyOnceTarget] = []
+
+        def start(adopting: bool) -> ExactlyOnceTarget:
+            scene.prefix = f"{former}-new" if adopting else former
+            return scene.target(adopt_progress=adopting)[0]
+
+        def overtaken(*args: Any) -> Any:
+            calls.append(args)
+            if len(calls) == number:
+                monkeypatch.undo()
+                others.append(start(not adopts))
+            return original(*args)
+
+        monkeypatch.setattr(targets, step, overtaken)
+        with pytest.raises(FencedError, match=r"was taken over by run|and changed its transactional id"):
+            start(adopts)
+        assert others[0].transactional_id == f"{former}-new-job"
+        others[0].publish(batch(1), 1)
         scene.expect(0, 1)
 
 

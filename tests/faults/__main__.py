@@ -161,7 +161,7 @@ def _forget(names: Sequence[str]) -> None:
 
 def _try(mutant: Mutant, records: int, seed: int) -> str:
     """Run a mutant through its cell. What that has counted."""
-    own = mutant.seed if mutant.seed is not None else seed_of(seed, mutant.name, 0)
+    own = seed_of(seed, mutant.name, 0)
     run = _run_apart(CELLS[mutant.cell], records, own, mutant.name)
     seen, failure = mutant.killed_by(run)
     kill = Kill(mutant.name, mutant.safeguard, mutant.cell, records, own, seen, failure)

@@ -13,7 +13,7 @@ from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.testing import Then, Trap
 from tests.faults.checkpoints import fenced
 from tests.faults.driver_deaths import die
-from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
+from tests.faults.harness import PATIENCE, PATIENT, Outcome, Trial, cell, refused, story
 
 GROWN = 6
 #: How long a client takes for granted what it knows about a topic.
@@ -89,7 +89,13 @@ def grown_while_running(trial: Trial, sql: str, *, point: str, unused: bool = Fa
     open_before(trial, sql)
     job = trial.job(sql)
     replayed = trial.ended(1)
-    options: dict[str, Any] = {"call": lambda _: grow(trial)}
+    met: list[tuple[int, int]] = []
+
+    def call(_: object) -> None:
+        met.append((job.planned(), job.done()))
+        grow(trial)
+
+    options: dict[str, Any] = {"call": call}
     trap: Trap = (
         trial.published(after=replayed, **options)
         if point == "published"
@@ -98,7 +104,9 @@ def grown_while_running(trial: Trial, sql: str, *, point: str, unused: bool = Fa
     trial.verifier.restarted()
     job.start()
     trap.wait(PATIENCE)
-    trial.hit(f"then {GROWN} partitions at the next {story(trap)}")
+    trial.hit(
+        f"then {GROWN} partitions at {story(trap)} of batch {met[0][0]}", met == [(trial.before + 1, trial.before)]
+    )
     job.finish(PATIENCE)
     used(trial, none=unused)
     return trial.outcome(job)
@@ -142,12 +150,15 @@ def with_tasks(trial: Trial, tasks: int, *, keyed: bool) -> str:
 def other_tasks(trial: Trial, before: int, after: int, *, keyed: bool) -> Outcome:
     """Three batches, whatever ``records`` says: a task is given 25,000 records before there are two."""
     trial.records = 3 * 5 * RECORDS_IN_A_TASK
+    publishers = [trial.publishers()]
     open_before(trial, with_tasks(trial, before, keyed=keyed), batch=1)
     job = trial.job(with_tasks(trial, after, keyed=keyed))
     trial.verifier.restarted()
-    publishers = trial.publishers()
+    publishers.append(trial.publishers())
     job.start().finish(PATIENCE)
-    trial.hit(f"{len(publishers)} processes have published", len(publishers) > 1 or after == 1)
+    # As many as there are tasks, or partitions where these are fewer; a worker may take one task after the other.
+    for tasks, count in zip((before, after), (each() for each in publishers), strict=True):
+        trial.hit(f"with {tasks} tasks {count} processes publish a batch", count == 1 if tasks == 1 else count > 1)
     return trial.outcome(job)
 
 
@@ -173,12 +184,12 @@ def renamed(trial: Trial, prefixes: Sequence[str], *points: Callable[..., Trap])
     """Runs of one job with one checkpoint, under each of ``prefixes`` in turn. Each but the last is killed at the point
     that belongs to it."""
     own = trial.prefix
-    names = [f"{own}{each}" for each in prefixes]
-    trial.verify(transactional_ids=[f"{each}-copy" for each in dict.fromkeys(names)])
+    trial.prefix = f"{own}{prefixes[0]}"  # the checkpoint keeps it
+    trial.verify(transactional_ids=[trial.transactional_id])
+    options = [{"sink.transactional-id-prefix": f"{own}{each}"} for each in prefixes]
     trial.numbered.write(trial.records)
     for number, point in enumerate(points):
-        trial.prefix = names[number]
-        job = trial.job(trial.sql(), folder=f"run-{number}")
+        job = trial.job(trial.sql(sink=options[number]), folder=f"run-{number}")
         trap = point(call=lambda _, job=job: job.kill(), then=Then.DROP)
         job.start()
         trap.wait(PATIENCE)
@@ -186,13 +197,12 @@ def renamed(trial: Trial, prefixes: Sequence[str], *points: Callable[..., Trap])
         trial.hit(f"under '{prefixes[number]}'")
         trial.died(job, trap)
         trial.cluster.heal()
-    trial.prefix = names[-1]
-    job = trial.job(trial.sql())
+    job = trial.job(trial.sql(sink=options[-1]))
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    for each in dict.fromkeys(names):
-        seen = trial.verifier.inspector.describe(f"{each}-copy")
-        assert seen is None or seen.state in {"CompleteCommit", "CompleteAbort", "Empty"}, f"left open: {seen}"
+    for each in dict.fromkeys(prefixes[1:]) if prefixes[-1] != prefixes[0] else ():
+        seen = trial.verifier.inspector.describe(f"{own}{each}-copy")
+        assert seen is None, f"another id was taken: {seen}"
     trial.hit(f"then under '{prefixes[-1]}'")
     return trial.outcome(job)
 
@@ -204,13 +214,11 @@ def renamed_mid_publish(trial: Trial) -> Outcome:
 
 @cell("F8", "another prefix after a death after EndTxn, before Spark's commit log")
 def renamed_after_ending(trial: Trial) -> Outcome:
-    """What was published under the former id has to be known under the new one."""
     return renamed(trial, "AB", lambda **options: trial.ended(trial.before + 1, **options))
 
 
 @cell("F8", "another prefix and the first one again, after deaths after EndTxn and mid-publish")
 def renamed_and_back(trial: Trial) -> Outcome:
-    """The second time the former id is behind what was published."""
     return renamed(
         trial,
         "ABABA",
@@ -223,24 +231,25 @@ def renamed_and_back(trial: Trial) -> Outcome:
 
 @cell("F8", "another prefix on a copy of the checkpoint, while the first is in a transaction")
 def renamed_copy(trial: Trial) -> Outcome:
-    """The first has another id, and yet it must not commit what the second publishes as well."""
-    first = trial.job(trial.sql(), folder="first")
-    before = trial.transactional_id
+    """It keeps the id of the first, which must not commit what the second publishes as well."""
+    first = trial.job(trial.sql(sink=PATIENT), folder="first")
     trap = trial.committing(trial.before + 1, then=Then.HOLD)
     trial.numbered.write(trial.records)
     first.start()
     trap.wait(PATIENCE)
-    trial.prefix += "B"
-    trial.verify(transactional_ids=[before, trial.transactional_id])
-    second = trial.job(trial.sql(), folder="second", checkpoint="copied")
+    other = {"sink.transactional-id-prefix": f"{trial.prefix}B"}
+    second = trial.job(trial.sql(sink=other), folder="second", checkpoint="copied")
     shutil.copytree(first.checkpoint, second.checkpoint)
     published = trial.ended(1)
     trial.verifier.restarted()
     second.start()
     published.wait(PATIENCE)
+    found = (first.planned(), first.done())
+    trial.hit(f"batch {found[0]} planned, batch {found[1]} done", found == (trial.before, trial.before - 1))
+    trial.hit(f"the second has {story(published)} meanwhile", published.errors == (0,))
     trap.release()
     stop = fenced(first)
     second.finish(PATIENCE)
     trap.wait_for_answers(PATIENCE)
-    trial.hit(f"of the first {story(trap)}", 0 not in trap.errors)
+    trial.hit(f"of the first {story(trap)}", refused(trap))
     return trial.outcome(second, stop=stop)

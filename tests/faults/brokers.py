@@ -37,8 +37,12 @@ IMPATIENT = {
     "properties.delivery.timeout.ms": "5000",
 }
 
+#: How a driver says that it does not know what became of a batch.
+UNKNOWN = "not known"
+
 CONTROLLER, COORDINATOR, GROUP_COORDINATOR = "the controller", "the transaction coordinator", "the group coordinator"
 OUTPUT_LEADER, PROGRESS_LEADER = "an output leader", "the progress leader"
+INPUT_LEADER = "an input leader"
 
 Point = Callable[..., Trap]
 
@@ -127,11 +131,18 @@ class Absence:
         leaving = [self.trial.cluster.cluster.processes[node] for node in nodes]
         for process in leaving:
             process.signal(signal.SIGTERM)
-        end = time.monotonic() + GRACE_SECONDS
-        while any(process.alive() for process in leaving) and not (until is not None and _asked(until)):
+        end, killed = time.monotonic() + GRACE_SECONDS, False
+        while any(process.alive() for process in leaving):
+            if until is not None and _asked(until):
+                self.trial.hit("its part was another's by then")
+                return
             if time.monotonic() > end:
                 end_all(leaving, 0)
+                killed = True
             time.sleep(0.02)
+        # All at once cannot leave in order: the last ones find nobody to hand over to.
+        how = f"killed after {GRACE_SECONDS} s" if killed else "gone in order"
+        self.trial.hit(how, not killed or len(nodes) > 1)
 
     def end(self) -> None:
         """Bring all of them back."""
@@ -148,6 +159,7 @@ class Absence:
             CONTROLLER: [active_controller(trial)],
             COORDINATOR: [transaction_coordinator(trial)],
             GROUP_COORDINATOR: [group_coordinator(trial)] if self.part == GROUP_COORDINATOR else [],
+            INPUT_LEADER: leaders(trial, trial.source) if self.part == INPUT_LEADER else [],
             OUTPUT_LEADER: leaders(trial, trial.sink),
             PROGRESS_LEADER: [progress_leader(trial)],
         }
@@ -166,15 +178,19 @@ def _asked(condition: Callable[[], bool]) -> bool:
         return False
 
 
-def survive(trial: Trial, job: JobProcess, trap: Trap, gone: Absence) -> Outcome:
+def survive(
+    trial: Trial, job: JobProcess, trap: Trap, gone: Absence, *, publishers: Callable[[], int] | None = None
+) -> Outcome:
     """Start the job; when the trap has taken brokers away, wait until the batch is done without them, bring them back
-    and let the job come to its end."""
+    and let the job come to its end. With ``publishers``, more than one task has to publish a batch."""
     lose(trial, job, trap)
     job_does(job, trial.before)
     eventually(lambda: not any(map(gone.runs, gone.nodes)), PATIENCE)  # one that leaves in order may take its time
     trial.hit(f"batch {trial.before} done before it came back")
     gone.end()
     job.finish(PATIENCE)
+    if publishers is not None:
+        trial.hit(f"a batch is published by {publishers()} processes", publishers() > 1)
     return trial.outcome(job)
 
 
@@ -290,8 +306,9 @@ def leader_killed_shuffled(trial: Trial) -> Outcome:
     trial.before = 1
     trial.records = max(trial.records, ENOUGH_FOR_A_SHUFFLE)
     gone, job = Absence(trial, OUTPUT_LEADER), trial.job(trial.sql(keyed=True, batches=2))
+    publishers = trial.publishers()
     trap = trial.published(after=trial.ended(1), call=lambda frame: gone.kill(node_of(trial, frame)), then=Then.DROP)
-    return survive(trial, job, trap, gone)
+    return survive(trial, job, trap, gone, publishers=publishers)
 
 
 @cell("F5", "leader of the progress partition, kill -9, at the progress record", brokers=BROKERS)
@@ -502,12 +519,15 @@ def fail_and_go_on(trial: Trial, job: JobProcess, trap: Trap, gone: Absence) -> 
     lose(trial, job, trap)
     assert job.wait(PATIENCE) == 1, job.text[-3000:]
     stop = job.error
-    trial.hit(f"batch {job.planned()} planned, batch {job.done()} done", job.done() == trial.before - 1)
+    found = (job.planned(), job.done())
+    trial.hit(f"batch {found[0]} planned, batch {found[1]} done", found == (trial.before, trial.before - 1))
     assert not job.left_over(), "processes have outlived the job"
+    trial.hit("ended while they were away", not any(map(gone.runs, gone.nodes)))
     gone.end()
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    return trial.outcome(job, stop=stop)
+    problem = "" if UNKNOWN in stop else f"the error does not say that the outcome is {UNKNOWN}: {stop}"
+    return trial.outcome(job, stop=stop, problem=problem)
 
 
 # --- one after the other -----------------------------------------------------------------------------------------

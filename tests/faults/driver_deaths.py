@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from penstock.testing import Api, Then, Trap
-from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.processes import JobProcess
 from tests.waiting import eventually
 
@@ -142,7 +142,7 @@ def shuffled(trial: Trial, point: Callable[..., Trap]) -> Outcome:
     publishers = trial.publishers()
     trap = point(call=lambda _: job.kill(), then=Then.DROP)
     die(trial, job, trap, planned=1, done=0)
-    trial.hit(f"{len(publishers)} tasks have published", len(publishers) > 1)
+    trial.hit(f"a batch is published by {publishers()} processes", publishers() > 1)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
     return trial.outcome(job)
@@ -168,12 +168,18 @@ def driver_process_alone(trial: Trial) -> Outcome:
     """The JVM and the workers find out by themselves, and may go on publishing meanwhile."""
     sql = trial.sql(keyed=True)
     job, again = trial.job(sql), trial.job(sql, folder="again")
-    trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill_driver())
+    left: list[str] = []
+
+    def kill(_: object) -> None:
+        job.kill_driver()
+        left.extend(job.programs())
+
+    trap = trial.published(after=trial.ended(trial.before), call=kill)
     trial.numbered.write(trial.records)
     job.start()
     trap.wait(PATIENCE)
-    trial.hit(story(trap))
-    trial.hit("the driver's process killed, its JVM not", not job.running and job.processes())
+    trial.hit("the driver's process killed, its JVM not", not job.running and "java" in left)
+    trial.died(job, trap, planned=trial.before, done=trial.before - 1)
     trial.verifier.restarted()
     again.start().finish(PATIENCE)
     assert not job.left_over(), "the JVM or a worker has outlived its driver"
@@ -245,13 +251,13 @@ def down_after_end_txn(trial: Trial) -> Outcome:
 # --- F14 ---------------------------------------------------------------------------------------------------------
 
 
-@cell("F14", "killed in batch 0 from the latest offset, while records arrive", ci=True)
-def first_batch_from_latest(trial: Trial) -> Outcome:
-    """What was there before the job is not its business; everything after is, also what came while it was dead."""
+def first_batch(trial: Trial, start: Callable[[], Mapping[str, str]]) -> Outcome:
+    """Killed in batch 0 of a job that starts behind a quarter of the records, by the options that ``start`` gives. What
+    was there before is not its business; everything after is, also what came while it was dead."""
     trial.numbered.write(trial.records // 4)
     before = dict(trial.numbered.written)
     trial.verify(first=before)
-    job = trial.job(trial.sql(bounded=False, source={"scan.startup.mode": "latest-offset"}))
+    job = trial.job(trial.sql(bounded=False, source=start()))
     trap = trial.committing(1, call=lambda _: job.kill(), then=Then.DROP)
     job.start()
     job.wait_for("checkpoint ")  # positions are resolved by now
@@ -272,3 +278,20 @@ def first_batch_from_latest(trial: Trial) -> Outcome:
     trial.verifier.wait_for_records(expected, PATIENCE, alive=lambda: job.running)
     job.stop()
     return trial.outcome(job)
+
+
+@cell("F14", "killed in batch 0 from the latest offset, while records arrive")
+def first_batch_from_latest(trial: Trial) -> Outcome:
+    return first_batch(trial, lambda: {"scan.startup.mode": "latest-offset"})
+
+
+@cell("F14", "killed in batch 0 from a timestamp, while records arrive")
+def first_batch_from_timestamp(trial: Trial) -> Outcome:
+    """No record is as late as that when the job starts."""
+
+    def now() -> dict[str, str]:
+        written = time.time_ns() // 1_000_000
+        eventually(lambda: time.time_ns() // 1_000_000 > written)  # records are stamped with whole milliseconds
+        return {"scan.startup.mode": "timestamp", "scan.startup.timestamp-millis": str(written + 1)}
+
+    return first_batch(trial, now)

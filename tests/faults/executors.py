@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 
 from penstock.testing import Api, Frame, Then, Trap
-from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell, commits, story
 from tests.faults.networks import arrive_late
 from tests.faults.nondeterminism import random_sql
 from tests.faults.processes import JobProcess
@@ -80,7 +80,7 @@ def mid_publish(trial: Trial) -> Outcome:
 def mid_publish_shuffled(trial: Trial) -> Outcome:
     trial.records = max(trial.records, ENOUGH_FOR_A_SHUFFLE)
     job = clustered(trial, trial.sql(keyed=True, batches=2))
-    return kill_and_watch(trial, job, trial.published(after=trial.ended(1), call=kill_executor), batch=1)
+    return kill_and_watch(trial, job, trial.published(after=trial.ended(1), call=kill_executor), batch=1, shuffled=True)
 
 
 @cell("F2", "executor, mid-read")
@@ -200,27 +200,28 @@ def after_one_owner(trial: Trial) -> Outcome:
         return executor_of(frame) == owners[0]
 
     about_sink = trial.about(trial.sink)
-    options = {"contains": [trial.transactional_id], "after": after}
     held = trial.cluster.add(
         Trap(
             Api.PRODUCE,
+            contains=[trial.transactional_id],
             where=lambda frame: about_sink(frame) and not first_owner(frame),
+            after=after,
             times=None,
             then=Then.HOLD,
-            **options,
         )
     )
-    answered = trial.cluster.add(Trap(Api.PRODUCE, response=True, where=about_sink, **options))
+    answered = trial.published(after=after)
     trial.numbered.write(trial.records)
     job.start()
     answered.wait(PATIENCE)
     held.wait(PATIENCE)
     (other,) = set(executors(job)) - set(owners)
     trial.hit(f"of one task {story(answered)}; of the other {story(held)}", answered.errors == (0,))
+    aborted = next_end(trial, where=lambda frame: not commits(frame), call=lambda _: held.release())
     os.kill(other, signal.SIGKILL)
     trial.verifier.restarted()
-    redo = next_end(trial, call=lambda _: held.release())
     job.finish(PATIENCE)
-    trial.hit("what was held came behind the redone batch", redo.sprung)
+    trial.hit(f"what was held was released at {story(aborted)} that aborts", aborted.errors == (0,))
+    arrive_late(trial, held)
     redone(trial, job, batch=1)
     return trial.outcome(job)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from penstock.testing import Then, Trap
 from tests.faults.brokers import adding_offsets, checked, with_group
 from tests.faults.driver_deaths import TIMEOUT, until_aborted
-from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell, refused, story
 
 OLD = {"transaction.version": "0"}
 
@@ -35,7 +35,7 @@ def expire(trial: Trial, step: Callable[[Trial], Trap]) -> Outcome:
     job.finish(PATIENCE)
     if not trap.response:
         trap.wait_for_answers(PATIENCE)
-    trial.hit(story(trap), trap.response or 0 not in trap.errors)
+    trial.hit(story(trap), trap.response or refused(trap))
     said = re.findall(rf"batch {trial.before} is redone: (.*)", job.text)
     trial.hit(f"batch {trial.before} redone in place", len(said) == 1)
     problem = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from confluent_kafka import Producer
 
@@ -30,14 +30,18 @@ def write(owner: Producer, topic: str, partition: int = 0) -> None:
 # --- F9 ----------------------------------------------------------------------------------------------------------
 
 
-def lose_the_id(trial: Trial, job: JobProcess, trap: Trap, *, planned: int) -> Outcome:
-    """The job must stop when the trap has given its id away, and come to its end when it is started again."""
+def lose_the_id(trial: Trial, job: JobProcess, trap: Trap, *, planned: int, states: Collection[str] = ()) -> Outcome:
+    """The job must stop when the trap has given its id away, with status 1: nobody has claimed the id, so that it may
+    be started again, and must come to its end. When it has stopped, its id's transaction is in one of ``states``, if
+    some are given."""
     trial.numbered.write(trial.records)
     job.start()
     trap.wait(PATIENCE)
     trial.hit(story(trap))
-    stop = stops(job, _NO_CLAIM)
+    stop = stops(job, _NO_CLAIM, expected=1)
     stopped(trial, job, planned=planned, done=trial.before - 1)
+    if states:
+        trial.stands(states)
     trial.cluster.heal()
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
@@ -95,7 +99,7 @@ def mid_publish_and_writes(trial: Trial) -> Outcome:
     job = trial.job()
     call = taking(trial, lambda owner: write(owner, trial.sink))
     trap = trial.published(after=trial.ended(trial.before), call=call)
-    return lose_the_id(trial, job, trap, planned=trial.before)
+    return lose_the_id(trial, job, trap, planned=trial.before, states={"Ongoing"})
 
 
 @cell("F9", "after the progress record, before EndTxn")
@@ -143,10 +147,16 @@ def is_held(trial: Trial) -> None:
 
 @cell("F16", "another producer, open since the batch before; ours killed after EndTxn")
 def neighbour_is_a_producer(trial: Trial) -> Outcome:
-    """Until the end of the job, no reader under read_committed sees that its third batch is done."""
+    """Until the end of the job, no reader under read_committed sees that the batch which is hit is done."""
     topic = ensure_progress_topic(trial.session)
     other = producer(trial, neighbour_of(trial))
-    trial.ended(1, call=lambda _: write(other, topic.name, topic.partition_of(trial.transactional_id)))
+
+    def hold_back(_: object) -> None:
+        """Behind the marker of the batch before, which is written after the broker has answered."""
+        trial.verifier.inspector.wait_for(trial.transactional_id, lambda seen: seen.state == "CompleteCommit", PATIENCE)
+        write(other, topic.name, topic.partition_of(trial.transactional_id))
+
+    trial.ended(trial.before, call=hold_back)
     job = trial.job()
     trap = trial.ended(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
     die(trial, job, trap, planned=trial.before, done=trial.before - 1)
@@ -191,4 +201,5 @@ def neighbour_is_a_job(trial: Trial) -> Outcome:
     other.finish(PATIENCE)
     theirs = verifier.verdict()
     assert theirs.exact, f"the other job: {theirs}"
+    assert not other.left_over(), "processes have outlived the other job"
     return trial.outcome(job)

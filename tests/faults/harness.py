@@ -6,23 +6,35 @@ import random
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from kafka.protocol.producer import EndTxnRequest
 
 from penstock.kafka.faults import fault_of
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
-from penstock.kafka.topics import create_topic
+from penstock.kafka.topics import create_topic, finalized_features
 from penstock.services import DEFAULT_VERSION
 from penstock.testing import Api, Frame, NumberedRecords, ProxiedCluster, Then, Trap, Verdict, Verifier
+from tests.faults.contents import garbled
+from tests.faults.jvm import UNOPTIMISED
 from tests.faults.processes import JobProcess
 
 __all__ = [
-    "BROKER", "CELLS", "PATIENCE", "PROGRESS", "Cell", "Outcome", "Trial", "Unavailable", "cell", "run_cell", "story",
+    "BROKER", "CELLS", "COMMITTED", "PATIENCE", "PATIENT", "PROGRESS", "Cell", "Outcome", "Trial", "Unavailable",
+    "cell", "commits", "committed", "refused", "run_cell", "story",
 ]  # fmt: skip
 
 #: How long a cell waits for what must happen. Long, since it only ends what has failed, and machines may be busy.
 PATIENCE = 240.0
+
+#: A job that waits for an answer for as long as a cell keeps it back, while another job starts perhaps.
+PATIENT = {
+    "properties.request.timeout.ms": "300000",
+    "properties.default.api.timeout.ms": "600000",
+    "properties.delivery.timeout.ms": "600000",
+}
 
 #: Settings of the brokers: a transaction that has timed out is aborted soon after.
 BROKER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
@@ -31,6 +43,9 @@ PROGRESS = "__penstock_progress"
 
 #: What a coordinator says of a transaction that was committed; its markers may not be written yet.
 COMMITTED = frozenset({"PrepareCommit", "CompleteCommit"})
+
+#: The first version of Produce that begins transactions by itself, and the first ``metadata.version`` of Kafka 4.
+PRODUCE_OF_VERSION_2, METADATA_OF_KAFKA_4 = 12, 22
 
 _FATES = {
     Then.FORWARD: "",
@@ -80,7 +95,8 @@ class Cell:
 
     def cluster(self) -> ProxiedCluster:
         """The cluster that it needs, not started yet."""
-        return ProxiedCluster(self.brokers, properties={**BROKER, **self.properties}, version=self.version)
+        properties = {**BROKER, **self.properties}
+        return ProxiedCluster(self.brokers, properties=properties, version=self.version, jvm_options=[UNOPTIMISED])
 
     @property
     def name(self) -> str:
@@ -147,12 +163,13 @@ class Trial:
         self.stack.callback(self.numbered.stop)
         self.verifier = self.verify()
 
-    def verify(self, **options: object) -> Verifier:
-        """The verifier, made anew with other options than by default (its ``first`` and ``ordered``, say)."""
+    def verify(self, *outputs: str, **options: object) -> Verifier:
+        """The verifier, made anew with other options than by default (its ``first`` and ``ordered``, say). ``outputs``
+        are the topics among which the records are shared, where that is not the sink alone."""
         made = Verifier(
             self.cluster.direct,
             self.numbered,
-            [self.sink],
+            outputs or [self.sink],
             **{"transactional_ids": [self.transactional_id], **options},
         )
         self.verifier = self.stack.enter_context(made)
@@ -245,13 +262,15 @@ class Trial:
         return asks
 
     def published(self, *, after: Trap, **options: object) -> Trap:
-        """Catches the first answer to a Produce to the output: records are in the log, their transaction is open."""
+        """Catches the first answer to a Produce to the output that is no error: records are in the log, their
+        transaction is open."""
+        about_sink = self.about(self.sink)
         return self.cluster.add(
             Trap(
                 Api.PRODUCE,
                 response=True,
                 contains=[self.transactional_id],
-                where=self.about(self.sink),
+                where=lambda frame: about_sink(frame) and frame.errors == (0,),
                 after=after,
                 **options,
             )
@@ -264,8 +283,10 @@ class Trial:
         )
 
     def committing(self, batch: int, **options: object) -> Trap:
-        """Catches the EndTxn request of the job's ``batch``-th batch (from 1) in this start."""
-        return self.cluster.add(Trap(Api.END_TXN, contains=[self.transactional_id], nth=1 + batch, **options))
+        """Catches the EndTxn request that commits the job's ``batch``-th batch (from 1) in this start."""
+        return self.cluster.add(
+            Trap(Api.END_TXN, contains=[self.transactional_id], where=commits, nth=1 + batch, **options)
+        )
 
     def ended(self, batch: int, **options: object) -> Trap:
         """Catches the answer to the EndTxn of the job's ``batch``-th batch (from 1) in this start: it is committed.
@@ -274,7 +295,14 @@ class Trial:
         ``after`` it.
         """
         return self.cluster.add(
-            Trap(Api.END_TXN, response=True, contains=[self.transactional_id], nth=1 + batch, **options)
+            Trap(
+                Api.END_TXN,
+                response=True,
+                contains=[self.transactional_id],
+                where=committed,
+                nth=1 + batch,
+                **options,
+            )
         )
 
     def wait(self, job: JobProcess, trap: Trap) -> Frame:
@@ -282,19 +310,26 @@ class Trial:
         job.until(lambda: trap.frames, PATIENCE)
         return trap.wait(PATIENCE)  # until what it does is done
 
-    def publishers(self) -> set[int | None]:
-        """The processes that publish to the output from now on; it fills while they do."""
-        found: set[int | None] = set()
+    def publishers(self) -> Callable[[], int]:
+        """Counts the processes that publish to the output from now on: how many have published one and the same batch,
+        of the batch with the most."""
+        found: dict[int, set[int]] = {}
+        ends = self.cluster.add(Trap(Api.END_TXN, response=True, contains=[self.transactional_id], times=None))
+
+        def count(frame: Frame) -> None:
+            if (pid := frame.pid) is not None:
+                found.setdefault(len(ends.frames), set()).add(pid)
+
         self.cluster.add(
             Trap(
                 Api.PRODUCE,
                 contains=[self.transactional_id],
                 where=self.about(self.sink),
                 times=None,
-                call=lambda frame: found.add(frame.pid),
+                call=count,
             )
         )
-        return found
+        return lambda: max(map(len, found.values()), default=0)
 
     # --- evidence --------------------------------------------------------------------------------------------
 
@@ -309,9 +344,13 @@ class Trial:
         found = (job.planned(), job.done())
         expected = (found[0] if planned is None else planned, found[0] - 1 if done is None else done)
         self.hit(f"batch {found[0]} planned, batch {found[1]} done", found == expected)
+        self.left_as_by(trap)
+
+    def left_as_by(self, trap: Trap) -> None:
+        """Note that the job's transaction is as a trap has to leave it: still open, or not begun since a commit."""
         open_there = {(Api.PRODUCE, True), (Api.TXN_OFFSET_COMMIT, True), (Api.END_TXN, False)}
-        states = {"Ongoing"} if (trap.api, trap.response) in open_there or self.in_progress(trap) else COMMITTED
-        self.stands(states)
+        opened = (trap.api, trap.response) in open_there or self.in_progress(trap)
+        self.stands({"Ongoing"} if opened else COMMITTED)
 
     def in_progress(self, trap: Trap) -> bool:
         """Whether a trap has caught what goes to the progress topic."""
@@ -329,13 +368,30 @@ class Trial:
         """The verdict, with all that was seen of the fault. With ``job``, which has ended, also whether it left
         processes behind."""
         left = job.left_over() if job is not None else 0
+        wrong = garbled(self.session, self.verifier.outputs)
         problems = [
             *([f"{left} processes have outlived the job"] if left else []),
+            *([f"in {wrong} records key, value and headers are not of one record"] if wrong else []),
             *([problem] if problem else []),
             *(f"the fault has missed: {each}" for each in self.misses),
             *([] if self.hits or self.misses else ["nothing shows that the fault has hit"]),
         ]
         return Outcome(self.verifier.verdict(), stop, "; ".join(dict.fromkeys(self.hits)), "; ".join(problems))
+
+
+def commits(frame: Frame) -> bool:
+    """Whether a frame is, or answers, an EndTxn that commits; aborts are EndTxn too."""
+    return EndTxnRequest[frame.version].decode(frame.request, header=True).committed
+
+
+def committed(frame: Frame) -> bool:
+    """Whether a frame answers that a transaction is committed."""
+    return frame.errors == (0,) and commits(frame)
+
+
+def refused(trap: Trap) -> bool:
+    """Whether the requests that a trap has caught were answered, and all with an error."""
+    return bool(trap.errors) and 0 not in trap.errors
 
 
 def story(trap: Trap) -> str:
@@ -369,4 +425,19 @@ def run_cell(
 ) -> Outcome:
     """Run a cell once."""
     with trial(cluster, records, folder, mutation, seed) as given:
-        return found.run(given)
+        if found.version != DEFAULT_VERSION:
+            features = {each.name: each.level for each in finalized_features(given.session)}
+            level = features.get("metadata.version", 0)
+            given.hit(f"brokers of {found.version}, metadata.version {level}", 0 < level < METADATA_OF_KAFKA_4)
+        if found.version == DEFAULT_VERSION and found.properties.get("transaction.version") != "0":
+            return found.run(given)
+        spoken = cluster.add(Trap(Api.PRODUCE, contains=[given.prefix]))
+        outcome = found.run(given)
+        version = spoken.frames[0].version if spoken.sprung else -1
+        old = 0 <= version < PRODUCE_OF_VERSION_2
+        problem = "" if old else f"the fault has missed: Produce of version {version}, as with transaction.version 2"
+        return replace(
+            outcome,
+            hit="; ".join(filter(None, (outcome.hit, f"Produce of version {version}"))),
+            problem="; ".join(filter(None, (outcome.problem, problem))),
+        )

@@ -17,10 +17,10 @@ from penstock.services import KafkaCluster, find_java
 from penstock.services.classes import class_archive, sharing
 from penstock.testing import NumberedRecords
 
-__all__ = ["short_lived"]
+__all__ = ["UNOPTIMISED", "short_lived"]
 
 #: What takes longest otherwise is the optimising of what is soon over.
-_UNOPTIMISED = "-XX:TieredStopAtLevel=1"
+UNOPTIMISED = "-XX:TieredStopAtLevel=1"
 _TRAINING_SECONDS = 300.0
 
 
@@ -31,7 +31,7 @@ def short_lived() -> str:
     folder = Path(sys.prefix) / "spark-classes"
     folder.mkdir(exist_ok=True)
     archive = class_archive(folder, find_java(), "Spark", _train, lambda line: print(line, file=sys.stderr))
-    return " ".join([_UNOPTIMISED, *sharing(archive)])
+    return " ".join([UNOPTIMISED, *sharing(archive)])
 
 
 def _train(scratch: Path, options: Sequence[str]) -> None:
@@ -55,7 +55,7 @@ def _train(scratch: Path, options: Sequence[str]) -> None:
         command = [sys.executable, "-m", "penstock.cli.main", "run", str(file), "--checkpoint-dir", str(scratch)]
         done = subprocess.run(
             command,
-            env={**os.environ, "JDK_JAVA_OPTIONS": " ".join([_UNOPTIMISED, *options])},
+            env={**os.environ, "JDK_JAVA_OPTIONS": " ".join([UNOPTIMISED, *options])},
             check=False,
             timeout=_TRAINING_SECONDS,
             stdin=subprocess.DEVNULL,

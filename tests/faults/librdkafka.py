@@ -60,6 +60,13 @@ class NumberedWriter:
             self._produce(partition, f"{partition}-{n}", partition, n)
         self._numbered.written[partition] = first + records
 
+    def write_refused(self, partition: int, records: int) -> None:
+        """So many of the records that are expected, as messages that are no JSON: numbers do not begin with a zero."""
+        first = self._numbered.written[partition]
+        for n in range(first, first + records):
+            self._produce(partition, f"{partition}-{n}", partition, n, zeros="00")
+        self._numbered.written[partition] = first + records
+
     def others(self, place: int, partition: int, first: int, records: int) -> None:
         """So many records that are not: with ``place`` in their header ``p``, and all of one key."""
         for n in range(first, first + records):
@@ -73,10 +80,12 @@ class NumberedWriter:
         """Returns when all are acknowledged."""
         assert self._producer.flush(_CALL_SECONDS) == 0
 
-    def _produce(self, partition: int, key: str, place: int, n: int, *, tombstone: bool = False) -> None:
+    def _produce(
+        self, partition: int, key: str, place: int, n: int, *, tombstone: bool = False, zeros: str = ""
+    ) -> None:
         self._producer.produce(
             self._numbered.topic,
-            None if tombstone else f'{{"k":"{key}","n":{n}}}',
+            None if tombstone else f'{{"k":"{key}","n":{zeros}{n}}}',
             key,
             partition=partition,
             headers=[("p", str(place)), ("n", str(n))],

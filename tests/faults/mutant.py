@@ -19,7 +19,7 @@ def skip_fencing() -> None:
     from penstock.kafka.transactions import TransactionClient
 
     own = uuid.uuid4().hex
-    make, init, claim = ExactlyOnceTarget.__init__, TransactionClient.init, targets.claim
+    make, init = ExactlyOnceTarget.__init__, TransactionClient.init
 
     def make_with_own_id(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
@@ -28,12 +28,14 @@ def skip_fencing() -> None:
     def init_own(self: Any, *args: Any, **kwargs: Any) -> Any:
         return init(self, *args, **kwargs) if self.transactional_id.endswith(own) else None
 
-    def claim_own(session: Any, client: Any, *args: Any, **kwargs: Any) -> Any:
-        return claim(session, client, *args, **kwargs) if client.transactional_id.endswith(own) else None
+    def only_own(step: Any) -> Any:
+        return lambda session, client, *args, **kwargs: (
+            step(session, client, *args, **kwargs) if client.transactional_id.endswith(own) else None
+        )
 
     ExactlyOnceTarget.__init__ = make_with_own_id
     TransactionClient.init = init_own
-    targets.claim = claim_own
+    targets.claim = only_own(targets.claim)
 
 
 # --- progress ----------------------------------------------------------------------------------------------------
@@ -92,6 +94,29 @@ def read_stable_progress() -> None:
             return read(*args, **kwargs)
         finally:
             progress.READ_UNCOMMITTED = READ_UNCOMMITTED
+
+    progress.read_progress_of = read_so
+
+
+def read_one_partition() -> None:
+    """Progress is read from the partition that an id has now, and not from those that it had before."""
+    from penstock.kafka import progress
+
+    read, list_offsets = progress.read_progress_of, progress.list_offsets
+
+    def read_so(session: Any, topic: Any, transactional_ids: Any, **kwargs: Any) -> Any:
+        ids = tuple(transactional_ids)
+        wanted = {topic.partition_of(each) for each in ids}
+
+        def listed(session: Any, places: Any, *args: Any, **options: Any) -> Any:
+            found = list_offsets(session, [place for place in places if place[1] in wanted], *args, **options)
+            return {place: found.get(place) for place in places}
+
+        progress.list_offsets = listed
+        try:
+            return read(session, topic, ids, **kwargs)
+        finally:
+            progress.list_offsets = list_offsets
 
     progress.read_progress_of = read_so
 
@@ -233,6 +258,16 @@ def always_one_writer() -> None:
     _acknowledged(one_writer=True, whole=True)
 
 
+# --- restarts ----------------------------------------------------------------------------------------------------
+
+
+def restart_when_fenced() -> None:
+    """A restart strategy starts a job again that another run has shut out."""
+    from penstock.errors import FencedError
+
+    FencedError.restartable = True
+
+
 MUTATIONS = {
     each.__name__.replace("_", "-"): each
     for each in (
@@ -241,6 +276,7 @@ MUTATIONS = {
         accept_older_checkpoint,
         believe_aborted_progress,
         read_stable_progress,
+        read_one_partition,
         record_outside,
         skip_settling,
         settle_as_aborted,
@@ -250,6 +286,7 @@ MUTATIONS = {
         offsets_outside,
         always_clean,
         always_one_writer,
+        restart_when_fenced,
     )
 }
 

@@ -20,8 +20,7 @@ class Mutant:
     """A safeguard that is taken out, and the cell that must notice.
 
     ``counts`` are those of the verdict of which one must not be 0; ``texts`` are those of which one must be in what the
-    run says went wrong, where that is what gives the mutant away. ``ci``: part of every test run. ``seed``: of the run,
-    where only some are hit.
+    run says went wrong, where that is what gives the mutant away. ``ci``: part of every test run.
     """
 
     name: str
@@ -30,7 +29,6 @@ class Mutant:
     counts: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     ci: bool = False
-    seed: int | None = None
 
     def killed_by(self, run: Run) -> tuple[str, str]:
         """What has given it away in a run; or, when nothing has, why the run does not count."""
@@ -52,7 +50,6 @@ _ALL = (
         "each start has a transactional id of its own, and nobody is fenced",
         "F1 mid-publish",
         ("lost", "open_transactions"),
-        ci=True,
     ),
     Mutant(
         "ignore-progress",
@@ -78,7 +75,12 @@ _ALL = (
         "progress is read up to the first open transaction, whoever has it",
         "F16 another producer, open since the batch before; ours killed after EndTxn",
         ("duplicated",),
-        seed=seed_with(1),  # later batches would find a gap in progress, and stop
+    ),
+    Mutant(
+        "read-one-partition",
+        "progress is read where an id has it now, and not where it had it before",
+        "F24 progress topic enlarged after a death after EndTxn",
+        texts=("the progress topic holds nothing",),
     ),
     Mutant("record-outside", "progress is committed apart from its batch", _BEFORE_END_TXN, ("lost",)),
     Mutant(
@@ -120,6 +122,12 @@ _ALL = (
         "F1 mid-publish, through a shuffle",
         ("lost", "duplicated"),
         texts=("OUT_OF_ORDER_SEQUENCE_NUMBER",),
+    ),
+    Mutant(
+        "restart-when-fenced",
+        "a job that another run has shut out is restarted by its strategy",
+        "F3 stopped in an open transaction; both have a restart strategy",
+        texts=("the two ended with", "restarts, and the first says"),
     ),
 )
 

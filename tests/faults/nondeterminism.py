@@ -93,5 +93,6 @@ def worker_mid_publish(trial: Trial) -> Outcome:
     """The batch is redone in place, in a transaction of its own. Spark drew the seed of UUID() when it analysed the
     query, so the values are the same as long as rows come to their tasks in the same order."""
     job: JobProcess = trial.job(random_sql(trial))
-    outcome = kill_and_watch(trial, job, trial.published(after=trial.ended(1), call=killer(job)), batch=1)
+    trap = trial.published(after=trial.ended(1), call=killer(job))
+    outcome = kill_and_watch(trial, job, trap, batch=1, shuffled=True)
     return judged(trial, outcome, lambda found: found.again > 0)

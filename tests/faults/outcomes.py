@@ -13,9 +13,10 @@ from contextlib import suppress
 
 from penstock.errors import ServiceError
 from penstock.testing import Api, Frame, Then, Trap
-from tests.faults.brokers import BROKERS, COORDINATOR, Absence, node_of
+from tests.faults.brokers import BROKERS, COORDINATOR, UNKNOWN, Absence, node_of
 from tests.faults.harness import COMMITTED, PATIENCE, PROGRESS, Outcome, Trial, cell, story
 from tests.faults.processes import JobProcess
+from tests.faults.steps import stopped
 
 OLD = {"transaction.version": "0"}
 #: A driver that soon gives up asking.
@@ -26,8 +27,6 @@ IMPATIENT = {
 }
 #: And that soon gives up finding out.
 HASTY = {"properties.delivery.timeout.ms": "8000"}
-#: How a driver says that it does not know.
-UNKNOWN = "not known"
 FAILED = (1, 3)
 
 
@@ -208,7 +207,8 @@ def settle_fails(trial: Trial, step: Step, *, committed: bool = True, forever: b
     problem = ""
     if status or forever:
         stop = job.error
-        trial.hit(f"ended with {status}, batch {job.planned()} planned, batch {job.done()} done", status in FAILED)
+        trial.hit(f"ended with {status}", status in FAILED)
+        stopped(trial, job, planned=trial.before)
         if UNKNOWN not in stop:
             problem = f"the error does not say that the outcome is {UNKNOWN}: {stop}"
         trial.cluster.heal()
@@ -224,6 +224,7 @@ _STEPS: Mapping[str, Step] = {
     "reading progress (ListOffsets)": _first(Api.LIST_OFFSETS),
     "reading progress (Fetch)": _first(Api.FETCH),
     "InitProducerId": _taking,
+    "marking the progress topic (Produce)": _second(Api.PRODUCE),
     "reading progress again (ListOffsets)": _second(Api.LIST_OFFSETS),
     "reading progress again (Fetch)": _second(Api.FETCH),
 }

@@ -99,10 +99,14 @@ class JobProcess:
         status = self.wait(seconds)
         assert status == 0, f"the job ended with status {status}:\n{self.text[-3000:]}"
 
-    def stop(self, seconds: float = 240) -> None:
-        """Ask the driver to stop (SIGTERM), as a supervisor does; it must do so in order."""
+    def ask_to_stop(self) -> None:
+        """SIGTERM to the driver, as supervisors send it. Returns at once."""
         assert self._process is not None
         self._process.terminate()
+
+    def stop(self, seconds: float = 240) -> None:
+        """Ask the driver to stop; it must do so in order."""
+        self.ask_to_stop()
         self.finish(seconds)
 
     # --- faults ----------------------------------------------------------------------------------------------
@@ -110,6 +114,17 @@ class JobProcess:
     def processes(self) -> list[int]:
         """All processes of the session: driver, JVM, Python workers. Zombies are none."""
         return [pid for pid, state in self._states() if state not in "ZX"]
+
+    def programs(self) -> list[str]:
+        """What these run, by the names of the files."""
+        return [program for _, program in self._programs()]
+
+    def _programs(self) -> list[tuple[int, str]]:
+        found = []
+        for pid in self.processes():
+            with suppress(OSError):
+                found.append((pid, os.path.basename(os.readlink(f"/proc/{pid}/exe"))))
+        return found
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to every process of the session."""
@@ -135,6 +150,18 @@ class JobProcess:
         os.kill(self.pid, signal.SIGKILL)
         assert self._process is not None
         self._process.wait()
+
+    def kill_jvm(self) -> None:
+        """Kill the driver's JVM alone, and return when it is gone; Python finds out by itself."""
+
+        def gone() -> bool:
+            found = [pid for pid, program in self._programs() if program == "java"]
+            for pid in found:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return not found
+
+        eventually(gone)
 
     def pause(self) -> None:
         """Stop every process of the session (SIGSTOP), and return when all stand still."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from penstock.kafka.topics import topic_configs
 from penstock.testing import Api, Then, Trap
-from tests.faults.driver_deaths import die_and_recover
+from tests.faults.driver_deaths import die, die_and_recover, planning, shuffled
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.librdkafka import Administrator
-from tests.faults.steps import ENOUGH_FOR_A_SHUFFLE, arrived, hit, idle, new_sink, next_end, reached, stopped, stops
+from tests.faults.steps import arrived, hit, idle, new_sink, next_end, reached, stopped, stops
 from tests.waiting import eventually
 
 #: Has new partitions looked for often.
@@ -28,12 +28,11 @@ def idle_job(trial: Trial) -> Outcome:
     job.kill()
     trial.hit(f"killed idle: batch {last} done, none planned", job.planned() == job.done() == last)
     quiet = trial.cluster.add(Trap(Api.END_TXN, contains=[trial.transactional_id], nth=2))
-    # Once around the source: two answers about the end of the input, none of them with anything to do.
-    looked = [trial.cluster.add(Trap(Api.LIST_OFFSETS, where=trial.about(trial.source), nth=nth)) for nth in (1, 3)]
+    looked = planning(trial, job, nth=3)  # it has planned twice, and found nothing to do
     job.start()
-    for each in looked:
-        each.wait(PATIENCE)
-    trial.hit("no transaction while idle after the restart", not quiet.sprung)
+    trial.wait(job, looked)
+    idle_still = job.planned() == job.done() == last
+    trial.hit("no batch and no transaction while idle after the restart", idle_still and not quiet.sprung)
     job.wait_for("checkpoint ")
     trial.verifier.restarted()
     trial.numbered.write(trial.records - trial.records // 2)
@@ -193,16 +192,17 @@ def limit_lowered(trial: Trial) -> Outcome:
 @cell("F10", "12 output partitions and one task, killed mid-publish")
 def more_partitions_than_tasks(trial: Trial) -> Outcome:
     new_sink(trial, partitions=12)
-    job = trial.job(trial.sql(keyed=True))
+    job, publishers = trial.job(trial.sql(keyed=True)), trial.publishers()
     trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)
-    return die_and_recover(trial, job, trap, planned=trial.before, done=trial.before - 1)
+    die(trial, job, trap, planned=trial.before, done=trial.before - 1)
+    trial.hit(f"a batch is published by {publishers()} process", publishers() == 1)
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    return trial.outcome(job)
 
 
 @cell("F10", "12 output partitions and two tasks, through a shuffle, killed mid-publish")
 def more_partitions_than_owners(trial: Trial) -> Outcome:
     """Each of the two publishing tasks owns six partitions."""
     new_sink(trial, partitions=12)
-    trial.records = max(trial.records, ENOUGH_FOR_A_SHUFFLE)
-    job = trial.job(trial.sql(keyed=True, batches=2))
-    trap = trial.published(after=trial.ended(1), call=lambda _: job.kill(), then=Then.DROP)
-    return die_and_recover(trial, job, trap, planned=1, done=0)
+    return shuffled(trial, lambda **options: trial.published(after=trial.ended(1), **options))

@@ -391,7 +391,7 @@ def transactions_beside(trial: Trial) -> Outcome:
         else:
             writing[turn % 2].abort_transaction(PATIENCE)
 
-    job = trial.job(trial.sql(bounded=False, keyed=True, source=COMMITTED))
+    job = trial.job(trial.sql(bounded=False, keyed=True, batches=16, source=COMMITTED))  # six in what is there at first
     trap = trial.ended(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
     for turn in range(turns // 2):
         take(turn)
@@ -406,7 +406,8 @@ def transactions_beside(trial: Trial) -> Outcome:
     end(turns - 1)
     arrived(trial, job, trial.numbered.total)
     job.stop()
-    trial.hit(f"{turns} transactions of others, {turns // aborted} aborted")
+    held = "each beside one that was open"
+    trial.hit(f"{turns} transactions of others, {turns // aborted} aborted, {held}")
     return trial.outcome(job)
 
 
@@ -460,4 +461,5 @@ def partitions_added_while_down(trial: Trial) -> Outcome:
     trial.numbered.write(trial.records // 4)
     arrived(trial, job, trial.numbered.total - before)
     job.stop()
+    trial.hit(f"the last batch has {len(reached(trial, job))} partitions", len(reached(trial, job)) == 6)
     return trial.outcome(job)

@@ -7,7 +7,7 @@ from typing import Any
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
 from penstock.kafka.faults import Action, KafkaFault, fault_of
-from penstock.testing import Then
+from penstock.testing import Api, Then, Trap
 from tests.faults.brokers import BROKERS, Absence, adding_offsets, checked, group_of, with_group
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.waiting import eventually
@@ -51,6 +51,27 @@ def own_transaction_open(trial: Trial) -> Outcome:
 )
 def own_transaction_open_of_old(trial: Trial) -> Outcome:
     return started_anew(trial)
+
+
+@cell("F20", "a bounded job that had finished, started again when there is more to read")
+def finished_before(trial: Trial) -> Outcome:
+    """Its end was fixed when it was first started."""
+    job = trial.job(trial.sql(keyed=True))
+    trial.numbered.write(trial.records)
+    job.start().finish(PATIENCE)
+    there, last = dict(trial.numbered.written), job.done()
+    written = trial.cluster.add(
+        Trap(Api.PRODUCE, contains=[trial.transactional_id], where=trial.about(trial.sink), times=None)
+    )
+    taken = trial.cluster.add(Trap(Api.INIT_PRODUCER_ID, contains=[trial.transactional_id]))
+    trial.numbered.write(trial.records // 2)
+    trial.numbered.written = there  # what is expected
+    trial.verifier.restarted()
+    job.start().finish(PATIENCE)
+    trial.hit(f"{trial.records // 2} records more; started again, and the id taken", taken.sprung)
+    trial.hit("nothing published", not written.sprung)
+    trial.hit(f"batch {last} was and is the last", job.planned() == job.done() == last)
+    return trial.outcome(job)
 
 
 #: A broker that is gone is missed for long.

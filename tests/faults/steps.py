@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from kafka.protocol.producer import EndTxnRequest
-
 from penstock.kafka.topics import create_topic
-from penstock.testing import Api, Frame, Trap
+from penstock.testing import Api, Trap
 from tests.faults.driver_deaths import ENOUGH_FOR_A_SHUFFLE
 from tests.faults.harness import PATIENCE, Trial
 from tests.faults.processes import JobProcess
 
 __all__ = [
     "ENOUGH_FOR_A_SHUFFLE",
+    "RESTARTING",
     "arrived",
-    "commits",
     "hit",
     "idle",
     "new_sink",
@@ -25,6 +23,13 @@ __all__ = [
     "stopped",
     "stops",
 ]
+
+#: Before a job: it restarts after nearly every failure, at once.
+RESTARTING = (
+    "SET 'restart-strategy.type' = 'fixed-delay';\n"
+    "SET 'restart-strategy.fixed-delay.attempts' = '1000';\n"
+    "SET 'restart-strategy.fixed-delay.delay' = '100 ms';\n"
+)
 
 
 def arrived(trial: Trial, job: JobProcess, records: int) -> None:
@@ -75,11 +80,6 @@ def reached(trial: Trial, job: JobProcess, batch: int | None = None) -> dict[int
 def next_end(trial: Trial, **options: object) -> Trap:
     """Catches the answer to the job's next EndTxn."""
     return trial.cluster.add(Trap(Api.END_TXN, response=True, contains=[trial.transactional_id], **options))
-
-
-def commits(frame: Frame) -> bool:
-    """Whether a frame is, or answers, an EndTxn that commits; aborts are EndTxn too."""
-    return EndTxnRequest[frame.version].decode(frame.request, header=True).committed
 
 
 def new_sink(trial: Trial, *, partitions: int = 3, configs: Mapping[str, str] | None = None) -> None:

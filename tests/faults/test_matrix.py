@@ -9,16 +9,23 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
 
+import pyarrow as pa
 import pytest
+from kafka.protocol.producer import EndTxnRequest, EndTxnResponse, ProduceRequest
 
+from penstock.kafka.columns import HEADERS_TYPE
 from penstock.testing import Api, Frame, Then, Trap, Verdict
 from tests.faults import __main__ as runner
 from tests.faults import results
 from tests.faults.cells import CELLS
-from tests.faults.harness import Cell, Outcome, Trial, story
+from tests.faults.contents import mismatched
+from tests.faults.harness import Cell, Outcome, Trial, commits, committed, refused, story
 from tests.faults.mutant import MUTATIONS
 from tests.faults.mutants import MUTANTS, Mutant
+from tests.faults.networks import same_as
 from tests.faults.results import Kill, Result, Run, load, render, save
 from tests.waiting import eventually
 
@@ -58,7 +65,8 @@ def test_a_run_whose_fault_has_not_hit_is_not_good():
 def test_evidence_is_collected_and_what_is_missing_is_a_miss():
     """All that an outcome asks of its trial but for the records."""
     trial = object.__new__(Trial)
-    trial.hits, trial.misses, trial.verifier = [], [], SimpleNamespace(verdict=lambda: VERDICT)
+    trial.hits, trial.misses, trial.session = [], [], None
+    trial.verifier = SimpleNamespace(verdict=lambda: VERDICT, outputs=())
     assert trial.outcome().problem == "nothing shows that the fault has hit"
     trial.hit("3 answers lost", 3)
     assert trial.outcome() == Outcome(VERDICT, hit="3 answers lost")
@@ -66,6 +74,67 @@ def test_evidence_is_collected_and_what_is_missing_is_a_miss():
     found = trial.outcome(stop="it stopped", problem="and left a mess")
     assert (found.good, found.hit, found.stop) == (False, "3 answers lost", "it stopped")
     assert found.problem == "and left a mess; the fault has missed: 0 cuts"
+
+
+def test_records_whose_parts_are_not_of_one_record_are_found():
+    def count(n: int, key: bytes | None, value: bytes) -> int:
+        pairs = [("p", b"2"), ("n", str(n).encode())]
+        return mismatched(pa.array([pairs], HEADERS_TYPE), pa.array([key], pa.binary()), pa.array([value]), "here")
+
+    value = b'{"k":"2-7","n":23}'
+    assert [count(23, key, value) for key in (None, b"2-7", b"2-7-23")] == [0, 0, 0]
+    assert [count(23, key, value) for key in (b"2-8", b"2-7-24", b"")] == [1, 1, 1]
+    assert count(24, None, value) == 1
+    assert count(23, None, b"23") == 1
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_commits_are_told_from_aborts_and_from_refusals(version: int):
+    def encoded(message: Any) -> bytes:
+        message.with_header(1)
+        return message.encode(header=True)
+
+    def answer(*, commit: bool, code: int = 0) -> Frame:
+        asked = EndTxnRequest[version](transactional_id="t", producer_id=1, producer_epoch=2, committed=commit)
+        told = EndTxnResponse[version](throttle_time_ms=0, error_code=code, producer_id=1, producer_epoch=2)
+        return Frame(Api.END_TXN, version, 1, True, ("", 0), 0, encoded(told), encoded(asked))
+
+    assert [commits(answer(commit=each)) for each in (True, False)] == [True, False]
+    assert committed(answer(commit=True))
+    assert not committed(answer(commit=True, code=51))
+    assert not committed(answer(commit=False))
+
+
+@pytest.mark.parametrize("version", [11, 12, 13])
+def test_a_record_batch_is_known_again_in_another_request(version: int):
+    def produce(*batches: bytes) -> Frame:
+        Topic = ProduceRequest.TopicProduceData
+        data = [Topic.PartitionProduceData(index=at, records=each) for at, each in enumerate(batches)]
+        asked = ProduceRequest[version](
+            transactional_id="t",
+            acks=-1,
+            timeout_ms=1000,
+            topic_data=[Topic(name="out", topic_id=UUID(int=1), partition_data=data)],
+        )
+        asked.with_header(1)
+        return Frame(Api.PRODUCE, version, 1, False, ("", 0), 0, b"", asked.encode(header=True))
+
+    lost, other = (bytes(range(first, first + 100)) for first in (0, 100))
+    trap = Trap(Api.PRODUCE, then=Then.DROP)
+    assert not same_as(trap)(produce(lost))
+    trap.take(produce(lost))
+    assert same_as(trap)(produce(other, lost))
+    assert not same_as(trap)(produce(other))
+
+
+def test_only_what_was_answered_with_errors_alone_was_refused():
+    trap = Trap(Api.END_TXN, then=Then.HOLD)
+    trap.release()
+    assert not refused(trap)
+    trap.catches = [SimpleNamespace(errors=(47,))]
+    assert refused(trap)
+    trap.catches.append(SimpleNamespace(errors=(0,)))
+    assert not refused(trap)
 
 
 def test_what_a_trap_has_caught_is_told():

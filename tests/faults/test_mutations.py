@@ -39,12 +39,14 @@ def test_a_mutant_is_noticed(name: str, proxied: ProxiedCluster, tmp_path: Path)
     assert all(found.verdict[each] for each in mutant.counts), found
 
 
+@pytest.mark.slow
 def test_f3_needs_fencing(proxied: ProxiedCluster, tmp_path: Path) -> None:
     """The driver that wakes up commits what its successor has committed."""
     found = run("F3 stopped before its first Produce of a batch", "skip-fencing", proxied, tmp_path)
     assert found.verdict["duplicated"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -1,8 +1,11 @@
-"""F13: a job that writes to Kafka and to PostgreSQL is killed between the two commits of a batch."""
+"""F13: a job that writes to Kafka and to PostgreSQL is killed between the two commits of a batch, or does not hear that
+PostgreSQL has committed."""
 
 from __future__ import annotations
 
-from contextlib import closing
+import socket
+import threading
+from contextlib import closing, suppress
 
 from adbc_driver_postgresql import dbapi
 
@@ -12,29 +15,62 @@ from penstock.testing import Then, Trap
 from tests.faults.driver_deaths import die
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell
 from tests.faults.processes import JobProcess
+from tests.relay import Relay
+
+
+class _CommitLoss(Relay):
+    """A relay before a database that loses the answer to one COMMIT, and cuts its connection: the next one, once it is
+    armed, of a transaction that records a job's progress."""
+
+    #: In what the driver sends when it records progress, and what the server answers to a COMMIT (CommandComplete).
+    _RECORDED, _DONE = b"SET query_id = ", b"C\x00\x00\x00\x0bCOMMIT\x00"
+
+    def __init__(self, target: int):
+        self.armed, self.lost = threading.Event(), threading.Event()
+        self._recording: set[socket.socket] = set()  # the servers' ends of connections
+        super().__init__(target=target)
+
+    def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                if self._RECORDED in data and self.armed.is_set():
+                    self._recording.add(sink)
+                if self._DONE in data and source in self._recording and not self.lost.is_set():
+                    self.lost.set()
+                    break
+                sink.sendall(data)
+        with suppress(OSError):
+            sink.shutdown(socket.SHUT_RDWR if source in self._recording else socket.SHUT_WR)
 
 
 class _Database:
-    """A table that the job writes beside its topic."""
+    """A table that the job writes beside its topic. ``port``: where the job finds it."""
 
     def __init__(self, trial: Trial):
         self._trial = trial
         self._server = trial.stack.enter_context(PostgresServer())
+        self.port = self._server.port
         self._ask("CREATE TABLE numbers (k text, n bigint)", rows=False)
 
     def job(self, first: str, then: str) -> JobProcess:
         """The job ``copy`` with both targets; ``first`` is committed first in each batch."""
-        head, _, _ = self._trial.sql().rpartition("INSERT INTO")
+        # A target that commits the group's offsets would be last.
+        source = {} if then == "kafka" else {"properties.commit.offsets.on.checkpoint": "false"}
+        head, _, _ = self._trial.sql(source=source).rpartition("INSERT INTO")
         inserts = {
             "kafka": "INSERT INTO t SELECT k, n, h FROM s;",
             "postgres": "INSERT INTO numbers SELECT k, n FROM s;",
         }
         return self._trial.job(
             f"{head}CREATE TABLE numbers (k STRING, n BIGINT) WITH ('connector' = 'postgres', "
-            f"'url' = '{self._server.url}', 'table-name' = 'numbers', 'username' = '{self._server.user}', "
+            f"'url' = '{self._url}', 'table-name' = 'numbers', 'username' = '{self._server.user}', "
             f"'password' = '{self._server.password}');\n"
             f"EXECUTE STATEMENT SET BEGIN {inserts[first]} {inserts[then]} END;\n"
         )
+
+    @property
+    def _url(self) -> str:
+        return self._server.url.replace(f":{self._server.port}/", f":{self.port}/")
 
     def committed(self) -> int:
         """The last batch in the database."""
@@ -86,3 +122,30 @@ def postgres_first(trial: Trial) -> Outcome:
     job = database.job("postgres", "kafka")
     trap = trial.committing(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
     return _killed_between(trial, database, job, trap, in_database=trial.before)
+
+
+@cell("F13", "the answer to PostgreSQL's COMMIT lost, connection closed")
+def postgres_unknown(trial: Trial) -> Outcome:
+    """The driver finds out in the database what became of the transaction, and does not insert again."""
+    database = _Database(trial)
+    loss = trial.stack.enter_context(_CommitLoss(database.port))
+    database.port = loss.port
+    job = database.job("kafka", "postgres")
+    begun = trial.ended(trial.before + 1, call=lambda _: loss.armed.set())
+    done: list[tuple[int, int]] = []
+
+    def lost() -> bool:
+        if loss.lost.is_set():
+            done.append((database.committed(), job.done()))
+        return loss.lost.is_set()
+
+    trial.numbered.write(trial.records)
+    job.start()
+    trial.wait(job, begun)
+    job.until(lost, PATIENCE)
+    trial.verifier.restarted()
+    job.finish(PATIENCE)
+    trial.hit(f"COMMIT of batch {trial.before}, its answer lost, connection closed", loss.lost.is_set())
+    trial.hit(f"in PostgreSQL batch {done[-1][0]} was done then", done[-1][0] >= trial.before)
+    trial.hit("nothing redone", "is redone" not in job.text)
+    return trial.outcome(job, problem=database.problem())

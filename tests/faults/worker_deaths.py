@@ -7,19 +7,24 @@ import signal
 
 from penstock.testing import Api, Frame, Then, Trap
 from tests.faults.driver_deaths import ENOUGH_FOR_A_SHUFFLE
-from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
+from tests.faults.harness import PATIENCE, Outcome, Trial, cell, refused, story
 from tests.faults.processes import JobProcess
 
 
-def kill_and_watch(trial: Trial, job: JobProcess, trap: Trap, *, batch: int | None = None) -> Outcome:
+def kill_and_watch(
+    trial: Trial, job: JobProcess, trap: Trap, *, batch: int | None = None, shuffled: bool = False
+) -> Outcome:
     """Start the job and let it come to its end, with a worker killed on the way by the trap. That has to have ``batch``
-    redone, by default the one after ``trial.before``."""
+    redone, by default the one after ``trial.before``. ``shuffled``: more than one task has to publish a batch."""
+    publishers = trial.publishers()
     trial.numbered.write(trial.records)
     job.start()
     trial.wait(job, trap)
     trial.verifier.restarted()
     job.finish(PATIENCE)
     trial.hit(story(trap))
+    if shuffled:
+        trial.hit(f"a batch is published by {publishers()} processes", publishers() > 1)
     redone(trial, job, batch)
     return trial.outcome(job)
 
@@ -52,7 +57,7 @@ def worker_mid_publish(trial: Trial) -> Outcome:
 def worker_mid_publish_shuffled(trial: Trial) -> Outcome:
     trial.records = max(trial.records, ENOUGH_FOR_A_SHUFFLE)
     job = trial.job(trial.sql(keyed=True, batches=2))
-    return kill_and_watch(trial, job, trial.published(after=trial.ended(1), call=killer(job)), batch=1)
+    return kill_and_watch(trial, job, trial.published(after=trial.ended(1), call=killer(job)), batch=1, shuffled=True)
 
 
 @cell(
@@ -99,7 +104,7 @@ def late_produce_unverified(trial: Trial) -> Outcome:
     trial.wait(job, trap)
     trial.verifier.restarted()
     job.finish(PATIENCE)
-    trial.hit(f"{story(trap)} behind {story(next(each for each in aborted if each.sprung))}", 0 not in trap.errors)
+    trial.hit(f"{story(trap)} behind {', '.join(story(each) for each in aborted if each.sprung)}", refused(trap))
     redone(trial, job)
     return trial.outcome(job)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from penstock.testing import Api, Then, Trap
 from tests.faults.driver_deaths import TIMEOUT, TIMEOUT_SECONDS, until_aborted
 from tests.faults.harness import PATIENCE, Outcome, Trial, cell, story
 from tests.faults.processes import JobProcess
+from tests.faults.steps import RESTARTING
 
 
 def replace_and_wake(
@@ -20,7 +22,9 @@ def replace_and_wake(
     first.start()
     trap.wait(PATIENCE)
     trial.hit(story(trap))
-    trial.hit(f"batch {first.planned()} planned, batch {first.done()} done", first.planned() == trial.before)
+    found = (first.planned(), first.done())
+    trial.hit(f"batch {found[0]} planned, batch {found[1]} done", found == (trial.before, trial.before - 1))
+    trial.left_as_by(trap)
     past_timeout()
     trial.verifier.restarted()
     published = trial.ended(1)  # of the second, since the first stands still
@@ -42,9 +46,10 @@ def replace_and_wake(
     return trial.outcome(second, stop=first.error, problem=problem)
 
 
-def sleep_past_timeout() -> None:
+def sleep_past_timeout(trial: Trial) -> None:
     """There is no transaction whose state would tell: standing still is the fault."""
     time.sleep(TIMEOUT_SECONDS + 1)
+    trial.hit(f"stood still for {TIMEOUT_SECONDS + 1} s")
 
 
 def before_producing(trial: Trial, first: JobProcess) -> Trap:
@@ -65,7 +70,9 @@ def before_producing(trial: Trial, first: JobProcess) -> Trap:
 def stopped_before_producing(trial: Trial) -> Outcome:
     sql = trial.sql(sink=TIMEOUT)
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second")
-    return replace_and_wake(trial, first, second, before_producing(trial, first), past_timeout=sleep_past_timeout)
+    return replace_and_wake(
+        trial, first, second, before_producing(trial, first), past_timeout=lambda: sleep_past_timeout(trial)
+    )
 
 
 @cell("F3", "stopped in an open transaction", ci=True)
@@ -89,9 +96,50 @@ def stopped_after_end_txn(trial: Trial) -> Outcome:
     sql = trial.sql(sink=TIMEOUT)
     first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second", checkpoint="copied")
     trap = trial.ended(trial.before + 1, call=lambda _: first.pause(), then=Then.HOLD)
-    return replace_and_wake(trial, first, second, trap, past_timeout=sleep_past_timeout)
+    return replace_and_wake(trial, first, second, trap, past_timeout=lambda: sleep_past_timeout(trial))
 
 
 @cell("F3", "stopped in an open transaction, transaction.version 0", properties={"transaction.version": "0"})
 def stopped_in_a_transaction_of_old(trial: Trial) -> Outcome:
     return stopped_in_a_transaction(trial)
+
+
+# --- with a restart strategy -------------------------------------------------------------------------------------
+
+
+@cell("F3", "stopped in an open transaction; both have a restart strategy")
+def stopped_with_restarts(trial: Trial) -> Outcome:
+    """Whoever restarts when it is shut out shuts the other out in turn, and so for ever."""
+    sql = RESTARTING + trial.sql(sink=TIMEOUT)
+    first, second = trial.job(sql, folder="first"), trial.job(sql, folder="second")
+    takers: list[int | None] = []
+    trial.cluster.add(
+        Trap(
+            Api.INIT_PRODUCER_ID,
+            contains=[trial.transactional_id],
+            times=None,
+            call=lambda frame: takers.append(frame.pid),
+        )
+    )
+    before: list[int] = []
+
+    def note() -> None:
+        until_aborted(trial)
+        before.append(len(takers))
+
+    trap = trial.published(after=trial.ended(trial.before), call=lambda _: first.pause(), then=Then.HOLD)
+    outcome = replace_and_wake(trial, first, second, trap, past_timeout=note)
+    later = takers[before[0] :]
+    said = f"the id taken {len(later)} times since, by the second alone"
+    restarts = sum(job.text.count("warning: job 'copy': restart ") for job in (first, second))
+    noted = "after restarting the job 0 times" in first.text and "a restart would not help" in first.text
+    problems = [
+        outcome.problem,
+        "" if later and set(later) == {second.pid} else f"the fault has missed: {said}: {later}",
+        "" if not restarts and noted else f"{restarts} restarts, and the first says:\n{first.text[-1000:]}",
+    ]
+    return replace(
+        outcome,
+        hit=f"{outcome.hit}; {said}; no restart",
+        problem="; ".join(filter(None, problems)),
+    )

@@ -18,7 +18,7 @@ from kafka.protocol.producer import (
     TxnOffsetCommitResponse,
 )
 
-from tests.simulation.cluster import GROUPS, Cluster
+from tests.simulation.cluster import GROUPS, Cluster, Topic
 from tests.simulation.coordinator import NONE, Place
 from tests.simulation.log import Refusal
 
@@ -71,30 +71,30 @@ class Brokers:
         ]
         return ApiVersionsResponse(error_code=NONE, api_keys=[], finalized_features=features)
 
-    def _answer_metadata(self, request: Any, _node: int, _sender: str) -> Any:
-        names = [each.name for each in request.topics] if request.topics is not None else sorted(self._cluster.topics)
+    def _answer_metadata(self, request: Any, node: int, _sender: str) -> Any:
+        known, alive = self._cluster.known_to(node), self._cluster.alive_to(node)
+        names = [each.name for each in request.topics] if request.topics is not None else sorted(known)
         brokers = [
-            MetadataResponse.MetadataResponseBroker(node_id=node, host=f"broker-{node}", port=9092, rack=None)
-            for node in sorted(self._cluster.alive)
+            MetadataResponse.MetadataResponseBroker(node_id=each, host=f"broker-{each}", port=9092, rack=None)
+            for each in sorted(alive)
         ]
         return MetadataResponse(
             brokers=brokers,
             cluster_id=self._cluster.id,
             controller_id=1,
             error_code=NONE,
-            topics=[self._described(n) for n in names],
+            topics=[self._described(name, known.get(name), alive) for name in names],
         )
 
-    def _described(self, name: str) -> Any:
+    def _described(self, name: str, topic: Topic | None, alive: set[int]) -> Any:
         Described = MetadataResponse.MetadataResponseTopic
-        topic = self._cluster.topics.get(name)
         if topic is None:
             return Described(error_code=_UNKNOWN_TOPIC, name=name, topic_id=None, is_internal=False, partitions=[])
         partitions = [
             Described.MetadataResponsePartition(
-                error_code=NONE if each.leader in self._cluster.alive else _NO_LEADER, partition_index=number,
-                leader_id=each.leader if each.leader in self._cluster.alive else -1, leader_epoch=each.leader_epoch,
-                replica_nodes=list(self._cluster.nodes), isr_nodes=sorted(self._cluster.alive), offline_replicas=[],
+                error_code=NONE if each.leader in alive else _NO_LEADER, partition_index=number,
+                leader_id=each.leader if each.leader in alive else -1, leader_epoch=each.leader_epoch,
+                replica_nodes=list(self._cluster.nodes), isr_nodes=sorted(alive), offline_replicas=[],
             )
             for number, each in enumerate(topic.partitions)
         ]  # fmt: skip

@@ -8,6 +8,8 @@ from __future__ import annotations
 import random
 import struct
 import uuid
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -72,7 +74,8 @@ class _Pending:
 
 
 class Cluster:
-    """Brokers 1 to ``brokers``, which share their logs: what was acknowledged is never lost."""
+    """Brokers 1 to ``brokers``, which share their logs: what was acknowledged is never lost. Only a broker that is cut
+    off from the others answers from what it knew before."""
 
     def __init__(self, scheduler: Scheduler, rng: random.Random, *, brokers: int, version: int, watcher: Watcher):
         self.id = "simulated"
@@ -85,6 +88,7 @@ class Cluster:
         self.slow_markers = 0.0
         self._scheduler, self._rng, self._watcher = scheduler, rng, watcher
         self._coordinators: dict[tuple[int, str], int] = {}
+        self._apart: dict[int, dict[str, Topic]] = {}
         self._pending: dict[int, _Pending] = {}
         self._group_epochs: dict[int, int] = {}
         self._ids = random.Random(7)
@@ -99,6 +103,15 @@ class Cluster:
         self.topics[name] = Topic(name, id_, made, _SETTINGS | settings)
         return self.topics[name]
 
+    def empty(self, name: str, *, anew: bool) -> None:
+        """Take a topic's records away, with ``anew`` its id too."""
+        before = self.topics[name]
+        after = self.create(name, len(before.partitions), **before.settings)
+        if not anew:
+            after.id = before.id
+            for now, then in zip(after.partitions, before.partitions, strict=True):
+                now.leader, now.leader_epoch = then.leader, then.leader_epoch
+
     def log(self, place: Place) -> PartitionLog:
         """The log of a partition."""
         return self.topics[place[0]].partitions[place[1]].log
@@ -111,6 +124,35 @@ class Cluster:
         """Take a broker away for some time; others lead what it led, as far as there are others."""
         self.alive.discard(node)
         self._scheduler.after(seconds, partial(self._start, node))
+        self._hand_over(node)
+
+    def cut_off(self, node: int, seconds: float) -> None:
+        """Part a broker from the others, not from clients. It goes on answering reads, as the leader that it was, and
+        cannot acknowledge anything; meanwhile others lead. Without others nothing happens."""
+        if node in self._apart or not self.alive - {node}:
+            return
+        self._apart[node] = deepcopy(self.topics)
+        self.alive.discard(node)
+        self._scheduler.after(seconds, partial(self._join_again, node))
+        self._hand_over(node)
+
+    def _join_again(self, node: int) -> None:
+        self._apart.pop(node, None)
+        self.alive.add(node)
+
+    def answers(self, node: int) -> bool:
+        """Whether a broker answers clients."""
+        return node in self.alive or node in self._apart
+
+    def known_to(self, node: int) -> Mapping[str, Topic]:
+        """The topics as a broker knows them."""
+        return self._apart.get(node, self.topics)
+
+    def alive_to(self, node: int) -> set[int]:
+        """The brokers that are up, as a broker knows it."""
+        return set(self.nodes) if node in self._apart else self.alive
+
+    def _hand_over(self, node: int) -> None:
         others = sorted(self.alive)
         for topic in self.topics.values():
             for each in topic.partitions:
@@ -123,6 +165,7 @@ class Cluster:
     def heal(self) -> None:
         """All brokers are up, and quick."""
         self.alive = set(self.nodes)
+        self._apart.clear()
         self.slow_markers = 0.0
 
     def _start(self, node: int) -> None:
@@ -190,7 +233,7 @@ class Cluster:
 
     def led(self, topic: str, partition: int, node: int, leader_epoch: int = -1) -> Partition:
         """A partition that this broker leads. Raises Refusal."""
-        known = self.topics.get(topic)
+        known = self.known_to(node).get(topic)
         if known is None or partition >= len(known.partitions):
             raise Refusal(_UNKNOWN_TOPIC)
         found = known.partitions[partition]
@@ -204,7 +247,7 @@ class Cluster:
 
     def check_coordinator(self, kind: int, key: str, node: int) -> None:
         """Raises Refusal when this broker does not coordinate the group (kind 0) or transactional id (kind 1)."""
-        if self.coordinator_of(kind, key) != node:
+        if self.coordinator_of(kind, key) != node or node in self._apart:
             raise Refusal(_NOT_COORDINATOR)
 
     def coordinator_of(self, kind: int, key: str) -> int:
@@ -218,6 +261,8 @@ class Cluster:
     ) -> int:
         """Append a client's batch; its offset. ``implicit``: the partition joins the transaction by itself."""
         led = self.led(*place, node)
+        if node in self._apart:
+            raise Refusal(_NOT_ENOUGH_REPLICAS)
         producer_id, epoch = _PRODUCER.unpack_from(records, _PRODUCER_AT)
         if records[_ATTRIBUTES_AT + 1] & _TRANSACTIONAL and not led.log.in_transaction(producer_id, epoch):
             try:

@@ -10,7 +10,7 @@ from tests.simulation.driver import Pipeline
 from tests.simulation.faults import Fault, Plan, Rule
 from tests.simulation.walk import PROGRESS_TOPIC, Setting, walk
 
-__all__ = ["pairs", "setting", "singles"]
+__all__ = ["UNTIL_UNKNOWN", "pairs", "setting", "singles"]
 
 _SINGLE = (Fault.LOST, Fault.UNANSWERED, Fault.LATE, Fault.CRASH, Fault.CRASH_AFTER)
 #: What is asked for to settle a transaction, and how often.
@@ -19,11 +19,11 @@ _SETTLING = {
     "FindCoordinator": 1, "Metadata": 1,
 }  # fmt: skip
 #: With the time-outs of this setting a commit is asked for twice before its outcome is unknown.
-_UNTIL_UNKNOWN = 2
+UNTIL_UNKNOWN = 2
 _FOR_GOOD = 60
 
 
-def setting(version: int) -> Setting:
+def setting(version: int, published_before: int | None = None) -> Setting:
     """Two batches of two records, by two tasks, with a group's offsets."""
     properties = {
         "bootstrap.servers": "simulated:9092",
@@ -32,7 +32,7 @@ def setting(version: int) -> Setting:
         "delivery.timeout.ms": "10000",
     }
     pipeline = Pipeline(4, 2, 2, 2, ("out",), True, "group", PROGRESS_TOPIC, tuple(properties.items()))
-    return Setting(pipeline, 1, 1, 1, version)
+    return Setting(pipeline, 1, 1, 1, version, published_before=published_before)
 
 
 def singles(version: int) -> Iterator[Plan]:
@@ -46,7 +46,7 @@ def singles(version: int) -> Iterator[Plan]:
 def pairs(version: int) -> Iterator[Plan]:
     """All answers to a commit are lost, or all requests, or the transaction has expired when it is asked for; and then
     another fault at each step of settling: of one request, or of all from then on."""
-    lost = Rule(Fault.LOST, "EndTxn commit", 1, _UNTIL_UNKNOWN)  # the first commit is the claim's
+    lost = Rule(Fault.LOST, "EndTxn commit", 1, UNTIL_UNKNOWN)  # the first commit is the claim's
     for first in (lost, replace(lost, fault=Fault.UNANSWERED), replace(lost, fault=Fault.LATE, times=1)):
         for api, times in _SETTLING.items():
             for skip in range(times):

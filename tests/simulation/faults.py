@@ -29,12 +29,15 @@ class Fault(Enum):
     CRASH_AFTER = "the driver crashes once it is sent"
     BROKER_CRASH = "the broker crashes"
     BROKER_PAUSE = "the broker pauses"
+    CUT_OFF = "the broker is cut off from the others"
     SLOW_MARKERS = "markers are written slowly"
     EXPIRY = "the time of open transactions is up"
     FOREIGN_ROW = "somebody writes to the progress topic"
     SECOND_DRIVER = "a second driver starts on the checkpoint"
     OTHER_VERSION = "transaction.version is changed"
     FORGOTTEN = "brokers forget ids that are idle"
+    PROGRESS_LOST = "the progress topic loses its records"
+    PROGRESS_ANEW = "the progress topic is deleted and created anew"
 
 
 class TaskFault(Enum):
@@ -155,6 +158,24 @@ class Plan:
         return "; ".join([*rules, *tasks, f"noise {self._noise:g}"])
 
 
+def _copies(rng: random.Random) -> Plan:
+    """A commit that is asked for in vain, a second driver, trouble on the way of both, and perhaps a death: what two
+    copies of a job can do to one another is seldom met otherwise."""
+    lost = rng.choice((Fault.LOST, Fault.UNANSWERED, Fault.LATE, Fault.LATE_ANSWER, Fault.CUT_AFTER))
+    rules = [Rule(lost, "EndTxn commit", rng.choice((1, 2, 2, 3, 4)), rng.choice((1, 2, 2, 2, 3)))]
+    rules.append(Rule(Fault.SECOND_DRIVER, rng.choice(_DRAWN), rng.randint(0, 2), 1, 0))
+    for _ in range(rng.randint(1, 3)):
+        api, after = rng.choice((*_SETTLING, *_DRAWN)), rng.choice((0, 0, 1))
+        rules.append(Rule(rng.choice(_TROUBLE), api, rng.randint(0, 3), rng.choice((1, 1, 2, 3)), after))
+    if rng.random() < 0.7:
+        fault = rng.choice((Fault.CRASH_AFTER, Fault.CRASH_AFTER, Fault.CRASH))
+        api = rng.choice(("EndTxn commit", "EndTxn commit", "InitProducerId", "Produce progress", ""))
+        rules.append(Rule(fault, api, rng.randint(0, 4), 1, rng.randrange(len(rules))))
+    if rng.random() < 0.3:
+        rules.append(Rule(Fault.SECOND_DRIVER, rng.choice(_DRAWN), rng.randint(0, 4), 1, rng.randrange(len(rules))))
+    return Plan(rules, noise=rng.choice((0.0, 0.0, 0.0, 0.02)), rng=rng)
+
+
 _NOISE = (
     Fault.LOST, Fault.LATE, Fault.CUT, Fault.UNANSWERED, Fault.LATE_ANSWER, Fault.CUT_AFTER, Fault.ERROR,
     Fault.ERROR_AFTER,
@@ -162,7 +183,13 @@ _NOISE = (
 _RARE = (
     Fault.CRASH, Fault.CRASH, Fault.CRASH_AFTER, Fault.CRASH_AFTER, Fault.BROKER_CRASH, Fault.BROKER_PAUSE,
     Fault.SLOW_MARKERS, Fault.EXPIRY, Fault.FOREIGN_ROW, Fault.SECOND_DRIVER, Fault.SECOND_DRIVER, Fault.OTHER_VERSION,
-    Fault.FORGOTTEN,
+    Fault.FORGOTTEN, Fault.CUT_OFF, Fault.CUT_OFF,
+)  # fmt: skip
+#: What keeps a driver from learning how it stands.
+_TROUBLE = (
+    Fault.LOST, Fault.UNANSWERED, Fault.UNANSWERED, Fault.LATE, Fault.LATE_ANSWER, Fault.CUT, Fault.BROKER_PAUSE,
+    Fault.SLOW_MARKERS, Fault.OTHER_VERSION, Fault.FORGOTTEN, Fault.EXPIRY,
+    Fault.CUT_OFF,
 )  # fmt: skip
 #: What matters most to the protocol is drawn more often.
 _DRAWN = (*APIS, "EndTxn commit", "EndTxn commit", "InitProducerId", "Produce", "ListOffsets", "Fetch", "", "")
@@ -173,6 +200,8 @@ _SPANS = (1, 1, 1, 2, 3, 5, 40)
 
 def random_plan(rng: random.Random) -> Plan:
     """A plan as a seed has it."""
+    if rng.random() < 0.25:
+        return _copies(rng)
     rules: list[Rule] = []
     if rng.random() < 0.3:  # a commit that is asked for in vain, and then the way to its outcome
         rules.append(Rule(rng.choice(_NOISE), "EndTxn commit", rng.randint(0, 2), rng.choice((1, 2, 2, 3))))

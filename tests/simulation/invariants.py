@@ -133,6 +133,8 @@ class Invariants:
                 self._outcomes[driver] = _Outcome(asked=True)
             return
         begins = kind_of(request) in {"Produce", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"}
+        if kind_of(request) == "Produce" and request.transactional_id is None:  # a mark
+            begins = False
         if outcome.asked and begins and sender == driver:  # tasks of an earlier attempt may still be at work
             self.broken(f"{driver} sends {name} although the outcome of its transaction is unknown")
 

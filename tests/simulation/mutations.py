@@ -98,6 +98,11 @@ def _unread_progress_taken_for_aborted() -> Sequence[Patch]:
     return [(targets, "settle", aborted)]
 
 
+def _any_read_believed() -> Sequence[Patch]:
+    """Progress is believed of whoever answers, a broker that is cut off from the others too."""
+    return [(module, "read_present_progress", progress.read_progress) for module in (progress, targets)]
+
+
 def _seal_unchecked() -> Sequence[Patch]:
     """Whatever looks like this query's progress is believed."""
     return [(progress.hmac, "compare_digest", lambda *_: True)]
@@ -124,7 +129,16 @@ def _fencing_skipped() -> Sequence[Patch]:
         taken.add(self.transactional_id)
         return init(self, *args, **kwargs)
 
-    return [(ExactlyOnceTarget, "__init__", make_with_own_id), (TransactionClient, "init", init_own)]
+    def unless_former(step: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda session, client, *args, **kwargs: (
+            None if client.state is State.NEW else step(session, client, *args, **kwargs)
+        )
+
+    return [
+        (ExactlyOnceTarget, "__init__", make_with_own_id),
+        (TransactionClient, "init", init_own),
+        (targets, "claim", unless_former(targets.claim)),
+    ]
 
 
 def _abort_without_epoch() -> Sequence[Patch]:
@@ -185,6 +199,11 @@ MUTATIONS = {
             "unread-progress-taken-for-aborted",
             _unread_progress_taken_for_aborted,
             (_UNANSWERED_COMMIT, Rule(Fault.LOST, "ListOffsets", 2, 60, after=0)),
+        ),
+        Mutation(
+            "any-read-believed",
+            _any_read_believed,
+            (Rule(Fault.CUT_OFF, "EndTxn commit", 1), Rule(Fault.UNANSWERED, "EndTxn commit", 0, 2, after=0)),
         ),
         Mutation("row-taken-for-progress", _topics_unchecked, tasks=((0, TaskFault.ROW_IN_PROGRESS),)),
         Mutation(

@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from penstock.errors import CheckpointError, DefinitionError, FencedError, PenstockError, PossibleDataLossError
 from penstock.kafka import wire
 from penstock.kafka.batches import stamp
+from penstock.kafka.progress import ProgressTopic
 from penstock.kafka.session import close_sessions
 from tests.simulation import scheduler as simulated
 from tests.simulation.cluster import Cluster
@@ -50,6 +52,10 @@ class Setting:
     version: int
     #: The transactional id prefix of each start; of all that follow, the last one. A second driver may have another.
     prefixes: tuple[str, ...] = ("walk",)
+    #: The last batch that another query has published under the id: its checkpoint was deleted.
+    published_before: int | None = None
+    #: From before which start the checkpoint is that another start, and those after it, find.
+    restored: tuple[int, int] | None = None
 
 
 @dataclass
@@ -100,7 +106,10 @@ def random_setting(rng: random.Random) -> Setting:
         progress_partitions=rng.choice((None, 1, 2)),
         brokers=rng.choice((1, 2)),
         version=rng.choice((2, 2, 0)),
-        prefixes=rng.choice((*[("walk",)] * 6, ("walk", "run"), ("walk", "run", "walk"))),
+        prefixes=rng.choice(
+            (*[("walk",)] * 5, ("walk", "run"), ("walk", "run", "walk"), ("walk", "run", "run", "walk"))
+        ),
+        published_before=rng.choice((None, None, None, None, 0, 7)),
     )
 
 
@@ -146,15 +155,18 @@ class _Walk:
         self.cluster.create("input", 1)
         for topic in pipeline.topics:
             self.cluster.create(topic, self.setting.partitions)
-        if self.setting.progress_partitions:
+        before = self.setting.published_before
+        if self.setting.progress_partitions or before is not None:
             settings = {"cleanup.policy": "compact"}
-            self.cluster.create(PROGRESS_TOPIC, self.setting.progress_partitions, **settings)
+            self.cluster.create(PROGRESS_TOPIC, self.setting.progress_partitions or 1, **settings)
         self.network = Network(
             self.scheduler, self.cluster, self.plan, rng, self.invariants, self._surround, PROGRESS_TOPIC
         )
         self.checkpoint = Checkpoint(self.invariants.planned.__setitem__)
         self.rng = rng
         self.strangers = itertools.count(70)
+        if before is not None:
+            self._publish_as_another_query(before)
         self.prefix = ""
         self.found = Found(seed, self.plan, self.invariants.violations, trace=self.network.trace)
         self.drivers: dict[str, tuple[Driver, Actor]] = {}
@@ -199,7 +211,16 @@ class _Walk:
     def _is_quiet(self) -> bool:
         return all(actor.done for _, actor in self.drivers.values())
 
+    def _restore(self) -> None:
+        taken, put_back = self.setting.restored or (-1, -1)
+        if len(self.drivers) == taken:
+            self.snapshot = deepcopy((self.checkpoint.documents, self.checkpoint.offsets, self.checkpoint.commits))
+        if len(self.drivers) == put_back:
+            self.checkpoint.documents, self.checkpoint.offsets, self.checkpoint.commits = self.snapshot
+            self.network.note("", "an older checkpoint is restored")
+
     def _start(self) -> None:
+        self._restore()
         name = f"driver-{len(self.drivers) + 1}"
         driver = Driver(
             name,
@@ -238,7 +259,7 @@ class _Walk:
             self.invariants.broken(f"{driver.name} cannot reconcile checkpoint and progress: {error}")
         elif not isinstance(error, PenstockError | ConcurrentUpdateError):
             self.invariants.broken(f"{driver.name} has an error of its own: {error!r}")
-        elif isinstance(error, FencedError) and alone:
+        elif isinstance(error, FencedError) and alone and not error.restartable:
             self.invariants.broken(f"{driver.name} takes itself for fenced, but there is no other: {error}")
         elif "cannot become" in str(error):
             self.invariants.broken(f"{driver.name} trips over its own state: {error}")
@@ -252,6 +273,8 @@ class _Walk:
             self.cluster.crash(node, self.rng.uniform(1.0, 60.0))
         elif fault is Fault.BROKER_PAUSE:
             self.network.paused[node] = self.scheduler.now + self.rng.uniform(0.5, 60.0)
+        elif fault is Fault.CUT_OFF:
+            self.cluster.cut_off(node, self.rng.uniform(1.0, 60.0))
         elif fault is Fault.SLOW_MARKERS:
             self.cluster.slow_markers = self.rng.choice((1.0, 20.0, 100.0))
         elif fault is Fault.EXPIRY:
@@ -262,8 +285,10 @@ class _Walk:
             self.cluster.forget()
         elif fault is Fault.FOREIGN_ROW:
             self._write_foreign_row()
+        elif fault in {Fault.PROGRESS_LOST, Fault.PROGRESS_ANEW}:
+            self.cluster.empty(PROGRESS_TOPIC, anew=fault is Fault.PROGRESS_ANEW)
         elif fault is Fault.SECOND_DRIVER:
-            self.prefix = self.rng.choice((self.prefix, self.prefix, "copy"))
+            self.prefix = self.rng.choice((self.prefix, self.setting.prefixes[0], "copy"))
             self._start()
 
     def _crash(self, name: str) -> None:
@@ -275,13 +300,20 @@ class _Walk:
             if not task.done:
                 self.scheduler.after(self.rng.choice((0.0, 0.0, self.rng.uniform(0.0, 5.0))), task.kill)
 
+    def _publish_as_another_query(self, batch: int) -> None:
+        """What the progress topic holds when the job's checkpoint was deleted."""
+        topic = ProgressTopic(PROGRESS_TOPIC, None, len(self.cluster.places(PROGRESS_TOPIC)))
+        log = self.cluster.log((PROGRESS_TOPIC, topic.partition_of(TRANSACTIONAL_ID.decode())))
+        data, producer_id = bytearray(record_batch([(TRANSACTIONAL_ID, _unsealed("another", batch))]).data), 69
+        stamp(data, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
+        log.append(bytes(data), strict=True)
+        log.mark(producer_id, 0, True, 0)
+
     def _write_foreign_row(self) -> None:
         """A row of somebody else, forged progress among them, outside of a transaction or in one that is committed."""
         if PROGRESS_TOPIC not in self.cluster.topics:
             return
-        start, end = {"sources": [None]}, {"sources": [{"topics": {"input": {"0": 999}}}]}
-        forged = {"kind": "progress", "version": 1, "query_id": QUERY, "batch_id": 7, "start": start, "end": end}
-        value = self.rng.choice((b"a row", b"{}", json.dumps(forged | {"errors": {}}).encode()))
+        value = self.rng.choice((b"a row", b"{}", _unsealed(QUERY, 7)))
         data = bytearray(record_batch([(self.rng.choice((b"somebody", TRANSACTIONAL_ID)), value)]).data)
         log, producer_id = self.cluster.log(self.rng.choice(self.cluster.places(PROGRESS_TOPIC))), next(self.strangers)
         transactional = self.rng.random() < 0.7
@@ -292,6 +324,13 @@ class _Walk:
         if transactional:
             open_for = self.rng.choice((0.0, self.rng.uniform(0.0, 100.0)))
             self.scheduler.after(open_for, partial(log.mark, producer_id, epoch, self.rng.random() < 0.5, 0))
+
+
+def _unsealed(query: str, batch: int) -> bytes:
+    """A progress record of something that does not know the job's secret."""
+    start, end = {"sources": [None]}, {"sources": [{"topics": {"input": {"0": 999}}}]}
+    record = {"query_id": query, "batch_id": batch, "start": start, "end": end, "errors": {}}
+    return json.dumps({"kind": "progress", "version": 1} | record).encode()
 
 
 def walk(seed: int, *, setting: Setting | None = None, plan: Plan | None = None) -> Found:

@@ -134,8 +134,8 @@ class SimulatedWire:
         return letter.answer
 
     def _where(self, node: Node) -> int:
-        alive = sorted(self._network.cluster.alive)
-        return node if isinstance(node, int) else alive[0] if alive else 1
+        cluster = self._network.cluster
+        return node if isinstance(node, int) else next(filter(cluster.answers, cluster.nodes), 1)
 
     # --- on the way ---
 
@@ -146,7 +146,7 @@ class SimulatedWire:
             connection = self._connections[node] = _Connection(node)
         connection.letters.append(letter)
         latency = rng.uniform(0.0005, 0.005)
-        if fault is Fault.CUT or where not in self._network.cluster.alive:
+        if fault is Fault.CUT or not self._network.cluster.answers(where):
             scheduler.after(latency, partial(self._cut, connection))
             connection.stalled = True
             return
@@ -166,7 +166,7 @@ class SimulatedWire:
         if pause > 0:
             network.scheduler.after(pause, partial(self._arrive, connection, letter, where, fault))
             return
-        if where not in network.cluster.alive:
+        if not network.cluster.answers(where):
             self._cut(connection)
             return
         answer = None
@@ -214,6 +214,7 @@ class SimulatedWire:
 
 _SURROUNDINGS = {
     Fault.SLOW_MARKERS, Fault.EXPIRY, Fault.FOREIGN_ROW, Fault.SECOND_DRIVER, Fault.OTHER_VERSION, Fault.FORGOTTEN,
+    Fault.PROGRESS_LOST, Fault.PROGRESS_ANEW, Fault.CUT_OFF,
 }  # fmt: skip
 
 

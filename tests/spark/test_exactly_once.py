@@ -108,13 +108,61 @@ def test_rule_5_a_committed_batch_that_spark_replays_is_skipped(jobs, topics, to
     topics.write(source, ids(300))
     sql = copy(jobs, source, sink, scan_max__records__per__trigger="100")
     jobs.run(sql)
-    commits = sorted((jobs.checkpoint() / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
-    commits[-1].unlink()
-    (jobs.checkpoint() / "commits" / f".{commits[-1].name}.crc").unlink(missing_ok=True)
+    forget_the_last_commit(jobs.checkpoint())
     result = jobs.run(sql)
     assert result.progress.batches == 1
     assert result.progress.records_out == 0
     assert read_ids(topics, sink) == list(range(300))
+
+
+def forget_the_last_commit(checkpoint):
+    """As if the job had been killed after EndTxn and before Spark's commit log."""
+    commits = sorted((checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    commits[-1].unlink()
+    (checkpoint / "commits" / f".{commits[-1].name}.crc").unlink(missing_ok=True)
+
+
+def test_rule_5_a_batch_is_not_skipped_for_a_table_that_did_not_get_it(jobs, topics, topic):
+    """It came to the cluster's transaction after the batch was committed, and before Spark knew."""
+    source, sink, new = topic(1), topic(1), topic(1)
+    topics.write(source, ids(10))
+    first = copy(jobs, source, sink)
+    both = (
+        jobs.bounded("s", "id BIGINT", source)
+        + jobs.exactly_once("t", "id BIGINT", sink)
+        + jobs.exactly_once("u", "id BIGINT", new, sink_transactional__id__prefix=f"tx-{sink}")
+        + "EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT * FROM s; INSERT INTO u SELECT * FROM s; END;"
+    )
+    jobs.run(first)
+    forget_the_last_commit(jobs.checkpoint())
+    with pytest.raises(CheckpointError, match=r"batch 0 .* not into .*u.*Start it once with the former definition"):
+        jobs.run(both)
+    jobs.run(first)
+    jobs.run(both)  # goes on behind batch 0
+    assert read_ids(topics, sink) == list(range(10))
+    assert read_ids(topics, new) == []
+
+
+@pytest.mark.parametrize("change", ["another topic", "a second INSERT"])
+def test_rule_5_a_batch_is_not_skipped_for_what_only_has_the_name_of_a_table_that_got_it(jobs, topics, topic, change):
+    """Names may be made of positions (sink-1, sink-2), and are no proof."""
+    source, sink, new = topic(1), topic(1), topic(1)
+    topics.write(source, ids(10))
+    first = copy(jobs, source, sink)
+    insert = "INSERT INTO t SELECT * FROM s;"
+    changed = (
+        copy(jobs, source, new)
+        if change == "another topic"
+        else first.replace(insert, f"EXECUTE STATEMENT SET BEGIN {insert} {insert} END;")
+    )
+    jobs.run(first)
+    forget_the_last_commit(jobs.checkpoint())
+    with pytest.raises(
+        CheckpointError, match=r"batch 0 .* not into .*'t -> .*Start it once with the former definition"
+    ):
+        jobs.run(changed)
+    jobs.run(first)
+    assert read_ids(topics, sink) == list(range(10))
 
 
 def test_rule_5_a_checkpoint_that_is_older_than_what_was_published_stops_the_query(jobs, topics, topic):
@@ -150,8 +198,8 @@ def test_rule_2_a_checkpoint_is_bound_to_its_source(jobs, topics, topic):
         jobs.run(copy(jobs, other, sink))
 
 
-def test_rule_2_after_a_change_of_prefix_the_former_id_is_asked(jobs, topics, topic):
-    """The last batch is committed in Kafka under the former prefix and not in Spark's log: it is not written again."""
+def test_rule_2_a_checkpoint_keeps_its_transactional_id(jobs, topics, topic):
+    """The last batch is committed in Kafka and not in Spark's log, and the prefix is another: it is not repeated."""
     source, sink = topic(1), topic(1)
     topics.write(source, ids(300))
     sql = copy(jobs, source, sink, scan_max__records__per__trigger="100")

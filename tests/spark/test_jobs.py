@@ -14,6 +14,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from penstock.formats.protobuf.definition import Definition
+from tests.scans import delete
 
 ROWS = [{"id": i, "name": f"n{i % 7}", "amount": i / 4} for i in range(2000)]
 COLUMNS = "id BIGINT, name STRING, amount DOUBLE"
@@ -350,6 +351,33 @@ def test_an_empty_topic_ends_at_once(jobs, topics, topic):
     )
     assert result.progress.records_in == 0
     assert topics.read(sink) == []
+
+
+@pytest.mark.parametrize(
+    "time", ["", ", ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts"], ids=["without event time", "with event time"]
+)
+def test_a_bounded_job_has_finished_at_the_ends_of_its_sources_whatever_is_left_there(
+    jobs, kafka_admin, topics, topic, time
+):
+    """That is how it is told from one whose query somebody has stopped."""
+    source, sink = topic(2), topic(1)
+    table = jobs.bounded("s", f"id BIGINT{time}", source, scan_max__records__per__trigger="3")
+    insert = jobs.exactly_once("t", "id BIGINT", sink) + "INSERT INTO t SELECT id FROM s;"
+
+    def read(name, scan=table):
+        result = jobs.run(scan + insert, name)
+        assert not result.stopped
+        return result.progress.records_in
+
+    assert read("unmatched", table.replace(f"'topic' = '{source}'", "'topic-pattern' = 'no such topic'")) == 0
+    assert read("empty") == 0
+    topics.write(source, [{"id": i, "ts": "2026-11-22 10:00:00Z"} for i in range(10)])
+    assert [read("full"), read("full")] == [10, 0]
+    topics.write(source, [{"id": 10, "ts": "2026-11-22 10:00:00Z"}])
+    assert [read("empty"), read("full")] == [0, 0]  # stops are those of the first start
+    delete(kafka_admin, source)
+    assert [read("empty"), read("full")] == [0, 0]
+    assert sorted(message.json["id"] for message in topics.read(sink)) == list(range(10))
 
 
 def test_reading_stops_where_transactions_end(jobs, topics, topic):

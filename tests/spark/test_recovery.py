@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from penstock.errors import CheckpointError, FencedError, PossibleDataLossError, RetriableError
+from penstock.errors import CheckpointError, ExecutionError, FencedError, PossibleDataLossError, RetriableError
 from penstock.plan import MapRows
 from tests.scans import recreate
 from tests.waiting import while_running
@@ -252,3 +254,95 @@ def test_rule_1_the_jobs_own_open_transaction_does_not_hold_back_the_offsets_tha
         + "INSERT INTO t SELECT * FROM s;"
     )
     assert read_ids(topics, sink) == list(range(4, 10))
+
+
+def group_offset(kafka, topic):
+    """What the topic's group has committed in partition 0; None when that is nothing."""
+    from penstock.kafka.offsets import committed_offsets
+
+    found = committed_offsets(session_of(kafka), f"group-{topic}", [(topic, 0)]).get((topic, 0))
+    return None if found is None else found.offset
+
+
+def from_the_group(jobs, name, topic):
+    """A table that is read from where the topic's group has got to, or from its beginning, to its present end."""
+    return jobs.bounded(
+        name,
+        "id BIGINT",
+        topic,
+        scan_startup_mode="group-offsets",
+        properties_group_id=f"group-{topic}",
+        properties_auto_offset_reset="earliest",
+    )
+
+
+def fail_once(monkeypatch, kind, call):
+    """Lets one call of ``kind.publish``, counted from 1, fail before anything is written."""
+    original, calls = kind.publish, []
+
+    def publish(self, batch, frame):
+        calls.append(batch)
+        if len(calls) == call:
+            raise ExecutionError("the job dies")
+        return original(self, batch, frame)
+
+    monkeypatch.setattr(kind, "publish", publish)
+
+
+def test_a_groups_offsets_are_committed_when_all_targets_have_the_batch(kafka, jobs, topics, topic, monkeypatch):
+    """The job dies when one of its targets has the batch, and its checkpoint is lost."""
+    from penstock.connectors.kafka.targets import PlainTarget
+
+    source, one, two = topic(1), topic(1), topic(1)
+    topics.write(source, ids(10))
+    sql = (
+        from_the_group(jobs, "s", source)
+        + jobs.exactly_once("t", "id BIGINT", one)
+        + jobs.table("u", "id BIGINT", two, sink_delivery__guarantee="at-least-once")
+        + "EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT * FROM s; INSERT INTO u SELECT * FROM s; END;"
+    )
+    fail_once(monkeypatch, PlainTarget, 1)
+    with pytest.raises(ExecutionError, match="the job dies"):
+        jobs.run(sql)
+    assert group_offset(kafka, source) is None
+    assert topics.read(one) == []  # its transaction takes the offsets along, so it comes last
+    shutil.rmtree(jobs.checkpoint())
+    jobs.run(sql)
+    assert read_ids(topics, two) == list(range(10))
+    assert read_ids(topics, one) == list(range(10))
+    assert group_offset(kafka, source) == 10
+
+
+@pytest.mark.parametrize("order", ["tu", "ut"])
+def test_no_groups_offsets_run_ahead_where_two_targets_could_commit_some(
+    kafka, jobs, topics, topic, monkeypatch, order
+):
+    """A source and a target in each of two clusters. Offsets that are not in the last transaction follow it."""
+    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.kafka.topics import create_topic
+    from penstock.services import KafkaCluster
+    from tests.spark.conftest import Topics
+
+    with KafkaCluster() as elsewhere:
+        there = replace(jobs, bootstrap=elsewhere.bootstrap)
+        here, read, sent = topic(1), f"read-{uuid.uuid4()}", f"sent-{uuid.uuid4()}"
+        for name in (read, sent):
+            create_topic(session_of(elsewhere), name, partitions=1)
+        source = topic(1)
+        topics.write(source, ids(10))
+        Topics(elsewhere.bootstrap).write(read, ids(10))
+        inserts = {"t": "INSERT INTO t SELECT * FROM s;", "u": "INSERT INTO u SELECT * FROM r;"}
+        sql = (
+            from_the_group(jobs, "s", source)
+            + from_the_group(there, "r", read)
+            + jobs.exactly_once("t", "id BIGINT", here)
+            + there.exactly_once("u", "id BIGINT", sent)
+            + f"EXECUTE STATEMENT SET BEGIN {' '.join(inserts[each] for each in order)} END;"
+        )
+        fail_once(monkeypatch, ExactlyOnceTarget, 2)
+        with pytest.raises(ExecutionError, match="the job dies"):
+            jobs.run(sql)
+        assert (group_offset(kafka, source), group_offset(elsewhere, read)) == (None, None)
+        jobs.run(sql)
+        assert read_ids(topics, here) == read_ids(Topics(elsewhere.bootstrap), sent) == list(range(10))
+        assert (group_offset(kafka, source), group_offset(elsewhere, read)) == (10, 10)

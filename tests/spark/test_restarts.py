@@ -7,20 +7,23 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from pyspark.sql import SparkSession
 
 from penstock import engine
 from penstock.errors import (
     CheckpointError,
+    CheckpointUnavailableError,
     ExecutionError,
     FencedError,
     OptionsError,
+    QueryStoppedError,
     RecordError,
     RetriableError,
 )
 from penstock.plan import FailureRate, FixedDelay, MapRows
 from tests.scans import delete
 from tests.spark.conftest import spark_jobs
-from tests.waiting import while_running
+from tests.waiting import eventually, while_running
 
 SOON = timedelta(milliseconds=10)
 #: A batch is tried so often before the job fails.
@@ -168,7 +171,10 @@ def test_rule_17_a_poison_record_ends_the_job_with_its_position(jobs, topics, to
     assert not topics.open_transactions(sink)
 
 
-def test_rule_17_a_job_that_was_fenced_is_not_restarted(jobs, kafka, topics, topic):
+@pytest.mark.parametrize("claimed", [True, False], ids=["by another run", "by a producer without a claim"])
+def test_rule_17_a_job_whose_id_was_taken_is_restarted_only_if_no_run_has_it(jobs, kafka, topics, topic, claimed):
+    """Two runs that restart would take the id from each other for ever; what left no claim is none."""
+    from penstock.kafka.progress import ProgressTopic, claim
     from penstock.kafka.properties import ClientConfig
     from penstock.kafka.session import session_for
     from penstock.kafka.transactions import TransactionClient
@@ -180,12 +186,46 @@ def test_rule_17_a_job_that_was_fenced_is_not_restarted(jobs, kafka, topics, top
     jobs.started.append(running)
     while_running(running, lambda: running.progress.records_out >= 10)
     session = session_for(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap}))
-    TransactionClient(session, f"tx-{sink}-job", 60_000).init()
+    other = TransactionClient(session, f"tx-{sink}-job", 60_000)
+    other.init()
+    if claimed:
+        progress = session.topic("__penstock_progress")
+        claim(session, other, ProgressTopic(progress.name, progress.topic_id, len(progress.partitions)), "run-2")
     topics.write(source, ids(10, start=10))
-    with pytest.raises(FencedError):
+    if claimed:
+        with pytest.raises(FencedError, match="was taken over by run run-2"):
+            ended(running)
+        assert told(jobs) == []
+        assert read_ids(topics, sink) == list(range(10))
+    else:
+        while_running(running, lambda: len(topics.read(sink)) >= 20)
+        assert "a producer that left no claim" in " ".join(told(jobs))
+        assert read_ids(topics, sink) == list(range(20))
+    assert running.progress.restarts == (0 if claimed else 1)
+
+
+def test_a_restart_does_not_take_an_empty_checkpoint_for_a_new_job(jobs, topics, topic, monkeypatch, tmp_path):
+    """Its volume fails, and is unmounted: where it was is an empty folder now."""
+    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+
+    publish = ExactlyOnceTarget.publish
+
+    def unmount(self, batch, frame):
+        if batch.id == 0:
+            return publish(self, batch, frame)
+        jobs.checkpoint().rename(tmp_path / "elsewhere")
+        raise CheckpointUnavailableError("the volume does not answer")
+
+    monkeypatch.setattr(ExactlyOnceTarget, "publish", unmount)
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    job = restarted(jobs.parse(copy(jobs, source, sink, bounded=False)), FixedDelay(attempts=5, delay=SOON))
+    running = engine.start(job, jobs.warnings.append)
+    jobs.started.append(running)
+    while_running(running, lambda: running.progress.records_out >= 10 and jobs.idle())
+    topics.write(source, ids(10, start=10))
+    with pytest.raises(CheckpointError, match="is its volume still mounted"):
         ended(running)
-    assert told(jobs) == []
-    assert running.progress.restarts == 0
     assert read_ids(topics, sink) == list(range(10))
 
 
@@ -254,7 +294,7 @@ def test_a_job_that_adopts_progress_still_does_when_it_is_restarted_before_its_f
     while_running(running, lambda: running.progress.batches == 2)
     assert len(told(jobs)) == 1
     assert read_ids(topics, sink) == list(range(30))
-    assert not running._query(running.progress)._job.settings.adopt_progress  # nor would a further restart
+    assert not running._query(running.progress, "")._job.settings.adopt_progress  # nor would a further restart
 
 
 @pytest.mark.parametrize("batch", [1, 2], ids=["before its first commit", "after its first commit"])
@@ -299,6 +339,186 @@ def test_stopping_ends_the_pause_before_a_restart(jobs, topics, topic, monkeypat
     assert result.stopped
     assert (result.progress.restarts, result.progress.last_failure) == (0, "a failure before the commit")
     assert supervisors() == []
+
+
+@pytest.mark.parametrize("error", [FencedError, RetriableError])
+def test_what_a_restart_does_not_heal_is_told_of_a_job_that_is_being_stopped(jobs, topics, topic, monkeypatch, error):
+    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+
+    publishing = threading.Event()
+
+    def fail_when_stopped(self, batch, frame):
+        publishing.set()
+        eventually(self._context.stopping)
+        raise error("it came while the job was being stopped")
+
+    monkeypatch.setattr(ExactlyOnceTarget, "publish", fail_when_stopped)
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    running = jobs.start(copy(jobs, source, sink))
+    while_running(running, publishing.is_set)
+    running.stop()
+    if error is FencedError:
+        with pytest.raises(FencedError, match="while the job was being stopped"):
+            running.wait()
+    else:
+        assert running.wait()
+    assert running.result().stopped
+
+
+# --- what closing a run fails with ---------------------------------------------------------------------------
+
+
+def fail_closings(monkeypatch, times):
+    """Lets so many sources fail when they are closed, after they are."""
+    from penstock.connectors.kafka.runtime import KafkaSource
+
+    original, left = KafkaSource.close, [times]
+
+    def close(self):
+        original(self)
+        if left[0]:
+            left[0] -= 1
+            raise OSError("the disk is away")
+
+    monkeypatch.setattr(KafkaSource, "close", close)
+
+
+def fail_publishing(monkeypatch, error):
+    """Lets one batch fail with ``error``, before anything of it is written."""
+    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+
+    original, left = ExactlyOnceTarget.publish, [error]
+
+    def publish(self, batch, frame):
+        if left:
+            raise left.pop()
+        return original(self, batch, frame)
+
+    monkeypatch.setattr(ExactlyOnceTarget, "publish", publish)
+
+
+CLOSED_BADLY = "job 'job' was not closed as it should be: the disk is away"
+
+
+def test_a_job_that_has_read_everything_has_not_failed_because_closing_it_did(jobs, topics, topic, monkeypatch):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    fail_closings(monkeypatch, times=2)  # the job is closed when it has ended, and again when it is stopped
+    result = jobs.run(copy(jobs, source, sink))
+    assert not result.stopped
+    assert read_ids(topics, sink) == list(range(10))
+    assert jobs.warnings == [CLOSED_BADLY]
+
+
+def failing_to_publish_and_close(jobs, topics, topic, monkeypatch, error):
+    """A job with a restart strategy that fails once with ``error``, and once more when that run is closed; its sink."""
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    fail_closings(monkeypatch, times=1)
+    fail_publishing(monkeypatch, error)
+    return restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=5, delay=SOON)), sink
+
+
+def test_rule_17_a_fenced_job_is_not_to_be_restarted_because_closing_it_failed_too(jobs, topics, topic, monkeypatch):
+    job, _ = failing_to_publish_and_close(jobs, topics, topic, monkeypatch, FencedError("the id was taken over"))
+    with pytest.raises(FencedError, match="the id was taken over") as raised:
+        engine.run(job, jobs.warnings.append)
+    assert CLOSED_BADLY in raised.value.__notes__
+    assert told(jobs) == []
+
+
+def test_a_failure_is_followed_by_a_restart_although_closing_the_run_failed_too(jobs, topics, topic, monkeypatch):
+    job, sink = failing_to_publish_and_close(jobs, topics, topic, monkeypatch, RetriableError("no broker answers"))
+    result = engine.run(job, jobs.warnings.append)
+    assert (result.stopped, result.progress.restarts) == (False, 1)
+    (warning,) = told(jobs)
+    assert warning.endswith(f"no broker answers; {CLOSED_BADLY}")
+    assert read_ids(topics, sink) == list(range(10))
+
+
+def test_stopping_a_job_whose_closing_fails_tells_that_and_ends_it(jobs, topics, topic, monkeypatch):
+    """All that is open is closed, whatever of it fails."""
+    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    running = jobs.start(copy(jobs, source, sink, bounded=False))
+    while_running(running, jobs.idle)
+    fail_closings(monkeypatch, times=1)
+    monkeypatch.setattr(ExactlyOnceTarget, "close", lambda _: (_ for _ in ()).throw(RetriableError("no answer")))
+    running.stop()
+    assert running.wait(timeout=0)
+    assert running.result().stopped
+    assert supervisors() == []
+    assert "job 'job' was not closed as it should be: no answer; the disk is away" in jobs.warnings
+
+
+def test_figures_that_cannot_be_gathered_fail_nothing_and_are_told_of_once(jobs, topics, topic, monkeypatch):
+    from penstock.engine.reports import Reports
+
+    def deliver(*_):
+        raise CheckpointError("'offsets/0' cannot be read")
+
+    monkeypatch.setattr(Reports, "deliver", deliver)
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(20))
+    running = jobs.start(copy(jobs, source, sink, scan_max__records__per__trigger="10"))
+    ended(running)
+    assert running.metrics is not None
+    assert not running.result().stopped
+    assert read_ids(topics, sink) == list(range(20))
+    assert jobs.warnings == ["job 'job': its metrics and watermarks miss what a batch told: 'offsets/0' cannot be read"]
+
+
+# --- queries that somebody else stops ------------------------------------------------------------------------
+
+
+def stop_queries():
+    """Stops Spark's queries as a cell of a notebook may."""
+    for query in SparkSession.getActiveSession().streams.active:
+        query.stop()
+
+
+def test_a_stream_that_somebody_else_stops_has_not_finished(jobs, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    running = jobs.start(copy(jobs, source, sink, bounded=False))
+    while_running(running, jobs.idle)
+    stop_queries()
+    with pytest.raises(QueryStoppedError, match="something other than penstock stopped its query"):
+        ended(running)
+    assert running.result().stopped
+
+
+def test_a_bounded_job_that_somebody_else_stops_has_not_finished(jobs, topics, topic):
+    """Its rate makes it last a minute."""
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(60))
+    running = jobs.start(copy(jobs, source, sink, scan_max__records__per__second="1"))
+    while_running(running, lambda: running.progress.batches)
+    stop_queries()
+    with pytest.raises(ExecutionError):
+        ended(running)
+    assert running.result().stopped
+    assert running.progress.records_out < 60
+    jobs.run(copy(jobs, source, sink))
+    assert read_ids(topics, sink) == list(range(60))
+
+
+def test_a_query_that_somebody_else_stopped_is_not_started_again(jobs, topics, topic):
+    """Two sessions that run one job stop each other's query: with a strategy each they would do so for ever."""
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    job = restarted(jobs.parse(copy(jobs, source, sink, bounded=False)), FixedDelay(attempts=5, delay=SOON))
+    running = engine.start(job, jobs.warnings.append)
+    jobs.started.append(running)
+    while_running(running, jobs.idle)
+    stop_queries()
+    with pytest.raises(QueryStoppedError, match="something other than penstock stopped its query"):
+        ended(running)
+    assert running.progress.restarts == 0
+    assert told(jobs) == []
 
 
 def test_failures_while_starting_again_count_and_those_of_the_first_start_end_it(jobs, topics, topic, monkeypatch):

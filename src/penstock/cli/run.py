@@ -160,6 +160,8 @@ def run_jobs(jobs: Sequence[Job], metrics: tuple[str, int] | None = None) -> lis
                 "the signal ended Spark's own processes too, before the jobs were stopped; what they were at is "
                 f"aborted by their next start. Send it to process {os.getpid()} alone"
             ) from error
+    for each in running:
+        _check_ending(each)
     results = [each.result() for each in running]
     for result in results:
         _say_result(reporter, result, bool(stopped))
@@ -179,6 +181,15 @@ def _wait(running: Sequence[RunningJob], reporter: Reporter, stopped: Sequence[i
             reporter.warn(f"the batch in work was given up: {error}")
             return
         reporter.progress(running)
+
+
+def _check_ending(job: RunningJob) -> None:
+    """Raises the PenstockError of a job that ended while it was being stopped, if a restart would not heal it."""
+    try:
+        job.wait()
+    except PenstockError as error:
+        if not error.restartable:
+            raise
 
 
 def _say_result(reporter: Reporter, result: JobResult, stopped: bool) -> None:

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.errors import CheckpointError
+from penstock.errors import CheckpointError, CheckpointUnavailableError
 from penstock.spi import cause_of
 
 __all__ = ["JobCheckpoint", "default_location", "open_checkpoint"]
 
 _FOLDER = "penstock"
-#: What file systems without hard links answer. There a reader may find a file that is just being made, and say so.
+#: What file systems without hard links answer.
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EACCES}
+#: What file systems without locks answer.
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+#: What does not pass by itself.
+_LASTING = _NO_LOCKS | {errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
+#: What the clients of Hadoop's file systems say where a right is missing: names of classes, and of HTTP's statuses.
+_DENIED = re.compile(r"AccessControlException|AuthorizationException|AccessDenied|Forbidden|Unauthorized")
 _LOCAL_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
@@ -84,7 +91,8 @@ class JobCheckpoint:
         self._files = files
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """The document ``name``, or None. Raises CheckpointError when it is not a JSON object."""
+        """The document ``name``, or None. Raises CheckpointError when it is not a JSON object, and, as all methods do,
+        CheckpointUnavailableError when the storage fails."""
         text = self._text(f"{_FOLDER}/{name}.json")
         return None if text is None else self._parse(text, f"{_FOLDER}/{name}.json")
 
@@ -94,16 +102,17 @@ class JobCheckpoint:
         try:
             self._files.write(f"{_FOLDER}/{name}.json", text)
         except OSError as error:
-            raise CheckpointError(self._unwritable(error)) from error
+            raise self._unwritable(error) from error
 
     def create(self, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """Write the document ``name`` unless it is there, and give what is there: of two that create it at once both
-        get the same. Raises CheckpointError."""
+        get the same, where the file system renames a file only if its new name is free (object stores look first, and
+        two copies may both find it free). Raises CheckpointError."""
         text = json.dumps(document, sort_keys=True, indent=1) + "\n"
         try:
             self._files.create(f"{_FOLDER}/{name}.json", text)
         except OSError as error:
-            raise CheckpointError(self._unwritable(error)) from error
+            raise self._unwritable(error) from error
         return self.read(name) or dict(document)
 
     def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
@@ -127,7 +136,7 @@ class JobCheckpoint:
         try:
             names = self._files.names(_FOLDER)
         except OSError as error:
-            raise CheckpointError(self._damaged(_FOLDER, str(error))) from error
+            raise self._unreadable(_FOLDER, error) from error
         found = (re.fullmatch(rf"{re.escape(name)}\.(\d+)\.json", each) for each in names)
         return (int(each[1]) for each in found if each)
 
@@ -172,14 +181,16 @@ class JobCheckpoint:
     def _text(self, name: str) -> str | None:
         try:
             return self._files.read(name)
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
+            raise self._unreadable(name, error) from error
+        except UnicodeDecodeError as error:
             raise CheckpointError(self._damaged(name, str(error))) from error
 
     def _last(self, folder: str) -> int | None:
         try:
             names = self._files.names(folder)
         except OSError as error:
-            raise CheckpointError(self._damaged(folder, str(error))) from error
+            raise self._unreadable(folder, error) from error
         return max((int(name) for name in names if name.isdigit()), default=None)
 
     def _parse(self, text: str, name: str) -> dict[str, Any]:
@@ -191,14 +202,27 @@ class JobCheckpoint:
             raise CheckpointError(self._damaged(name, "it holds no JSON object"))
         return found
 
-    def _unwritable(self, error: OSError) -> str:
-        return f"cannot write to the checkpoint '{self.location}': {error}; check the path, its rights and its space"
+    def _unwritable(self, error: OSError) -> CheckpointError:
+        return _kind_of(error)(
+            f"cannot write to the checkpoint '{self.location}': {error}; check the path, its rights and its space"
+        )
+
+    def _unreadable(self, name: str, error: OSError) -> CheckpointError:
+        return _kind_of(error)(
+            f"'{name}' in the checkpoint '{self.location}' cannot be read: {error}; check the path, its rights and "
+            "that its storage answers, and start the job again"
+        )
 
     def _damaged(self, name: str, reason: str) -> str:
         return (
             f"'{name}' in the checkpoint '{self.location}' cannot be read: {reason}; "
             "restore the file from a backup, or start with another checkpoint directory"
         )
+
+
+def _kind_of(error: OSError) -> type[CheckpointError]:
+    """Whether a restart may help: not with a wrong path or a missing right."""
+    return CheckpointError if error.errno in _LASTING else CheckpointUnavailableError
 
 
 class _LocalFiles:
@@ -223,12 +247,22 @@ class _LocalFiles:
             except OSError as error:
                 if error.errno not in _NO_LINKS:
                     raise
-                with suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
-                    file.write(text)
-                    file.flush()
-                    os.fsync(file.fileno())
+                with path.with_name(".lock").open("w") as lock:  # which falls with the process that holds it
+                    self._lock(lock)
+                    if not path.exists():
+                        draft.replace(path)
 
         self._put(name, text, link)
+
+    @staticmethod
+    def _lock(file: TextIO) -> None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            reason = "its file system has neither hard links nor locks, so that two copies of the job may not meet"
+            raise OSError(error.errno, f"{reason}; choose another one") from error
 
     def _put(self, name: str, text: str, publish: Callable[[Path, Path], object]) -> None:
         path = self._root / name
@@ -325,6 +359,10 @@ def _as_os_error() -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as error:
-        raise OSError(str(error.java_exception.toString())) from error
+        raise _os_error(str(error.java_exception.toString())) from error
     except PySparkException as error:
-        raise OSError(cause_of(str(error))) from error
+        raise _os_error(cause_of(str(error))) from error
+
+
+def _os_error(text: str) -> OSError:
+    return PermissionError(errno.EACCES, text) if _DENIED.search(text) else OSError(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
 import secrets
@@ -25,13 +24,21 @@ from penstock.engine.planned import planned
 from penstock.engine.reports import Reports, observed, watched
 from penstock.engine.session import close_idle_callbacks, is_alive
 from penstock.engine.translate import build, computed, direct, millis
-from penstock.errors import CheckpointError, ExecutionError, PenstockError, RecordError, from_wire
+from penstock.errors import (
+    CheckpointError,
+    ExecutionError,
+    PenstockError,
+    QueryStoppedError,
+    RecordError,
+    from_wire,
+)
 from penstock.plan import AssignWatermarks, Job, Scan, base
 from penstock.spi import (
     Batch,
     JobContext,
     MetricGroup,
     Output,
+    Published,
     Runtime,
     Source,
     Stage,
@@ -74,7 +81,8 @@ def _named(job: Job) -> list[str]:
 
 class Query:
     """One run of a job. ``stopping`` tells whether the job is to end; ``progress`` is what former runs have done, and
-    ``metrics`` is where they have counted."""
+    ``metrics`` is where they have counted. A restart has the ``former_id`` of the query that ran before it, and goes on
+    with no other: to an empty folder in the checkpoint's place it would publish everything again."""
 
     def __init__(
         self,
@@ -85,11 +93,15 @@ class Query:
         stopping: Callable[[], bool],
         progress: JobProgress,
         metrics: MetricGroup,
+        former_id: str = "",
     ):
+        #: What the checkpoint calls the query, once it is started.
+        self.query_id = former_id
         #: A snapshot of the job's counters.
         self.progress = progress
         #: Spark's handle on it, once it is started.
         self.spark_query: StreamingQuery | None = None
+        self._former_id = former_id
         self._job = job
         self._spark = spark
         self._checkpoint = checkpoint
@@ -102,6 +114,7 @@ class Query:
         self._outputs: list[list[Output]] = []  # of each target
         self._reached: tuple[dict[str, Any], ...] | None = None
         self._failure: PenstockError | None = None
+        self._misses_reports = False
         self._current = 0
         self._at_work = threading.RLock()
 
@@ -143,18 +156,23 @@ class Query:
 
     def wait(self) -> bool:
         """Wait for the end: True when all sources were read, False when the query was stopped. Raises the PenstockError
-        that ended it."""
+        that ended it; of a query that is being stopped only one that a restart would not heal, for any other may be
+        due to that."""
         if self.spark_query is None:
             raise ExecutionError(f"job '{self._job.name}' was not started")
         try:
             self._await_end(self.spark_query)
         except _FOREIGN as error:
-            if self._stopping():
+            if self._stopping() and (self._failure is None or self._failure.restartable):
                 return False
             raise self._explain(error) from error
-        if not self._stopping() and not is_alive(self._spark):
+        if self._stopping():
+            return False
+        if not is_alive(self._spark):
             raise gone(self._job)
-        return (self._bounded or self._ended()) and not self._stopping()
+        if not self._ended():  # Spark tells no more than that the query has ended, by itself or by a call of stop()
+            raise self._stopped_by_others()
+        return True
 
     def _await_end(self, query: StreamingQuery) -> None:
         """Wait until Spark has ended the query, or end it when all sources are at their ends."""
@@ -172,21 +190,29 @@ class Query:
         return all(source.ended(end) for source, end in zip(self._sources, reached, strict=True))
 
     def close(self) -> None:
-        """End the Spark query, abort what it left open and release connections. Safe to call more than once."""
+        """End the Spark query, abort what it left open and release connections. Safe to call more than once.
+
+        Whatever fails, the rest is closed. Raises ExecutionError with all that has failed.
+        """
+        failures: list[Exception] = []
+        _close(self._end, failures)
+        self.gather()
+        with self._at_work:  # when Spark has died under it, a batch may still be aborting its transaction
+            for target in self._targets:
+                _close(target.close, failures)
+            for source in self._sources:
+                _close(source.close, failures)
+        close_idle_callbacks(self._spark)
+        if failures:
+            raise ExecutionError("; ".join(map(str, failures))) from failures[0]
+
+    def _end(self) -> None:
         try:
             if self.spark_query is not None and self.spark_query.isActive:
                 self.spark_query.stop()
         except _FOREIGN as error:
             if is_alive(self._spark):
-                raise self._explain(error) from error
-        finally:
-            self.gather()
-            with self._at_work:  # when Spark has died under it, a batch may still be aborting its transaction
-                for target in self._targets:
-                    target.close()
-                for source in self._sources:
-                    source.close()
-        close_idle_callbacks(self._spark)
+                raise ExecutionError(f"Spark did not end the query: {cause_of(str(error))}") from error
 
     def lag(self) -> int | None:
         """Records between what is committed and the end of the sources, or None when that is not known."""
@@ -198,9 +224,16 @@ class Query:
 
     def gather(self) -> None:
         """Take in what the tasks of the last batches have told. A batch's reports are there soon after it is done."""
-        if self.spark_query is not None:
-            with contextlib.suppress(*_FOREIGN):  # without Spark nothing more is told
-                self._reports.deliver(self.spark_query, self._sources, self._checkpoint)
+        if self.spark_query is None:
+            return
+        try:
+            self._reports.deliver(self.spark_query, self._sources, self._checkpoint)
+        except _FOREIGN:  # without Spark nothing more is told
+            pass
+        except Exception as error:  # noqa: BLE001 - what is told are figures, which fail no batch that is committed
+            if not self._misses_reports:
+                self._misses_reports = True
+                self._warn(f"job '{self._job.name}': its metrics and watermarks miss what a batch told: {error}")
 
     # --- a batch ---------------------------------------------------------------------------------------------
 
@@ -221,7 +254,7 @@ class Query:
         if shared:
             frame = frame.persist()
         try:
-            published = [target.publish(batch, frame) for target in self._targets]
+            published = self._published(batch, frame)
         finally:
             if shared:
                 frame.unpersist()
@@ -247,6 +280,19 @@ class Query:
             batches=before.batches + 1,
             committed_at=time.time(),
         )
+
+    def _published(self, batch: Batch, frame: DataFrame) -> list[Published]:
+        """What each target has made of the batch.
+
+        What sources have consumed is committed by the last one only, when all others have the batch: a job that lost
+        its checkpoint goes on from there. So one that can commit it comes last.
+        """
+        order = list(range(len(self._targets)))
+        if len(order) > 1:
+            order.sort(key=lambda number: any(map(self._targets[number].records, batch.consumed)))
+        before_last = replace(batch, consumed=())
+        done = {n: self._targets[n].publish(batch if n == order[-1] else before_last, frame) for n in order}
+        return [done[number] for number in range(len(order))]
 
     def _count(self, output: Output, written: Written) -> None:
         """The metrics of a table that is written (seed 003)."""
@@ -298,6 +344,12 @@ class Query:
     def _context(self) -> JobContext:
         self._checkpoint.check()
         known = self._checkpoint.read("job")
+        if self._former_id and (known or {}).get("query_id") != self._former_id:
+            raise CheckpointError(
+                f"the checkpoint '{self._checkpoint.location}' is not the one that the job was started with any more: "
+                "'penstock/job.json' is missing, or another query's; is its volume still mounted? Put it back, and "
+                "start the job again"
+            )
         if known is not None and "secret" not in known:  # made before progress was sealed: it is adopted or refused
             known["secret"] = secrets.token_hex(32)
             self._checkpoint.write("job", known)
@@ -317,9 +369,10 @@ class Query:
                 "read again"
             )
             self._checkpoint.write("job", {**known, "sinks": _named(self._job)})
+        self.query_id = str(known["query_id"])
         return JobContext(
             job=self._job.name,
-            query_id=str(known["query_id"]),
+            query_id=self.query_id,
             run_id=str(uuid.uuid4()),
             secret=str(known.get("secret", "")),
             checkpoint=self._checkpoint,
@@ -375,6 +428,14 @@ class Query:
             )
         return ExecutionError(f"Spark ended the job '{self._job.name}': {cause_of(str(error)) or type(error).__name__}")
 
+    def _stopped_by_others(self) -> QueryStoppedError:
+        return QueryStoppedError(
+            f"job '{self._job.name}': something other than penstock stopped its query before its sources were at their "
+            "ends; look for a call of stop() on a query of 'spark.streams.active', and for another session of this "
+            "process that has started the same job ('spark.sql.streaming.stopActiveRunOnRestart'), and start the job "
+            "again: it goes on where it was stopped"
+        )
+
     def _located(self, error: RecordError) -> RecordError:
         """``error`` of a task, which knows a record's place only as a number, with the place's name."""
         ends = self._checkpoint.offsets(self._current) or ()
@@ -385,6 +446,13 @@ class Query:
                 args[1:3] = place
                 return RecordError(*args)
         return error
+
+
+def _close(close: Callable[[], None], failures: list[Exception]) -> None:
+    try:
+        close()
+    except Exception as error:  # noqa: BLE001 - what else is open is closed all the same
+        failures.append(error)
 
 
 def _told(positions: Sequence[dict[str, Any]]) -> str:

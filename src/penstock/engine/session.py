@@ -178,6 +178,8 @@ _KEPT_MEMORY = {
     "MALLOC_TOP_PAD_": str(16 << 20),
 }
 
+#: The path of a socket may have 107 bytes, with the names in the folder.
+_LONGEST_FOLDER = 80
 #: The pipe by which a fork server sees that this process lives, for as long as it does.
 _LIFELINES: list[subprocess.Popen[bytes]] = []
 
@@ -187,7 +189,10 @@ def _start_forkserver() -> None:
     It gets ready while the JVM starts."""
     if _LIFELINES:
         return
-    folder = tempfile.mkdtemp(prefix="penstock-")
+    beside = tempfile.gettempdir()
+    if len(os.fsencode(beside)) > _LONGEST_FOLDER:
+        beside = "/tmp"  # noqa: S108 - mkdtemp makes a folder in it that nobody else can use
+    folder = tempfile.mkdtemp(prefix="penstock-", dir=beside)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ["PENSTOCK_FORKSERVER"] = path = os.path.join(folder, "forks")
     # Spark asks for one seed of hashes in all its processes.

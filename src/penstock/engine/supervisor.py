@@ -99,11 +99,12 @@ class RunningJob:
         self._stopping = threading.Event()
         self._over = threading.Event()
         self._failure: PenstockError | None = None
+        self._complaints: set[str] = set()
         self._finished = False
         self._thread: threading.Thread | None = None
         self._metrics = MetricGroup((("job", job.name),))
         self._metrics.gauge("numRestarts", lambda: self.progress.restarts)
-        self._run = self._query(JobProgress())
+        self._run = self._query(JobProgress(), "")
         self._begun = time.monotonic()
 
     # --- life ------------------------------------------------------------------------------------------------
@@ -123,13 +124,14 @@ class RunningJob:
         return True
 
     def stop(self) -> None:
-        """End the query, abort what it left open and release connections. Safe to call more than once."""
+        """End the query, abort what it left open and release connections. Safe to call more than once. What fails of
+        that is a warning, or a note on what the job had failed with."""
         self._stopping.set()
-        self._run.close()
+        self._close(self._failure)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
         if self.folder is not None:
-            self.folder.cleanup()
+            self._try(self.folder.cleanup, self._failure)
 
     def result(self) -> JobResult:
         """What the job did."""
@@ -160,11 +162,13 @@ class RunningJob:
 
     # --- restarts --------------------------------------------------------------------------------------------
 
-    def _query(self, progress: JobProgress) -> Query:
+    def _query(self, progress: JobProgress, former_id: str) -> Query:
         job = self.job
         if progress.batches:  # it knows by now what was published, and does not lose that unnoticed
             job = replace(job, settings=replace(job.settings, adopt_progress=False))
-        return Query(job, self._spark, self.checkpoint, self._warn, self._stopping.is_set, progress, self._metrics)
+        return Query(
+            job, self._spark, self.checkpoint, self._warn, self._stopping.is_set, progress, self._metrics, former_id
+        )
 
     def _supervise(self) -> None:
         """Runs until the job ends for good."""
@@ -175,19 +179,19 @@ class RunningJob:
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             cannot = ExecutionError(f"job '{self.job.name}' cannot be restarted: {error!r}")
             self._fail(cannot if is_alive(self._spark) else gone(self.job), error)
-            self._run.close()
+            self._close(self._failure)
         finally:
             self._over.set()
 
     def _run_to_its_end(self) -> PenstockError | None:
         """What the run failed with; None when it was stopped or has read its sources."""
+        failure = None
         try:
             self._finished = self._run.wait()
         except PenstockError as error:
-            return error
-        finally:
-            self._run.close()
-        return None
+            failure = error
+        self._close(failure)
+        return failure
 
     def _start_again(self, failure: PenstockError) -> bool:
         """Start the next run, as soon as that succeeds; False when the job ends with a failure or is stopped."""
@@ -200,24 +204,44 @@ class RunningJob:
                 self._failure = failure
                 self._note(failure)
                 return False
-            self._warn(f"job '{self.job.name}': {restart}: {failure}")
+            notes = "".join(f"; {note}" for note in getattr(failure, "__notes__", ()))
+            self._warn(f"job '{self.job.name}': {restart}: {failure}{notes}")
             self._run.progress = replace(self._run.progress, last_failure=str(failure))
             if self._stopping.wait(restart.delay):
                 return False
             # stop() closes the run that it finds here, or has let us know before.
-            self._run = self._query(replace(self._run.progress, restarts=restart.number))
+            self._run = self._query(replace(self._run.progress, restarts=restart.number), self._run.query_id)
             try:
                 _check_alone(self.job, self._spark)
                 self._run.start()
             except PenstockError as error:
-                self._run.close()
+                self._close(error)
                 failure = error
             else:
                 if self._stopping.is_set():
-                    self._run.close()
+                    self._close(None)
                 return True
             if self._stopping.is_set():
                 return False
+
+    def _close(self, failure: PenstockError | None) -> None:
+        """Close the run, which ended with ``failure``."""
+        self._try(self._run.close, failure)
+
+    def _try(self, release: Callable[[], None], failure: PenstockError | None) -> None:
+        """Release what a run held. Whether that succeeds says nothing of how the run ended, and a strategy or a
+        supervisor that took the one for the other would restart what must not be: it is told beside ``failure``."""
+        try:
+            release()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run has ended as it has
+            told = f"job '{self.job.name}' was not closed as it should be: {error}"
+            if told in self._complaints:  # it is closed whenever the job is stopped, too
+                return
+            self._complaints.add(told)
+            if failure is None:
+                self._warn(told)
+            else:
+                failure.add_note(told)
 
     def _fail(self, failure: PenstockError, cause: Exception) -> None:
         failure.__cause__ = cause

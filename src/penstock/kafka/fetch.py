@@ -36,7 +36,8 @@ _PARTITION_BYTES = 8 << 20
 class Range:
     """Offsets of one partition, from ``start`` up to but without ``end``.
 
-    With ``topic_id``, a topic that was deleted and created again under the same name is noticed.
+    With ``topic_id``, a topic that was deleted and created again under the same name is noticed. With ``leader_epoch``
+    too, that in which the range was planned, a leader that was deposed before is not asked: it may lack the end.
     """
 
     topic: str
@@ -44,6 +45,7 @@ class Range:
     start: int
     end: int
     topic_id: UUID | None = None
+    leader_epoch: int = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +137,9 @@ class Fetcher:
         self._skips = skip_lost
         #: Offsets that were passed over because the log has them no more.
         self.lost = 0
+        for each in ranges:
+            if each.topic_id is not None and each.leader_epoch >= 0:
+                session.read_in(each.topic, each.topic_id, {each.partition: each.leader_epoch})
 
     def __iter__(self) -> Iterator[Chunk]:
         while True:

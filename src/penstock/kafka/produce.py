@@ -35,6 +35,9 @@ __all__ = ["Ack", "Producer", "ProducerIdentity", "next_sequence"]
 _WINDOW = 5
 _SEQUENCES = 2**31
 _OUT_OF_ORDER, _UNKNOWN_PRODUCER, _NOT_ATTEMPTED = 45, 59, 55
+#: What a leader says whose followers do not answer: REQUEST_TIMED_OUT, and NOT_ENOUGH_REPLICAS before and after it has
+#: appended.
+_WITHOUT_FOLLOWERS = {7, 19, 20}
 #: Since this ``transaction.version`` brokers add partitions and offsets to transactions by themselves (KIP-890).
 IMPLICIT_VERSION = 2
 
@@ -142,7 +145,8 @@ class Producer:
 
     With ``identity`` and ``transactional_id`` what it sends belongs to the open transaction, which somebody else ends.
     Without them delivery is at least once, as ``acks`` and ``enable.idempotence`` say; the idempotent producer id is
-    kept for the life of the process (rule 12).
+    kept for the life of the process (rule 12). ``plain`` batches have no producer id and are acknowledged by all
+    replicas in sync, whatever these options say.
 
     Errors: AbortableError when the transaction must be aborted and the batch redone, RetriableError when
     ``delivery.timeout.ms`` passed, AuthorizationError, or KafkaError for what cannot succeed. After an error the
@@ -150,16 +154,21 @@ class Producer:
     """
 
     def __init__(
-        self, session: Session, identity: ProducerIdentity | None = None, *, transactional_id: str | None = None
+        self,
+        session: Session,
+        identity: ProducerIdentity | None = None,
+        *,
+        transactional_id: str | None = None,
+        plain: bool = False,
     ):
         if (identity is None) != (transactional_id is None):
             raise KafkaError("a transactional producer needs both an identity and a transactional id")
         config = session.config
         self._session = session
         self._transactional_id = transactional_id
-        self._acks = -1 if transactional_id else config.acks
+        self._acks = -1 if transactional_id or plain else config.acks
         self._lease: _Lease | None = None
-        if identity is None and config.enable_idempotence:
+        if identity is None and config.enable_idempotence and not plain:
             self._lease = _borrow(session)
             identity = self._lease.identity
         self._identity = identity
@@ -411,6 +420,8 @@ class Producer:
             results = dict.fromkeys(flight.batches, (fault_of(0), "", -1))
         else:
             results = self._results(flight)
+            if any(fault.code in _WITHOUT_FOLLOWERS for fault, _, _ in results.values()):
+                self._session.doubt(flight.node)
         for place, batch in flight.batches.items():
             missing = (Fault(-1000, "not in the answer", Action.REFRESH), "", -1)
             self._settle(self._lanes[place], batch, *results.get(place, missing))

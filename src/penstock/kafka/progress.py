@@ -1,7 +1,9 @@
 """The progress topic: which batch of a query was published last, and who publishes (rules 3 to 7 of exactly-once).
 
 Records are JSON in a compacted topic. A query's progress has its transactional id as key and is written in the same
-transaction as the batch; a claim has the id, a zero byte and ``claim`` as key, and says which run owns the id.
+transaction as the batch; a claim has the id, a zero byte and ``claim`` as key, and says which run owns the id. A mark
+(``mark``) is written before progress is read, outside of transactions, and proves the read to be as new
+(:func:`read_present_progress`).
 
 Progress is sealed with a secret that only the query's checkpoint holds (:class:`Seal`), so that a record that something
 else put under the key is not taken for the query's own.
@@ -16,6 +18,7 @@ import json
 import os
 import socket
 import time
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -35,10 +38,11 @@ from penstock.errors import (
     KafkaError,
     PossibleDataLossError,
     RetriableError,
+    UnclaimedIdError,
     UnknownOutcomeError,
 )
 from penstock.kafka import batches, partitioner
-from penstock.kafka.batches import ControlType, RecordTooLargeError
+from penstock.kafka.batches import ControlType, EncodedBatch, RecordTooLargeError
 from penstock.kafka.compression import Codec
 from penstock.kafka.fetch import Chunk, Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
@@ -66,8 +70,8 @@ __all__ = [
     "claim",
     "decide",
     "ensure_progress_topic",
-    "furthest",
     "progress_batch",
+    "read_present_progress",
     "read_progress",
     "read_progress_of",
     "record",
@@ -75,7 +79,7 @@ __all__ = [
 ]
 
 TOPIC = "__penstock_progress"
-_CLAIM_KEY = "\0claim"
+_CLAIM_KEY, _MARK_KEY = "\0claim", "\0mark"
 _LAST_EPOCHS = 32_760
 _CLAIM_ATTEMPTS = 3
 #: How long a run that was fenced waits for the claim of the one that fenced it.
@@ -91,7 +95,8 @@ class Progress:
     """A batch that was published: the query's id, the batch's, and the source's offsets before and after it.
 
     Offsets are JSON values, compared by their canonical text. ``errors`` are counters since the query's first batch
-    (rule 24).
+    (rule 24). ``tables`` are the sinks whose rows are in the transaction, with their topics; none where that was not
+    recorded.
     """
 
     query_id: str
@@ -99,6 +104,7 @@ class Progress:
     start: Any
     end: Any
     errors: Mapping[str, int] = field(default_factory=dict)
+    tables: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         span = f"from {_canonical(self.start)} to {_canonical(self.end)}"
@@ -148,22 +154,13 @@ def progress_batch(
     Raises KafkaError for a record that is larger than the topic allows.
     """
     key = _key(transactional_id, type(record))
-    fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    fields = _fields(record)
     kind: dict[str, Any] = {"kind": type(record).__name__.lower(), "version": 1}
     if topic.seal is not None and isinstance(record, Progress):
         kind["seal"] = topic.seal.of(transactional_id, fields)
     value = _canonical(kind | fields)
     try:
-        (batch,) = batches.encode(
-            keys=pa.array([key], pa.binary()),
-            values=pa.array([value.encode()], pa.binary()),
-            timestamps=np.array([time.time_ns() // 1_000_000], np.int64),
-            partitions=np.array([topic.partition_of(transactional_id)], np.int32),
-            # The offsets of each source partition stand in it twice, and are much alike: without compression a source
-            # of 11,000 partitions would be too large for a topic with Kafka's default of max.message.bytes.
-            codec=Codec.ZSTD,
-            max_batch_bytes=topic.max_message_bytes,
-        )
+        batch = _encoded(key, value.encode(), topic.partition_of(transactional_id), topic.max_message_bytes)
     except RecordTooLargeError as error:
         raise KafkaError(
             f"the progress of transactional id '{transactional_id}' makes a record of {error.size} bytes, above the "
@@ -174,8 +171,41 @@ def progress_batch(
     return batch.partition, batch.data, batch.count
 
 
+def _encoded(key: bytes, value: bytes, partition: int, largest: int = _DEFAULT_MAX_MESSAGE_BYTES) -> EncodedBatch:
+    (batch,) = batches.encode(
+        keys=pa.array([key], pa.binary()),
+        values=pa.array([value], pa.binary()),
+        timestamps=np.array([time.time_ns() // 1_000_000], np.int64),
+        partitions=np.array([partition], np.int32),
+        # The offsets of each source partition stand in it twice, and are much alike: without compression a source
+        # of 11,000 partitions would be too large for a topic with Kafka's default of max.message.bytes.
+        codec=Codec.ZSTD,
+        max_batch_bytes=largest,
+    )
+    return batch
+
+
 def _key(transactional_id: str, kind: type[Progress | Claim]) -> bytes:
     return (transactional_id + (_CLAIM_KEY if kind is Claim else "")).encode()
+
+
+def _fields(record: Progress | Claim) -> dict[str, Any]:
+    fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    return {name: value for name, value in fields.items() if name != _OPTIONAL or value}
+
+
+#: A field of progress that is left out where it says nothing.
+_OPTIONAL = "tables"
+_JSON_TYPES: Mapping[str, type] = {
+    "query_id": str,
+    "batch_id": int,
+    "errors": dict,
+    "tables": list,
+    "run_id": str,
+    "host": str,
+    "pid": int,
+    "started_ms": int,
+}
 
 
 def _canonical(value: Any) -> str:
@@ -190,9 +220,16 @@ def _parse(kind: type[Progress | Claim], transactional_id: str, value: bytes | N
     """A record's Progress or Claim. Progress that says to be the query's own must have its seal."""
     try:
         found = json.loads(value or b"")
-        fields = {name: found[name] for name in kind.__dataclass_fields__}
+        fields = {name: found[name] for name in kind.__dataclass_fields__ if name != _OPTIONAL}
+        if kind is Progress and _OPTIONAL in found:
+            fields[_OPTIONAL] = found[_OPTIONAL]
+        for name, each in fields.items():
+            if not isinstance(each, _JSON_TYPES.get(name, object)):
+                raise TypeError(name)
     except (ValueError, KeyError, TypeError):
         raise _NotBelievedError("is not one of penstock's") from None
+    if _OPTIONAL in fields:
+        fields[_OPTIONAL] = tuple(fields[_OPTIONAL])
     if seal is not None and kind is Progress and fields["query_id"] == seal.query_id:
         given = str(found.get("seal", ""))
         if not hmac.compare_digest(given.encode(), seal.of(transactional_id, fields).encode()):
@@ -216,7 +253,7 @@ class ProgressTopic:
     seal: Seal | None = None
 
     def partition_of(self, transactional_id: str) -> int:
-        """Where an id's records are written: both kinds in one partition, so that their order is known."""
+        """Where an id's records are written: all kinds in one partition, so that their order is known."""
         key = pa.array([transactional_id.encode()], pa.binary())
         return int(partitioner.by_key(key, self.partitions, fallback=0)[0])
 
@@ -242,7 +279,8 @@ def ensure_progress_topic(
         if info is None and topic_id is not None and (info := _looked_for(session, name, deadline)) is None:
             raise CheckpointError(
                 f"progress topic '{name}' is gone, and with it the knowledge of what was published; the checkpoint "
-                f"knows it as {topic_id}. Check the cluster, or go on with --adopt-progress"
+                f"knows it as {topic_id}. Check the cluster, and whether 'penstock.progress-topic' was changed, or go "
+                "on with --adopt-progress"
             )
         if info is None:
             create_topic(
@@ -268,7 +306,7 @@ def ensure_progress_topic(
     if topic_id is not None and info.topic_id is not None and info.topic_id != topic_id:
         raise CheckpointError(
             f"progress topic '{name}' has id {info.topic_id}, the checkpoint knows it as {topic_id}: it was deleted "
-            "and created again, or this is another cluster. Check the cluster, or go on with --adopt-progress"
+            "and created again, or 'penstock.progress-topic' was changed. Check both, or go on with --adopt-progress"
         )
     keys = ["cleanup.policy", "unclean.leader.election.enable", "min.insync.replicas", "max.message.bytes"]
     settings = (topic_configs(session, [name], keys, deadline=deadline) or {}).get(name, {})
@@ -324,9 +362,9 @@ def _settings(replication: int) -> dict[str, str]:
 class ProgressRead:
     """What the progress topic holds about a transactional id.
 
-    ``progress`` and ``claim`` are the last committed records. ``latest_claim`` is the last one written, whatever
-    became of its transaction: whoever wrote it owned the id then, as the producer ``latest_claimant``. ``ignored`` says
-    which records under the id's keys are not believed, and why.
+    ``progress`` and ``claim`` are the last committed records. ``latest_claim`` is the last one written, whatever became
+    of its transaction: whoever wrote it owned the id then, as the producer ``latest_claimant``. ``ignored`` says which
+    records under the id's keys are not believed, and why; ``marks`` are those that were seen, with their partitions.
     """
 
     progress: Progress | None = None
@@ -334,16 +372,48 @@ class ProgressRead:
     latest_claim: Claim | None = None
     latest_claimant: ProducerIdentity | None = None
     ignored: tuple[str, ...] = ()
+    marks: frozenset[tuple[int, bytes]] = frozenset()
+
+
+def read_present_progress(
+    session: Session, topic: ProgressTopic, transactional_id: str, *, deadline: Deadline | None = None
+) -> ProgressRead:
+    """Read what was published last, from brokers that are in charge (rule 4). Definite after InitProducerId.
+
+    A leader that is cut off from the other brokers, or has just continued after a pause, does not know that there is
+    another one by now: it answers reads from its old log, which may lack the end of our transaction. It cannot
+    acknowledge a record. So a mark is written first, and no read is believed that lacks it. Raises RetriableError when
+    no such read is to be had in time, and what :func:`read_progress` raises.
+    """
+    deadline = deadline or session.deadline()
+    mark = uuid.uuid4().hex.encode()
+    batch = _encoded((transactional_id + _MARK_KEY).encode(), mark, topic.partition_of(transactional_id))
+    with Producer(session, plain=True) as producer:
+        producer.submit(topic.name, batch.partition, batch.data, batch.count)
+        producer.flush(deadline)
+    backoff = session.backoff()
+    while True:
+        read = read_progress(session, topic, transactional_id, deadline=deadline)
+        if (batch.partition, mark) in read.marks:
+            return read
+        session.forget_topics([topic.name])
+        wait = backoff.next()
+        if deadline.left <= wait:
+            raise RetriableError(
+                f"progress of transactional id '{transactional_id}' was read from a broker that lacks what topic "
+                f"'{topic.name}' was just given: it may be cut off from the other brokers. Check their network"
+            )
+        time.sleep(wait)
 
 
 def read_progress(
     session: Session, topic: ProgressTopic, transactional_id: str, *, deadline: Deadline | None = None
 ) -> ProgressRead:
-    """Read what was published last (rule 4). Definite after InitProducerId: then no transaction of the id is open.
+    """Read what was published last, for looking at it; :func:`read_present_progress` is for deciding by it.
 
     Reads up to the high watermark without regard to open transactions, and pairs our records with the control
     markers of their producer, so that another id's open transaction hides nothing. Raises RetriableError, never
-    takes a time-out for the end.
+    takes a time-out for the end, and CheckpointError for a topic that was created anew.
     """
     return read_progress_of(session, topic, [transactional_id], deadline=deadline)[transactional_id]
 
@@ -356,6 +426,11 @@ def read_progress_of(
     name = topic.name
     # It may have been enlarged since: a later owner of an id writes elsewhere then.
     info = session.topics([name], deadline).get(name)
+    if info and info.topic_id and topic.topic_id and info.topic_id != topic.topic_id:
+        raise CheckpointError(
+            f"progress topic '{name}' has id {info.topic_id}, and had {topic.topic_id} before: it was deleted and "
+            "created again, and with it the knowledge of what was published is gone. Check the cluster"
+        )
     count = max(topic.partitions, len(info.partitions) if info else 0)
     places = [(name, partition) for partition in range(count)]
     starts, ends = (
@@ -366,7 +441,7 @@ def read_progress_of(
         start, end = starts[place], ends[place]
         if start and end and start.offset < end.offset:
             ranges.append(Range(*place, start.offset, end.offset, topic.topic_id))
-    readers = [_Reader(ids, topic.seal) for _ in ranges]
+    readers = [_Reader(each.partition, ids, topic.seal) for each in ranges]
     for chunk in Fetcher(session, ranges, isolation=READ_UNCOMMITTED):
         readers[chunk.range].take(chunk)
     return {each: _found(each, readers) for each in ids}
@@ -385,6 +460,7 @@ def _found(transactional_id: str, readers: Sequence[_Reader]) -> ProgressRead:
         latest.record if latest else None,  # type: ignore[arg-type]
         latest.by if latest else None,
         tuple(reason for each in readers for reason in each.ignored.get(transactional_id, ())),
+        frozenset((each.partition, mark) for each in readers for mark in each.marks.get(transactional_id, ())),
     )
 
 
@@ -424,11 +500,14 @@ _Kind = tuple[str, type[Progress | Claim]]
 class _Reader:
     """Follows one partition of the progress topic for some transactional ids."""
 
-    def __init__(self, transactional_ids: Iterable[str], seal: Seal | None):
+    def __init__(self, partition: int, transactional_ids: Sequence[str], seal: Seal | None):
+        self.partition = partition
         self.committed: dict[_Kind, _Written] = {}
         self.latest_claims: dict[str, _Written] = {}
         self.ignored: dict[str, list[str]] = {}
+        self.marks: dict[str, set[bytes]] = {}
         self._seal = seal
+        self._marked = {(each + _MARK_KEY).encode(): each for each in transactional_ids}
         self._kinds: dict[bytes, _Kind] = {
             _key(each, kind): (each, kind) for each in transactional_ids for kind in (Progress, Claim)
         }
@@ -442,7 +521,8 @@ class _Reader:
         for records in batches.scan_slices(
             chunk.records, start_offset=chunk.start, end_offset=chunk.end, check_crcs=False, where=where
         ):
-            ours = np.flatnonzero(pc.is_in(records.keys, value_set=pa.array(list(self._kinds), pa.binary())))
+            keys = pa.array([*self._kinds, *self._marked], pa.binary())
+            ours = np.flatnonzero(pc.is_in(records.keys, value_set=keys))
             events += [
                 (int(records.offsets[row]), (records.keys[row].as_py(), records.values[row].as_py())) for row in ours
             ]
@@ -453,6 +533,9 @@ class _Reader:
                 self._end(event)
                 continue
             key, value = event
+            if key in self._marked:
+                self.marks.setdefault(self._marked[key], set()).add(value)
+                continue
             transactional_id, kind = self._kinds[key]
             head = heads[int(np.searchsorted(heads["base_offset"], offset, side="right")) - 1]
             try:
@@ -565,13 +648,6 @@ def decide(
     )
 
 
-def furthest(known: Progress | None, read: Progress | None, query_id: str) -> Progress | None:
-    """Of two records, under different ids of a query, the one that says how far the query has come."""
-    if read is None or known is None:
-        return read or known
-    return read if read.query_id == query_id and read.batch_id >= known.batch_id else known
-
-
 # --- owning and settling ---------------------------------------------------------------------------------------
 
 
@@ -638,27 +714,32 @@ def settle(
     batch: Progress,
     run_id: str,
     *,
-    known: Progress | None = None,
     adopt: bool = False,
     deadline: Deadline | None = None,
 ) -> bool:
     """Find out whether ``batch`` was committed, whose transaction had no definite end (rule 16). If it was not, nothing
-    of it was published. ``known`` is the progress that the batch was begun with, which may be that of a former id.
+    of it was published.
 
     Progress is read after InitProducerId, and only then the client is ready for the next transaction. Whatever is
     raised leaves the outcome unknown, but for FencedError, which names the winner when another run owns the id, and for
     what :func:`decide` raises. After RetriableError it may be called again. Without ``deadline`` each step has
     ``default.api.timeout.ms``.
     """
-    progress = _retake(session, client, topic, run_id, None, deadline).progress
+    read = _retake(session, client, topic, run_id, None, deadline)
+    progress = read.progress
     if progress and progress.batch_id > batch.batch_id and progress.query_id == batch.query_id:
         client.settled(fenced=True)
         raise FencedError(
             f"transactional id '{client.transactional_id}' has published batch {progress.batch_id} of query "
             f"'{progress.query_id}' meanwhile, so another instance runs or ran; stop one of the two"
         )
-    progress = furthest(known, progress, batch.query_id)
     decision = decide(progress, batch.query_id, batch.batch_id, batch.start, batch.end, adopt)
+    if not isinstance(decision, Skip) and (read.claim is None or read.claim.run_id != run_id):
+        raise CheckpointError(
+            f"whether {batch} was published is not known: topic '{topic.name}' does not hold the claim of this run any "
+            "more, so that it has lost records, and perhaps this batch's. Check the topic; before the job is started "
+            "again, see which records of the batch are in the output"
+        )
     client.settled(fenced=False)
     return isinstance(decision, Skip)
 
@@ -686,21 +767,27 @@ def _retake(
         winner = _winner(read, run_id, since, seen.producer_id if seen else lost.producer_id)
         if winner is not None:
             client.settled(fenced=True)
-            raise FencedError(f"transactional id '{name}' was taken over by {winner}; stop one of the two")
+            raise _fenced(name, winner)
         # An InitProducerId of ours that had no answer looks like another's when it arrives: then only claims tell.
         if client.init_lost or not (seen and _taken_over(seen, lost, committing=client.commit_asked)):
             break
         patience = patience or Deadline.after(_CLAIM_SECONDS * 1000)
         if patience.passed:  # until then it may be about to make its claim
+            read = read_present_progress(session, topic, name, deadline=deadline)
             client.settled(fenced=True)
-            raise FencedError(
+            winner = _winner(read, run_id, since, seen.producer_id)
+            if winner is not None:
+                raise _fenced(name, winner)
+            raise UnclaimedIdError(
                 f"transactional id '{name}' was taken over by a producer that left no claim (producer id "
-                f"{seen.producer_id}, epoch {seen.epoch}); look for another client with this transactional id"
+                f"{seen.producer_id}, epoch {seen.epoch}): another client with this transactional id, or the job's "
+                f"former run{_who(read.latest_claim, run_id)}, if it lives or if a request of it came late. Look for "
+                "such a client; if there is none, start the job again"
             )
         time.sleep(backoff.next())
     # Nobody else owns it. Taking a new epoch ends whatever is still open, and only then progress is definite.
     owned = client.init(deadline)
-    read = read_progress(session, topic, name, deadline=deadline)
+    read = read_present_progress(session, topic, name, deadline=deadline)
     winner = _winner(read, run_id, since, owned.producer_id)
     if winner is not None:
         # A copy came in between and may have published; it is fenced now as we are, and both stop.
@@ -710,6 +797,14 @@ def _retake(
             "and taken back; both are stopped: start one of the two again"
         )
     return read
+
+
+def _fenced(transactional_id: str, winner: Claim) -> FencedError:
+    return FencedError(f"transactional id '{transactional_id}' was taken over by {winner}; stop one of the two")
+
+
+def _who(claim: Claim | None, run_id: str) -> str:
+    return "" if claim is None or claim.run_id == run_id else f" ({claim})"
 
 
 def _winner(read: ProgressRead, run_id: str, since: ProducerIdentity | None, producer_id: int) -> Claim | None:

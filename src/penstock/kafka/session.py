@@ -6,10 +6,11 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from penstock.deadline import Backoff, Deadline
 from penstock.errors import KafkaError, RetriableError
 from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of, fault_of_exception
+from penstock.kafka.leaders import Leaders, PartitionInfo
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.wire import Node, Wire
 
@@ -52,17 +54,6 @@ _SILENCE_REMEMBERED_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class PartitionInfo:
-    """A partition: the broker that leads it (-1: none at present), since which epoch, and its replicas."""
-
-    partition: int
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class TopicInfo:
     """A topic. ``topic_id`` tells it from one of the same name that was deleted before; None on brokers below 2.8."""
 
@@ -87,7 +78,8 @@ class Session:
         self._topics: dict[str, tuple[float, TopicInfo]] = {}
         self._coordinators: dict[tuple[int, str], Node] = {}
         self._brokers_known = False
-        self._silent: dict[Node, float] = {}  # when they were last asked in vain
+        self._leaders = Leaders()
+        self._silent: dict[Node, float] = {}  # since when others are asked first
 
     def close(self) -> None:
         """Close all connections. Operations under way fail."""
@@ -177,9 +169,9 @@ class Session:
         """
         deadline = deadline or self.deadline()
         self.brokers(deadline)
-        return self.retrying(what, deadline, lambda: check(self._ask_first_that_answers(build, deadline)))
+        return self.retrying(what, deadline, lambda: check(self._ask_first_that_answers(build, deadline)[1]))
 
-    def _ask_first_that_answers(self, build: Callable[[], Any], deadline: Deadline) -> Any:
+    def _ask_first_that_answers(self, build: Callable[[], Any], deadline: Deadline) -> tuple[Node, Any]:
         failure: KafkaFault | None = None
         left = self._candidates()
         asked: dict[Future[Any], Node] = {}
@@ -205,13 +197,13 @@ class Session:
                 else:
                     self._silent.pop(node, None)
                     self._silent.update(dict.fromkeys(asked.values(), time.monotonic()))
-                    return result
+                    return node, result
             if deadline.passed:
                 break
         raise failure or KafkaFault(_NO_LEADER)
 
     def _candidates(self) -> list[Node]:
-        """Brokers that can be asked about anything: those that did not answer of late after the others."""
+        """Brokers that can be asked about anything: those that were of no use of late after the others."""
         long_ago = time.monotonic() - _SILENCE_REMEMBERED_SECONDS
         return sorted(self._wire.candidates(), key=lambda node: self._silent.get(node, long_ago) > long_ago)
 
@@ -310,7 +302,7 @@ class Session:
         """A fresh metadata answer for these topics, for all topics when None."""
         wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
 
-        def step() -> Any:
+        def step() -> tuple[Node, Any]:
             return self._ask_first_that_answers(
                 lambda: MetadataRequest(topics=wanted, allow_auto_topic_creation=create), deadline
             )
@@ -318,7 +310,7 @@ class Session:
         addresses = ",".join(self.config.bootstrap_servers)
         what = "asking for metadata" if self._brokers_known else f"connecting to {addresses}"
         try:
-            answer = self.retrying(what, deadline, step)
+            node, answer = self.retrying(what, deadline, step)
         except RetriableError as error:
             if self._brokers_known:
                 raise
@@ -328,6 +320,12 @@ class Session:
             self._wire.learn(answer)
             self._brokers_known = bool(answer.brokers)
             self.cluster_id = answer.cluster_id
+            if any(
+                self._leaders.is_former(topic.topic_id, each.partition_index, each.leader_epoch)
+                for topic in answer.topics
+                for each in topic.partitions
+            ):
+                self._silent[node] = time.monotonic()  # it is behind the others, which may know better
         return answer
 
     # --- topics ---
@@ -399,8 +397,30 @@ class Session:
         info = next(each for each in found if each.partition == partition)
         if info.leader < 0:
             self.forget_topics([topic])
-            raise KafkaFault(_NO_LEADER, f"topic '{topic}', partition {partition}")
+            since = f": nobody is known to lead it in leader epoch {info.leader_epoch} or later"
+            raise KafkaFault(
+                _NO_LEADER, f"topic '{topic}', partition {partition}{since if info.leader_epoch >= 0 else ''}"
+            )
         return info
+
+    def read_in(self, topic: str, topic_id: UUID, epochs: Mapping[int, int]) -> None:
+        """Note that partitions of a topic were read in these leader epochs: who led it before them is not asked."""
+        with self._lock:
+            if self._leaders.read_in(topic_id, epochs):
+                self._topics.pop(topic, None)
+
+    def told_epochs(self, topics: Iterable[str], deadline: Deadline) -> list[dict[Partition, int]]:
+        """The leader epochs of these topics' partitions as each broker tells them. All brokers are asked at once; those
+        that do not answer in time are left out."""
+        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(set(topics))]
+        build = partial(MetadataRequest, topics=wanted, allow_auto_topic_creation=False)
+        told = []
+        for node, answer in [(node, self.send(build(), node)) for node in self.brokers(deadline)]:
+            with contextlib.suppress(KafkaFault):
+                there = self.wait(answer, deadline, node).topics
+                places = [(topic.name, each) for topic in there for each in topic.partitions]
+                told.append({(name, int(each.partition_index)): int(each.leader_epoch) for name, each in places})
+        return told
 
     def forget_topics(self, names: Iterable[str]) -> None:
         """Ask for these topics anew the next time."""
@@ -408,13 +428,17 @@ class Session:
             for name in names:
                 self._topics.pop(name, None)
 
+    def doubt(self, node: Node) -> None:
+        """Ask other brokers before this one for a while: it may be cut off from them, and not know of it."""
+        self._silent[node] = time.monotonic()
+
     def _cached(self, name: str) -> TopicInfo | None:
         with self._lock:
             learned, info = self._topics.get(name, (0.0, None))
         return info if time.monotonic() - learned < self.config.metadata_max_age_ms / 1000 else None
 
     def _learn(self, topic: Any) -> TopicInfo:
-        partitions = tuple(
+        told = [
             PartitionInfo(
                 each.partition_index,
                 each.leader_id if each.error_code in {0, 9} else -1,
@@ -423,9 +447,10 @@ class Session:
                 tuple(each.isr_nodes),
             )
             for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
-        )
-        info = TopicInfo(topic.name, topic.topic_id or None, partitions, bool(topic.is_internal))
+        ]
         with self._lock:
+            partitions = tuple(self._leaders.latest(topic.topic_id, each) for each in told)
+            info = TopicInfo(topic.name, topic.topic_id or None, partitions, bool(topic.is_internal))
             self._topics[info.name] = (time.monotonic(), info)
         return info
 

@@ -177,6 +177,9 @@ class TransactionClient:
         except KafkaError:  # what a coordinator could not finish in time may be done all the same
             self._inits_unanswered += 1
             raise
+        if producer_id not in {_NO_ID, self._identity.producer_id}:
+            # The brokers have forgotten the id, and who had it since (rule 18), or its epochs ran out.
+            raise self._unknown(f"after producer id {producer_id} came {self._identity.producer_id}")
         self._become(State.UNKNOWN if self.state is State.UNKNOWN else State.READY)
         self._fresh = True
         return self._identity

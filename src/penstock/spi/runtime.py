@@ -116,7 +116,8 @@ class JobContext:
 class Batch:
     """One micro-batch. ``start`` and ``end`` hold one position per source (None at the start of the first batch).
 
-    ``tasks`` is the number of tasks that read it. ``consumed`` holds what each source's ``consumed`` gave.
+    ``tasks`` is the number of tasks that read it. ``consumed`` holds what each source's ``consumed`` gave; it is empty
+    for a target after which others are still to publish the batch.
     """
 
     id: int
@@ -226,7 +227,8 @@ class Source(Protocol):
         ...
 
     def ended(self, reached: dict[str, Any] | None) -> bool:
-        """Whether the source has an end and ``reached`` (None: its start) is at it."""
+        """Whether the source has an end and ``reached`` (None: its start) is at it. A query that ends before all of its
+        sources are there was stopped by somebody, the ``bounded`` ones included."""
         ...
 
     def lag(self, reached: dict[str, Any]) -> int | None:
@@ -266,6 +268,10 @@ class Target(Protocol):
 
     def open(self) -> None:
         """Take ownership, finish what a former owner left, read what was committed. Before the query starts."""
+        ...
+
+    def records(self, consumed: Any) -> bool:
+        """Whether it commits ``consumed``, which a source's ``consumed`` gave, with its output. After ``open``."""
         ...
 
     def publish(self, batch: Batch, frame: Any) -> Published:

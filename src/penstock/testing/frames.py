@@ -91,10 +91,14 @@ class Frame:
         return tuple(sorted(set(_error_codes(answer.to_dict()))))
 
 
+#: Fields of answers that hold an error code. AddPartitionsToTxn has one with a name of its own.
+_ERROR_CODES = frozenset({"error_code", "partition_error_code"})
+
+
 def _error_codes(answer: Any) -> Iterator[int]:
     if isinstance(answer, dict):
         for key, value in answer.items():
-            if key == "error_code":
+            if key in _ERROR_CODES:
                 yield value
             else:
                 yield from _error_codes(value)

@@ -348,8 +348,10 @@ class ProxiedCluster:
         properties: Mapping[str, str] | None = None,
         data: Path | None = None,
         version: str = DEFAULT_VERSION,
+        jvm_options: Sequence[str] = (),
     ):
         self._size, self._properties, self._data, self._version = brokers, properties, data, version
+        self._jvm_options = jvm_options
         self._stack = ExitStack()
         self._proxies: tuple[KafkaProxy, ...] = ()
         self._cluster: KafkaCluster | None = None
@@ -364,6 +366,7 @@ class ProxiedCluster:
                     properties=self._properties,
                     data=self._data,
                     version=self._version,
+                    jvm_options=self._jvm_options,
                     advertised=[proxy.port for proxy in proxies],
                 )
             )

@@ -103,6 +103,15 @@ def test_a_partition_that_is_new_is_read_from_where_it_came_in():
     assert (only.partition, only.start, only.end) == (0, 0, 10)
 
 
+def test_tasks_know_in_which_leader_epoch_their_ranges_end():
+    planning = planner({("a", 0): 10})
+    end = Positions({("a", 0): Position(60_000, 7), ("a", 1): Position(5)}, {"a": "id-a"})
+
+    tasks = planning.tasks(Positions({place: Position(0) for place in end.at}, end.topic_ids), end)
+    assert len(tasks) > 1
+    assert {(each.partition, each.epoch) for task in tasks for each in task} == {(0, 7), (1, -1)}
+
+
 def test_a_bounded_scan_waits_for_no_minimum():
     planning = planner({("a", 0): 10}, **{"scan.min-records-per-trigger": "8", "scan.max-records-per-trigger": "8"})
     first = planning.latest(planning.spec.start, 8)

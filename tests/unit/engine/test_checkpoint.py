@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import threading
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 
-from penstock.engine.checkpoint import JobCheckpoint, _LocalFiles, default_location
-from penstock.errors import CheckpointError
+from penstock.engine.checkpoint import JobCheckpoint, _as_os_error, _LocalFiles, default_location
+from penstock.errors import CheckpointError, CheckpointUnavailableError
 
 
 @pytest.fixture
@@ -82,8 +85,11 @@ def test_who_reads_while_it_is_written_sees_one_or_the_other(checkpoint):
     assert all(each in documents for each in seen)
 
 
-def test_two_that_create_a_document_at_once_get_the_same(checkpoint, tmp_path):
+@pytest.mark.parametrize("links", [True, False], ids=["hard links", "no hard links"])
+def test_two_that_create_a_document_at_once_get_the_same(checkpoint, tmp_path, monkeypatch, links):
     """Two copies of a job on one new checkpoint are one query: its id is drawn once."""
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", no_links)
     start, found = threading.Barrier(8), []
 
     def create(number):
@@ -96,7 +102,85 @@ def test_two_that_create_a_document_at_once_get_the_same(checkpoint, tmp_path):
     for each in threads:
         each.join()
     assert found == [checkpoint.read("job")] * 8
-    assert os.listdir(tmp_path / "penstock") == ["job.json"]
+    assert set(os.listdir(tmp_path / "penstock")) - {".lock"} == {"job.json"}
+
+
+def no_links(*_):
+    raise OSError(errno.EPERM, "Operation not permitted")
+
+
+def test_without_hard_links_a_document_that_could_not_be_written_is_not_there(checkpoint, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "hardlink_to", no_links)
+        patch.setattr(Path, "replace", full)
+        with pytest.raises(CheckpointUnavailableError):
+            checkpoint.create("job", {"query_id": 1})
+    assert checkpoint.read("job") is None
+    assert checkpoint.create("job", {"query_id": 2}) == {"query_id": 2}
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_storage_with_neither_hard_links_nor_locks_is_refused_for_good(checkpoint, monkeypatch, number):
+    def no_locks(*_):
+        raise OSError(number, "No locks available")
+
+    monkeypatch.setattr(Path, "hardlink_to", no_links)
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(CheckpointError, match="has neither hard links nor locks") as raised:
+        checkpoint.create("job", {"query_id": 1})
+    assert not raised.value.restartable
+    assert checkpoint.read("job") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "restartable"),
+    [
+        ("org.apache.hadoop.security.AccessControlException: Permission denied: user=me, access=WRITE", False),
+        (
+            "java.nio.file.AccessDeniedException: s3a://b/c: getFileStatus: Forbidden (Service: S3, Status Code: 403)",
+            False,
+        ),
+        ("java.net.ConnectException: Connection refused", True),
+    ],
+)
+def test_what_a_hadoop_file_system_denies_is_no_failure_that_passes(tmp_path, text, restartable):
+    class Failing(_LocalFiles):
+        def read(self, name):
+            with _as_os_error():
+                raise PySparkException(text)
+
+    with pytest.raises(CheckpointError, match="cannot be read") as raised:
+        JobCheckpoint(str(tmp_path), Failing(tmp_path)).read("job")
+    assert raised.value.restartable is restartable
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [
+        (errno.EIO, CheckpointUnavailableError),
+        (errno.ETIMEDOUT, CheckpointUnavailableError),
+        (errno.ESTALE, CheckpointUnavailableError),
+        (None, CheckpointUnavailableError),  # of another file system's client
+        (errno.EACCES, CheckpointError),
+    ],
+)
+def test_storage_that_fails_for_a_while_is_told_from_a_wrong_path(tmp_path, number, error):
+    class Failing(_LocalFiles):
+        def read(self, name):
+            raise OSError(number, "it does not work") if number else OSError("it does not work")
+
+        def names(self, folder):
+            return []
+
+    checkpoint = JobCheckpoint(str(tmp_path), Failing(tmp_path))
+    for look in (lambda: checkpoint.read("job"), lambda: checkpoint.offsets(0), checkpoint.check):
+        with pytest.raises(CheckpointError, match=r"cannot be read: .*it does not work") as raised:
+            look()
+        assert type(raised.value) is error
+        assert "restore" not in str(raised.value)
 
 
 def test_no_revision_is_lost(checkpoint, tmp_path):
@@ -119,12 +203,13 @@ def test_a_failed_write_leaves_the_former_document_and_no_draft(checkpoint, tmp_
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(CheckpointError) as raised:
+    with pytest.raises(CheckpointUnavailableError) as raised:
         checkpoint.write("job", {"a": 2})
     monkeypatch.undo()
 
     assert str(tmp_path) in str(raised.value)
     assert "No space left" in str(raised.value)
+    assert raised.value.restartable
     assert checkpoint.read("job") == {"a": 1}
     assert os.listdir(tmp_path / "penstock") == ["job.json"]
 

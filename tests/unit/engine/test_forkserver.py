@@ -6,10 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
+from pathlib import Path
 
 import pytest
 
+from penstock.engine import session
 from penstock.engine.session import _launcher
 from tests.waiting import eventually
 
@@ -54,6 +57,19 @@ SHOW = """
     print(sys.stdin.readline().strip(), file=sys.stderr)
     sys.exit(7)
 """
+
+
+def test_the_socket_fits_whatever_folder_temporary_files_go_to(tmp_path, monkeypatch):
+    long = tmp_path / ("a" * 90)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    monkeypatch.setattr(session, "_LIFELINES", [])
+    monkeypatch.setenv("PENSTOCK_FORKSERVER", "")
+    session._start_forkserver()
+    (process,) = session._LIFELINES
+    eventually(lambda: Path(os.environ["PENSTOCK_FORKSERVER"]).exists())
+    process.stdin.close()
+    assert process.wait(60) == 0
 
 
 def test_a_fork_has_arguments_environment_folder_and_streams_of_its_own(start, tmp_path):

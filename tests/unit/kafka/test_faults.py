@@ -32,11 +32,10 @@ def test_rule_13_every_error_of_the_library_is_mapped(cls: type[Exception]) -> N
 @pytest.mark.parametrize(
     ("action", "names"),
     [
-        (
-            Action.RETRY,
-            "NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND CONCURRENT_TRANSACTIONS REQUEST_TIMED_OUT",
-        ),
+        (Action.RETRY, "CORRUPT_MESSAGE CONCURRENT_TRANSACTIONS COORDINATOR_LOAD_IN_PROGRESS"),
         (Action.REFRESH, "NOT_LEADER_OR_FOLLOWER FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH UNKNOWN_TOPIC_OR_PARTITION"),
+        # A leader that is cut off from its followers may have been deposed.
+        (Action.REFRESH, "NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND REQUEST_TIMED_OUT"),
         (Action.COORDINATOR, "NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE"),
         (
             Action.ABORT,
@@ -92,7 +91,7 @@ def test_a_code_of_a_newer_broker_is_fatal() -> None:
     ("error", "action"),
     [
         (kafka.errors.KafkaConnectionError("x"), Action.REFRESH),
-        (kafka.errors.RequestTimedOutError(), Action.RETRY),
+        (kafka.errors.RequestTimedOutError(), Action.REFRESH),
         (kafka.errors.NodeNotReadyError(), Action.REFRESH),
         (kafka.errors.SaslAuthenticationFailedError("no"), Action.REFUSED),
         (kafka.errors.TopicAuthorizationFailedError(), Action.DENIED),

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+import pytest
+
 from penstock.kafka.batches import SCAN_BYTES, stamp
 from penstock.kafka.fetch import Chunk
-from penstock.kafka.progress import Progress, ProgressTopic, _Reader, progress_batch
+from penstock.kafka.progress import (
+    Claim,
+    Progress,
+    ProgressTopic,
+    Seal,
+    _encoded,
+    _Reader,
+    progress_batch,
+)
 
 
 def test_all_records_are_read_also_when_what_was_fetched_takes_more_than_one_scan() -> None:
@@ -18,6 +31,48 @@ def test_all_records_are_read_also_when_what_was_fetched_takes_more_than_one_sca
         stamp(record, producer_id=1, producer_epoch=0, base_sequence=number, transactional=True)
         log += number.to_bytes(8, "big") + bytes(record[8:])
     assert count * 2 * len(positions) > SCAN_BYTES
-    reader = _Reader(["tx"], None)
+    reader = _Reader(0, ["tx"], None)
     reader.take(Chunk(0, "progress", 0, memoryview(log), 0, count, count, (), count, count, 0))
     assert [written.record.batch_id for _, written in reader._open] == [*range(count)]
+
+
+PROGRESS = {"query_id": "another", "batch_id": 3, "start": None, "end": None, "errors": {}}
+CLAIM = {"run_id": "another", "host": "there", "pid": 1, "started_ms": 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        *(
+            (Progress, PROGRESS | change)
+            for change in ({"batch_id": "3"}, {"query_id": 5}, {"errors": 1}, {"tables": 7})
+        ),
+        *((Claim, CLAIM | change) for change in ({"run_id": None}, {"started_ms": "now"}, {"host": []}, {"pid": {}})),
+        (Progress, {}),
+        (Progress, []),
+        (Claim, "claim"),
+    ],
+)
+def test_a_record_that_somebody_else_made_is_ignored_whatever_its_fields_are(
+    kind: type[Progress | Claim], value: Any
+) -> None:
+    reader = _Reader(0, ["tx"], Seal("query", "secret"))
+    read(reader, kind, value)
+    assert len(reader.ignored["tx"]) == 1
+    assert "is not one of penstock's" in reader.ignored["tx"][0]
+    assert reader._open == []
+
+
+def test_fields_that_a_later_version_may_add_are_left_out() -> None:
+    reader = _Reader(0, ["tx"], Seal("query", "secret"))
+    read(reader, Claim, CLAIM | {"tables": [], "more": 1})
+    read(reader, Progress, PROGRESS | {"more": 1})
+    assert [type(written.record) for _, written in reader._open] == [Claim, Progress]
+    assert reader.ignored == {}
+
+
+def read(reader: _Reader, kind: type[Progress | Claim], value: Any) -> None:
+    key = b"tx\0claim" if kind is Claim else b"tx"
+    record = bytearray(_encoded(key, json.dumps(value).encode(), 0).data)
+    stamp(record, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    reader.take(Chunk(0, "progress", 0, memoryview(bytes(record)), 0, 1, 1, (), 1, 1, 0))

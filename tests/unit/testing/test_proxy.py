@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from kafka.protocol.producer import ProduceResponse
+from kafka.protocol.producer import AddPartitionsToTxnResponse, ProduceResponse
 
 from penstock.errors import ServiceError
 from penstock.testing import Api, Frame, KafkaProxy, Then, Trap, pid_of
@@ -260,6 +260,19 @@ def test_the_errors_of_an_answer_are_read() -> None:
     assert replace(frame, response=False).errors == ()
     assert replace(frame, api=999).errors == ()
     assert replace(frame, version=999).errors == ()
+
+
+def test_the_errors_of_an_answer_to_add_partitions_are_read_too() -> None:
+    """Kafka gives their field another name there."""
+    Topic = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+    Partition = Topic.AddPartitionsToTxnPartitionResult
+    results = [Partition(partition_index=at, partition_error_code=code) for at, code in enumerate((51, 0))]
+    answer = AddPartitionsToTxnResponse(
+        version=3, results_by_topic_v3_and_below=[Topic(name="t", results_by_partition=results)]
+    )
+    answer.with_header(5)
+    frame = Frame(Api.ADD_PARTITIONS_TO_TXN, 3, 5, True, ("", 0), 0, bytes(answer.encode(header=True)), b"")
+    assert frame.errors == (0, 51)
 
 
 def test_what_never_comes_is_told(proxy: KafkaProxy, client: Client) -> None:

@@ -54,6 +54,10 @@ class BlackholeTarget:
     def open(self) -> None:
         """Nothing to own."""
 
+    def records(self, consumed: Any) -> bool:
+        """No source's consumption is kept here."""
+        return False
+
     def publish(self, batch: Batch, frame: DataFrame) -> Published:
         """Compute the batch."""
         if self._staged:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from uuid import UUID
 
 from penstock.connectors.kafka.initializer import CustomOffsets, Found
 from penstock.connectors.kafka.options import BoundedMode, ResetStrategy, StartupMode
 from penstock.connectors.kafka.positions import Place, Position, Positions
 from penstock.connectors.kafka.scan import KafkaScan
+from penstock.deadline import Deadline
 from penstock.errors import ExecutionError, KafkaError, PenstockError, PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
 from penstock.kafka.session import Session, TopicInfo
@@ -16,6 +20,7 @@ from penstock.kafka.topics import matching_topics
 __all__ = [
     "behind_the_end",
     "listed",
+    "note_epochs",
     "places_of",
     "present_ends",
     "resolve_start",
@@ -26,11 +31,18 @@ __all__ = [
 ]
 
 
-def resolve_start(session: Session, scan: KafkaScan, start_time: int | None = None) -> Positions:
+#: How long brokers are asked for a leader epoch that a group's offset names and none of them tells of.
+_EPOCH_SECONDS = 5.0
+
+
+def resolve_start(
+    session: Session, scan: KafkaScan, start_time: int | None = None, *, warn: Callable[[str], None] = lambda _: None
+) -> Positions:
     """Where reading starts: one position for each partition that exists now.
 
     The order is that of seed 003: ``start_time`` (``penstock run --start-time``, ms since 1970), then the start
     option, then the group's offsets, then ``auto.offset.reset``; a partition that none of them places is an error.
+    ``warn`` is told of offsets of the group that were committed in a log of former times.
     """
     topics = _topics_of(session, scan)
     places = places_of(topics, scan)
@@ -53,7 +65,10 @@ def resolve_start(session: Session, scan: KafkaScan, start_time: int | None = No
         found = given | _of_group(session, scan, [place for place in places if place not in given])
     elif mode is StartupMode.GROUP_OFFSETS:
         found = _of_group(session, scan, places)
-    return Positions(_within_log(session, scan, found), topic_ids(topics))
+    ids = topic_ids(topics)
+    found = _without_foreign_epochs(session, found, ids, warn)
+    note_epochs(session, Positions(found, ids))
+    return Positions(_within_log(session, scan, found), ids)
 
 
 def resolve_stop(session: Session, scan: KafkaScan, start: Positions) -> Positions | None:
@@ -146,6 +161,17 @@ def topic_ids(topics: Mapping[str, TopicInfo]) -> dict[str, str]:
     return {name: str(info.topic_id or "") for name, info in topics.items()}
 
 
+def note_epochs(session: Session, positions: Positions) -> None:
+    """Let ``session`` not ask leaders that were deposed before these positions were reached: their logs may end before,
+    though nothing is lost."""
+    epochs: dict[str, dict[int, int]] = defaultdict(dict)
+    for (topic, partition), at in positions.at.items():
+        if at.epoch >= 0 and positions.topic_ids.get(topic):
+            epochs[topic][partition] = at.epoch
+    for topic, read in epochs.items():
+        session.read_in(topic, UUID(positions.topic_ids[topic]), read)
+
+
 def listed(session: Session, places: Iterable[Place], at: int) -> dict[Place, Position]:
     """Where the logs begin (EARLIEST) or end (LATEST), or the first record from a time on; none where there is none."""
     found = list_offsets(session, places, at)
@@ -174,6 +200,35 @@ def _of_group(session: Session, scan: KafkaScan, places: Iterable[Place]) -> dic
     named = scan.group_id or scan.options.startup_mode is StartupMode.GROUP_OFFSETS
     found = _committed(session, scan, places) if places and named else {}
     return found | _reset(session, scan, [place for place in places if place not in found])
+
+
+def _without_foreign_epochs(
+    session: Session, found: Mapping[Place, Position], ids: dict[str, str], warn: Callable[[str], None]
+) -> dict[Place, Position]:
+    """``found`` without leader epochs that none of the brokers knows of, more than half of which have to answer.
+
+    A group's offset does not say which topic it was committed for: one of this name that was deleted since, in whose
+    last epoch the present topic will perhaps never be, or, where a tool has copied it, one of another cluster.
+    """
+    hints = {place: at.epoch for place, at in found.items() if at.epoch >= 0}
+    topics = session.topics({name for name, _ in hints}, fresh=False)
+    known = {(name, each.partition): each.leader_epoch for name, info in topics.items() for each in info.partitions}
+    late = {name for (name, partition), epoch in hints.items() if 0 <= known.get((name, partition), -1) < epoch}
+    if not late:
+        return dict(found)
+    told = session.told_epochs(late, Deadline.after(_EPOCH_SECONDS * 1000))  # the first may be cut off from the others
+    latest = {place: max((each.get(place, -1) for each in told), default=-1) for place in hints if place[0] in late}
+    if 2 * len(told) <= len(session.brokers()):
+        return dict(found)
+    foreign = {place for place, epoch in latest.items() if epoch < hints[place]}
+    for topic, partition in sorted(foreign):
+        warn(
+            f"topic '{topic}', partition {partition}: its offset was committed in leader epoch "
+            f"{hints[topic, partition]}, of which no broker knows; the topic was perhaps deleted and created anew "
+            "since. Reading starts at that offset all the same, if the log has it"
+        )
+    note_epochs(session, Positions({place: replace(found[place], epoch=latest[place]) for place in foreign}, ids))
+    return {place: replace(at, epoch=-1) if place in foreign else at for place, at in found.items()}
 
 
 def _reset(session: Session, scan: KafkaScan, missing: list[Place]) -> dict[Place, Position]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.connectors.kafka.admission import Admission
-from penstock.connectors.kafka.bounds import listed, places_of, topic_ids, topics_there
+from penstock.connectors.kafka.bounds import listed, note_epochs, places_of, topic_ids, topics_there
 from penstock.connectors.kafka.client import completed
 from penstock.connectors.kafka.eventtime import Notes, Watermarks
 from penstock.connectors.kafka.losses import SKIPPING, created_anew, jumped, passed_over, without
@@ -88,6 +88,7 @@ class Planner:
         return self._watermarks.advanced(start, reached, self._waiting, self.spec.stop)
 
     def _latest(self, start: Positions, most: int | None) -> Positions:
+        note_epochs(self.session, start)
         begin = self._resumed(start) if self._fixed else self._settled(start)
         if _jumps(start, begin):
             return begin
@@ -237,7 +238,8 @@ class Planner:
             begin = min(before.offset + after.lost - before.lost, after.offset)
             if place in start.at and start.topic_ids.get(topic, "") != end.topic_ids.get(topic, ""):
                 begin = after.offset
-            found.append(Range(base + number, topic, end.topic_ids.get(topic, ""), partition, begin, after.offset))
+            id_ = end.topic_ids.get(topic, "")
+            found.append(Range(base + number, topic, id_, partition, begin, after.offset, after.epoch))
         return found
 
     def tasks(self, start: Positions, end: Positions) -> list[tuple[Range, ...]]:

@@ -108,7 +108,8 @@ class Positions:
 
 @dataclass(frozen=True)
 class Range:
-    """Offsets ``start`` up to, without, ``end`` of one partition. ``number`` is that of its place."""
+    """Offsets ``start`` up to, without, ``end`` of one partition. ``number`` is that of its place, ``epoch`` the leader
+    epoch in which the end was there (-1: not known)."""
 
     number: int
     topic: str
@@ -116,6 +117,7 @@ class Range:
     partition: int
     start: int
     end: int
+    epoch: int = -1
 
     def __len__(self) -> int:
         return self.end - self.start

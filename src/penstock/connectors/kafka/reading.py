@@ -42,7 +42,12 @@ class RangeReader:
         client = client_of(self._spec.scan)
         wanted = [
             fetch.Range(
-                each.topic, each.partition, each.start, each.end, UUID(each.topic_id) if each.topic_id else None
+                each.topic,
+                each.partition,
+                each.start,
+                each.end,
+                UUID(each.topic_id) if each.topic_id else None,
+                each.epoch,
             )
             for each in self._ranges
         ]

@@ -192,7 +192,7 @@ class KafkaSource:
                     f"the checkpoint '{checkpoint.location}' has batches but no 'penstock/{name}.json'; it was "
                     "damaged, or written by another program: restore it, or start with another directory"
                 )
-            start = resolve_start(self._session, self._scan, self._context.settings.start_time)
+            start = resolve_start(self._session, self._scan, self._context.settings.start_time, warn=self._context.warn)
             stop = resolve_stop(self._session, self._scan, start)
             resolved = {"source": asked, "start": start.to_json(), "stop": stop.to_json() if stop else None}
             known = checkpoint.create(name, resolved)  # of two copies that start at once both have the same

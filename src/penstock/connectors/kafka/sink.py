@@ -71,6 +71,11 @@ class KafkaSink:
         return self.partitioner != "fixed"
 
     @property
+    def destination(self) -> str:
+        """The topics that rows go to, in words."""
+        return "; ".join(self.topics) or f"/{self.topic_pattern}/"
+
+    @property
     def weakness(self) -> str:
         """What the table's client properties take from its guarantee, in words; empty when nothing."""
         acks = (self.options.property("acks") or "all").strip()
@@ -99,7 +104,7 @@ class KafkaSink:
             guarantee += f" as '{self.transactional_id_prefix}'"
         lines = [
             f"kafka sink '{self.table}'",
-            f"  topic: {'; '.join(self.topics) or '/' + self.topic_pattern + '/'}",
+            f"  topic: {self.destination}",
             f"  value: {self.value.identifier} {self.value_schema}",
             f"  key: {self.key.identifier} {self.key_schema}" if self.key else "",
             f"  metadata: {', '.join(f'{each.name} TO {each.key}' for each in self.metadata)}" if self.metadata else "",

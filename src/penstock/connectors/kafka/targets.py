@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -50,8 +50,8 @@ from penstock.kafka.progress import (
     claim,
     decide,
     ensure_progress_topic,
-    furthest,
     progress_batch,
+    read_present_progress,
     read_progress,
     record,
     settle,
@@ -66,6 +66,8 @@ from penstock.spi import Batch, JobContext, Output, Published, Stage, Written
 __all__ = ["Acknowledged", "Consumed", "ExactlyOnceTarget", "Jobs", "PlainTarget"]
 
 _ATTEMPTS_PER_BATCH = 3
+#: Transactional ids, each with the last run that took it beside others.
+_Ids = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,10 @@ class PlainTarget:
             if branch.sink.weakness:
                 self._writing.context.warn(f"table '{branch.sink.table}': {branch.sink.weakness}")
 
+    def records(self, consumed: Any) -> bool:
+        """No source's consumption is kept here."""
+        return False
+
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Write the batch."""
         if not batch.tasks:
@@ -232,11 +238,12 @@ class ExactlyOnceTarget:
                 f"sinks {', '.join(repr(output.table) for output in outputs)} are written in one transaction, as "
                 f"'{self.transactional_id}'; the prefixes {', '.join(map(repr, prefixes[1:]))} are not used"
             )
+        # By name and topic: names may be made of positions, which change when a sink is added or removed.
+        self._tables = tuple(sorted(f"{output.table} -> {output.spec.destination}" for output in outputs))
         self._topic: ProgressTopic | None = None
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
-        #: Ids that the job had before, until a batch was committed under the present one.
-        self._former: set[str] = set()
+        self._timeout = 0
         self._shared = False
         self._refused: Counter[str] = Counter()  # batches whose offsets a group may not be given
 
@@ -252,56 +259,100 @@ class ExactlyOnceTarget:
         session, context = self._writing.session, self._context
         self._writing.spec()
         document = f"target-{cluster_id(session)}"
-        known = context.checkpoint.read(document) or {}
-        if known.get("run_id") == context.run_id:
-            raise ExecutionError(
-                f"two groups of sinks of job '{context.job}' write to the cluster {cluster_id(session)} with different "
-                "addresses or credentials; give them the same, so that they share one transaction"
-            )
-        # Adopting is the user's word that the progress topic may be another one than before the job was started.
-        adopted = context.settings.adopt_progress and not context.restarted
-        topic_id = None if adopted else known.get("progress_topic_id")
+        if (context.checkpoint.read(document) or {}).get("run_id") == context.run_id:
+            reason = "sinks of one job write to one cluster with different addresses or credentials"
+            hint = "give them (and dead letters) the same, so that they share one transaction"
+            where = f"job '{context.job}', cluster {cluster_id(session)}"
+            raise OptionsError((Problem(reason, where=where, hint=hint),))
+        known = self._identity()
+        # Adopting is the user's word that progress may be elsewhere than before the job was started.
+        adopting = context.settings.adopt_progress and not context.restarted
+        topic_id = "" if adopting else known.get("progress_topic_id", "")
         found = ensure_progress_topic(
             session, context.settings.progress_topic, topic_id=UUID(topic_id) if topic_id else None
         )
         for warning in found.warnings:
             context.warn(warning)
         self._topic = replace(found, seal=Seal(context.query_id, context.secret))
-        timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
-        # Before the id is taken: a copy that is started with another prefix has to know which ids to fence (rule 2).
-        ids = self._revised(set(), {self.transactional_id})
-        self._former = ids - {self.transactional_id}
-        self._client = TransactionClient(session, self.transactional_id, timeout)
-        for client in (*(TransactionClient(session, each, timeout) for each in sorted(self._former)), self._client):
-            client.init()
-            read = read_progress(session, self._topic, client.transactional_id)
-            for reason in read.ignored:
-                context.warn(f"progress of transactional id '{client.transactional_id}': {reason}")
-            # After a change of prefix, what this query committed under its former id counts (rule 2).
-            progress = read.progress
-            if progress is not None and (client is self._client or progress.query_id == context.query_id):
-                self._progress = furthest(self._progress, progress, context.query_id)
-            claim(session, client, self._topic, context.run_id)
-        others = self._revised(set(), set()) - ids
-        if others:  # it may have taken our id before we did
-            raise FencedError(
-                f"another copy of job '{context.job}' was started on the checkpoint '{context.checkpoint.location}', "
-                f"with transactional id {', '.join(map(repr, sorted(others)))}; stop one of the two"
+        self._timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
+        mine = _identity(self.transactional_id, found, known)
+        # Of two copies that start at once on a new checkpoint both find the same here.
+        known = self._identity(lambda now: now or mine)
+        if adopting and known != mine:
+            known = self._changed(known, {**known, "next": mine})
+        if "next" in known:
+            known = self._moved(known)
+        self._keep(known)
+        self._client, self._progress = self._taken(self.transactional_id)
+        self._changed(known, known)  # behind the claim: who changes it later fences this run
+        context.checkpoint.write(document, {"run_id": context.run_id})
+
+    def _identity(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> dict[str, Any]:
+        """What the checkpoint knows of the job's transactional id in the cluster, after this change."""
+        return self._context.checkpoint.revise(f"identity-{cluster_id(self._writing.session)}", change)
+
+    def _changed(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+        """Change what the checkpoint knows. Raises FencedError when another copy of the job was quicker."""
+
+        def change(now: dict[str, Any]) -> dict[str, Any]:
+            if now != before:
+                raise FencedError(
+                    f"another copy of job '{self._context.job}' was started on the checkpoint "
+                    f"'{self._context.checkpoint.location}', and changed its transactional id; stop one of the two"
+                )
+            return after
+
+        return self._identity(change)
+
+    def _keep(self, known: Mapping[str, Any]) -> None:
+        """Go on with the transactional id that the checkpoint knows, whose records stay in their partition when the
+        progress topic is enlarged (docs/decisions/0027-one-transactional-id.md)."""
+        kept, context = known["transactional_id"], self._context
+        self._topic = replace(self._progress_topic(), partitions=known["progress_partitions"])
+        if kept != self.transactional_id:
+            context.warn(
+                f"the transactional id stays '{kept}', as the checkpoint '{context.checkpoint.location}' knows it, and "
+                f"does not become '{self.transactional_id}'. To change it, start the job once with --adopt-progress"
             )
-        context.checkpoint.write(
-            document, {"run_id": context.run_id, "progress_topic_id": str(self._topic.topic_id or "")}
-        )
+            self.transactional_id = kept
 
-    def _revised(self, without: set[str], more: set[str]) -> set[str]:
-        """The job's transactional ids in the cluster, after this change of what the checkpoint knows of them."""
+    def _moved(self, known: dict[str, Any]) -> dict[str, Any]:
+        """Leave the former transactional id, whose owner is fenced, for the next one, and take along what was published
+        last. Until that is done each start begins it again."""
+        session, context = self._writing.session, self._context
+        former, after = known["transactional_id"], known["next"]
+        if after["transactional_id"] != former:
+            self._topic = replace(self._progress_topic(), partitions=known["progress_partitions"])
+            try:
+                _, progress = self._taken(former)
+            except AuthorizationError as error:
+                context.warn(f"{error}. Make sure that no other copy of the job runs under '{former}'")
+                progress = None
+            self._topic = replace(self._progress_topic(), partitions=after["progress_partitions"])
+            if progress is not None and progress.query_id == context.query_id:
+                client, _ = self._taken(after["transactional_id"])
+                client.begin()
+                record(session, client, self._progress_topic(), progress)
+                client.commit()
+        return self._changed(known, after)
 
-        def change(known: dict[str, Any]) -> dict[str, Any]:
-            return {"transactional_ids": sorted(set(known.get("transactional_ids", ())) - without | more)}
-
-        name = f"transactional-ids-{cluster_id(self._writing.session)}"
-        return set(self._context.checkpoint.revise(name, change)["transactional_ids"])
+    def _taken(self, transactional_id: str) -> tuple[TransactionClient, Progress | None]:
+        """Fence the former owner of an id, claim it, and read what was committed under it."""
+        session, context, topic = self._writing.session, self._context, self._progress_topic()
+        client = TransactionClient(session, transactional_id, self._timeout)
+        client.init()
+        # Before progress is read: until then a former owner may take the id back and commit a batch.
+        claim(session, client, topic, context.run_id)
+        read = read_present_progress(session, topic, transactional_id)
+        for reason in read.ignored:
+            context.warn(f"progress of transactional id '{transactional_id}': {reason}")
+        return client, read.progress
 
     # --- batches ---------------------------------------------------------------------------------------------
+
+    def records(self, consumed: Any) -> bool:
+        """In its transaction, the offsets of a group that is in the same cluster."""
+        return isinstance(consumed, Consumed) and consumed.cluster_id == self._writing.session.cluster_id
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Publish and commit the batch, unless progress says that this was done before.
@@ -317,10 +368,11 @@ class ExactlyOnceTarget:
             self._check_owner()  # another copy that has gone on with the checkpoint explains it better
             raise
         if isinstance(decision, Skip):
+            self._check_tables(decision.record)
             return Published(skipped=True)
         if isinstance(decision, TakeOver):
             self._context.warn(decision.warning)
-        progress = Progress(self._context.query_id, batch.id, start, end)
+        progress = Progress(self._context.query_id, batch.id, start, end, tables=self._tables)
         _, topic = self._opened()
         progress_batch(
             topic, self.transactional_id, progress
@@ -334,9 +386,19 @@ class ExactlyOnceTarget:
                 self._context.warn(f"batch {batch.id} is redone: {error}")
             else:
                 self._progress = progress
-                self._forget_former()
                 return published
         raise ExecutionError(f"batch {batch.id} was not published")
+
+    def _check_tables(self, published: Progress) -> None:
+        """Raises CheckpointError for a batch that was published before a table was written to this cluster: the table
+        would never get it."""
+        missing = sorted(Counter(self._tables) - Counter(published.tables)) if published.tables else []
+        if missing:
+            raise CheckpointError(
+                f"{published} was published into {', '.join(map(repr, published.tables))}, but not into "
+                f"{', '.join(map(repr, missing))}, which came to the job since. Start it once with the former "
+                "definition, so that it finishes this batch, and stop it; then start it with the present one"
+            )
 
     def _check_owner(self) -> None:
         """Raises FencedError when another run has claimed the id."""
@@ -410,28 +472,21 @@ class ExactlyOnceTarget:
         session, context = self._writing.session, self._context
         client, topic = self._opened()
         patience, backoff = Deadline.after(session.config.delivery_timeout_ms), session.backoff()
-        known, adopt = self._progress, context.settings.adopt_progress
+        adopt = context.settings.adopt_progress and self._progress is None
         while True:
             try:
-                return settle(session, client, topic, batch, context.run_id, known=known, adopt=adopt)
+                return settle(session, client, topic, batch, context.run_id, adopt=adopt)
             except KafkaError as error:
                 if not error.retriable or patience.passed or context.stopping():
-                    raise UnknownOutcomeError(
+                    unknown = UnknownOutcomeError(
                         f"whether batch {batch.batch_id} was committed is not known: {error}. Nothing was published "
                         f"since; start the job again when the brokers answer, and it will find out ({reason})"
-                    ) from error
+                    )
+                    if context.stopping():  # a job that was asked to stop is not heard to have failed
+                        context.warn(str(unknown))
+                    raise unknown from error
                 context.warn(f"whether batch {batch.batch_id} was committed is not known yet: {error}")
             time.sleep(backoff.next())
-
-    def _forget_former(self) -> None:
-        """Progress is under the present id now: nothing needs the former ones any more, and others may use them."""
-        if self._former:
-            try:
-                self._revised(self._former, set())
-            except CheckpointError as error:  # the batch is committed; the next one tries again
-                self._context.warn(str(error))
-            else:
-                self._former = set()
 
     def _write(self, batch: Batch, frame: Any, transaction: Transaction) -> Acknowledged:
         if not batch.tasks:
@@ -461,7 +516,7 @@ class ExactlyOnceTarget:
         client, _ = self._opened()
         recorded: dict[int, bool] = {}
         for number, consumed in enumerate(batch.consumed):
-            if not isinstance(consumed, Consumed) or consumed.cluster_id != self._writing.session.cluster_id:
+            if not self.records(consumed):
                 continue
             recorded[number] = True
             try:
@@ -480,9 +535,27 @@ class ExactlyOnceTarget:
         self._refused.clear()
 
     def _opened(self) -> tuple[TransactionClient, ProgressTopic]:
-        if self._client is None or self._topic is None:
+        if self._client is None:
             raise ExecutionError("the target was not opened")
-        return self._client, self._topic
+        return self._client, self._progress_topic()
+
+    def _progress_topic(self) -> ProgressTopic:
+        if self._topic is None:
+            raise ExecutionError("the target was not opened")
+        return self._topic
+
+
+def _identity(transactional_id: str, topic: ProgressTopic, known: Mapping[str, Any]) -> dict[str, Any]:
+    """What a checkpoint is to know of a transactional id: its name, and the id of the progress topic with the number of
+    partitions that this had first."""
+    topic_id, partitions = str(topic.topic_id or ""), topic.partitions
+    if known.get("progress_topic_id") == topic_id:
+        partitions = known["progress_partitions"]
+    return {
+        "transactional_id": transactional_id,
+        "progress_topic_id": topic_id,
+        "progress_partitions": partitions,
+    }
 
 
 def _document(positions: Sequence[Any]) -> dict[str, Any]:

@@ -20,7 +20,9 @@ from penstock.errors import (
     ExecutionError,
     FencedError,
     KafkaError,
+    OptionsError,
     PossibleDataLossError,
+    Problem,
 )
 from penstock.kafka.progress import Claim, Progress, Skip, TakeOver, decide
 from penstock.spi import Batch, JobContext, Output, Published, Written
@@ -80,6 +82,10 @@ class AtLeastOnceTarget:
             branches.append(Branch(output.table, output.schema, output.column, output.columns, staging, insert))
         self._branches = tuple(branches)
 
+    def records(self, consumed: Any) -> bool:
+        """No source's consumption is kept here."""
+        return False
+
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Insert the batch's rows."""
         if not batch.tasks:
@@ -126,7 +132,7 @@ class ExactlyOnceTarget:
         """Check the tables, own the job's progress row, read it, and make staging tables for this run.
 
         Raises SchemaError with all that is missing or does not fit, DatabaseError when something may not be done, and
-        ExecutionError when another group of the job's sinks writes the same tables.
+        OptionsError when another group of the job's sinks writes the same tables.
         """
         with self._database.transaction() as transaction:
             tables = find_tables(transaction, self._outputs)
@@ -161,14 +167,18 @@ class ExactlyOnceTarget:
         with self._database.transaction() as transaction:
             known = self._row.locked(transaction)  # a former owner that is about to commit is waited for
             if known is not None and known.owner.run_id == context.run_id:
-                raise ExecutionError(
-                    f"two groups of sinks of job '{context.job}' write to the same tables of {self._database.address} "
-                    "with different addresses or users; give them the same, so that they share one transaction"
-                )
+                reason = "sinks of one job write to the same tables with different addresses or users"
+                hint = "give them the same, so that they share one transaction"
+                where = f"job '{context.job}', {self._database.address}"
+                raise OptionsError((Problem(reason, where=where, hint=hint),))
             self._row.own(transaction, Claim.mine(context.run_id))
             self._progress = self._owned(transaction).progress
 
     # --- batches ---------------------------------------------------------------------------------------------
+
+    def records(self, consumed: Any) -> bool:
+        """No source's consumption is kept here."""
+        return False
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Insert and commit the batch, unless progress says that this was done before.

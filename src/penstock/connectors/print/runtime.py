@@ -51,6 +51,10 @@ class PrintTarget:
     def open(self) -> None:
         """Nothing to own."""
 
+    def records(self, consumed: Any) -> bool:
+        """No source's consumption is kept here."""
+        return False
+
     def publish(self, batch: Batch, frame: DataFrame) -> Published:
         """Print the batch's rows in the order of the tasks."""
         spec: PrintSink = self._output.spec
