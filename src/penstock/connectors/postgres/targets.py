@@ -212,7 +212,8 @@ class ExactlyOnceTarget:
             )
         decision = decide(self._progress, progress.query_id, progress.batch_id, progress.start, progress.end, adopt)
         if isinstance(decision, TakeOver):
-            self._context.warn(f"{progress} takes over {self._place()}, which last recorded {self._progress}")
+            took = f"{progress} takes over {self._place()}, which last recorded {self._progress}"
+            self._context.warn(took if self._progress else decision.warning)
         return isinstance(decision, Skip)
 
     def _attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:
