@@ -1,0 +1,134 @@
+"""What was published, by whom and under which transactional id; and what of it may not be published again.
+
+A batch may be repeated in three cases alone, all of which the documentation names (docs/exactly-once.md):
+
+- A query whose checkpoint is at batch 0 takes over, with a warning, the id that another query published under last.
+- It was published under an id that the checkpoint does not know: a copy of the checkpoint, or a later state of it, has
+  changed the id with ``--adopt-progress``.
+- The job was started with ``--adopt-progress``, the batch is one that Spark has not logged as done, and the record of
+  it was gone: lost with the topic, or hidden by another query's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.simulation.checkpoint import Checkpoint, Knowledge
+
+__all__ = ["Ledger", "Published", "Run", "position_in"]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A batch that was committed: the ``number``-th of all, with the input records from ``start`` to ``end``."""
+
+    number: int
+    query: str
+    batch: int
+    start: int
+    end: int
+    transactional_id: str
+
+    def same(self, other: Published) -> bool:
+        """Whether ``other`` holds a record of this batch too."""
+        return self.query == other.query and self.start < other.end and other.start < self.end
+
+
+@dataclass(frozen=True)
+class Run:
+    """A driver, as far as it matters here. ``knowledge``: of its checkpoint, which may be put back behind it."""
+
+    checkpoint: Checkpoint
+    warnings: list[str]
+    knowledge: Knowledge
+
+    @property
+    def query(self) -> str:
+        """The query that it runs."""
+        return self.checkpoint.query
+
+
+@dataclass
+class Ledger:
+    """All that was published in a walk."""
+
+    published: list[Published] = field(default_factory=list)
+    #: How often something was published again that may be.
+    repeated: int = 0
+    _last: dict[str, str] = field(default_factory=dict)
+    _runs: dict[str, Run] = field(default_factory=dict)
+    _lost: int = 0
+
+    def starts(self, driver: str, run: Run) -> None:
+        """A driver starts."""
+        self._runs[driver] = run
+
+    def run(self, driver: str) -> Run:
+        """The run of a driver."""
+        return self._runs[driver]
+
+    def progress_is_lost(self) -> None:
+        """The progress topic loses all records."""
+        self._last.clear()
+        self._lost = len(self.published)
+
+    def claims(self, driver: str, transactional_id: str) -> None:
+        """A claim is committed: what was published under the id before, its owner can read."""
+        known = self._runs[driver].knowledge
+        known.claims[transactional_id] = len(self.published), self._last.get(transactional_id, "")
+
+    def reached(self, query: str) -> int:
+        """How far a query's output goes."""
+        return max((each.end for each in self.published if each.query == query), default=0)
+
+    def moves(self, driver: str, transactional_id: str, record: Published) -> str:
+        """Progress without rows is committed: what speaks against it."""
+        self._last[transactional_id] = record.query
+        if not self._runs[driver].knowledge.adopted:
+            return "without --adopt-progress"
+        known = [(each.query, each.batch, each.start, each.end) for each in self.published]
+        return "" if (record.query, record.batch, record.start, record.end) in known else "which was never published"
+
+    def publishes(self, driver: str, new: Published) -> Iterator[str]:
+        """A batch is committed: what speaks against it."""
+        run = self._runs[driver]
+        if new.query != run.query:
+            yield f"of query '{new.query}', which is not its own"
+        if new.start > self.reached(new.query):
+            yield "before the one before it"
+        for old in self.published:
+            if old.same(new):
+                self.repeated += 1
+                if not self._may_repeat(run, new, old):
+                    yield "a second time"
+                    break
+        self.published.append(new)
+        self._last[new.transactional_id] = new.query
+        run.knowledge.published.add(new.number)
+
+    def _may_repeat(self, run: Run, new: Published, old: Published) -> bool:
+        known, last = run.knowledge, self._last.get(new.transactional_id, new.query)
+        if new.batch == 0 and last != new.query and any("takes over" in each for each in run.warnings):
+            return True
+        if not self._knows(known, new, old):
+            return True
+        _, last_read = known.claims.get(old.transactional_id, (0, ""))
+        gone = old.number < self._lost or last_read not in {"", old.query}
+        return known.adopted and gone and new.batch not in run.checkpoint.commits
+
+    @staticmethod
+    def _knows(known: Knowledge, new: Published, old: Published) -> bool:
+        """Whether the checkpoint of whoever publishes ``new`` leads to what is known of ``old``: by the id that it goes
+        on with, by a run of its own, or by an id that it has left, if the batch was there when it left."""
+        if old.transactional_id == new.transactional_id or old.number in known.published:
+            return True
+        at, _ = known.claims.get(old.transactional_id, (0, ""))
+        return old.transactional_id in known.ids and old.number < at
+
+
+def position_in(document: Any) -> int:
+    """The offset in one of a progress record's positions."""
+    (source,) = document["sources"]
+    return int(source["topics"]["input"]["0"]) if source else 0
