@@ -26,7 +26,7 @@ from tests.simulation.checkpoint import OTHER_QUERY, QUERY, Checkpoint, Concurre
 from tests.simulation.cluster import Cluster
 from tests.simulation.driver import TRANSACTIONAL_ID, Driver, Start
 from tests.simulation.faults import Fault, Plan, random_plan
-from tests.simulation.invariants import Invariants
+from tests.simulation.invariants import Invariants, owner_of
 from tests.simulation.ledger import Run
 from tests.simulation.log import record_batch
 from tests.simulation.scheduler import Actor, Scheduler, StuckError
@@ -155,7 +155,7 @@ class _Walk:
             self._restore()
             self._start(job, self._drawn(job, number))
             self.scheduler.run(self._is_quiet)
-            if all(each.finished for each in self.jobs) and len(self.jobs) > max(self.setting.starts):
+            if self._is_over():
                 break
         else:
             self._heal()
@@ -170,6 +170,11 @@ class _Walk:
             if not finished:
                 self.invariants.broken(f"the job does not finish: {self.found.outcomes[-1]}")
             self.invariants.at_the_end(query, self.setting.pipeline.records, finished=finished)
+
+    def _is_over(self) -> bool:
+        """Whether all jobs were started, and put back as the setting has it, and are done."""
+        put_back = self.setting.restored is None or self.jobs[0].latest is not None
+        return put_back and len(self.jobs) > max(self.setting.starts) and all(each.finished for each in self.jobs)
 
     def _job(self, number: int) -> _Job:
         """The job of that number. The second is made when it is first started, as the setting says."""
@@ -343,7 +348,7 @@ class _Walk:
     def _publish_as_another_query(self, batch: int) -> None:
         """What the progress topic holds when the job's checkpoint was deleted."""
         topic = ProgressTopic(PROGRESS_TOPIC, None, len(self.cluster.places(PROGRESS_TOPIC)))
-        log = self.cluster.log((PROGRESS_TOPIC, topic.partitionat_start(TRANSACTIONAL_ID.decode())))
+        log = self.cluster.log((PROGRESS_TOPIC, topic.partition_of(TRANSACTIONAL_ID.decode())))
         data, producer_id = bytearray(record_batch([(TRANSACTIONAL_ID, _unsealed("another", batch))]).data), 69
         stamp(data, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
         log.append(bytes(data), strict=True)
