@@ -11,6 +11,7 @@ A batch may be repeated in three cases alone, all of which the documentation nam
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,8 +56,8 @@ class Ledger:
     """All that was published in a walk."""
 
     published: list[Published] = field(default_factory=list)
-    #: How often something was published again that may be.
-    repeated: int = 0
+    #: What was published again, and why it may be.
+    repeated: Counter[str] = field(default_factory=Counter)
     _last: dict[str, str] = field(default_factory=dict)
     _runs: dict[str, Run] = field(default_factory=dict)
     _lost: int = 0
@@ -100,23 +101,24 @@ class Ledger:
             yield "before the one before it"
         for old in self.published:
             if old.same(new):
-                self.repeated += 1
-                if not self._may_repeat(run, new, old):
+                if not (reason := self._excuse(run, new, old)):
                     yield "a second time"
                     break
+                self.repeated[reason] += 1
         self.published.append(new)
         self._last[new.transactional_id] = new.query
         run.knowledge.published.add(new.number)
 
-    def _may_repeat(self, run: Run, new: Published, old: Published) -> bool:
+    def _excuse(self, run: Run, new: Published, old: Published) -> str:
         known, last = run.knowledge, self._last.get(new.transactional_id, new.query)
         if new.batch == 0 and last != new.query and any("takes over" in each for each in run.warnings):
-            return True
+            return "the id was taken over from another query"
         if not self._knows(known, new, old):
-            return True
+            return "the checkpoint does not know the id"
         _, last_read = known.claims.get(old.transactional_id, (0, ""))
         gone = old.number < self._lost or last_read not in {"", old.query}
-        return known.adopted and gone and new.batch not in run.checkpoint.commits
+        adopts = known.adopted and gone and new.batch not in run.checkpoint.commits
+        return "progress was gone, and the checkpoint is trusted" if adopts else ""
 
     @staticmethod
     def _knows(known: Knowledge, new: Published, old: Published) -> bool:

@@ -108,3 +108,14 @@ def test_rule_18_a_forgotten_id_does_not_hide_a_copy_that_has_published() -> Non
     ]
     walks = [walk(seed, setting=setting(0), plan=Plan(deepcopy(rules))) for seed in range(30)]
     assert_unbroken(walks)
+
+
+@pytest.mark.parametrize("version", [2, 0])
+def test_a_job_adopts_under_another_id_what_a_progress_topic_with_fewer_partitions_lacks(version: int) -> None:
+    """The topic is made anew after the first batch, in half of the walks with a partition alone."""
+    rules = [Rule(Fault.CRASH_AFTER, "EndTxn commit", 1), Rule(Fault.PROGRESS_ANEW, "ApiVersions", after=0)]
+    made = replace(setting(version), progress_partitions=8, prefixes=("walk", "run"))
+    walks = [walk(seed, setting=made, plan=Plan(deepcopy(rules))) for seed in range(10)]
+    assert all(rule.hits for each in walks for rule in each.plan.rules)
+    assert_unbroken(walks)
+    assert {each.outcomes[-1] for each in walks} == {"finished"}

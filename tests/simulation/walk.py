@@ -51,6 +51,7 @@ class Found:
     violations: list[str]
     outcomes: list[str] = field(default_factory=list)
     transitions: set[tuple[str, str]] = field(default_factory=set)
+    repeated: Counter[str] = field(default_factory=Counter)
     requests: int = 0
     trace: list[tuple[float, str, str]] = field(default_factory=list)
 
@@ -144,6 +145,7 @@ class _Walk:
             finally:
                 self.scheduler.kill_all()
         self.found.transitions = self.cluster.coordinator.visited
+        self.found.repeated = self.invariants.ledger.repeated
         self.found.requests = self.network.requests
 
     def _run(self) -> None:
@@ -168,7 +170,7 @@ class _Walk:
         for query in dict.fromkeys(job.checkpoint.query for job in self.jobs):
             finished = any(job.finished for job in self.jobs if job.checkpoint.query == query)
             if not finished:
-                self.invariants.broken(f"the job does not finish: {self.found.outcomes[-1]}")
+                self.invariants.broken(f"{query} does not finish; the last start: {self.found.outcomes[-1]}")
             self.invariants.at_the_end(query, self.setting.pipeline.records, finished=finished)
 
     def _is_over(self) -> bool:
@@ -390,5 +392,6 @@ def count(found: Sequence[Found]) -> dict[str, Counter[str]]:
     return {
         "outcomes": Counter(each for one in found for each in one.outcomes),
         "faults": sum((Counter(one.plan.hits) for one in found), Counter()),
+        "batches that were published again, as they may be": sum((one.repeated for one in found), Counter()),
         "transitions": Counter(f"{before} -> {after}" for one in found for before, after in one.transitions),
     }

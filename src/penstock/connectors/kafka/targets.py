@@ -321,7 +321,8 @@ class ExactlyOnceTarget:
         session, context = self._writing.session, self._context
         former, after = known["transactional_id"], known["next"]
         if after["transactional_id"] != former:
-            self._topic = replace(self._progress_topic(), partitions=known["progress_partitions"])
+            counted = known if known["progress_topic_id"] == after["progress_topic_id"] else after
+            self._topic = replace(self._progress_topic(), partitions=counted["progress_partitions"])
             try:
                 _, progress = self._taken(former)
             except AuthorizationError as error:
