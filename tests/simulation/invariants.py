@@ -16,7 +16,7 @@ from typing import Any
 from tests.simulation.brokers import kind_of
 from tests.simulation.checkpoint import OTHER_QUERY, QUERIES, QUERY, group_of, text_of
 from tests.simulation.cluster import Cluster
-from tests.simulation.coordinator import Place, Transaction
+from tests.simulation.coordinator import ONGOING, Place, Transaction
 from tests.simulation.ledger import Ledger, Published, position_in
 from tests.simulation.log import Batch
 
@@ -81,6 +81,7 @@ class Invariants:
                 found += [(driver, each) for each in documents if "batch_id" in each]
                 if any("pid" in each for each in documents):
                     self.ledger.claims(driver, transaction.id)
+        swept = [] if found else swept  # it may have been sent again
         found += swept
         offsets = self.cluster.pending_offsets(transaction.producer_id)
         if not rows and not found and not offsets:
@@ -122,9 +123,10 @@ class Invariants:
     def progress_is_lost(self) -> None:
         """The progress topic is about to lose all records."""
         self.ledger.progress_is_lost()
+        undecided = {each.producer_id for each in self.cluster.coordinator.known.values() if each.state == ONGOING}
         for place in self.cluster.places(self._progress):
             log = self.cluster.log(place)
-            for producer_id, _ in log.open:
+            for producer_id in undecided & {each for each, _ in log.open}:
                 self._swept[producer_id] = [
                     (owner_of(batch.sender), each)
                     for batch in log.of_open_transaction(producer_id)
