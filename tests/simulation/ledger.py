@@ -115,8 +115,9 @@ class Ledger:
             return "the id was taken over from another query"
         if not self._knows(known, new, old):
             return "the checkpoint does not know the id"
-        _, last_read = known.claims.get(old.transactional_id, (0, ""))
-        gone = old.number < self._lost or last_read not in {"", old.query}
+        read = [known.claims[each] for each in known.ids & known.claims.keys()]
+        hidden = any(at > old.number and query not in {"", old.query} for at, query in read)
+        gone = old.number < self._lost or hidden
         adopts = known.adopted and gone and new.batch not in run.checkpoint.commits
         return "progress was gone, and the checkpoint is trusted" if adopts else ""
 
