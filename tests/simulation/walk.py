@@ -239,10 +239,12 @@ class _Walk:
 
     def _start(self, job: _Job, start: Start) -> None:
         name = f"driver-{len(self.drivers) + 1}"
+        pipeline = self.setting.pipeline
         driver = Driver(
             name,
             start,
-            self.setting.pipeline,
+            # Spark plans a batch by what is there, so a copy may plan one of that number with other records.
+            replace(pipeline, per_batch=pipeline.per_batch + job.number),
             job.checkpoint,
             self.invariants,
             self.scheduler,
