@@ -24,7 +24,8 @@ from tests.simulation.faults import Plan
 from tests.simulation.invariants import Invariants
 from tests.simulation.log import record_batch
 from tests.simulation.scheduler import Scheduler
-from tests.simulation.walk import PROGRESS_TOPIC, _installed
+from tests.simulation.setting import PROGRESS_TOPIC
+from tests.simulation.walk import _installed
 from tests.simulation.wire import Network
 
 PLACE = ("input", 0)

@@ -346,13 +346,13 @@ class ExactlyOnceTarget:
         self._topic = replace(found, partitions=known["progress_partitions"], seal=seal)
 
     def _check_ahead(self) -> None:
-        """Raises CheckpointError where progress is ahead of the checkpoint, or another query's, before the id is taken:
-        the job that has got so far may be well, and would be fenced for nothing. An old answer says less."""
+        """Raises CheckpointError where the query has published more than the checkpoint knows, before the id is taken:
+        the run that got so far may be well, and would be fenced for nothing. An old answer says less; of another query
+        it says nothing, for our own progress may be on its way."""
         context = self._context
-        first = context.first_batch
         found = read_progress(self._writing.session, self._progress_topic(), self.transactional_id).progress
-        if found is not None and first > 0:
-            check_ahead(found, Progress(context.query_id, first, None, None))
+        if found is not None and found.query_id == context.query_id:
+            check_ahead(found, Progress(context.query_id, context.first_batch, None, None))
 
     def _taken(self) -> tuple[TransactionClient, Progress | None]:
         """Fence the former owner of the id, claim it, and read what was committed under it."""
