@@ -94,8 +94,8 @@ class Scene:
         self.warn: Callable[[str], None] = self.warnings.append
         self.stopping: Callable[[], bool] = lambda: False
 
-    def target(self, first_batch: int = 0, **settings: Any) -> tuple[ExactlyOnceTarget, Rows]:
-        """A new run's target, opened."""
+    def target(self, first_batch: int = 9, **settings: Any) -> tuple[ExactlyOnceTarget, Rows]:
+        """A new run's target, opened. ``first_batch`` is what its checkpoint goes on with: one that no test gets to."""
         options = {
             "connector": "kafka",
             "topic": self.topic,
@@ -113,7 +113,7 @@ class Scene:
             settings=Settings(progress_topic=self.progress_topic, **settings),
             parallelism=1,
             spark=None,
-            planned=first_batch > 0,
+            planned=True,
             first_batch=first_batch,
             stopping=lambda: self.stopping(),  # noqa: PLW0108 - it may be replaced
             warn=lambda text: self.warn(text),  # noqa: PLW0108 - the same

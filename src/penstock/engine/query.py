@@ -393,6 +393,7 @@ class Query:
             spark=self._spark,
             planned=planned,
             first_batch=first_batch,
+            reached=self._checkpoint.offsets(first_batch - 1) or (),
             stopping=self._stopping,
             warn=self._warn,
             metrics=self._metrics,

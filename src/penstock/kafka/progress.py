@@ -108,8 +108,8 @@ class Progress:
     tables: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        span = "" if self.end is None else f" (from {_canonical(self.start)} to {_canonical(self.end)})"
-        return f"batch {self.batch_id} of query '{self.query_id}'{span}"
+        end = "" if self.end is None else f" to {_canonical(self.end)}"
+        return f"batch {self.batch_id} of query '{self.query_id}' (from {_canonical(self.start)}{end})"
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,8 @@ class JobContext:
     metrics: MetricGroup = field(default_factory=MetricGroup)
     #: The batch that Spark runs first: the last planned one when it was not logged as done, else the next.
     first_batch: int = 0
+    #: Where that batch begins, a position per source; empty before the first one.
+    reached: tuple[dict[str, Any], ...] = ()
     #: Whether this run follows one of the same process that has failed: what that wrote into the checkpoint holds.
     restarted: bool = False
 

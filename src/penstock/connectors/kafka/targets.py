@@ -352,7 +352,7 @@ class ExactlyOnceTarget:
         context = self._context
         found = read_progress(self._writing.session, self._progress_topic(), self.transactional_id).progress
         if found is not None and found.query_id == context.query_id:
-            check_ahead(found, Progress(context.query_id, context.first_batch, None, None))
+            check_ahead(found, Progress(context.query_id, context.first_batch, _document(context.reached), None))
 
     def _taken(self) -> tuple[TransactionClient, Progress | None]:
         """Fence the former owner of the id, claim it, and read what was committed under it."""
