@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -62,7 +62,7 @@ from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
-from penstock.spi import Batch, JobContext, Output, Published, Stage, Written
+from penstock.spi import Batch, Checkpoint, JobContext, Output, Published, Stage, Written
 
 __all__ = ["Acknowledged", "Consumed", "ExactlyOnceTarget", "Jobs", "PlainTarget"]
 
@@ -131,25 +131,29 @@ class _Writing:
     def spec(self) -> WriteSpec:
         """The tasks' spec, with the topics as they are now. Raises KafkaError for a topic that does not exist."""
         found: set[str] = set()
-        progress_topic = self.context.settings.progress_topic
         for branch in self.branches:
             for name in branch.sink.topics:
-                if self.session.topic(name, create=branch.client.allow_auto_create_topics).internal:
-                    table, reason = (
-                        branch.sink.table,
-                        f"'{name}' is an internal topic of Kafka's, which no table writes",
-                    )
-                    raise OptionsError((Problem(reason, "topic", f"table '{table}'", "name another topic"),))
+                there = self.session.topic(name, create=branch.client.allow_auto_create_topics)
+                if there.internal or name in self.progress_topics:
+                    whose = "an internal topic of Kafka's" if there.internal else "the job's own progress topic"
+                    where, hint = f"table '{branch.sink.table}'", "name another topic"
+                    raise OptionsError((Problem(f"'{name}' is {whose}, which no table writes", "topic", where, hint),))
                 found.add(name)
             if branch.sink.topic_pattern:
-                found |= matching_topics(self.session, branch.sink.topic_pattern).keys() - {progress_topic}
+                found |= matching_topics(self.session, branch.sink.topic_pattern).keys() - set(self.progress_topics)
         new = found - self._limits.keys()
         if new:
             settings = topic_configs(self.session, sorted(new), ["max.message.bytes"]) or {}
             for name in new:
                 limit = settings.get(name, {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)
                 self._limits[name] = int(limit)
-        return WriteSpec(self.branches, self.config, dict(self._limits), progress_topic)
+        return WriteSpec(self.branches, self.config, dict(self._limits), self.progress_topics)
+
+    @cached_property
+    def progress_topics(self) -> tuple[str, ...]:
+        """The job's progress topic, as it is configured and as the checkpoint has kept it."""
+        kept = _known_identity(self.context.checkpoint, self.session).get("progress_topic")
+        return tuple(dict.fromkeys(filter(None, (self.context.settings.progress_topic, kept))))
 
     def one_writer_each(self, tasks: int) -> bool:
         """Whether no two of so many tasks write to one partition as it is: each has its own, if there are enough."""
@@ -161,7 +165,7 @@ class _Writing:
         """Raises RecordError when records went to a topic that no table writes. Encoders refuse such rows, so this is
         for the day when one does not: a batch that is not committed is not seen."""
         for name in sorted(done.topics):
-            if is_out_of_reach(self.session, name, self.context.settings.progress_topic):
+            if is_out_of_reach(self.session, name, self.progress_topics):
                 raise RecordError(f"a row was written to '{name}', a topic of Kafka's or penstock's own")
 
     def written(self, done: Acknowledged) -> tuple[Written, ...]:
@@ -177,6 +181,22 @@ class _Writing:
         asked = [branch.sink.options.parallelism for branch in self.branches if branch.sink.options.parallelism]
         partitions = sum(len(self.session.topic(name).partitions) for name in self._limits)
         return max(1, min(max(asked) if asked else self.context.parallelism, partitions))
+
+
+def _known_identity(
+    checkpoint: Checkpoint, session: Session, change: Callable[[dict[str, Any]], dict[str, Any]] = dict
+) -> dict[str, Any]:
+    """What a checkpoint knows of a job's transactional id in a cluster, after this change: its name, and the progress
+    topic with the number of partitions that it had first; nothing before the first start. Raises CheckpointError."""
+    name = f"identity-{cluster_id(session)}"
+    known = checkpoint.revise(name, change)
+    missing = {"transactional_id", "progress_topic", "progress_topic_id", "progress_partitions"} - known.keys()
+    if known and missing:
+        raise CheckpointError(
+            f"'penstock/{name}' in the checkpoint '{checkpoint.location}' lacks {', '.join(sorted(missing))}; restore "
+            "its last file from a backup"
+        )
+    return known
 
 
 def _client(sink: KafkaSink) -> ClientConfig:
@@ -244,7 +264,6 @@ class ExactlyOnceTarget:
         self._topic: ProgressTopic | None = None
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
-        self._timeout = 0
         self._shared = False
         self._refused: Counter[str] = Counter()  # batches whose offsets a group may not be given
 
@@ -277,24 +296,13 @@ class ExactlyOnceTarget:
         if (known["progress_topic"], known["progress_topic_id"]) != (found.name, topic_id):
             raise self._overtaken()
         self._keep(known, found)
-        self._timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
         self._check_ahead()
         self._client, self._progress = self._taken()
         self._changed(known, known)  # behind the claim: who changes it later fences this run
         context.checkpoint.write(document, {"run_id": context.run_id})
 
     def _identity(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> dict[str, Any]:
-        """What the checkpoint knows of the job's transactional id in the cluster, after this change: its name, and the
-        progress topic with the number of partitions that it had first; nothing before the first start."""
-        name = f"identity-{cluster_id(self._writing.session)}"
-        known = self._context.checkpoint.revise(name, change)
-        missing = {"transactional_id", "progress_topic", "progress_topic_id", "progress_partitions"} - known.keys()
-        if known and missing:
-            raise CheckpointError(
-                f"'penstock/{name}' in the checkpoint '{self._context.checkpoint.location}' lacks "
-                f"{', '.join(sorted(missing))}; restore its last file from a backup"
-            )
-        return known
+        return _known_identity(self._context.checkpoint, self._writing.session, change)
 
     def _changed(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
         """Change what the checkpoint knows. Raises FencedError when another copy of the job was quicker."""
@@ -357,7 +365,8 @@ class ExactlyOnceTarget:
     def _taken(self) -> tuple[TransactionClient, Progress | None]:
         """Fence the former owner of the id, claim it, and read what was committed under it."""
         session, context, topic = self._writing.session, self._context, self._progress_topic()
-        client = TransactionClient(session, self.transactional_id, self._timeout)
+        timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
+        client = TransactionClient(session, self.transactional_id, timeout)
         client.init()
         # Before progress is read: until then a former owner may take the id back and commit a batch.
         claim(session, client, topic, context.run_id)
