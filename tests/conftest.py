@@ -35,12 +35,13 @@ def kafka() -> Iterator[KafkaCluster]:
     What Kafka does every 10 or 15 seconds it does at once.
     """
     from penstock.services import KafkaCluster
+    from tests.jvm import UNOPTIMISED
 
     properties = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
         "log.cleaner.backoff.ms": "500",
     }
-    with KafkaCluster(properties=properties) as cluster:
+    with KafkaCluster(properties=properties, jvm_options=[UNOPTIMISED]) as cluster:
         yield cluster
 
 

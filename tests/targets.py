@@ -26,6 +26,10 @@ class Memory:
         """Keep the document."""
         self.documents[name] = document
 
+    def create(self, name: str, document: Any) -> Any:
+        """Keep the document, unless there is one."""
+        return self.documents.setdefault(name, dict(document))
+
     def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
         """Keep what ``change`` makes of the document."""
         self.documents[name] = change(self.documents.get(name, {}))

@@ -18,7 +18,7 @@ import pytest
 from penstock.connectors.kafka import targets
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.targets import Acknowledged, ExactlyOnceTarget
-from penstock.errors import FencedError, TransactionExpiredError, UnknownOutcomeError
+from penstock.errors import CheckpointError, FencedError, TransactionExpiredError, UnknownOutcomeError
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
@@ -94,8 +94,8 @@ class Scene:
         self.warn: Callable[[str], None] = self.warnings.append
         self.stopping: Callable[[], bool] = lambda: False
 
-    def target(self, **settings: Any) -> tuple[ExactlyOnceTarget, Rows]:
-        """A new run's target, opened."""
+    def target(self, first_batch: int = 9, **settings: Any) -> tuple[ExactlyOnceTarget, Rows]:
+        """A new run's target, opened. ``first_batch`` is what its checkpoint goes on with: one that no test gets to."""
         options = {
             "connector": "kafka",
             "topic": self.topic,
@@ -113,7 +113,8 @@ class Scene:
             settings=Settings(progress_topic=self.progress_topic, **settings),
             parallelism=1,
             spark=None,
-            planned=False,
+            planned=True,
+            first_batch=first_batch,
             stopping=lambda: self.stopping(),  # noqa: PLW0108 - it may be replaced
             warn=lambda text: self.warn(text),  # noqa: PLW0108 - the same
         )
@@ -347,7 +348,7 @@ class TestRule2:
         scene.rename()
         target, _ = scene.target()
         assert target.transactional_id == former
-        assert [each for each in scene.warnings if f"stays '{former}'" in each and "--adopt-progress" in each]
+        assert [each for each in scene.warnings if f"transactional id stays '{former}'" in each]
         target.publish(batch(1), 1)
         assert describe_transaction(scene.direct, f"{scene.prefix}-job") is None
         scene.expect(0, 1)
@@ -372,55 +373,49 @@ class TestRule2:
         target.publish(batch(1), 1)
         scene.expect(0, 1)
 
-    def test_the_id_is_changed_for_a_user_who_adopts_progress(self, scene: Scene) -> None:
-        first, _ = scene.target()
-        first.publish(batch(0), 0)
-        scene.rename()
-        target, _ = scene.target(adopt_progress=True)
-        assert target.transactional_id == f"{scene.prefix}-job"
-        with pytest.raises(FencedError, match="was taken over by run"):
-            first.publish(batch(1), 1)
-        again, _ = scene.target()  # before anything is published under the new id
-        assert again.publish(batch(0), 0).skipped
-        again.publish(batch(1), 1)
-        assert not [each for each in scene.warnings if "stays" in each]
-        scene.expect(0, 1)
-
-    @pytest.mark.parametrize(
-        ("adopts", "step", "number"),
-        [
-            (True, "claim", 1),  # of the former id
-            (True, "claim", 2),  # of the new one
-            (False, "claim", 1),
-            (False, "read_present_progress", 1),
-        ],
-    )
-    def test_of_a_copy_and_one_that_adopts_another_id_one_publishes(
-        self, scene: Scene, monkeypatch: pytest.MonkeyPatch, adopts: bool, step: str, number: int
-    ) -> None:
-        """The one ``adopts``; the other starts in front of this step of its."""
+    def test_adopting_progress_changes_neither_the_id_nor_a_progress_topic_that_is_there(self, scene: Scene) -> None:
+        former, topic = scene.transactional_id, scene.progress_topic
         scene.target()[0].publish(batch(0), 0)
-        former, original = scene.prefix, getattr(targets, step)
-        calls: list[Any] = []
-        others: list[ExactlyOnceTarget] = []
+        scene.rename()
+        scene.progress_topic = f"{topic}-new"
+        target, _ = scene.target(adopt_progress=True)
+        assert target.transactional_id == former
+        assert [each for each in scene.warnings if f"progress topic stays '{topic}'" in each]
+        assert scene.direct.topics([scene.progress_topic]) == {}
+        assert target.publish(batch(0), 0).skipped
+        scene.expect(0)
 
-        def start(adopting: bool) -> ExactlyOnceTarget:
-            scene.prefix = f"{former}-new" if adopting else former
-            return scene.target(adopt_progress=adopting)[0]
+    def test_of_copies_with_different_progress_topics_that_start_at_once_one_publishes(
+        self, scene: Scene, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The copy is started and has published when this one has found its topic."""
+        copies, original = [], targets.ensure_progress_topic
 
-        def overtaken(*args: Any) -> Any:
-            calls.append(args)
-            if len(calls) == number:
-                monkeypatch.undo()
-                others.append(start(not adopts))
-            return original(*args)
+        def overtaken(*args: Any, **options: Any) -> Any:
+            found = original(*args, **options)
+            if not copies:
+                copies.append(scene)
+                scene.progress_topic += "-new"
+                copies[:] = [scene.target()[0]]
+                copies[0].publish(batch(0), 0)
+            return found
 
-        monkeypatch.setattr(targets, step, overtaken)
-        with pytest.raises(FencedError, match=r"was taken over by run|and changed its transactional id"):
-            start(adopts)
-        assert others[0].transactional_id == f"{former}-new-job"
-        others[0].publish(batch(1), 1)
+        monkeypatch.setattr(targets, "ensure_progress_topic", overtaken)
+        with pytest.raises(FencedError, match="with another progress topic"):
+            scene.target()
+        copies[0].publish(batch(1), 1)
         scene.expect(0, 1)
+
+
+def test_a_start_with_an_older_checkpoint_does_not_take_the_id(scene: Scene) -> None:
+    """Another run may be well."""
+    first, _ = scene.target()
+    for number in range(3):
+        first.publish(batch(number), number)
+    with pytest.raises(CheckpointError, match=r"goes on with batch 1 .* but batch 2 .* was published already"):
+        scene.target(first_batch=1)
+    first.publish(batch(3), 3)
+    scene.expect(0, 1, 2, 3)
 
 
 def epoch_of(scene: Scene, transactional_id: str) -> tuple[int, int]:

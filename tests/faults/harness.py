@@ -18,8 +18,8 @@ from penstock.kafka.topics import create_topic, finalized_features
 from penstock.services import DEFAULT_VERSION
 from penstock.testing import Api, Frame, NumberedRecords, ProxiedCluster, Then, Trap, Verdict, Verifier
 from tests.faults.contents import garbled
-from tests.faults.jvm import UNOPTIMISED
 from tests.faults.processes import JobProcess
+from tests.jvm import UNOPTIMISED
 
 __all__ = [
     "BROKER", "CELLS", "COMMITTED", "PATIENCE", "PATIENT", "PROGRESS", "Cell", "Outcome", "Trial", "Unavailable",

@@ -14,8 +14,8 @@ from penstock.testing import Then, Trap, Verifier
 from tests.faults.contents import garbled
 from tests.faults.driver_deaths import die
 from tests.faults.harness import BROKER, PATIENCE, Outcome, Trial, cell
-from tests.faults.jvm import UNOPTIMISED
 from tests.faults.processes import JobProcess
+from tests.jvm import UNOPTIMISED
 
 
 class _Elsewhere:

@@ -97,20 +97,26 @@ class Cluster:
 
     def create(self, name: str, partitions: int, **settings: str) -> Topic:
         """Make a topic."""
-        nodes = sorted(self.alive)
+        nodes = sorted(self.alive) or self.nodes
         made = [Partition(nodes[(len(self.topics) + number) % len(nodes)]) for number in range(partitions)]
         id_ = uuid.UUID(int=self._ids.getrandbits(128), version=4)
         self.topics[name] = Topic(name, id_, made, _SETTINGS | settings)
         return self.topics[name]
 
-    def empty(self, name: str, *, anew: bool) -> None:
-        """Take a topic's records away, with ``anew`` its id too."""
+    def empty(self, name: str, *, anew: bool, partitions: int | None = None) -> None:
+        """Take a topic's records away, with ``anew`` its id too. ``partitions``: how many it has then."""
         before = self.topics[name]
-        after = self.create(name, len(before.partitions), **before.settings)
+        after = self.create(name, partitions or len(before.partitions), **before.settings)
         if not anew:
             after.id = before.id
             for now, then in zip(after.partitions, before.partitions, strict=True):
                 now.leader, now.leader_epoch = then.leader, then.leader_epoch
+
+    def enlarge(self, name: str, partitions: int) -> None:
+        """Add partitions to a topic, up to so many."""
+        topic, nodes = self.topics[name], sorted(self.alive) or self.nodes
+        while len(topic.partitions) < partitions:
+            topic.partitions.append(Partition(self._rng.choice(nodes)))
 
     def log(self, place: Place) -> PartitionLog:
         """The log of a partition."""
@@ -216,7 +222,7 @@ class Cluster:
     ) -> None:
         if place == GROUPS:
             self._end_offsets(id_, epoch, commit)
-        else:
+        elif place[1] < len(self.topics[place[0]].partitions):  # else it was made anew with fewer
             self.log(place).mark(id_, epoch, commit, int(self._scheduler.now * 1000))
         left.discard(place)
         if not left:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -29,20 +29,16 @@ from penstock.kafka.session import session_for
 from penstock.plan import Settings
 from penstock.spi import HIDDEN, Batch, Column, JobContext, Output, TableDefinition, Task, Written
 from penstock.types import BYTES
+from tests.simulation.checkpoint import Checkpoint, group_of, text_of
 from tests.simulation.faults import Plan, TaskFault
-from tests.simulation.invariants import Invariants, text_of
+from tests.simulation.invariants import Invariants
 from tests.simulation.log import record_batch
 from tests.simulation.scheduler import Actor, Scheduler
 
-__all__ = ["QUERY", "TRANSACTIONAL_ID", "Checkpoint", "ConcurrentUpdateError", "Driver", "Pipeline", "SimulatedJobs"]
+__all__ = ["TRANSACTIONAL_ID", "Driver", "Pipeline", "SimulatedJobs", "Start"]
 
-QUERY = "simulated-query"
 _JOB = "job"
 TRANSACTIONAL_ID = f"walk-{_JOB}".encode()
-
-
-class ConcurrentUpdateError(Exception):
-    """Another driver has written the same entry of Spark's log first; Spark ends the query then."""
 
 
 @dataclass(frozen=True)
@@ -60,41 +56,13 @@ class Pipeline:
     properties: tuple[tuple[str, str], ...]
 
 
-@dataclass
-class Checkpoint:
-    """A folder on a file system where a file is made once and whole."""
+@dataclass(frozen=True)
+class Start:
+    """How a job is started. ``restarted``: by its restart strategy."""
 
-    plan: Callable[[int, tuple[int, int]], None]
-    location: str = "simulated:/checkpoint"
-    documents: dict[str, dict[str, Any]] = field(default_factory=dict)
-    offsets: dict[int, tuple[int, int]] = field(default_factory=dict)
-    commits: set[int] = field(default_factory=set)
-
-    def read(self, name: str) -> dict[str, Any] | None:
-        """A document."""
-        return self.documents.get(name)
-
-    def write(self, name: str, document: Any) -> None:
-        """Replace a document."""
-        self.documents[name] = dict(document)
-
-    def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-        """Change a document."""
-        self.documents[name] = change(self.documents.get(name, {}))
-        return self.documents[name]
-
-    def add_offsets(self, number: int, span: tuple[int, int]) -> None:
-        """Plan a batch, once."""
-        if number in self.offsets:
-            raise ConcurrentUpdateError(f"batch {number} was planned by another driver")
-        self.offsets[number] = span
-        self.plan(number, span)
-
-    def add_commit(self, number: int) -> None:
-        """A batch is done, once."""
-        if number in self.commits:
-            raise ConcurrentUpdateError(f"batch {number} was committed by another driver")
-        self.commits.add(number)
+    prefix: str
+    adopts: bool = False
+    restarted: bool = False
 
 
 class SimulatedJobs:
@@ -103,13 +71,14 @@ class SimulatedJobs:
     def __init__(
         self,
         driver: str,
+        query: str,
         pipeline: Pipeline,
         invariants: Invariants,
         scheduler: Scheduler,
         plan: Plan,
         rng: random.Random,
     ):
-        self._driver, self._pipeline, self._invariants = driver, pipeline, invariants
+        self._driver, self._query, self._pipeline, self._invariants = driver, query, pipeline, invariants
         self._scheduler, self._plan, self._rng = scheduler, plan, rng
         self.running: list[Actor] = []
 
@@ -121,7 +90,7 @@ class SimulatedJobs:
         fault = self._plan.task_fault()
         if fault is TaskFault.ROW_IN_PROGRESS:
             self._write_beside_progress(spec, transaction)
-        rows = [_frame(frame[number::tasks]) for number in range(tasks)]
+        rows = [_frame(frame[number::tasks], self._query) for number in range(tasks)]
         if owners is None:
             again = [0] if fault is TaskFault.TWICE else []
             runs = [
@@ -203,8 +172,8 @@ class SimulatedJobs:
             producer.flush()
 
 
-def _frame(records: Sequence[int]) -> pa.RecordBatch:
-    values = pa.array([text_of(record) for record in records], pa.binary())
+def _frame(records: Sequence[int], query: str) -> pa.RecordBatch:
+    values = pa.array([text_of(record, query) for record in records], pa.binary())
     places = pa.array([0] * len(records), pa.int32())
     offsets = pa.array(list(records), pa.int64())
     return pa.RecordBatch.from_arrays([values, places, offsets], names=["value", *HIDDEN.names])
@@ -240,7 +209,7 @@ class Driver:
     def __init__(
         self,
         name: str,
-        prefix: str,
+        start: Start,
         pipeline: Pipeline,
         checkpoint: Checkpoint,
         invariants: Invariants,
@@ -248,16 +217,17 @@ class Driver:
         plan: Plan,
         rng: random.Random,
     ):
-        self.name = name
+        self.name, self.start = name, start
         self.warnings: list[str] = []
-        self._prefix = prefix
+        self.batches = 0
         self._pipeline, self._checkpoint, self._invariants = pipeline, checkpoint, invariants
         self._scheduler = scheduler
-        self.jobs = SimulatedJobs(name, pipeline, invariants, scheduler, plan, rng)
+        self.jobs = SimulatedJobs(name, checkpoint.query, pipeline, invariants, scheduler, plan, rng)
 
     def run(self) -> None:
         """Copy what is left of the input."""
         pipeline, checkpoint = self._pipeline, self._checkpoint
+        checkpoint.adopted |= self.start.adopts
         target = ExactlyOnceTarget(self._outputs(), self._context(), self.jobs)
         target.open()
         while True:
@@ -270,7 +240,8 @@ class Driver:
                 checkpoint.add_offsets(number, (start, min(pipeline.records, start + pipeline.per_batch)))
             start, end = checkpoint.offsets[number]
             target.publish(self._batch(start, end, number), list(range(start, end)))
-            self._invariants.reported(self.name, number)
+            self.batches += 1
+            self._invariants.reported(self.name, number, start, end)
             self._scheduler.park(0.001)
             checkpoint.add_commit(number)
         target.close()
@@ -281,7 +252,13 @@ class Driver:
 
         consumed: tuple[Any, ...] = ()
         if self._pipeline.group:
-            consumed = (Consumed("simulated", self._pipeline.group, {("input", 0): CommittedOffset(end)}),)
+            consumed = (
+                Consumed(
+                    "simulated",
+                    group_of(self._pipeline.group, self._checkpoint.query),
+                    {("input", 0): CommittedOffset(end)},
+                ),
+            )
         before = position(start) if number else None
         return Batch(number, (before,), (position(end),), self._pipeline.tasks, consumed)
 
@@ -293,7 +270,7 @@ class Driver:
                 "topic": topic,
                 "format": "raw",
                 "sink.delivery-guarantee": "exactly-once",
-                "sink.transactional-id-prefix": self._prefix,
+                "sink.transactional-id-prefix": self.start.prefix,
                 "properties.client.id": self.name,
                 **{f"properties.{name}": value for name, value in self._pipeline.properties},
             }
@@ -306,14 +283,16 @@ class Driver:
     def _context(self) -> JobContext:
         return JobContext(
             job=_JOB,
-            query_id=QUERY,
+            query_id=self._checkpoint.query,
             run_id=f"run-of-{self.name}",
             checkpoint=self._checkpoint,
-            settings=Settings(progress_topic=self._pipeline.progress_topic),
+            settings=Settings(progress_topic=self._pipeline.progress_topic, adopt_progress=self.start.adopts),
             parallelism=self._pipeline.parallelism,
             spark=None,
             planned=bool(self._checkpoint.offsets),
+            first_batch=max(self._checkpoint.commits, default=-1) + 1,
             stopping=lambda: False,
             warn=self.warnings.append,
-            secret="simulated-secret",
+            secret=f"secret of {self._checkpoint.query}",
+            restarted=self.start.restarted,
         )

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from tests.simulation.driver import Pipeline
 from tests.simulation.faults import Fault, Plan, Rule
-from tests.simulation.walk import PROGRESS_TOPIC, Setting, walk
+from tests.simulation.setting import PROGRESS_TOPIC, Setting
+from tests.simulation.walk import walk
 
 __all__ = ["UNTIL_UNKNOWN", "pairs", "setting", "singles"]
 

@@ -36,6 +36,7 @@ class Fault(Enum):
     SECOND_DRIVER = "a second driver starts on the checkpoint"
     OTHER_VERSION = "transaction.version is changed"
     FORGOTTEN = "brokers forget ids that are idle"
+    ENLARGED = "the progress topic gets more partitions"
     PROGRESS_LOST = "the progress topic loses its records"
     PROGRESS_ANEW = "the progress topic is deleted and created anew"
 
@@ -167,6 +168,9 @@ def _copies(rng: random.Random) -> Plan:
     for _ in range(rng.randint(1, 3)):
         api, after = rng.choice((*_SETTLING, *_DRAWN)), rng.choice((0, 0, 1))
         rules.append(Rule(rng.choice(_TROUBLE), api, rng.randint(0, 3), rng.choice((1, 1, 2, 3)), after))
+    if rng.random() < 0.2:  # so that a copy may write where nobody looks, or what a former leader does not have
+        rules.append(Rule(Fault.ENLARGED, after=0))
+        rules.append(Rule(Fault.CUT_OFF, rng.choice(_DRAWN), rng.randint(0, 4), 1, rng.choice((0, 1))))
     if rng.random() < 0.7:
         fault = rng.choice((Fault.CRASH_AFTER, Fault.CRASH_AFTER, Fault.CRASH))
         api = rng.choice(("EndTxn commit", "EndTxn commit", "InitProducerId", "Produce progress", ""))
@@ -183,25 +187,47 @@ _NOISE = (
 _RARE = (
     Fault.CRASH, Fault.CRASH, Fault.CRASH_AFTER, Fault.CRASH_AFTER, Fault.BROKER_CRASH, Fault.BROKER_PAUSE,
     Fault.SLOW_MARKERS, Fault.EXPIRY, Fault.FOREIGN_ROW, Fault.SECOND_DRIVER, Fault.SECOND_DRIVER, Fault.OTHER_VERSION,
-    Fault.FORGOTTEN, Fault.CUT_OFF, Fault.CUT_OFF,
+    Fault.FORGOTTEN, Fault.CUT_OFF, Fault.CUT_OFF, Fault.ENLARGED, Fault.PROGRESS_ANEW,
 )  # fmt: skip
 #: What keeps a driver from learning how it stands.
 _TROUBLE = (
     Fault.LOST, Fault.UNANSWERED, Fault.UNANSWERED, Fault.LATE, Fault.LATE_ANSWER, Fault.CUT, Fault.BROKER_PAUSE,
     Fault.SLOW_MARKERS, Fault.OTHER_VERSION, Fault.FORGOTTEN, Fault.EXPIRY,
-    Fault.CUT_OFF,
+    Fault.CUT_OFF, Fault.ENLARGED,
 )  # fmt: skip
 #: What matters most to the protocol is drawn more often.
 _DRAWN = (*APIS, "EndTxn commit", "EndTxn commit", "InitProducerId", "Produce", "ListOffsets", "Fetch", "", "")
 #: What is asked on the way from an unknown outcome to a known one.
 _SETTLING = ("DescribeTransactions", "InitProducerId", "InitProducerId", "ListOffsets", "Fetch", "ApiVersions")
+#: Where a death leaves most to find out.
+_DEADLY = (
+    "EndTxn commit", "EndTxn commit", "EndTxn commit", "Produce", "Produce progress", "InitProducerId", "ApiVersions",
+)  # fmt: skip
 _SPANS = (1, 1, 1, 2, 3, 5, 40)
 
 
-def random_plan(rng: random.Random) -> Plan:
-    """A plan as a seed has it."""
-    if rng.random() < 0.25:
-        return _copies(rng)
+def random_plan(rng: random.Random, *, interrupted: bool = False) -> Plan:
+    """A plan as a seed has it. ``interrupted``: with deaths, so that there is something to do for the next start."""
+    plan = _copies(rng) if rng.random() < 0.25 else _mixture(rng)
+    if interrupted:
+        plan.rules += _interruptions(rng, len(plan.rules))
+    return plan
+
+
+def _interruptions(rng: random.Random, first: int) -> list[Rule]:
+    """Deaths, one after the other, and what may happen between them."""
+    rules: list[Rule] = []
+    for _ in range(rng.choice((0, 1, 1, 2, 2, 3))):
+        after = first + len(rules) - 1 if rules else None
+        fault = rng.choice((Fault.CRASH, Fault.CRASH_AFTER, Fault.CRASH_AFTER))
+        rules.append(Rule(fault, rng.choice(_DEADLY), rng.randint(0, 5), 1, after))
+        if rng.random() < 0.5:
+            between = rng.choice((Fault.SECOND_DRIVER, Fault.SECOND_DRIVER, Fault.ENLARGED, Fault.CUT_OFF))
+            rules.append(Rule(between, rng.choice(_DRAWN), rng.randint(0, 4), 1, first + len(rules) - 1))
+    return rules
+
+
+def _mixture(rng: random.Random) -> Plan:
     rules: list[Rule] = []
     if rng.random() < 0.3:  # a commit that is asked for in vain, and then the way to its outcome
         rules.append(Rule(rng.choice(_NOISE), "EndTxn commit", rng.randint(0, 2), rng.choice((1, 2, 2, 3))))

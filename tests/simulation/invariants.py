@@ -10,15 +10,17 @@ import json
 import struct
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.simulation.brokers import kind_of
+from tests.simulation.checkpoint import OTHER_QUERY, QUERIES, QUERY, group_of, text_of
 from tests.simulation.cluster import Cluster
-from tests.simulation.coordinator import Place, Transaction
+from tests.simulation.coordinator import ONGOING, Place, Transaction
+from tests.simulation.ledger import Ledger, Published, position_in
 from tests.simulation.log import Batch
 
-__all__ = ["Invariants", "owner_of", "text_of"]
+__all__ = ["Invariants", "owner_of"]
 
 _HEAD = struct.Struct(">qi")
 _LAST_DELTA = struct.Struct(">i")
@@ -33,19 +35,14 @@ def owner_of(sender: str) -> str:
     return sender.split("/", maxsplit=1)[0]
 
 
-def text_of(record: int) -> bytes:
-    """The value that an input record has in the output."""
-    return f"r{record}".encode()
-
-
 @dataclass
 class _Outcome:
     """How much a driver knows of the transaction that it asked to commit."""
 
     asked: bool = False
+    transactional_id: str = ""
     owned: bool = False
     ends: dict[Place, int] = field(default_factory=dict)
-    listed: set[Place] = field(default_factory=set)
     read: dict[Place, int] = field(default_factory=dict)
 
 
@@ -54,13 +51,14 @@ class Invariants:
 
     def __init__(self, outputs: tuple[str, ...], progress_topic: str, group: str):
         self.cluster: Cluster
-        #: What batches consist of, by their number: first and last (exclusive) input record.
-        self.planned: dict[int, tuple[int, int]] = {}
-        self.committed: dict[int, str] = {}
+        self.ledger = Ledger()
         self.violations: list[str] = []
         self._outputs, self._progress, self._group = outputs, progress_topic, group
         self._outcomes: dict[str, _Outcome] = {}
-        self._answered: dict[int, Any] = {}
+        #: Progress of open transactions that was lost with its topic, by producer id.
+        self._swept: dict[int, list[tuple[str, dict[str, Any]]]] = {}
+        #: The partitions that hold records of a transactional id.
+        self._homes: dict[str, set[Place]] = {}
 
     def broken(self, what: str) -> None:
         """Note a violation."""
@@ -70,13 +68,19 @@ class Invariants:
 
     def deciding(self, transaction: Transaction, commit: bool) -> None:
         """A transaction that commits holds one whole batch with its progress and its offsets, or nothing."""
+        swept = self._swept.pop(transaction.producer_id, [])
         if not commit:
             return
         batches = self._open_batches(transaction.producer_id)
         rows = Counter(value for place, batch in batches if place[0] in self._outputs for _, value in batch.records())
-        found = [
-            record for place, batch in batches if place[0] == self._progress for record in _progress_records(batch)
-        ]
+        found: list[tuple[str, dict[str, Any]]] = []
+        for place, batch in batches:
+            if place[0] == self._progress and (documents := _documents(batch)):
+                self._homes.setdefault(transaction.id, set()).add(place)
+                driver = owner_of(batch.sender)
+                found += [(driver, each) for each in documents if "batch_id" in each]
+        swept = [] if found else swept  # it may have been sent again
+        found += swept
         offsets = self.cluster.pending_offsets(transaction.producer_id)
         if not rows and not found and not offsets:
             return
@@ -84,27 +88,45 @@ class Invariants:
         if len(found) != 1:
             self.broken(f"{who} commits {sum(rows.values())} rows with {len(found)} progress records")
             return
-        number = int(found[0]["batch_id"])
-        start, end = self.planned[number]
-        if rows != Counter(text_of(record) for record in range(start, end)):
-            self.broken(f"{who} commits batch {number} torn: {sum(rows.values())} rows of {end - start}")
-        if number in self.committed:
-            self.broken(f"{who} commits batch {number} a second time")
-        elif number and number - 1 not in self.committed:
-            self.broken(f"{who} commits batch {number} before the one before it")
-        wanted = {self._group: {("input", 0): end}} if self._group else {}
+        ((driver, record),) = found
+        start, end = (position_in(record[name]) for name in ("start", "end"))
+        new = Published(
+            len(self.ledger.published), record["query_id"], int(record["batch_id"]), start, end, transaction.id
+        )
+        who = f"{driver}, as '{transaction.id}' with epoch {transaction.epoch},"
+        if rows != Counter(text_of(each, new.query) for each in range(start, end)):
+            self.broken(f"{who} commits batch {new.batch} torn: {sum(rows.values())} rows of {end - start}")
+        for against in self.ledger.publishes(driver, new):
+            self.broken(f"{who} commits batch {new.batch} {against}")
+        if swept:
+            self.ledger.progress_is_lost()
+        wanted = {group_of(self._group, new.query): {("input", 0): end}} if self._group else {}
         if offsets != wanted:
-            self.broken(f"{who} commits batch {number} with offsets {offsets} instead of {wanted}")
-        self.committed[number] = who
+            self.broken(f"{who} commits batch {new.batch} with offsets {offsets} instead of {wanted}")
 
     def offsets_committed(self, group: str, offsets: Mapping[Place, int]) -> None:
         """A group is never ahead of what is committed."""
-        reached = max((self.planned[number][1] for number in self.committed), default=0)
+        (query,) = (each for each in QUERIES if group_of(self._group, each) == group)
+        reached = self.ledger.reached(query)
         for place, offset in offsets.items():
             if offset > reached:
                 self.broken(
                     f"group '{group}' is at {offset} in {place[0]}-{place[1]}, but only {reached} are committed"
                 )
+
+    def progress_is_lost(self) -> None:
+        """The progress topic is about to lose all records."""
+        self.ledger.progress_is_lost()
+        undecided = {each.producer_id for each in self.cluster.coordinator.known.values() if each.state == ONGOING}
+        for place in self.cluster.places(self._progress):
+            log = self.cluster.log(place)
+            for producer_id in undecided & {each for each, _ in log.open}:
+                self._swept[producer_id] = [
+                    (owner_of(batch.sender), each)
+                    for batch in log.of_open_transaction(producer_id)
+                    for each in _documents(batch)
+                    if batch.sender and "batch_id" in each
+                ]
 
     def _open_batches(self, producer_id: int) -> list[tuple[Place, Batch]]:
         return [
@@ -117,9 +139,11 @@ class Invariants:
 
     # --- what drivers report ---
 
-    def reported(self, driver: str, number: int) -> None:
+    def reported(self, driver: str, number: int, start: int, end: int) -> None:
         """A driver says that a batch is published, or was before."""
-        if number not in self.committed:
+        query = self.ledger.run(driver).query
+        of_it = [each for each in self.ledger.published if each.query == query]
+        if any(not any(each.start <= record < each.end for each in of_it) for record in range(start, end)):
             self.broken(f"{driver} reports batch {number} as published, but it is not committed")
 
     # --- unknown stays unknown ---
@@ -130,7 +154,7 @@ class Invariants:
         outcome = self._outcomes.setdefault(driver, _Outcome())
         if name == "EndTxn commit":
             if not outcome.asked:
-                self._outcomes[driver] = _Outcome(asked=True)
+                self._outcomes[driver] = _Outcome(asked=True, transactional_id=request.transactional_id)
             return
         begins = kind_of(request) in {"Produce", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"}
         if kind_of(request) == "Produce" and request.transactional_id is None:  # a mark
@@ -151,8 +175,9 @@ class Invariants:
         kind = kind_of(request)
         if kind == "EndTxn" and request.committed and answer.error_code not in _INDEFINITE | _AGAIN:
             outcome.asked = False
-        elif kind == "InitProducerId" and not answer.error_code:
-            self._outcomes[owner_of(sender)] = _Outcome(asked=True, owned=True)
+        elif kind == "InitProducerId":
+            if not answer.error_code and request.transactional_id == outcome.transactional_id:
+                self._outcomes[owner_of(sender)] = replace(outcome, owned=True, ends={}, read={})
         elif outcome.owned and kind == "ListOffsets":
             self._take_ends(outcome, request, answer)
         elif outcome.owned and kind == "Fetch":
@@ -179,45 +204,59 @@ class Invariants:
                     outcome.read[place] = max(outcome.read.get(place, 0), _end_of(each.records))
 
     def _is_read(self, outcome: _Outcome) -> bool:
-        places = self.cluster.places(self._progress)
-        return all(
-            outcome.read.get(each, 0) >= outcome.ends[each] if each in outcome.ends else False for each in places
-        )
+        """Whether all partitions were read that have held something of the id."""
+        homes = self._homes.get(outcome.transactional_id, set())
+        return all(each in outcome.ends and outcome.read.get(each, 0) >= outcome.ends[each] for each in homes)
 
     # --- at the end ---
 
-    def at_the_end(self, records: int) -> None:
-        """Every input record is in the output once, and nothing is left open."""
+    def at_the_end(self, query: str, records: int, *, finished: bool) -> None:
+        """What was committed of a query is in the output, once for each time that it was; when the query is done, that
+        is every input record."""
+        published = [each for each in self.ledger.published if each.query == query]
+        mine = {text_of(record, query) for record in range(records)}
+        others = {text_of(record, OTHER_QUERY) for record in range(records)}
         seen = Counter(
             value
             for topic in self._outputs
             for place in self.cluster.places(topic)
             for batch in self.cluster.log(place).visible()
             for _, value in batch.records()
+            if (value not in others if query == QUERY else value in mine)
         )
-        wanted: Counter[bytes | None] = Counter(text_of(record) for record in range(records))
+        wanted: Counter[bytes | None] = Counter(
+            text_of(record, query) for each in published for record in range(each.start, each.end)
+        )
+        if finished:
+            wanted |= Counter(mine)
         if missing := wanted - seen:
             self.broken(f"{missing.total()} of {records} records are not in the output: {_some(missing)}")
         if extra := seen - wanted:
             self.broken(f"{extra.total()} records are in the output that should not be: {_some(extra)}")
+        if not self._group or not finished or self.ledger.repeated:
+            return
+        group = group_of(self._group, query)
+        if (at := self.cluster.groups.get(group, {}).get(("input", 0), (0,))[0]) != records:
+            self.broken(f"group '{group}' is at {at} instead of {records}")
+
+    def nothing_is_open(self) -> None:
+        """No transaction is left, with nobody to end it."""
         for what in self.cluster.open_transactions():
             self.broken(f"left open at the end: {what}")
-        if self._group and (at := self.cluster.groups.get(self._group, {}).get(("input", 0), (0,))[0]) != records:
-            self.broken(f"group '{self._group}' is at {at} instead of {records}")
 
 
 def _some(values: Counter[bytes | None]) -> str:
     return ", ".join(str(each) for each in sorted(values.items(), key=str)[:5])
 
 
-def _progress_records(batch: Batch) -> list[dict[str, Any]]:
+def _documents(batch: Batch) -> list[dict[str, Any]]:
     found = []
     for _, value in batch.records():
         try:
             record = json.loads(value or b"")
         except ValueError:
             continue
-        if isinstance(record, dict) and "batch_id" in record:
+        if isinstance(record, dict):
             found.append(record)
     return found
 

@@ -23,7 +23,8 @@ from penstock.kafka.session import Partition, Session
 from penstock.kafka.transactions import State, TransactionClient
 from tests.simulation import driver
 from tests.simulation.faults import Fault, Plan, Rule, TaskFault, random_plan
-from tests.simulation.walk import Found, random_setting, walk
+from tests.simulation.setting import Company, Setting, random_setting
+from tests.simulation.walk import Found, walk
 
 __all__ = ["MUTATIONS", "Mutation"]
 
@@ -35,13 +36,15 @@ class Mutation:
     """A safeguard that is missing.
 
     ``patches`` gives what stands in its place: object, attribute, value. ``trouble``: the faults that the safeguard is
-    for, which half of the walks meet besides what their seeds draw; without them many more walks would be needed.
+    for, which half of the walks meet besides what their seeds draw, in the setting that ``within`` makes of theirs;
+    without them many more walks would be needed.
     """
 
     name: str
     patches: Callable[[], Sequence[Patch]]
     trouble: tuple[Rule, ...] = ()
     tasks: tuple[tuple[int, TaskFault], ...] = ()
+    within: Callable[[Setting], Setting] = lambda made: made
 
     def walk(self, seed: int) -> Found:
         """The walk of a seed, without the safeguard."""
@@ -53,9 +56,10 @@ class Mutation:
     def walk_with_it(self, seed: int) -> Found:
         """The same walk, with the safeguard where it belongs."""
         rng = random.Random(seed)
-        setting, plan = random_setting(rng), random_plan(rng)
+        setting = random_setting(rng)
+        plan = random_plan(rng, interrupted=setting.wide)
         if seed % 2:
-            ours = len(self.trouble)
+            ours, setting = len(self.trouble), self.within(setting)
             rules = [replace(each, after=None if each.after is None else each.after + ours) for each in plan.rules]
             plan = Plan([*deepcopy(self.trouble), *rules], tasks=self.tasks, rng=rng)
         return walk(seed, setting=setting, plan=plan)
@@ -187,6 +191,77 @@ def _one_writer_always() -> Sequence[Patch]:
     return [(targets._Writing, "one_writer_each", lambda *_: True), (driver, "_acknowledged", claimed)]
 
 
+def _id_of_each_prefix() -> Sequence[Patch]:
+    """The transactional id changes with the prefix, though the checkpoint knows another."""
+    kept = ExactlyOnceTarget._keep
+
+    def keep(self: Any, known: Mapping[str, Any], found: Any) -> None:
+        kept(self, {**known, "transactional_id": self.transactional_id}, found)
+
+    return [(ExactlyOnceTarget, "_keep", keep)]
+
+
+def _partition_of_today() -> Sequence[Patch]:
+    """The records of an id go to another partition when the progress topic is enlarged."""
+    kept = ExactlyOnceTarget._keep
+
+    def keep(self: Any, known: Mapping[str, Any], found: Any) -> None:
+        kept(self, {**known, "progress_partitions": found.partitions}, found)
+
+    return [(ExactlyOnceTarget, "_keep", keep)]
+
+
+def _partition_of_another_topic() -> Sequence[Patch]:
+    """The number of partitions that is kept is that of a topic which is no more."""
+    change = ExactlyOnceTarget._changed
+
+    def changed(self: Any, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+        return change(self, before, {**after, "progress_partitions": before["progress_partitions"]})
+
+    return [(ExactlyOnceTarget, "_changed", changed)]
+
+
+def _adopts_over_progress() -> Sequence[Patch]:
+    """--adopt-progress trusts the checkpoint although there is progress."""
+    decide = progress.decide
+    return [(targets, "decide", lambda *given: Run() if given[-1] else decide(*given))]
+
+
+def _query_unnoticed() -> Sequence[Patch]:
+    """Another query's progress is taken for none at all."""
+    decide = progress.decide
+
+    def own(found: Any, query: str, *others: Any) -> Any:
+        return decide(found if found and found.query_id == query else None, query, *others)
+
+    return [(targets, "decide", own)]
+
+
+def _older_checkpoint_unnoticed() -> Sequence[Patch]:
+    """A batch is published though a later one was."""
+    decide = progress.decide
+
+    def at_most(found: Any, query: str, batch: int, *others: Any) -> Any:
+        return Run() if found and found.batch_id > batch else decide(found, query, batch, *others)
+
+    return [(targets, "decide", at_most)]
+
+
+def _adopting(made: Setting) -> Setting:
+    """The second start adopts."""
+    return replace(made, company=Company.NONE, starts=(0,), adopting=(False, True), restored=None)
+
+
+def _of_short_patience(made: Setting) -> Setting:
+    """Two brokers of which one is cut off for longer than a request waits."""
+    waits = {"request.timeout.ms": "1000", "default.api.timeout.ms": "2000", "delivery.timeout.ms": "120000"}
+    properties = {"bootstrap.servers": "simulated:9092"} | waits
+    pipeline = replace(made.pipeline, properties=tuple(properties.items()), tasks=1)
+    return replace(
+        made, pipeline=pipeline, brokers=2, progress_partitions=1, company=Company.NONE, starts=(0,), restored=None
+    )
+
+
 _UNANSWERED_COMMIT = Rule(Fault.UNANSWERED, "EndTxn commit", 1, 2)
 
 MUTATIONS = {
@@ -217,5 +292,48 @@ MUTATIONS = {
         Mutation("progress-outside", _progress_outside),
         Mutation("counts-unchecked", _counts_unchecked, tasks=((0, TaskFault.LOST_OUTPUT),)),
         Mutation("one-writer-always", _one_writer_always),
+        Mutation(
+            "id-of-each-prefix",
+            _id_of_each_prefix,
+            (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1),),
+            within=lambda made: replace(made, prefixes=("walk", "run")),
+        ),
+        Mutation(
+            "partition-of-today",
+            _partition_of_today,
+            (
+                Rule(Fault.LOST, "EndTxn commit", 2, 2),
+                Rule(Fault.ENLARGED, "DescribeTransactions"),
+                # The second of the brokers that are asked leads what came to the topic, with luck.
+                Rule(Fault.CUT_OFF, "ListOffsets", 1, after=1),
+                Rule(Fault.SECOND_DRIVER, "Fetch", after=2),
+                Rule(Fault.LOST, "InitProducerId", after=3),
+            ),
+            within=_of_short_patience,
+        ),
+        Mutation(
+            "partition-of-another-topic",
+            _partition_of_another_topic,
+            (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1), Rule(Fault.PROGRESS_ANEW, "ApiVersions", after=0)),
+            within=lambda made: replace(made, progress_partitions=None),
+        ),
+        Mutation(
+            "adopts-over-progress",
+            _adopts_over_progress,
+            (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1),),
+            within=_adopting,
+        ),
+        Mutation(
+            "query-unnoticed",
+            _query_unnoticed,
+            (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1), Rule(Fault.CRASH_AFTER, "EndTxn commit", 1, after=0)),
+            within=lambda made: replace(made, company=Company.QUERY, starts=(0, 1, 0), restored=None),
+        ),
+        Mutation(
+            "older-checkpoint-unnoticed",
+            _older_checkpoint_unnoticed,
+            (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1), Rule(Fault.CRASH_AFTER, "EndTxn commit", 2, after=0)),
+            within=lambda made: replace(made, company=Company.NONE, starts=(0,), restored=(1, 2)),
+        ),
     ]
 }

@@ -47,8 +47,10 @@ def test_progress_that_is_lost_while_an_outcome_is_unknown_stops_the_job(
     assert found.plan.hits[fault.value] == 1
     assert found.outcomes[0] == "CheckpointError", str(found)
     if batch:  # else the next start finds a new job, as the error has said
-        assert set(found.outcomes) == {"CheckpointError"}, str(found)
-        assert not [each for each in found.violations if "a second time" in each], str(found)
+        *stopped, adopting = found.outcomes
+        assert set(stopped) == {"CheckpointError"}, str(found)
+        assert adopting == "finished", str(found)
+        assert_unbroken([found])
 
 
 @pytest.mark.parametrize("version", [2, 0])
@@ -72,13 +74,15 @@ def test_progress_is_not_believed_of_a_broker_that_is_cut_off(version: int) -> N
 def test_a_checkpoint_that_is_older_than_what_was_published_is_not_gone_on_with(
     prefixes: tuple[str, ...], version: int
 ) -> None:
-    """It is put back, but the cluster goes on as it is."""
+    """It is put back, but the cluster goes on as it is. With the latest checkpoint the job does."""
     rules = [Rule(Fault.CRASH, "ApiVersions", 3), Rule(Fault.CRASH, "TxnOffsetCommit", 2, after=0)]
     made = setting(version)
     made = replace(made, pipeline=replace(made.pipeline, records=10), prefixes=prefixes, restored=(1, 2))
     found = walk(0, setting=made, plan=Plan(rules))
-    assert set(found.outcomes[2:]) == {"CheckpointError"}, str(found)
-    assert not [each for each in found.violations if "cannot reconcile" not in each and " a second time" in each]
+    *stopped, with_the_latest = found.outcomes[2:]
+    assert set(stopped) == {"CheckpointError"}, str(found)
+    assert with_the_latest == "finished", str(found)
+    assert_unbroken([found])
 
 
 @pytest.mark.parametrize("version", [2, 0])
@@ -104,3 +108,14 @@ def test_rule_18_a_forgotten_id_does_not_hide_a_copy_that_has_published() -> Non
     ]
     walks = [walk(seed, setting=setting(0), plan=Plan(deepcopy(rules))) for seed in range(30)]
     assert_unbroken(walks)
+
+
+@pytest.mark.parametrize("version", [2, 0])
+def test_a_job_adopts_what_a_progress_topic_with_fewer_partitions_lacks(version: int) -> None:
+    """The topic is made anew after the first batch, in half of the walks with a partition alone."""
+    rules = [Rule(Fault.CRASH_AFTER, "EndTxn commit", 1), Rule(Fault.PROGRESS_ANEW, "ApiVersions", after=0)]
+    made = replace(setting(version), progress_partitions=8, prefixes=("walk", "run"))
+    walks = [walk(seed, setting=made, plan=Plan(deepcopy(rules))) for seed in range(10)]
+    assert all(rule.hits for each in walks for rule in each.plan.rules)
+    assert_unbroken(walks)
+    assert {each.outcomes[-1] for each in walks} == {"finished"}

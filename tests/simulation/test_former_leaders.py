@@ -14,7 +14,7 @@ from penstock.connectors.kafka.positions import Position
 from penstock.errors import RetriableError
 from penstock.kafka.offsets import LATEST, LogOffset, list_offsets
 from penstock.kafka.produce import Producer
-from penstock.kafka.progress import _encoded
+from penstock.kafka.progress import _encoded, ensure_progress_topic
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
 from penstock.spi import Column, TableDefinition
@@ -24,7 +24,8 @@ from tests.simulation.faults import Plan
 from tests.simulation.invariants import Invariants
 from tests.simulation.log import record_batch
 from tests.simulation.scheduler import Scheduler
-from tests.simulation.walk import PROGRESS_TOPIC, _installed
+from tests.simulation.setting import PROGRESS_TOPIC
+from tests.simulation.walk import _installed
 from tests.simulation.wire import Network
 
 PLACE = ("input", 0)
@@ -146,3 +147,11 @@ def test_a_group_s_epoch_is_not_dropped_where_half_of_the_brokers_do_not_answer(
     monkeypatch.setattr(Session, "told_epochs", told_by_one)
     with pytest.raises(RetriableError, match="nobody is known to lead it in leader epoch 1"):
         world.start(1, 1)
+
+
+def test_a_progress_topic_that_one_broker_does_not_know_is_not_taken_for_lost() -> None:
+    """It was made after that broker was cut off. What is lost for good, a user is asked to adopt."""
+    world = World()
+    topic = world.cluster.create(PROGRESS_TOPIC, 1)
+    with pytest.raises(RetriableError, match="Another broker knows of it"):
+        world.run(lambda session: ensure_progress_topic(session, PROGRESS_TOPIC, topic_id=topic.id))

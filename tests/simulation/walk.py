@@ -12,8 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -23,39 +22,24 @@ from penstock.kafka.batches import stamp
 from penstock.kafka.progress import ProgressTopic
 from penstock.kafka.session import close_sessions
 from tests.simulation import scheduler as simulated
+from tests.simulation.checkpoint import OTHER_QUERY, QUERY, Checkpoint, ConcurrentUpdateError
 from tests.simulation.cluster import Cluster
-from tests.simulation.driver import QUERY, TRANSACTIONAL_ID, Checkpoint, ConcurrentUpdateError, Driver, Pipeline
+from tests.simulation.driver import TRANSACTIONAL_ID, Driver, Start
 from tests.simulation.faults import Fault, Plan, random_plan
 from tests.simulation.invariants import Invariants, owner_of
+from tests.simulation.ledger import Run
 from tests.simulation.log import record_batch
 from tests.simulation.scheduler import Actor, Scheduler, StuckError
+from tests.simulation.setting import PROGRESS_TOPIC, Company, Setting, at_start, random_setting
 from tests.simulation.wire import Network, SimulatedWire
 
-__all__ = ["Found", "Setting", "random_setting", "walk"]
+__all__ = ["Found", "count", "walk"]
 
-PROGRESS_TOPIC = "__penstock_progress"
 #: So many starts meet faults; then everything is well, and the job has to finish.
 _TROUBLED_STARTS = 4
 _HEALTHY_STARTS = 3
 #: So long it takes until what went wrong before is over, markers that are on their way say.
 _RECOVERY_SECONDS = 200.0
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a walk is about, apart from its faults."""
-
-    pipeline: Pipeline
-    partitions: int
-    progress_partitions: int | None
-    brokers: int
-    version: int
-    #: The transactional id prefix of each start; of all that follow, the last one. A second driver may have another.
-    prefixes: tuple[str, ...] = ("walk",)
-    #: The last batch that another query has published under the id: its checkpoint was deleted.
-    published_before: int | None = None
-    #: From before which start the checkpoint is that another start, and those after it, find.
-    restored: tuple[int, int] | None = None
 
 
 @dataclass
@@ -67,6 +51,7 @@ class Found:
     violations: list[str]
     outcomes: list[str] = field(default_factory=list)
     transitions: set[tuple[str, str]] = field(default_factory=set)
+    repeated: Counter[str] = field(default_factory=Counter)
     requests: int = 0
     trace: list[tuple[float, str, str]] = field(default_factory=list)
 
@@ -75,42 +60,6 @@ class Found:
         lines += [f"{at:10.3f}  {who:22} {what}" for at, who, what in self.trace]
         lines += [f"violated: {each}" for each in self.violations]
         return "\n".join(lines)
-
-
-def random_setting(rng: random.Random) -> Setting:
-    """A setting as a seed has it: small jobs, for small numbers hold every order of events."""
-    timeout = rng.choice((1_000, 5_000, 30_000))
-    properties = {
-        "bootstrap.servers": "simulated:9092",
-        "request.timeout.ms": str(timeout),
-        "default.api.timeout.ms": str(2 * timeout),
-        "delivery.timeout.ms": str(rng.choice((2, 4)) * timeout),
-    }
-    if rng.random() < 0.4:
-        properties["transaction.timeout.ms"] = str(rng.choice((timeout, 3 * timeout, 10 * timeout)))
-    per_batch = rng.choice((1, 3, 6))
-    pipeline = Pipeline(
-        records=per_batch * rng.randint(2, 3) - rng.randint(0, per_batch - 1),
-        per_batch=per_batch,
-        tasks=rng.choice((1, 1, 2, 3)),
-        parallelism=rng.choice((1, 2)),
-        topics=("out",),
-        keyed=rng.random() < 0.5,
-        group=rng.choice(("", "group")),
-        progress_topic=PROGRESS_TOPIC,
-        properties=tuple(properties.items()),
-    )
-    return Setting(
-        pipeline,
-        partitions=rng.choice((1, 2, 3)),
-        progress_partitions=rng.choice((None, 1, 2)),
-        brokers=rng.choice((1, 2)),
-        version=rng.choice((2, 2, 0)),
-        prefixes=rng.choice(
-            (*[("walk",)] * 5, ("walk", "run"), ("walk", "run", "walk"), ("walk", "run", "run", "walk"))
-        ),
-        published_before=rng.choice((None, None, None, None, 0, 7)),
-    )
 
 
 @contextlib.contextmanager
@@ -140,11 +89,26 @@ def _installed(network: Network, rng: random.Random) -> Iterator[None]:
             setattr(module, name, value)
 
 
+@dataclass
+class _Job:
+    """A checkpoint, and what became of the runs on it."""
+
+    number: int
+    checkpoint: Checkpoint
+    finished: bool = False
+    #: Whether it cannot go on, for another query's progress is under its id.
+    displaced: bool = False
+    last: Driver | None = None
+    error: BaseException | None = None
+    #: What it was before an older one was put back.
+    latest: Checkpoint | None = None
+
+
 class _Walk:
     def __init__(self, seed: int, setting: Setting | None, plan: Plan | None):
         rng = random.Random(seed)
         self.setting = setting or random_setting(rng)
-        self.plan = plan or random_plan(rng)
+        self.plan = plan or random_plan(rng, interrupted=self.setting.wide)
         self.scheduler = Scheduler()
         pipeline = self.setting.pipeline
         self.invariants = Invariants(pipeline.topics, PROGRESS_TOPIC, pipeline.group)
@@ -162,15 +126,15 @@ class _Walk:
         self.network = Network(
             self.scheduler, self.cluster, self.plan, rng, self.invariants, self._surround, PROGRESS_TOPIC
         )
-        self.checkpoint = Checkpoint(self.invariants.planned.__setitem__)
         self.rng = rng
         self.strangers = itertools.count(70)
         if before is not None:
             self._publish_as_another_query(before)
-        self.prefix = ""
         self.found = Found(seed, self.plan, self.invariants.violations, trace=self.network.trace)
+        self.jobs = [_Job(0, Checkpoint())]
         self.drivers: dict[str, tuple[Driver, Actor]] = {}
-        self.finished = False
+        self.starts = 0
+        self.former: Checkpoint | None = None
 
     # --- drivers ---
 
@@ -183,24 +147,78 @@ class _Walk:
             finally:
                 self.scheduler.kill_all()
         self.found.transitions = self.cluster.coordinator.visited
+        self.found.repeated = self.invariants.ledger.repeated
         self.found.requests = self.network.requests
 
     def _run(self) -> None:
-        for start in range(_TROUBLED_STARTS + _HEALTHY_STARTS):
-            if start == _TROUBLED_STARTS:
-                self._heal()
-                self.scheduler.pass_time(_RECOVERY_SECONDS)
-            prefixes = self.setting.prefixes
-            self.prefix = prefixes[min(start, len(prefixes) - 1)]
-            self._start()
+        for number in range(_TROUBLED_STARTS):
+            self.starts = number
+            job = self._job(at_start(self.setting.starts, number))
+            if job.finished:
+                job = next((each for each in self.jobs if not each.finished), job)
+            self._restore()
+            self._start(job, self._drawn(job, number))
             self.scheduler.run(self._is_quiet)
-            if self.finished:
+            if self._is_over():
                 break
         else:
-            self.invariants.broken(f"the job does not finish: {self.found.outcomes[-1]}")
+            self._heal()
+            self.scheduler.pass_time(_RECOVERY_SECONDS)
+            for job in self.jobs:
+                self._finish(job)
         self._heal()
         self.scheduler.drain()
-        self.invariants.at_the_end(self.setting.pipeline.records)
+        self.invariants.nothing_is_open()
+        for query in dict.fromkeys(job.checkpoint.query for job in self.jobs):
+            of_it = [job for job in self.jobs if job.checkpoint.query == query]
+            finished = any(job.finished for job in of_it)
+            if not finished and not any(job.displaced for job in of_it):
+                self.invariants.broken(f"{query} does not finish; the last start: {self.found.outcomes[-1]}")
+            self.invariants.at_the_end(query, self.setting.pipeline.records, finished=finished)
+
+    def _is_over(self) -> bool:
+        """Whether all jobs were started, and put back as the setting has it, and are done."""
+        put_back = self.setting.restored is None or self.jobs[0].latest is not None
+        return put_back and len(self.jobs) > max(self.setting.starts) and all(each.finished for each in self.jobs)
+
+    def _job(self, number: int) -> _Job:
+        """The job of that number. The second is made when it is first started, as the setting says."""
+        if number and len(self.jobs) == 1 and self.setting.company is Company.QUERY:
+            self.jobs.append(_Job(1, Checkpoint(OTHER_QUERY, "simulated:/other")))
+        elif number and len(self.jobs) == 1 and self.jobs[0].checkpoint.knows_its_id:
+            self.network.note("", "the checkpoint is copied")
+            self.jobs.append(_Job(1, self.jobs[0].checkpoint.copy("simulated:/copy")))
+        return self.jobs[min(number, len(self.jobs) - 1)]
+
+    def _drawn(self, job: _Job, number: int) -> Start:
+        """How a start of a job is, as the setting has it; or by its restart strategy, as it was before."""
+        before, error = job.last, job.error
+        if before is not None and isinstance(error, PenstockError) and error.restartable and self.rng.random() < 0.3:
+            return replace(before.start, adopts=before.start.adopts and not before.batches, restarted=True)
+        adopts = number < len(self.setting.adopting) and self.setting.adopting[number]
+        return Start(at_start(self.setting.prefixes, number), adopts)
+
+    def _finish(self, job: _Job) -> None:
+        """Start a job, as its errors advise, until it is done or cannot go on."""
+        start = Start(at_start(self.setting.prefixes, _TROUBLED_STARTS))
+        for _ in range(_HEALTHY_STARTS):
+            self._start(job, start)
+            self.scheduler.run(self._is_quiet)
+            text = str(job.error)
+            if job.finished:
+                return
+            if isinstance(job.error, CheckpointError | PossibleDataLossError):
+                if "another query used" in text:
+                    job.displaced = True
+                    return  # it has to start with a new checkpoint
+                if "--adopt-progress" in text:
+                    start = replace(start, adopts=True)
+                elif job.latest is not None:
+                    self.network.note("", "the latest checkpoint is put back")
+                    job.checkpoint.put_back(job.latest)
+                    job.latest = None
+                else:
+                    return  # the judge has seen whether that may be
 
     def _heal(self) -> None:
         self.plan.heal()
@@ -212,41 +230,50 @@ class _Walk:
         return all(actor.done for _, actor in self.drivers.values())
 
     def _restore(self) -> None:
+        """Take a copy of the first job's checkpoint, or put it back. Nobody runs."""
         taken, put_back = self.setting.restored or (-1, -1)
-        if len(self.drivers) == taken:
-            self.snapshot = deepcopy((self.checkpoint.documents, self.checkpoint.offsets, self.checkpoint.commits))
-        if len(self.drivers) == put_back:
-            self.checkpoint.documents, self.checkpoint.offsets, self.checkpoint.commits = self.snapshot
+        job = self.jobs[0]
+        if self.starts >= taken >= 0 and self.former is None and job.checkpoint.knows_its_id:
+            self.former = job.checkpoint.copy("simulated:/former")
+        elif self.starts >= put_back >= 0 and self.former is not None and job.latest is None:
+            job.latest = job.checkpoint.copy("simulated:/latest")
+            job.checkpoint.put_back(self.former)
+            job.finished = False
             self.network.note("", "an older checkpoint is restored")
 
-    def _start(self) -> None:
-        self._restore()
+    def _start(self, job: _Job, start: Start) -> None:
         name = f"driver-{len(self.drivers) + 1}"
+        pipeline = self.setting.pipeline
         driver = Driver(
             name,
-            self.prefix,
-            self.setting.pipeline,
-            self.checkpoint,
+            start,
+            # Spark plans a batch by what is there, so a copy may plan one of that number with other records.
+            replace(pipeline, per_batch=pipeline.per_batch + job.number),
+            job.checkpoint,
             self.invariants,
             self.scheduler,
             self.plan,
             self.rng,
         )
-        self.network.note(name, "starts")
+        self.invariants.ledger.starts(name, Run(job.checkpoint, driver.warnings))
+        self.network.note(name, f"starts on {job.checkpoint.location}: {start}")
+        job.last, job.error = driver, None
         actor = self.scheduler.spawn(name, driver.run)
         self.drivers[name] = driver, actor
-        actor.when_done(partial(self._ended, driver, actor))
+        actor.when_done(partial(self._ended, job, driver, actor))
 
-    def _ended(self, driver: Driver, actor: Actor) -> None:
+    def _ended(self, job: _Job, driver: Driver, actor: Actor) -> None:
         error = actor.error
         for warning in driver.warnings:
             self.network.note(driver.name, f"warned: {warning}")
         if actor.killed:
             outcome = "crashed"
         elif error is None:
-            outcome, self.finished = "finished", True
+            outcome, job.finished = "finished", True
         else:
             outcome = type(error).__name__
+        if job.last is driver:
+            job.error = error
         self.found.outcomes.append(outcome)
         self.network.note(driver.name, f"{outcome}: {error}" if error else outcome)
         if error is not None:
@@ -256,13 +283,23 @@ class _Walk:
         """An error that no fault of a walk explains is a finding."""
         alone = Fault.SECOND_DRIVER.value not in self.plan.hits
         if isinstance(error, CheckpointError | PossibleDataLossError | DefinitionError):
-            self.invariants.broken(f"{driver.name} cannot reconcile checkpoint and progress: {error}")
+            if not self._explained(str(error)):
+                self.invariants.broken(f"{driver.name} cannot reconcile checkpoint and progress: {error}")
         elif not isinstance(error, PenstockError | ConcurrentUpdateError):
             self.invariants.broken(f"{driver.name} has an error of its own: {error!r}")
         elif isinstance(error, FencedError) and alone and not error.restartable:
             self.invariants.broken(f"{driver.name} takes itself for fenced, but there is no other: {error}")
         elif "cannot become" in str(error):
             self.invariants.broken(f"{driver.name} trips over its own state: {error}")
+
+    def _explained(self, reason: str) -> bool:
+        """Whether checkpoint and progress may be apart in this walk, in the way that an error says."""
+        lost = {Fault.PROGRESS_LOST.value, Fault.PROGRESS_ANEW.value} & self.plan.hits.keys()
+        if lost or self.setting.company is Company.COPY or self.former is not None:
+            return True
+        if self.setting.company is Company.QUERY:
+            return "another query used" in reason
+        return False
 
     # --- faults that no wire can do ---
 
@@ -286,10 +323,25 @@ class _Walk:
         elif fault is Fault.FOREIGN_ROW:
             self._write_foreign_row()
         elif fault in {Fault.PROGRESS_LOST, Fault.PROGRESS_ANEW}:
-            self.cluster.empty(PROGRESS_TOPIC, anew=fault is Fault.PROGRESS_ANEW)
+            if PROGRESS_TOPIC in self.cluster.topics:
+                anew = fault is Fault.PROGRESS_ANEW
+                self.invariants.progress_is_lost()
+                self.cluster.empty(PROGRESS_TOPIC, anew=anew, partitions=self.rng.choice((None, 1)) if anew else None)
+        elif fault is Fault.ENLARGED:
+            if PROGRESS_TOPIC in self.cluster.topics:
+                self.cluster.enlarge(PROGRESS_TOPIC, self.rng.choice((3, 5, 8)))
         elif fault is Fault.SECOND_DRIVER:
-            self.prefix = self.rng.choice((self.prefix, self.setting.prefixes[0], "copy"))
-            self._start()
+            self._start_beside()
+
+    def _start_beside(self) -> None:
+        """Another run on the checkpoint, on its copy, or of the other query."""
+        prefixes = self.setting.prefixes
+        job = self._job(self.rng.choice((0, 1)) if self.setting.company is not Company.NONE else 0)
+        if any(self.setting.adopting) and self.rng.random() < 0.5:
+            start = Start(self.rng.choice((*prefixes, "copy")), adopts=True)
+        else:
+            start = Start(self.rng.choice((at_start(prefixes, self.starts), prefixes[0], "copy")))
+        self._start(job, start)
 
     def _crash(self, name: str) -> None:
         """A driver is gone at once; of its tasks some go on for a while."""
@@ -345,5 +397,6 @@ def count(found: Sequence[Found]) -> dict[str, Counter[str]]:
     return {
         "outcomes": Counter(each for one in found for each in one.outcomes),
         "faults": sum((Counter(one.plan.hits) for one in found), Counter()),
+        "batches that were published again, as they may be": sum((one.repeated for one in found), Counter()),
         "transitions": Counter(f"{before} -> {after}" for one in found for before, after in one.transitions),
     }

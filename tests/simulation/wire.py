@@ -214,7 +214,7 @@ class SimulatedWire:
 
 _SURROUNDINGS = {
     Fault.SLOW_MARKERS, Fault.EXPIRY, Fault.FOREIGN_ROW, Fault.SECOND_DRIVER, Fault.OTHER_VERSION, Fault.FORGOTTEN,
-    Fault.PROGRESS_LOST, Fault.PROGRESS_ANEW, Fault.CUT_OFF,
+    Fault.PROGRESS_LOST, Fault.PROGRESS_ANEW, Fault.CUT_OFF, Fault.ENLARGED,
 }  # fmt: skip
 
 

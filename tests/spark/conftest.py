@@ -30,6 +30,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_starts() -> Iterator[None]:
+    """Spark's JVMs, that of the tests and those of commands, are made for jobs that live for seconds."""
+    from tests.jvm import short_lived
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_SUBMIT_OPTS", short_lived())
+        yield
+
+
 @dataclass(frozen=True)
 class Message:
     """A record as librdkafka reads it."""

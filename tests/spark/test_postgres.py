@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from decimal import Decimal
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +39,7 @@ from penstock.plan import Guarantee, Settings
 from penstock.services.postgres import PostgresServer
 from penstock.spi import Batch, JobContext, Output
 from penstock.types import parse_columns
+from tests.targets import Memory
 from tests.waiting import eventually, while_running
 
 
@@ -130,6 +130,28 @@ def forget_last_commit(jobs):
     last = max((jobs.checkpoint() / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
     last.unlink()
     last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_rule_5_a_batch_is_neither_skipped_nor_repeated_when_a_table_comes_to_the_job(jobs, topics, topic, db, batches):
+    """After the last batch was committed, and before Spark knew."""
+    source = topic(1)
+    topics.write(source, ids(10 * batches))
+    for table in "tu":
+        db.rows(f"CREATE TABLE {table} (id bigint)")
+    first = copy(jobs, db, source, scan_max__records__per__trigger="10")
+    insert = "INSERT INTO t SELECT * FROM s;"
+    both = first.replace(
+        insert, db.table("u", "id BIGINT") + f"EXECUTE STATEMENT SET BEGIN {insert} INSERT INTO u SELECT * FROM s; END;"
+    )
+    jobs.run(first)
+    forget_last_commit(jobs)
+    with pytest.raises(CheckpointError, match=r"but not into 'public.u'.*Start it once with the former definition"):
+        jobs.run(both)
+    jobs.run(first)
+    jobs.run(both)  # goes on behind them
+    assert db.ids() == list(range(10 * batches))
+    assert db.rows("SELECT * FROM u") == []
 
 
 # --- rows ----------------------------------------------------------------------------------------------------------
@@ -474,7 +496,7 @@ def context(query_id="q", job="job"):
         job=job,
         query_id=query_id,
         run_id=str(uuid.uuid4()),
-        checkpoint=SimpleNamespace(location=""),
+        checkpoint=Memory(),
         settings=Settings(),
         parallelism=1,
         spark=None,

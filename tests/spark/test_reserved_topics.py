@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from penstock.errors import OptionsError, RecordError
+from tests.waiting import while_running
 
 GUARANTEES = ["none", "at-least-once", "exactly-once"]
 
@@ -60,6 +61,23 @@ def test_a_row_that_names_the_job_s_progress_topic_fails_the_job(jobs, topics, t
     with pytest.raises(RecordError, match=f"the row's topic is '{progress}', which is a topic of Kafka's or"):
         jobs.run(sql)
     assert not rows_in(topics, kafka_admin, progress)
+
+
+def test_a_row_that_names_the_progress_topic_that_the_checkpoint_keeps_fails_the_job(jobs, topics, topic, kafka_admin):
+    """Though the job was given another one since."""
+    source, progress = topic(1), topic(1, configs={"cleanup.policy": "compact"})
+    sql = script(jobs, source, "exactly-once", progress, topic__pattern=".*")
+    sql = sql.replace(", 'scan.bounded.mode' = 'latest-offset'", "")
+    topics.write(source, [{"id": 0}])
+    running = jobs.start(f"SET 'penstock.progress-topic' = '{progress}';\n{sql}")
+    while_running(running, lambda: running.progress.records_out == 1)
+    running.stop()
+    topics.write(source, [{"id": 1}])
+    running = jobs.start(sql)
+    with pytest.raises(RecordError, match=f"the row's topic is '{progress}', which is a topic of Kafka's or"):
+        while_running(running, lambda: running.progress.records_out > 1)
+    assert not rows_in(topics, kafka_admin, progress)
+    assert [each for each in jobs.warnings if f"the progress topic stays '{progress}'" in each]
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)

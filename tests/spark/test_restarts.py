@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from dataclasses import replace
 from datetime import timedelta
@@ -204,29 +205,54 @@ def test_rule_17_a_job_whose_id_was_taken_is_restarted_only_if_no_run_has_it(job
     assert running.progress.restarts == (0 if claimed else 1)
 
 
-def test_a_restart_does_not_take_an_empty_checkpoint_for_a_new_job(jobs, topics, topic, monkeypatch, tmp_path):
-    """Its volume fails, and is unmounted: where it was is an empty folder now."""
+@pytest.mark.parametrize("returns", [True, False], ids=["for a moment", "for good"])
+def test_a_restart_does_not_take_an_empty_checkpoint_for_a_new_job(jobs, topics, topic, monkeypatch, tmp_path, returns):
+    """Its volume fails, and is unmounted: where it was is an empty folder, until it is mounted again."""
     from penstock.connectors.kafka.targets import ExactlyOnceTarget
 
-    publish = ExactlyOnceTarget.publish
+    publish, volume, elsewhere = ExactlyOnceTarget.publish, jobs.checkpoint(), tmp_path / "elsewhere"
 
     def unmount(self, batch, frame):
         if batch.id == 0:
             return publish(self, batch, frame)
-        jobs.checkpoint().rename(tmp_path / "elsewhere")
+        monkeypatch.setattr(ExactlyOnceTarget, "publish", publish)
+        volume.rename(elsewhere)
         raise CheckpointUnavailableError("the volume does not answer")
+
+    def warn(text):
+        jobs.warnings.append(text)
+        if returns and "is its volume still mounted" in text and elsewhere.exists():
+            shutil.rmtree(volume, ignore_errors=True)
+            elsewhere.rename(volume)
 
     monkeypatch.setattr(ExactlyOnceTarget, "publish", unmount)
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
-    job = restarted(jobs.parse(copy(jobs, source, sink, bounded=False)), FixedDelay(attempts=5, delay=SOON))
-    running = engine.start(job, jobs.warnings.append)
+    job = restarted(jobs.parse(copy(jobs, source, sink, bounded=False)), FixedDelay(attempts=3, delay=SOON))
+    running = engine.start(job, warn)
     jobs.started.append(running)
     while_running(running, lambda: running.progress.records_out >= 10 and jobs.idle())
     topics.write(source, ids(10, start=10))
-    with pytest.raises(CheckpointError, match="is its volume still mounted"):
-        ended(running)
-    assert read_ids(topics, sink) == list(range(10))
+    if returns:
+        while_running(running, lambda: running.progress.records_out >= 20)
+    else:
+        with pytest.raises(CheckpointUnavailableError, match="is its volume still mounted"):
+            ended(running)
+    assert read_ids(topics, sink) == list(range(20 if returns else 10))
+
+
+def test_a_copy_of_a_checkpoint_does_not_shut_out_the_job_that_it_was_copied_from(jobs, topics, topic):
+    source, sink = topic(1), topic(1)
+    topics.write(source, ids(10))
+    sql = copy(jobs, source, sink, bounded=False)
+    running = jobs.start(sql)
+    while_running(running, lambda: running.progress.records_out >= 10 and jobs.idle())
+    shutil.copytree(jobs.checkpoint(), jobs.checkpoint("other"))
+    with pytest.raises(CheckpointError, match="is that of job 'job', or a copy of it"):
+        jobs.start(sql, "other")
+    topics.write(source, ids(10, start=10))
+    while_running(running, lambda: running.progress.records_out >= 20)
+    assert read_ids(topics, sink) == list(range(20))
 
 
 def test_rule_17_another_copy_on_the_checkpoint_ends_the_job(jobs, topics, topic):
@@ -256,15 +282,16 @@ def adopting(jobs, source, sink, progress):
     return restarted(job, FixedDelay(attempts=5, delay=SOON))
 
 
-def started_adopting(jobs, topics, topic, monkeypatch, failing_batch, first=lambda _: None):
-    """A job that has published one batch, started again with a progress topic that knows nothing; in that start the
-    batch ``failing_batch`` fails once, after what ``first`` does with the name of that topic."""
+def started_adopting(jobs, kafka_admin, topics, topic, monkeypatch, failing_batch, first=lambda _: None):
+    """A job that has published one batch, started again when its progress topic was lost. In that start the batch
+    ``failing_batch`` fails once, after what ``first`` does with the name of the topic that it has then."""
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
     running = engine.start(adopting(jobs, source, sink, f"old-{sink}"), jobs.warnings.append)
     while_running(running, jobs.idle)
     running.stop()
     topics.write(source, ids(20, start=10))
+    delete(kafka_admin, f"old-{sink}")
     fail_commit_of(monkeypatch, failing_batch, lambda: first(f"new-{sink}"))
     running = engine.start(adopting(jobs, source, sink, f"new-{sink}"), jobs.warnings.append)
     jobs.started.append(running)
@@ -288,9 +315,9 @@ def fail_commit_of(monkeypatch, number, first):
 
 
 def test_a_job_that_adopts_progress_still_does_when_it_is_restarted_before_its_first_commit(
-    jobs, topics, topic, monkeypatch
+    jobs, kafka_admin, topics, topic, monkeypatch
 ):
-    running, sink = started_adopting(jobs, topics, topic, monkeypatch, failing_batch=1)
+    running, sink = started_adopting(jobs, kafka_admin, topics, topic, monkeypatch, failing_batch=1)
     while_running(running, lambda: running.progress.batches == 2)
     assert len(told(jobs)) == 1
     assert read_ids(topics, sink) == list(range(30))
@@ -306,7 +333,7 @@ def test_a_restart_does_not_adopt_a_progress_topic_that_was_lost_since_the_start
     def lose(progress):
         delete(kafka_admin, progress)
 
-    running, sink = started_adopting(jobs, topics, topic, monkeypatch, batch, lose)
+    running, sink = started_adopting(jobs, kafka_admin, topics, topic, monkeypatch, batch, lose)
     with pytest.raises(CheckpointError, match="is gone, and with it the knowledge of what was published"):
         while_running(running, lambda: len(topics.read(sink)) == 30)
     assert len(told(jobs)) == 1

@@ -49,7 +49,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             parser.add_argument(
                 "--adopt-progress",
                 action="store_true",
-                help="go on although the progress topic does not know this job (after it was lost or renamed)",
+                help="go on although the progress topic was lost: what was published last may be published twice",
             )
             parser.add_argument(
                 "--metrics-port",

@@ -30,7 +30,7 @@ _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EA
 #: What file systems without locks answer.
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 #: What does not pass by itself.
-_LASTING = _NO_LOCKS | {errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
+_LASTING = _NO_LOCKS | {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
 #: What the clients of Hadoop's file systems say where a right is missing: names of classes, and of HTTP's statuses.
 _DENIED = re.compile(r"AccessControlException|AuthorizationException|AccessDenied|Forbidden|Unauthorized")
 _LOCAL_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"

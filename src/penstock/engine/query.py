@@ -26,6 +26,7 @@ from penstock.engine.session import close_idle_callbacks, is_alive
 from penstock.engine.translate import build, computed, direct, millis
 from penstock.errors import (
     CheckpointError,
+    CheckpointUnavailableError,
     ExecutionError,
     PenstockError,
     QueryStoppedError,
@@ -344,16 +345,27 @@ class Query:
     def _context(self) -> JobContext:
         self._checkpoint.check()
         known = self._checkpoint.read("job")
-        if self._former_id and (known or {}).get("query_id") != self._former_id:
+        if known is None and self._former_id:
+            raise CheckpointUnavailableError(
+                f"the checkpoint '{self._checkpoint.location}', which the job was started with, holds no "
+                "'penstock/job.json' any more: is its volume still mounted?"
+            )
+        if known is not None and self._former_id not in {"", known["query_id"]}:
             raise CheckpointError(
                 f"the checkpoint '{self._checkpoint.location}' is not the one that the job was started with any more: "
-                "'penstock/job.json' is missing, or another query's; is its volume still mounted? Put it back, and "
-                "start the job again"
+                "it is another query's. Put the former one back, and start the job again"
+            )
+        if known is not None and known.get("job", self._job.name) != self._job.name:
+            raise CheckpointError(
+                f"the checkpoint '{self._checkpoint.location}' is that of job '{known['job']}', or a copy of it, and "
+                f"job '{self._job.name}' would shut that one out. Start with an empty directory; if the job was "
+                "renamed, change 'job' in the directory's 'penstock/job.json'"
             )
         if known is not None and "secret" not in known:  # made before progress was sealed: it is adopted or refused
             known["secret"] = secrets.token_hex(32)
             self._checkpoint.write("job", known)
-        planned = self._checkpoint.offsets(0) is not None or self._checkpoint.first_batch() > 0
+        first_batch = self._checkpoint.first_batch()
+        planned = self._checkpoint.offsets(0) is not None or first_batch > 0
         if known is None:
             if planned:
                 raise CheckpointError(
@@ -380,6 +392,8 @@ class Query:
             parallelism=self._job.settings.parallelism or self._spark.sparkContext.defaultParallelism,
             spark=self._spark,
             planned=planned,
+            first_batch=first_batch,
+            reached=self._checkpoint.offsets(first_batch - 1) or (),
             stopping=self._stopping,
             warn=self._warn,
             metrics=self._metrics,

@@ -67,6 +67,7 @@ __all__ = [
     "Seal",
     "Skip",
     "TakeOver",
+    "check_ahead",
     "claim",
     "decide",
     "ensure_progress_topic",
@@ -107,8 +108,8 @@ class Progress:
     tables: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        span = f"from {_canonical(self.start)} to {_canonical(self.end)}"
-        return f"batch {self.batch_id} of query '{self.query_id}' ({span})"
+        end = "" if self.end is None else f" to {_canonical(self.end)}"
+        return f"batch {self.batch_id} of query '{self.query_id}' (from {_canonical(self.start)}{end})"
 
 
 @dataclass(frozen=True)
@@ -279,8 +280,7 @@ def ensure_progress_topic(
         if info is None and topic_id is not None and (info := _looked_for(session, name, deadline)) is None:
             raise CheckpointError(
                 f"progress topic '{name}' is gone, and with it the knowledge of what was published; the checkpoint "
-                f"knows it as {topic_id}. Check the cluster, and whether 'penstock.progress-topic' was changed, or go "
-                "on with --adopt-progress"
+                f"knows it as {topic_id}. Check the cluster, or go on with --adopt-progress"
             )
         if info is None:
             create_topic(
@@ -306,7 +306,8 @@ def ensure_progress_topic(
     if topic_id is not None and info.topic_id is not None and info.topic_id != topic_id:
         raise CheckpointError(
             f"progress topic '{name}' has id {info.topic_id}, the checkpoint knows it as {topic_id}: it was deleted "
-            "and created again, or 'penstock.progress-topic' was changed. Check both, or go on with --adopt-progress"
+            "and created again, and with it the knowledge of what was published is gone. Check the cluster, or go on "
+            "with --adopt-progress"
         )
     keys = ["cleanup.policy", "unclean.leader.election.enable", "min.insync.replicas", "max.message.bytes"]
     settings = (topic_configs(session, [name], keys, deadline=deadline) or {}).get(name, {})
@@ -334,7 +335,9 @@ def _looked_for(session: Session, name: str, deadline: Deadline) -> TopicInfo | 
         return session.topic(name, deadline)
     except RetriableError:
         raise
-    except KafkaError:
+    except KafkaError as error:
+        if any(session.told_epochs([name], deadline)):
+            raise RetriableError(f"{error}. Another broker knows of it: look whether all brokers are well") from error
         return None
 
 
@@ -590,7 +593,7 @@ class Skip:
 
 @dataclass(frozen=True)
 class TakeOver:
-    """Publish the batch; ``warning`` names the query that published with this id before."""
+    """Publish the batch; ``warning`` says whose progress, or which, is given up with it."""
 
     warning: str
 
@@ -609,19 +612,17 @@ def decide(
     """
     batch = Progress(query_id, batch_id, start, end)
     if record is None:
-        if batch_id == 0 or adopt:
-            return Run()
-        raise CheckpointError(
-            f"the checkpoint goes on with {batch}, but the progress topic holds nothing: progress was lost, or the "
-            "transactional id prefix was changed. Set the former prefix, or go on with --adopt-progress"
-        )
-    if record.query_id != query_id:
         if batch_id == 0:
-            return TakeOver(f"{batch} takes over a transactional id that last published {record}")
+            return Run()
+        if adopt:
+            return TakeOver(f"{batch} is published although its progress is lost: a second time, if it was committed")
         raise CheckpointError(
-            f"the checkpoint goes on with {batch}, but the last published is {record}: another query used this "
-            "transactional id since. Give each query a name or a prefix of its own"
+            f"the checkpoint goes on with {batch}, but the progress topic holds nothing: progress was lost. Check the "
+            "topic, or go on with --adopt-progress, if you are sure that the checkpoint is right"
         )
+    check_ahead(record, batch)
+    if record.query_id != query_id:
+        return TakeOver(f"{batch} takes over a transactional id that last published {record}")
     if record.batch_id == batch_id - 1:
         # One entry of Spark's offset log holds both, so they differ only in a log that is not the one published from.
         if _canonical(record.end) == _canonical(start):
@@ -637,15 +638,26 @@ def decide(
             f"the checkpoint replays {batch}, but what was published is {record}: the checkpoint is not the one that "
             "was published from. Restore the checkpoint that belongs to it"
         )
-    if record.batch_id > batch_id:
-        raise CheckpointError(
-            f"the checkpoint goes on with {batch}, but {record} was published already: an older checkpoint was "
-            "restored. Restore the latest one"
-        )
     raise PossibleDataLossError(
         f"the checkpoint goes on with {batch}, but the last published is {record}: progress was lost, or the "
         "checkpoint belongs to something else. Check the progress topic and the checkpoint"
     )
+
+
+def check_ahead(record: Progress, batch: Progress) -> None:
+    """Raises CheckpointError for progress beyond ``batch``, with which the checkpoint goes on, and for that of another
+    query, unless the batch is this one's first. Where the batch begins and ends does not matter."""
+    if record.query_id != batch.query_id and batch.batch_id > 0:
+        raise CheckpointError(
+            f"the checkpoint goes on with {batch}, but the last published is {record}: another query used this "
+            "transactional id since. Give each query a name or a prefix of its own, and start this one with a new "
+            "checkpoint"
+        )
+    if record.query_id == batch.query_id and record.batch_id > batch.batch_id:
+        raise CheckpointError(
+            f"the checkpoint goes on with {batch}, but {record} was published already: an older checkpoint was "
+            "restored. Restore the latest one"
+        )
 
 
 # --- owning and settling ---------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # options are checked without the client
@@ -21,7 +22,7 @@ def is_reserved(topic: str) -> bool:
     return topic in _KAFKA or topic.startswith(_PENSTOCK)
 
 
-def is_out_of_reach(session: Session, topic: str, progress_topic: str) -> bool:
-    """Whether no table of a job with this progress topic may write ``topic``: reserved, the job's own, or internal by
+def is_out_of_reach(session: Session, topic: str, progress_topics: Collection[str]) -> bool:
+    """Whether no table of a job with these progress topics may write ``topic``: reserved, the job's own, or internal by
     what the cluster says."""
-    return topic == progress_topic or is_reserved(topic) or session.topic(topic).internal
+    return topic in progress_topics or is_reserved(topic) or session.topic(topic).internal

@@ -27,7 +27,7 @@ def check_identities(jobs: Sequence[Job]) -> None:
             owner = owners.setdefault(transactional_id, job.name)
             if owner != job.name:
                 reason = f"its transactional id '{transactional_id}' is that of job '{owner}' too"
-                hint = "change the name of one of them, or its 'sink.transactional-id-prefix'"
+                hint = "change the name of one of them, or, before its first start, its 'sink.transactional-id-prefix'"
                 problems.append(Problem(reason, where=where, hint=hint))
     if problems:
         raise OptionsError(tuple(problems))

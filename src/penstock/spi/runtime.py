@@ -104,6 +104,10 @@ class JobContext:
     secret: str = field(default="", repr=False)
     #: The job's metrics. Those of a table are in the group that :meth:`operator` gives.
     metrics: MetricGroup = field(default_factory=MetricGroup)
+    #: The batch that Spark runs first: the last planned one when it was not logged as done, else the next.
+    first_batch: int = 0
+    #: Where that batch begins, a position per source; empty before the first one.
+    reached: tuple[dict[str, Any], ...] = ()
     #: Whether this run follows one of the same process that has failed: what that wrote into the checkpoint holds.
     restarted: bool = False
 

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -47,6 +47,7 @@ from penstock.kafka.progress import (
     Seal,
     Skip,
     TakeOver,
+    check_ahead,
     claim,
     decide,
     ensure_progress_topic,
@@ -61,7 +62,7 @@ from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
-from penstock.spi import Batch, JobContext, Output, Published, Stage, Written
+from penstock.spi import Batch, Checkpoint, JobContext, Output, Published, Stage, Written
 
 __all__ = ["Acknowledged", "Consumed", "ExactlyOnceTarget", "Jobs", "PlainTarget"]
 
@@ -130,25 +131,29 @@ class _Writing:
     def spec(self) -> WriteSpec:
         """The tasks' spec, with the topics as they are now. Raises KafkaError for a topic that does not exist."""
         found: set[str] = set()
-        progress_topic = self.context.settings.progress_topic
         for branch in self.branches:
             for name in branch.sink.topics:
-                if self.session.topic(name, create=branch.client.allow_auto_create_topics).internal:
-                    table, reason = (
-                        branch.sink.table,
-                        f"'{name}' is an internal topic of Kafka's, which no table writes",
-                    )
-                    raise OptionsError((Problem(reason, "topic", f"table '{table}'", "name another topic"),))
+                there = self.session.topic(name, create=branch.client.allow_auto_create_topics)
+                if there.internal or name in self.progress_topics:
+                    whose = "an internal topic of Kafka's" if there.internal else "the job's own progress topic"
+                    where, hint = f"table '{branch.sink.table}'", "name another topic"
+                    raise OptionsError((Problem(f"'{name}' is {whose}, which no table writes", "topic", where, hint),))
                 found.add(name)
             if branch.sink.topic_pattern:
-                found |= matching_topics(self.session, branch.sink.topic_pattern).keys() - {progress_topic}
+                found |= matching_topics(self.session, branch.sink.topic_pattern).keys() - set(self.progress_topics)
         new = found - self._limits.keys()
         if new:
             settings = topic_configs(self.session, sorted(new), ["max.message.bytes"]) or {}
             for name in new:
                 limit = settings.get(name, {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)
                 self._limits[name] = int(limit)
-        return WriteSpec(self.branches, self.config, dict(self._limits), progress_topic)
+        return WriteSpec(self.branches, self.config, dict(self._limits), self.progress_topics)
+
+    @cached_property
+    def progress_topics(self) -> tuple[str, ...]:
+        """The job's progress topic, as it is configured and as the checkpoint has kept it."""
+        kept = _known_identity(self.context.checkpoint, self.session).get("progress_topic")
+        return tuple(dict.fromkeys(filter(None, (self.context.settings.progress_topic, kept))))
 
     def one_writer_each(self, tasks: int) -> bool:
         """Whether no two of so many tasks write to one partition as it is: each has its own, if there are enough."""
@@ -160,7 +165,7 @@ class _Writing:
         """Raises RecordError when records went to a topic that no table writes. Encoders refuse such rows, so this is
         for the day when one does not: a batch that is not committed is not seen."""
         for name in sorted(done.topics):
-            if is_out_of_reach(self.session, name, self.context.settings.progress_topic):
+            if is_out_of_reach(self.session, name, self.progress_topics):
                 raise RecordError(f"a row was written to '{name}', a topic of Kafka's or penstock's own")
 
     def written(self, done: Acknowledged) -> tuple[Written, ...]:
@@ -176,6 +181,22 @@ class _Writing:
         asked = [branch.sink.options.parallelism for branch in self.branches if branch.sink.options.parallelism]
         partitions = sum(len(self.session.topic(name).partitions) for name in self._limits)
         return max(1, min(max(asked) if asked else self.context.parallelism, partitions))
+
+
+def _known_identity(
+    checkpoint: Checkpoint, session: Session, change: Callable[[dict[str, Any]], dict[str, Any]] = dict
+) -> dict[str, Any]:
+    """What a checkpoint knows of a job's transactional id in a cluster, after this change: its name, and the progress
+    topic with the number of partitions that it had first; nothing before the first start. Raises CheckpointError."""
+    name = f"identity-{cluster_id(session)}"
+    known = checkpoint.revise(name, change)
+    missing = {"transactional_id", "progress_topic", "progress_topic_id", "progress_partitions"} - known.keys()
+    if known and missing:
+        raise CheckpointError(
+            f"'penstock/{name}' in the checkpoint '{checkpoint.location}' lacks {', '.join(sorted(missing))}; restore "
+            "its last file from a backup"
+        )
+    return known
 
 
 def _client(sink: KafkaSink) -> ClientConfig:
@@ -243,7 +264,6 @@ class ExactlyOnceTarget:
         self._topic: ProgressTopic | None = None
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
-        self._timeout = 0
         self._shared = False
         self._refused: Counter[str] = Counter()  # batches whose offsets a group may not be given
 
@@ -265,87 +285,94 @@ class ExactlyOnceTarget:
             where = f"job '{context.job}', cluster {cluster_id(session)}"
             raise OptionsError((Problem(reason, where=where, hint=hint),))
         known = self._identity()
-        # Adopting is the user's word that progress may be elsewhere than before the job was started.
-        adopting = context.settings.adopt_progress and not context.restarted
-        topic_id = "" if adopting else known.get("progress_topic_id", "")
-        found = ensure_progress_topic(
-            session, context.settings.progress_topic, topic_id=UUID(topic_id) if topic_id else None
-        )
-        for warning in found.warnings:
-            context.warn(warning)
-        self._topic = replace(found, seal=Seal(context.query_id, context.secret))
-        self._timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
-        mine = _identity(self.transactional_id, found, known)
-        # Of two copies that start at once on a new checkpoint both find the same here.
-        known = self._identity(lambda now: now or mine)
-        if adopting and known != mine:
-            known = self._changed(known, {**known, "next": mine})
-        if "next" in known:
-            known = self._moved(known)
-        self._keep(known)
-        self._client, self._progress = self._taken(self.transactional_id)
+        found = self._found_topic(known)
+        topic_id = str(found.topic_id or "")
+        topic = {"progress_topic": found.name, "progress_topic_id": topic_id, "progress_partitions": found.partitions}
+        if not known:
+            mine = {"transactional_id": self.transactional_id, **topic}
+            known = self._identity(lambda now: now or mine)  # of two copies that start at once both have the same
+        elif known["progress_topic_id"] != topic_id:  # which the user adopts
+            known = self._changed(known, {**known, **topic})
+        if (known["progress_topic"], known["progress_topic_id"]) != (found.name, topic_id):
+            raise self._overtaken()
+        self._keep(known, found)
+        self._check_ahead()
+        self._client, self._progress = self._taken()
         self._changed(known, known)  # behind the claim: who changes it later fences this run
         context.checkpoint.write(document, {"run_id": context.run_id})
 
     def _identity(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> dict[str, Any]:
-        """What the checkpoint knows of the job's transactional id in the cluster, after this change."""
-        return self._context.checkpoint.revise(f"identity-{cluster_id(self._writing.session)}", change)
+        return _known_identity(self._context.checkpoint, self._writing.session, change)
 
     def _changed(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
         """Change what the checkpoint knows. Raises FencedError when another copy of the job was quicker."""
 
         def change(now: dict[str, Any]) -> dict[str, Any]:
             if now != before:
-                raise FencedError(
-                    f"another copy of job '{self._context.job}' was started on the checkpoint "
-                    f"'{self._context.checkpoint.location}', and changed its transactional id; stop one of the two"
-                )
+                raise self._overtaken()
             return after
 
         return self._identity(change)
 
-    def _keep(self, known: Mapping[str, Any]) -> None:
-        """Go on with the transactional id that the checkpoint knows, whose records stay in their partition when the
-        progress topic is enlarged (docs/decisions/0027-one-transactional-id.md)."""
-        kept, context = known["transactional_id"], self._context
-        self._topic = replace(self._progress_topic(), partitions=known["progress_partitions"])
-        if kept != self.transactional_id:
-            context.warn(
-                f"the transactional id stays '{kept}', as the checkpoint '{context.checkpoint.location}' knows it, and "
-                f"does not become '{self.transactional_id}'. To change it, start the job once with --adopt-progress"
-            )
-            self.transactional_id = kept
+    def _overtaken(self) -> FencedError:
+        return FencedError(
+            f"another copy of job '{self._context.job}' was started on the checkpoint "
+            f"'{self._context.checkpoint.location}' with another progress topic; stop one of the two"
+        )
 
-    def _moved(self, known: dict[str, Any]) -> dict[str, Any]:
-        """Leave the former transactional id, whose owner is fenced, for the next one, and take along what was published
-        last. Until that is done each start begins it again."""
-        session, context = self._writing.session, self._context
-        former, after = known["transactional_id"], known["next"]
-        if after["transactional_id"] != former:
-            self._topic = replace(self._progress_topic(), partitions=known["progress_partitions"])
-            try:
-                _, progress = self._taken(former)
-            except AuthorizationError as error:
-                context.warn(f"{error}. Make sure that no other copy of the job runs under '{former}'")
-                progress = None
-            self._topic = replace(self._progress_topic(), partitions=after["progress_partitions"])
-            if progress is not None and progress.query_id == context.query_id:
-                client, _ = self._taken(after["transactional_id"])
-                client.begin()
-                record(session, client, self._progress_topic(), progress)
-                client.commit()
-        return self._changed(known, after)
+    def _found_topic(self, known: Mapping[str, Any]) -> ProgressTopic:
+        """The progress topic that the checkpoint knows, or at first the one that is configured. Where it is lost, and
+        the user adopts that, the configured one."""
+        session, settings = self._writing.session, self._context.settings
+        name, topic_id = known.get("progress_topic", settings.progress_topic), known.get("progress_topic_id", "")
+        try:
+            found = ensure_progress_topic(session, name, topic_id=UUID(topic_id) if topic_id else None)
+        except CheckpointError:
+            if not settings.adopt_progress or self._context.restarted:
+                raise
+            found = ensure_progress_topic(session, settings.progress_topic)
+        for warning in found.warnings:
+            self._context.warn(warning)
+        return found
 
-    def _taken(self, transactional_id: str) -> tuple[TransactionClient, Progress | None]:
-        """Fence the former owner of an id, claim it, and read what was committed under it."""
+    def _keep(self, known: Mapping[str, Any], found: ProgressTopic) -> None:
+        """Go on with the transactional id and the progress topic that the checkpoint knows. The id's records stay in
+        their partition when the topic is enlarged (docs/decisions/0027-one-transactional-id.md)."""
+        context = self._context
+        kept = [
+            ("transactional id", self.transactional_id, known["transactional_id"]),
+            ("progress topic", context.settings.progress_topic, found.name),
+        ]
+        for what, asked, stays in kept:
+            if asked != stays:
+                context.warn(
+                    f"the {what} stays '{stays}', as the checkpoint '{context.checkpoint.location}' knows it, and does "
+                    f"not become '{asked}'; for that the job has to start with a new checkpoint"
+                )
+        self.transactional_id = known["transactional_id"]
+        seal = Seal(context.query_id, context.secret)
+        self._topic = replace(found, partitions=known["progress_partitions"], seal=seal)
+
+    def _check_ahead(self) -> None:
+        """Raises CheckpointError where the query has published more than the checkpoint knows, before the id is taken:
+        the run that got so far may be well, and would be fenced for nothing. An old answer says less; of another query
+        it says nothing, for our own progress may be on its way."""
+        context = self._context
+        found = read_progress(self._writing.session, self._progress_topic(), self.transactional_id).progress
+        if found is not None and found.query_id == context.query_id:
+            check_ahead(found, Progress(context.query_id, context.first_batch, _document(context.reached), None))
+
+    def _taken(self) -> tuple[TransactionClient, Progress | None]:
+        """Fence the former owner of the id, claim it, and read what was committed under it."""
         session, context, topic = self._writing.session, self._context, self._progress_topic()
-        client = TransactionClient(session, transactional_id, self._timeout)
+        timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
+        client = TransactionClient(session, self.transactional_id, timeout)
         client.init()
         # Before progress is read: until then a former owner may take the id back and commit a batch.
         claim(session, client, topic, context.run_id)
-        read = read_present_progress(session, topic, transactional_id)
+        read = read_present_progress(session, topic, self.transactional_id)
         for reason in read.ignored:
-            context.warn(f"progress of transactional id '{transactional_id}': {reason}")
+            context.warn(f"progress of transactional id '{self.transactional_id}': {reason}")
         return client, read.progress
 
     # --- batches ---------------------------------------------------------------------------------------------
@@ -543,19 +570,6 @@ class ExactlyOnceTarget:
         if self._topic is None:
             raise ExecutionError("the target was not opened")
         return self._topic
-
-
-def _identity(transactional_id: str, topic: ProgressTopic, known: Mapping[str, Any]) -> dict[str, Any]:
-    """What a checkpoint is to know of a transactional id: its name, and the id of the progress topic with the number of
-    partitions that this had first."""
-    topic_id, partitions = str(topic.topic_id or ""), topic.partitions
-    if known.get("progress_topic_id") == topic_id:
-        partitions = known["progress_partitions"]
-    return {
-        "transactional_id": transactional_id,
-        "progress_topic_id": topic_id,
-        "progress_partitions": partitions,
-    }
 
 
 def _document(positions: Sequence[Any]) -> dict[str, Any]:

@@ -83,12 +83,12 @@ class Branch:
 @dataclass(frozen=True)
 class WriteSpec:
     """All that writing tasks need to know; goes to other processes by pickling. ``client`` publishes; ``limits`` are
-    the max.message.bytes of topics; ``progress_topic`` is the job's, which no row may name."""
+    the max.message.bytes of topics; ``progress_topics`` are the job's, which no row may name."""
 
     branches: tuple[Branch, ...]
     client: ClientConfig
     limits: Mapping[str, int]
-    progress_topic: str = ""
+    progress_topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,7 @@ def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Ite
         return len(session.topic(topic).partitions)
 
     def reserved(topic: str) -> bool:
-        return is_out_of_reach(session, topic, spec.progress_topic)
+        return is_out_of_reach(session, topic, spec.progress_topics)
 
     encoders = [
         RowEncoder(branch.sink, branch.client, partitions, spec.limits, task, reserved) for branch in spec.branches

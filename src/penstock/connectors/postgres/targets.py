@@ -137,9 +137,7 @@ class ExactlyOnceTarget:
         with self._database.transaction() as transaction:
             tables = find_tables(transaction, self._outputs)
             namespace = self._current_schema(transaction)
-        key = f"{self._context.job}: {', '.join(sorted({table.name for table in tables}))}"
-        self._row = ProgressTable(namespace, key)
-        self._own()
+        key = self._kept_key(namespace, sorted({table.name for table in tables}))
         prefix = f"penstock_stage_{_hash(key)}_"
         self._drop_former(namespace, prefix)
         # Each run has tables of its own, so that a former one's tasks and transactions cannot get into its way.
@@ -150,6 +148,29 @@ class ExactlyOnceTarget:
                 staging = f"{quoted(namespace)}.{quoted(branch.staging)}"
                 transaction.run(f"CREATE UNLOGGED TABLE {staging} ({staging_columns(output.schema)})")
                 self._written += (_Written(table, branch, staging),)
+
+    def _kept_key(self, namespace: str, tables: list[str]) -> str:
+        """Own the job's row, and give its key: the job's name and the tables that it wrote first. The checkpoint keeps
+        it, so that a batch that was committed is known when tables come to the job.
+
+        Raises CheckpointError when such a table would miss a batch that Spark has not logged as done.
+        """
+        context = self._context
+        user, key = self._database.address.username, f"{context.job}: {', '.join(tables)}"
+        document = f"postgres-{_hash(f'{user}@{self._database.address}/{namespace}')}"
+        known = context.checkpoint.create(document, {"key": key, "tables": tables})
+        self._row = ProgressTable(namespace, known["key"])
+        self._own()
+        missing = sorted(set(tables) - set(known["tables"]))
+        last = self._progress
+        if missing and last and last.query_id == context.query_id and last.batch_id >= context.first_batch:
+            raise CheckpointError(
+                f"{last} was committed into {', '.join(map(repr, known['tables']))}, but not into "
+                f"{', '.join(map(repr, missing))}, which came to the job since. Start it once with the former "
+                "definition, so that it finishes this batch, and stop it; then start it with the present one"
+            )
+        context.checkpoint.write(document, {**known, "tables": tables})
+        return str(known["key"])
 
     def _current_schema(self, transaction: Transaction) -> str:
         ((namespace,),) = transaction.rows("SELECT current_schema()::text")
@@ -207,12 +228,13 @@ class ExactlyOnceTarget:
         adopt = self._context.settings.adopt_progress
         if self._progress is None and progress.batch_id > 0 and not adopt:
             raise CheckpointError(
-                f"the checkpoint goes on with {progress}, but {self._place()} holds nothing: progress was lost, or the "
-                "job's name or its tables changed. Restore the row, or go on with --adopt-progress"
+                f"the checkpoint goes on with {progress}, but {self._place()} holds nothing: progress was lost. "
+                "Restore the row, or go on with --adopt-progress, if you are sure that the checkpoint is right"
             )
         decision = decide(self._progress, progress.query_id, progress.batch_id, progress.start, progress.end, adopt)
         if isinstance(decision, TakeOver):
-            self._context.warn(f"{progress} takes over {self._place()}, which last recorded {self._progress}")
+            took = f"{progress} takes over {self._place()}, which last recorded {self._progress}"
+            self._context.warn(took if self._progress else decision.warning)
         return isinstance(decision, Skip)
 
     def _attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:

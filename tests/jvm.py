@@ -1,4 +1,4 @@
-"""Options of the JVMs of jobs that live for seconds."""
+"""Options of the JVMs of jobs that live for seconds, as those of tests do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TRAINING_SECONDS = 300.0
 
 @functools.cache
 def short_lived() -> str:
-    """JDK_JAVA_OPTIONS of a job's driver, an archive of Spark's classes among them: it starts in two thirds of the
+    """SPARK_SUBMIT_OPTS of a job's driver, an archive of Spark's classes among them: it starts in two thirds of the
     time. The archive holds for one class path, so each virtual environment has its own, made once."""
     folder = Path(sys.prefix) / "spark-classes"
     folder.mkdir(exist_ok=True)
@@ -55,7 +55,7 @@ def _train(scratch: Path, options: Sequence[str]) -> None:
         command = [sys.executable, "-m", "penstock.cli.main", "run", str(file), "--checkpoint-dir", str(scratch)]
         done = subprocess.run(
             command,
-            env={**os.environ, "JDK_JAVA_OPTIONS": " ".join([UNOPTIMISED, *options])},
+            env={**os.environ, "SPARK_SUBMIT_OPTS": " ".join([UNOPTIMISED, *options])},
             check=False,
             timeout=_TRAINING_SECONDS,
             stdin=subprocess.DEVNULL,
