@@ -506,7 +506,7 @@ def test_a_group_that_is_in_use_is_refused_when_asked(jobs, topics, topic, kafka
 
 def test_several_sinks_below_a_python_function(jobs, topics, topic):
     from penstock import engine
-    from penstock.plan import Job, MapRows, Sink
+    from penstock.plan import Job, MapRows
 
     source, one, two = topic(1), topic(1), topic(1)
     topics.write(source, ROWS[:20])
@@ -523,7 +523,7 @@ def test_several_sinks_below_a_python_function(jobs, topics, topic):
 
     first, second = job.sinks
     mapped = MapRows(second.input.schema, second.input, doubled)
-    second = Sink(mapped, second.table, second.connector, second.schema, second.spec)
+    second = second.with_inputs((mapped,))
     engine.run(Job(job.name, (first, second), job.settings))
     assert [message.json for message in topics.read(one)] == ROWS[:20]
     assert [message.json["amount"] for message in topics.read(two)] == [row["amount"] * 2 for row in ROWS[:20]]

@@ -140,4 +140,4 @@ class DataStreamSink:
         table = self._sink.table(self._name or f"sink-{position}", self._type, job_name)
         connector = table.options["connector"]
         spec = connectors.get(connector).sink(table)
-        return Sink(self._node, table.name, connector, table.written, spec)
+        return Sink(table.written, self._node, table.name, connector, spec)

@@ -21,7 +21,7 @@ from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.data_stream import DataStream, DataStreamSink
 from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError
 from penstock.options import Origin, nearest
-from penstock.plan import AssignWatermarks, Filter, Job, MapRows, Node, Project, Scan
+from penstock.plan import Filter, Job, Node, Project, Scan, Sink, fold
 from penstock.plan.kerberos import kerberos_of, kerberos_remarks
 from penstock.plan.restart import TYPE_KEYS, strategy_of, without_effect
 from penstock.plan.text import flink_sql
@@ -204,11 +204,13 @@ class StreamExecutionEnvironment:
     def get_execution_plan(self) -> str:
         """The program so far as JSON: ``nodes`` with id, type, contents and predecessors, as in Flink."""
         nodes: list[dict[str, Any]] = []
-        ids: dict[int, int] = {}
-        for sink in self.to_job().sinks:
-            below = _describe(sink.input, nodes, ids)
-            contents = sink.spec.describe() if hasattr(sink.spec, "describe") else sink.table
-            nodes.append(_entry(len(nodes) + 1, "Sink", contents, below))
+
+        def add(node: Node, inputs: tuple[int, ...]) -> int:
+            kind, before = type(node).__name__, [{"id": each} for each in inputs]
+            nodes.append({"id": len(nodes) + 1, "type": kind, "contents": _contents(node), "predecessors": before})
+            return len(nodes)
+
+        fold(self.to_job().sinks, add)
         return json.dumps({"nodes": nodes}, indent=2)
 
     def execute(self, job_name: str | None = None) -> Any:
@@ -232,32 +234,12 @@ def _check_type(source: SourceDefinition, type_info: TypeInformation | None, nam
         raise SchemaError((Problem(reason, where=f"source '{name}'", hint="leave type_info out"),))
 
 
-def _entry(number: int, kind: str, contents: str, below: int | None) -> dict[str, Any]:
-    predecessors = [] if below is None else [{"id": below}]
-    return {"id": number, "type": kind, "contents": contents, "predecessors": predecessors}
-
-
-def _describe(node: Node, nodes: list[dict[str, Any]], ids: dict[int, int]) -> int:
-    """Add ``node`` and all below it, each once; the number of ``node``."""
-    if id(node) in ids:
-        return ids[id(node)]
-    below = None if isinstance(node, Scan) else _describe(_input(node), nodes, ids)
+def _contents(node: Node) -> str:
     match node:
-        case Scan():
-            contents = node.spec.describe() if hasattr(node.spec, "describe") else node.table
+        case Scan() | Sink():
+            return str(node.spec.describe()) if hasattr(node.spec, "describe") else node.table
         case Filter(condition=condition):
-            contents = flink_sql(condition)
+            return flink_sql(condition)
         case Project(items=items):
-            contents = ", ".join(f"{flink_sql(item.expression)} AS {item.name}" for item in items)
-        case _:
-            contents = str(node.schema)
-    nodes.append(_entry(len(nodes) + 1, type(node).__name__, contents, below))
-    ids[id(node)] = len(nodes)
-    return len(nodes)
-
-
-def _input(node: Node) -> Node:
-    match node:
-        case AssignWatermarks(input=below) | Filter(input=below) | Project(input=below) | MapRows(input=below):
-            return below
-    raise TypeError(f"unknown plan node {type(node).__name__}")
+            return ", ".join(f"{flink_sql(item.expression)} AS {item.name}" for item in items)
+    return str(node.schema)

@@ -162,7 +162,7 @@ class _Lowering:
     def _sink(self, name: str, stream: _Stream) -> Sink:
         kind = self.defn.sink.type
         table = self._sink_table(name, stream)
-        return Sink(stream.node, table.name, kind, table.written, connectors.get(kind).sink(table))
+        return Sink(table.written, stream.node, table.name, kind, connectors.get(kind).sink(table))
 
     def _routed(self, stream: _Stream) -> Iterator[str]:
         for route in self.defn.routes:

@@ -16,13 +16,13 @@ from penstock.plan.nodes import (
     Scan,
     Settings,
     Sink,
-    base,
+    Step,
     items_of,
     project,
-    scan_of,
 )
 from penstock.plan.restart import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
 from penstock.plan.settings import check_settings
+from penstock.plan.walk import base, calculations, fold, rewrite, scans
 
 __all__ = [
     "AssignWatermarks",
@@ -42,12 +42,16 @@ __all__ = [
     "Scan",
     "Settings",
     "Sink",
+    "Step",
     "base",
+    "calculations",
     "check_changes",
     "check_guarantees",
     "check_settings",
+    "fold",
     "items_of",
     "project",
-    "scan_of",
+    "rewrite",
+    "scans",
     "with_dead_letters",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from penstock.errors import Problem, SchemaError
-from penstock.plan.nodes import DeadLetters, Job, scan_of
+from penstock.plan.nodes import DeadLetters, Job, Node, Scan
+from penstock.plan.walk import fold
 
 __all__ = ["check_changes"]
 
@@ -13,11 +14,17 @@ def check_changes(job: Job) -> None:
     planner does. ``changes`` of a scan's spec and ``takes_changes`` of a sink's say so; without, there are none."""
     problems = []
     for sink in job.sinks:
-        scan = scan_of(sink.input)
-        changes = getattr(scan.spec, "changes", False) and not isinstance(sink.input, DeadLetters)
-        if changes and not getattr(sink.spec, "takes_changes", False):
-            reason = f"takes insertions only, and table '{scan.table}' gives updates and deletions too"
+        (changing,) = fold((sink,), _changing)
+        if changing and not getattr(sink.spec, "takes_changes", False):
+            reason = f"takes insertions only, and table '{changing[0]}' gives updates and deletions too"
             hint = "write it in a format for changes such as 'debezium-json'"
             problems.append(Problem(reason, where=f"table '{sink.table}'", hint=hint))
     if problems:
         raise SchemaError(tuple(problems))
+
+
+def _changing(node: Node, inputs: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """The tables whose updates and deletions reach ``node``."""
+    if isinstance(node, Scan) and getattr(node.spec, "changes", False):
+        return (node.table,)
+    return () if isinstance(node, DeadLetters) else tuple(each for found in inputs for each in found)

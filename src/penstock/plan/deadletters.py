@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.plan.nodes import DeadLetters, Job, Node, Scan, Sink, base, scan_of
+from penstock.plan.nodes import DeadLetters, Job, Node, Scan, Sink
+from penstock.plan.walk import base, scans
 
 __all__ = ["with_dead_letters"]
 
@@ -18,12 +19,13 @@ def with_dead_letters(job: Job) -> Job:
     specs = [sink.spec for sink in job.sinks]
     places: dict[Scan, Node] = {}
     for sink in job.sinks:
-        places.setdefault(scan_of(sink.input), base(sink.input))
+        for scan in scans(sink):
+            places.setdefault(scan, base(sink.input))
     added = []
     for scan, place in places.items():
         asked = getattr(scan.spec, "dead_letter_sink", None)
         spec = asked(specs) if asked is not None else None
         if spec is not None:
             letters = DeadLetters(spec.schema, place)
-            added.append(Sink(letters, spec.table, scan.connector, spec.schema, spec))
+            added.append(Sink(spec.schema, letters, spec.table, scan.connector, spec))
     return replace(job, sinks=(*job.sinks, *added)) if added else job

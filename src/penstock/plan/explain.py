@@ -18,6 +18,7 @@ from penstock.plan.nodes import (
     Sink,
 )
 from penstock.plan.text import flink_sql
+from penstock.plan.walk import fold
 from penstock.types import RowType, quoted_name
 
 __all__ = ["explain"]
@@ -34,8 +35,8 @@ def explain(job: Job) -> str:
     targets.pop("", None)
     if len(targets) > 1:
         lines.append(f"  one commit each, not atomic together: {'; '.join(targets)}")
-    for sink in job.sinks:
-        lines += _indented(_sink(sink))
+    for sink in fold(job.sinks, _node):
+        lines += _indented(sink)
     return "\n".join(lines)
 
 
@@ -60,24 +61,27 @@ def _settings(settings: Settings) -> list[str]:
     return [f"{title}: {value}" for title, value in shown.items() if value is not None]
 
 
-def _sink(sink: Sink) -> list[str]:
-    return [*_spec(sink, "sink", sink.schema), *_indented(_node(sink.input))]
+def _node(node: Node, inputs: tuple[list[str], ...]) -> list[str]:
+    """The lines of a node, and of its inputs below it."""
+    return [*_titles(node), *(line for each in inputs for line in _indented(each))]
 
 
-def _node(node: Node) -> list[str]:
+def _titles(node: Node) -> list[str]:
     match node:
+        case Sink():
+            return _spec(node, "sink", node.schema)
         case Scan():
             return _spec(node, "scan", node.schema)
-        case Filter(input=below, condition=condition):
-            return [f"where {flink_sql(condition)}", *_indented(_node(below))]
-        case Project(input=below, items=items):
-            return ["select", *(f"  {_item(item)}" for item in items), *_indented(_node(below))]
-        case AssignWatermarks(input=below, column=column, watermark=watermark):
-            return [f"event time {quoted_name(column)}, watermark {flink_sql(watermark)}", *_indented(_node(below))]
-        case DeadLetters(input=below):
-            return ["what cannot be decoded", *_indented(_node(below))]
-        case MapRows(input=below, rows=rows):
-            return [f"map rows with {getattr(rows, '__qualname__', type(rows).__name__)}", *_indented(_node(below))]
+        case Filter(condition=condition):
+            return [f"where {flink_sql(condition)}"]
+        case Project(items=items):
+            return ["select", *(f"  {_item(item)}" for item in items)]
+        case AssignWatermarks(column=column, watermark=watermark):
+            return [f"event time {quoted_name(column)}, watermark {flink_sql(watermark)}"]
+        case DeadLetters():
+            return ["what cannot be decoded"]
+        case MapRows(rows=rows):
+            return [f"map rows with {getattr(rows, '__qualname__', type(rows).__name__)}"]
     return [type(node).__name__]
 
 

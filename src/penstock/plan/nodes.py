@@ -5,10 +5,10 @@ The same job written three ways gives equal plans.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 from penstock.plan.expressions import Expression, fields_of
 from penstock.plan.kerberos import KerberosSettings
@@ -27,18 +27,42 @@ __all__ = [
     "Scan",
     "Settings",
     "Sink",
-    "base",
+    "Step",
     "items_of",
     "project",
-    "scan_of",
 ]
 
 
 @dataclass(frozen=True)
 class Node:
-    """A table of rows: what a scan produces and each further node transforms. ``schema`` is what comes out."""
+    """Something that gives rows of ``schema``, made of the rows of its ``inputs``."""
 
     schema: RowType
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The nodes that feed this one."""
+        return ()
+
+    def with_inputs(self, inputs: Sequence[Node]) -> Self:
+        """This node, fed by others."""
+        assert not inputs, f"{type(self).__name__} has no inputs"  # noqa: S101
+        return self
+
+
+@dataclass(frozen=True)
+class Step(Node):
+    """A node with one input."""
+
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    def with_inputs(self, inputs: Sequence[Node]) -> Self:
+        (only,) = inputs
+        return self if only is self.input else replace(self, input=only)
 
 
 @dataclass(frozen=True)
@@ -51,10 +75,9 @@ class Scan(Node):
 
 
 @dataclass(frozen=True)
-class Filter(Node):
+class Filter(Step):
     """Keeps the rows for which ``condition`` is true. The schema is the input's."""
 
-    input: Node
     condition: Expression
 
 
@@ -67,46 +90,39 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Project(Node):
+class Project(Step):
     """Computes new columns. ``schema`` names and types them, in the order of ``items``."""
 
-    input: Node
     items: tuple[Item, ...]
 
 
 @dataclass(frozen=True)
-class AssignWatermarks(Node):
+class AssignWatermarks(Step):
     """Says which ``column`` is the event time of the rows, and the ``watermark`` (a TIMESTAMP) that follows from a row,
     for sources that do not find that out by themselves. The schema is the input's."""
 
-    input: Node
     column: str
     watermark: Expression
 
 
 @dataclass(frozen=True)
-class MapRows(Node):
+class MapRows(Step):
     """Applies a Python function of the user's to each row: ``rows`` takes an iterator of tuples and gives one."""
 
-    input: Node
     rows: Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True)
-class DeadLetters(Node):
+class DeadLetters(Step):
     """The records that the scan below could not decode, in place of the rows."""
-
-    input: Node
 
 
 @dataclass(frozen=True)
-class Sink:
-    """Writes a node's rows to a table; columns are matched by position and cast to ``schema``."""
+class Sink(Step):
+    """Writes the input's rows to a table; columns are matched by position and cast to ``schema``."""
 
-    input: Node
     table: str
     connector: str
-    schema: RowType
     spec: Any
 
 
@@ -142,21 +158,6 @@ class Job:
     name: str
     sinks: tuple[Sink, ...]
     settings: Settings = Settings()
-
-
-def scan_of(node: Node) -> Scan:
-    """The scan whose rows ``node`` is made of."""
-    while not isinstance(node, Scan):
-        assert isinstance(node, AssignWatermarks | DeadLetters | Filter | MapRows | Project)  # noqa: S101
-        node = node.input
-    return node
-
-
-def base(node: Node) -> Node:
-    """The nearest node below that is no expression: what branches of one group share."""
-    while isinstance(node, AssignWatermarks | DeadLetters | Filter | Project):
-        node = node.input
-    return node
 
 
 def project(node: Node, items: tuple[Item, ...], schema: RowType) -> Node:

@@ -260,7 +260,7 @@ class _Reader:
         self._remark_virtual(statement.columns, target)
         if condition is not None:
             node = Filter(node.schema, node, condition)
-        found = Sink(_projected(node, columns), definition.name, target.connector, definition.written, spec)
+        found = Sink(definition.written, _projected(node, columns), definition.name, target.connector, spec)
         if self.set_at is not None:
             self.sinks.append(found)
         else:

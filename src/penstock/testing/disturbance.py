@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import ExecutionError, ServiceError
-from penstock.plan import Job, MapRows, Node, Scan
+from penstock.plan import Job, MapRows, Node, Scan, rewrite
 
 __all__ = ["Disturbance", "Mishap"]
 
@@ -57,7 +57,7 @@ class Disturbance:
     def on(self, job: Job) -> Job:
         """``job`` with this disturbance above each of its tables. Its rows then go through Python one by one."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        return replace(job, sinks=tuple(replace(sink, input=self._above_scans(sink.input)) for sink in job.sinks))
+        return replace(job, sinks=rewrite(job.sinks, self._above_scan))
 
     @property
     def happened(self) -> bool:
@@ -76,11 +76,8 @@ class Disturbance:
         """Let a task that waits go on."""
         (self.folder / "released").touch()
 
-    def _above_scans(self, node: Node) -> Node:
-        if isinstance(node, Scan):
-            return MapRows(node.schema, node, _Rows(self, node.schema.names))
-        below: Node = node.input  # type: ignore[attr-defined]
-        return replace(node, input=self._above_scans(below))  # type: ignore[call-arg]
+    def _above_scan(self, node: Node) -> Node:
+        return MapRows(node.schema, node, _Rows(self, node.schema.names)) if isinstance(node, Scan) else node
 
     def happen(self) -> None:
         """Do it, unless it was done before."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.plan import DeadLetters, Filter, Guarantee, Project, Scan, base, scan_of, with_dead_letters
+from penstock.plan import DeadLetters, Filter, Guarantee, Project, Scan, base, scans, with_dead_letters
 from penstock.plan.explain import explain
 from penstock.sql import parse_script
 
@@ -33,7 +33,7 @@ def test_one_sink_for_a_scan_however_many_branches_read_it():
     assert isinstance(found.sinks[1].input, Project)
     assert isinstance(sink.input, DeadLetters)
     assert isinstance(sink.input.input, Scan)
-    assert {scan_of(each.input) for each in (*found.sinks, sink)} == {sink.input.input} == {base(sink.input)}
+    assert {scans(each.input)[0] for each in (*found.sinks, sink)} == {sink.input.input} == {base(sink.input)}
     assert (sink.table, sink.connector, sink.spec.topics) == ("s.dead-letters", "kafka", ("orders-dead",))
     assert sink.schema.names == ("key", "value", "headers", "timestamp")
 

@@ -23,7 +23,7 @@ def is_two(row):
 
 
 def job(*inputs):
-    return Job("job", tuple(Sink(each, "t", "print", SCHEMA, None) for each in inputs))
+    return Job("job", tuple(Sink(SCHEMA, each, "t", "print", None) for each in inputs))
 
 
 def test_it_stands_above_each_scan_and_equal_plans_stay_equal(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,19 @@ from pyspark.sql import functions as F
 
 from penstock.engine.translate.expressions import spark_sql
 from penstock.errors import Problem, SchemaError
-from penstock.plan import AssignWatermarks, DeadLetters, Filter, MapRows, Node, Project, Scan, Sink, base
+from penstock.plan import (
+    AssignWatermarks,
+    DeadLetters,
+    Filter,
+    MapRows,
+    Node,
+    Project,
+    Scan,
+    Sink,
+    base,
+    calculations,
+    fold,
+)
 from penstock.plan.expressions import ColumnRef, Expression
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, guarded
 from penstock.types import RowType, arrow_schema, quoted_name, spark_ddl, spark_type
@@ -86,33 +99,39 @@ def direct(sinks: Sequence[Sink]) -> tuple[Scan, tuple[Output, ...]] | None:
 
 def _picked(node: Node) -> tuple[str, ...] | None:
     """The scan's columns that ``node`` passes on, None when it does anything else to its rows."""
-    if isinstance(node, Scan):
-        return node.schema.names
-    if isinstance(node, AssignWatermarks):
-        return _picked(node.input)
-    below = _picked(node.input) if isinstance(node, Project) else None
-    if below is None or not isinstance(node, Project):
+
+    def visit(node: Node, inputs: tuple[tuple[str, ...] | None, ...]) -> tuple[str, ...] | None:
+        match node:
+            case Scan():
+                return node.schema.names
+            case AssignWatermarks():
+                return inputs[0]
+            case Project(input=below, items=items) if inputs[0] is not None:
+                sources = dict(zip(below.schema.names, inputs[0], strict=True))
+                picked = [item.expression.name for item in items if isinstance(item.expression, ColumnRef)]
+                return tuple(sources[name] for name in picked) if len(picked) == len(items) else None
         return None
-    sources = dict(zip(node.input.schema.names, below, strict=True))
-    picked = [item.expression.name for item in node.items if isinstance(item.expression, ColumnRef)]
-    return tuple(sources[name] for name in picked) if len(picked) == len(node.items) else None
+
+    return fold((node,), visit)[0]
 
 
 def _rows(node: Node, reading: Reading) -> DataFrame:
-    match node:
-        case Scan():
+    found: tuple[DataFrame, ...] = fold((node,), partial(_frame, reading))
+    return found[0]
+
+
+def _frame(reading: Reading, node: Node, inputs: tuple[DataFrame, ...]) -> DataFrame:
+    match node, inputs:
+        case Scan(), ():
             return reading.frame(node)
-        case AssignWatermarks(input=below):
-            return _event_time(node, _rows(below, reading), reading)
-        case Filter(input=below, condition=condition):
-            frame = _rows(below, reading)
+        case AssignWatermarks(), (frame,):
+            return _event_time(node, frame, reading)
+        case Filter(condition=condition), (frame,):
             return frame.where(_of_rows(frame, _computed(condition), F.lit(True)))
-        case Project(input=below, items=items):
-            frame = _rows(below, reading)
+        case Project(items=items), (frame,):
             columns = [_of_rows(frame, _computed(item.expression)).alias(item.name) for item in items]
             return frame.select(*columns, *_hidden(frame))
-        case MapRows(input=below, rows=rows, schema=schema):
-            frame = _rows(below, reading)
+        case MapRows(input=below, rows=rows, schema=schema), (frame,):
             hidden = _hidden(frame)
             kinds = [f"{name} {frame.schema[name].dataType.simpleString()}" for name in hidden]
             mapper = _row_mapper(rows, below.schema, schema, hidden)
@@ -174,14 +193,14 @@ def _group(below: Node, members: list[tuple[Output, Sink]], reading: Reading) ->
             continue
         of_table = _of_rows(frame, F.lit(True), F.lit(False))
         current = frame.select(*carried, of_table.alias("__kept"), *_originals(kept))
-        for node in _steps(sink.input):
+        for node in calculations(sink.input):
             if isinstance(node, AssignWatermarks):
                 current = _event_time(node, current, reading)
             elif isinstance(node, Filter):
                 names = node.schema.names
                 kept_now = (F.col("__kept") & F.coalesce(_computed(node.condition), F.lit(False))).alias("__kept")
                 current = current.select(*carried, kept_now, *(_column(name) for name in names))
-            elif isinstance(node, Project):
+            else:
                 columns = [F.when(F.col("__kept"), _computed(item.expression)).alias(item.name) for item in node.items]
                 current = current.select(*carried, "__kept", *columns)
         row = F.when(F.col("__kept"), F.struct(*_sink_columns(sink))).alias(str(output.column))
@@ -195,14 +214,6 @@ def _group(below: Node, members: list[tuple[Output, Sink]], reading: Reading) ->
 
 def _originals(kept: Mapping[str, str]) -> list[Column]:
     return [F.col(alias).alias(name) for alias, name in kept.items()]
-
-
-def _steps(node: Node) -> list[Node]:
-    steps: list[Node] = []
-    while isinstance(node, AssignWatermarks | Filter | Project):
-        steps.append(node)
-        node = node.input
-    return steps[::-1]
 
 
 def _column(name: str) -> Column:
