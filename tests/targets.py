@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.connectors.kafka.targets import Acknowledged
-from penstock.plan import Settings
+from penstock.settings import Settings
 from penstock.spi import JobContext
 
 

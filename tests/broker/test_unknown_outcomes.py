@@ -27,7 +27,7 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient, describe_transaction
-from penstock.plan import Settings
+from penstock.settings import Settings
 from penstock.spi import Batch, Column, JobContext, Output, TableDefinition, Written
 from penstock.testing import Api, ProxiedCluster, Then, Trap
 from penstock.types import BIGINT

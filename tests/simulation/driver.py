@@ -26,7 +26,7 @@ from penstock.kafka import partitioner
 from penstock.kafka.offsets import CommittedOffset
 from penstock.kafka.produce import Producer
 from penstock.kafka.session import session_for
-from penstock.plan import Settings
+from penstock.settings import Settings
 from penstock.spi import HIDDEN, Batch, Column, JobContext, Output, TableDefinition, Task, Written
 from penstock.types import BYTES
 from tests.simulation.checkpoint import Checkpoint, group_of, text_of

@@ -353,7 +353,7 @@ def test_a_damaged_checkpoint_is_refused_and_works_once_it_is_restored(jobs, top
 
 def test_the_checkpoint_of_another_program_is_refused(jobs, topics, topic):
     from penstock.engine.session import spark_session
-    from penstock.plan import Settings
+    from penstock.settings import Settings
 
     source, sink = topic(1), topic(1)
     topics.write(source, rows(0, 20))

@@ -402,7 +402,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.datastream import execution
-from penstock.plan import FixedDelay, MapRows
+from penstock.plan import MapRows
+from penstock.settings import FixedDelay
 from penstock.sql import parse_script
 
 (job,) = parse_script({script(kafka.bootstrap, source, sink, options=options)!r}).jobs

@@ -7,7 +7,7 @@ import pytest
 from penstock.engine.checkpoint import JobCheckpoint, _HadoopFiles, open_checkpoint
 from penstock.engine.session import spark_session
 from penstock.errors import CheckpointError
-from penstock.plan import Settings
+from penstock.settings import Settings
 
 
 @pytest.fixture

@@ -35,9 +35,9 @@ from penstock.errors import (
     RecordError,
     SchemaError,
 )
-from penstock.plan import Guarantee, Settings
 from penstock.services.postgres import PostgresServer
-from penstock.spi import Batch, JobContext, Output
+from penstock.settings import Settings
+from penstock.spi import Batch, Guarantee, JobContext, Output
 from penstock.types import parse_columns
 from tests.targets import Memory
 from tests.waiting import eventually, while_running

@@ -21,7 +21,8 @@ from penstock.errors import (
     RecordError,
     RetriableError,
 )
-from penstock.plan import FailureRate, FixedDelay, MapRows
+from penstock.plan import MapRows
+from penstock.settings import FailureRate, FixedDelay
 from tests.scans import delete
 from tests.spark.conftest import spark_jobs
 from tests.waiting import eventually, while_running

@@ -11,8 +11,8 @@ from penstock.errors import OptionsError, PipelineError
 from penstock.ingest import lower, parse_pipeline
 from penstock.kafka.login import KerberosLogin
 from penstock.kafka.properties import ClientConfig
-from penstock.plan import KerberosSettings
 from penstock.plan.explain import explain
+from penstock.settings import KerberosSettings
 from penstock.sql import parse_script
 
 KEYTAB = KerberosSettings(

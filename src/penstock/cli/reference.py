@@ -15,8 +15,8 @@ from penstock.ingest import PipelineOptions
 from penstock.ingest.options import KafkaIngestSinkOptions, KafkaIngestSourceOptions
 from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING
 from penstock.options import Option
-from penstock.plan.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosSettings
-from penstock.plan.restart import PREFIX, STRATEGIES, TYPE_KEYS
+from penstock.settings.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosSettings
+from penstock.settings.restart import PREFIX, STRATEGIES, TYPE_KEYS
 from penstock.spi import ChangeFormat, Connector, Format, connectors, formats
 
 __all__ = ["add_parser", "pages"]

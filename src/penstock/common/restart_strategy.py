@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from penstock.options import DURATION, Origin
-from penstock.plan import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
-from penstock.plan.restart import PREFIX
+from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
+from penstock.settings.restart import PREFIX
 
 __all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
 

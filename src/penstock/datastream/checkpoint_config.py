@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.errors import OptionsError, Problem
-from penstock.plan import Settings
+from penstock.settings import Settings
 
 __all__ = ["CheckpointConfig"]
 

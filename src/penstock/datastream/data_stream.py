@@ -10,7 +10,7 @@ from penstock.common.typeinfo import RowTypeInfo, of
 from penstock.datastream.functions import FilterFunction, FlatMapFunction, MapFunction, RowCalls, function_of
 from penstock.errors import Problem, SchemaError, UnsupportedError
 from penstock.plan import Filter, MapRows, Node, Sink, project
-from penstock.spi import Column, Surface, TableDefinition, connectors
+from penstock.spi import Column, Surface, TableDefinition, connectors, sink_spec
 
 if TYPE_CHECKING:
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -139,5 +139,5 @@ class DataStreamSink:
         """The plan's sink; the ``position``-th of its job. Raises DefinitionError."""
         table = self._sink.table(self._name or f"sink-{position}", self._type, job_name)
         connector = table.options["connector"]
-        spec = connectors.get(connector).sink(table)
+        spec = sink_spec(connectors.get(connector), table)
         return Sink(table.written, self._node, table.name, connector, spec)

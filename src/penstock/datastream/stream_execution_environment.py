@@ -22,10 +22,10 @@ from penstock.datastream.data_stream import DataStream, DataStreamSink
 from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError
 from penstock.options import Origin, nearest
 from penstock.plan import Filter, Job, Node, Project, Scan, Sink, fold
-from penstock.plan.kerberos import kerberos_of, kerberos_remarks
-from penstock.plan.restart import TYPE_KEYS, strategy_of, without_effect
 from penstock.plan.text import flink_sql
-from penstock.spi import TableDefinition, connectors
+from penstock.settings.kerberos import kerberos_of, kerberos_remarks
+from penstock.settings.restart import TYPE_KEYS, strategy_of, without_effect
+from penstock.spi import TableDefinition, connectors, scan_spec
 
 __all__ = ["StreamExecutionEnvironment"]
 
@@ -136,7 +136,7 @@ class StreamExecutionEnvironment:
 
     def _read(self, table: TableDefinition, type_info: TypeInformation) -> DataStream:
         connector = table.options["connector"]
-        spec = connectors.get(connector).scan(table)
+        spec = scan_spec(connectors.get(connector), table)
         return DataStream(self, Scan(table.produced, table.name, connector, spec), type_info)
 
     def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> StreamExecutionEnvironment:
@@ -237,7 +237,7 @@ def _check_type(source: SourceDefinition, type_info: TypeInformation | None, nam
 def _contents(node: Node) -> str:
     match node:
         case Scan() | Sink():
-            return str(node.spec.describe()) if hasattr(node.spec, "describe") else node.table
+            return node.spec.describe()
         case Filter(condition=condition):
             return flink_sql(condition)
         case Project(items=items):

@@ -40,7 +40,6 @@ from penstock.spi import (
     MetricGroup,
     Output,
     Published,
-    Runtime,
     Source,
     Stage,
     Target,
@@ -77,7 +76,9 @@ class JobProgress:
 
 def _named(job: Job) -> list[str]:
     """The job's sinks, as a checkpoint remembers them."""
-    return sorted(" ".join((sink.connector, repr(sink.table), *getattr(sink.spec, "topics", ()))) for sink in job.sinks)
+    return sorted(
+        " ".join((sink.connector, repr(sink.table), *sink.spec.capabilities.destinations)) for sink in job.sinks
+    )
 
 
 class Query:
@@ -408,7 +409,7 @@ class Query:
             return None
         scan, outputs = found
         targets = self._build_targets(outputs, context)
-        stage = targets[0].stage() if len(targets) == 1 and _runtime(scan.connector).stageable(scan.spec) else None
+        stage = targets[0].stage() if len(targets) == 1 and scan.spec.capabilities.staged else None
         if stage is None:
             return None
         self._targets = targets
@@ -493,7 +494,7 @@ class Readings:
 
     def _source(self, scan: Scan) -> Source:
         self._of[scan] = len(self._sources)
-        source = _runtime(scan.connector).source(scan.spec, len(self._sources), self._context)
+        source: Source = _runtime(scan.connector).source(scan.spec, len(self._sources), self._context)
         self._sources.append(source)
         return source
 
@@ -525,10 +526,9 @@ def _conditions(error: PySparkException, spark: SparkSession) -> Iterator[str]:
         cause = cause.getCause()
 
 
-def _runtime(connector: str) -> Runtime:
+def _runtime(connector: str) -> Any:
     module, _, name = connectors.get(connector).runtime.partition(":")
-    runtime: Runtime = getattr(importlib.import_module(module), name)()
-    return runtime
+    return getattr(importlib.import_module(module), name)()
 
 
 @contextmanager

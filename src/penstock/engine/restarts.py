@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.options import DURATION
-from penstock.plan import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
+from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
 
 __all__ = ["Restart", "Restarts"]
 

@@ -21,8 +21,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession, is_remote
 
 from penstock.errors import Problem, UnsupportedError
-from penstock.plan import Settings
 from penstock.services.folders import cache_folder
+from penstock.settings import Settings
 
 __all__ = ["close_idle_callbacks", "is_alive", "spark_session"]
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from penstock.errors import Problem
 from penstock.options import DURATION, INTEGER, TEXT, OptionSet, Origin, choice, opt
-from penstock.plan import KerberosSettings, RestartStrategy
+from penstock.settings import KerberosSettings, RestartStrategy
 
 __all__ = [
     "PipelineDef",
@@ -106,7 +106,7 @@ class PipelineOptions(OptionSet):
         "schema-operator.rpc-timeout", DURATION, default=None, doc="Accepted; nothing asks over RPC.", example="3 min"
     )
 
-    #: Written by Flink's own keys, see penstock.plan.restart and penstock.plan.kerberos.
+    #: Written by Flink's own keys, see penstock.settings.restart and penstock.settings.kerberos.
     restart: RestartStrategy | None = None
     kerberos: KerberosSettings | None = None
 

@@ -6,16 +6,17 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from penstock.errors import DefinitionError, PipelineError, Problem, UnsupportedError
 from penstock.ingest.definition import PipelineDef, RouteDef, RouteMode, RuntimeMode, SinkDef, SourceDef, TransformDef
 from penstock.ingest.kafka import SinkTarget, sink_table, source_table
 from penstock.ingest.tables import TablePattern
 from penstock.options import Origin, nearest
-from penstock.plan import Filter, Item, Job, Node, Scan, Settings, Sink, items_of, project
+from penstock.plan import Filter, Item, Job, Node, Scan, Sink, items_of, project
 from penstock.plan.expressions import ColumnRef, columns_of
-from penstock.spi import Column, Surface, TableDefinition, connectors
+from penstock.settings import Settings
+from penstock.spi import Column, ScanSpec, Surface, TableDefinition, connectors, scan_spec, sink_spec
 from penstock.sql import condition, projection
 from penstock.types import Field, RowType
 
@@ -102,8 +103,10 @@ class _Lowering:
         table = self._attempt(source, partial(source_table, source))
         if table is None:
             return None
-        spec = self._attempt(source, partial(connectors.get(source.type).scan, table))
-        return _Stream(Scan(table.produced, table.name, source.type, spec), table.name, table.primary_key)
+        spec = self._attempt(source, partial(scan_spec, connectors.get(source.type), table))
+        # Without a spec there is no job, but what follows is checked all the same.
+        node = Scan(table.produced, table.name, source.type, cast("ScanSpec", spec))
+        return _Stream(node, table.name, table.primary_key)
 
     # --- transform -------------------------------------------------------------------------------------------
 
@@ -162,7 +165,7 @@ class _Lowering:
     def _sink(self, name: str, stream: _Stream) -> Sink:
         kind = self.defn.sink.type
         table = self._sink_table(name, stream)
-        return Sink(table.written, stream.node, table.name, kind, connectors.get(kind).sink(table))
+        return Sink(table.written, stream.node, table.name, kind, sink_spec(connectors.get(kind), table))
 
     def _routed(self, stream: _Stream) -> Iterator[str]:
         for route in self.defn.routes:

@@ -11,8 +11,8 @@ from penstock.errors import OptionsError, PipelineError
 from penstock.ingest.definition import PipelineDef, PipelineOptions, RouteDef, SinkDef, SourceDef, TransformDef
 from penstock.ingest.tree import TOP, Entry, Tree
 from penstock.options import Origin, nearest
-from penstock.plan.kerberos import kerberos_keys, kerberos_of, kerberos_remarks
-from penstock.plan.restart import restart_keys, strategy_of, without_effect
+from penstock.settings.kerberos import kerberos_keys, kerberos_of, kerberos_remarks
+from penstock.settings.restart import restart_keys, strategy_of, without_effect
 
 __all__ = ["parse_pipeline"]
 

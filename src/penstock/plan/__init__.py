@@ -2,8 +2,7 @@
 
 from penstock.plan.changes import check_changes
 from penstock.plan.deadletters import with_dead_letters
-from penstock.plan.guarantees import Guarantee, check_guarantees
-from penstock.plan.kerberos import KerberosSettings
+from penstock.plan.guarantees import check_guarantees
 from penstock.plan.nodes import (
     AssignWatermarks,
     DeadLetters,
@@ -14,35 +13,28 @@ from penstock.plan.nodes import (
     Node,
     Project,
     Scan,
-    Settings,
     Sink,
     Step,
     items_of,
     project,
 )
-from penstock.plan.restart import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
 from penstock.plan.settings import check_settings
+from penstock.plan.traits import Traits, traits
 from penstock.plan.walk import base, calculations, fold, rewrite, scans
 
 __all__ = [
     "AssignWatermarks",
     "DeadLetters",
-    "ExponentialDelay",
-    "FailureRate",
     "Filter",
-    "FixedDelay",
-    "Guarantee",
     "Item",
     "Job",
-    "KerberosSettings",
     "MapRows",
     "Node",
     "Project",
-    "RestartStrategy",
     "Scan",
-    "Settings",
     "Sink",
     "Step",
+    "Traits",
     "base",
     "calculations",
     "check_changes",
@@ -53,5 +45,6 @@ __all__ = [
     "project",
     "rewrite",
     "scans",
+    "traits",
     "with_dead_letters",
 ]

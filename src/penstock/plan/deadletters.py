@@ -13,8 +13,7 @@ __all__ = ["with_dead_letters"]
 def with_dead_letters(job: Job) -> Job:
     """The job with a sink for the dead letters of each scan that keeps them (rule 24 of exactly-once).
 
-    A scan's spec keeps them when its ``dead_letter_sink``, called with the specs of the job's sinks, gives the spec of
-    that sink. They are taken beside the rows of one of the job's sinks, so that the scan is not read once more.
+    They are taken beside the rows of one of the job's sinks, so that the scan is not read once more.
     """
     specs = [sink.spec for sink in job.sinks]
     places: dict[Scan, Node] = {}
@@ -23,8 +22,7 @@ def with_dead_letters(job: Job) -> Job:
             places.setdefault(scan, base(sink.input))
     added = []
     for scan, place in places.items():
-        asked = getattr(scan.spec, "dead_letter_sink", None)
-        spec = asked(specs) if asked is not None else None
+        spec = scan.spec.dead_letter_sink(specs)
         if spec is not None:
             letters = DeadLetters(spec.schema, place)
             added.append(Sink(spec.schema, letters, spec.table, scan.connector, spec))

@@ -14,12 +14,12 @@ from penstock.plan.nodes import (
     Node,
     Project,
     Scan,
-    Settings,
     Sink,
 )
 from penstock.plan.text import flink_sql
 from penstock.plan.walk import fold
-from penstock.types import RowType, quoted_name
+from penstock.settings import Settings
+from penstock.types import quoted_name
 
 __all__ = ["explain"]
 
@@ -27,11 +27,10 @@ __all__ = ["explain"]
 def explain(job: Job) -> str:
     """An indented tree: the job's settings, then each sink with what feeds it, the source innermost.
 
-    A connector's spec speaks for itself through its ``describe()``, which masks secrets, or else its ``repr``, which
-    leaves them out. Sinks whose specs differ in ``commits_to`` are not atomic together (rule 21).
+    Sinks that commit to different places are not atomic together (rule 21).
     """
     lines = [f"job '{job.name}'", *_indented(_settings(job.settings))]
-    targets = dict.fromkeys(getattr(sink.spec, "commits_to", "") for sink in job.sinks)
+    targets = dict.fromkeys(sink.spec.capabilities.commits_to for sink in job.sinks)
     targets.pop("", None)
     if len(targets) > 1:
         lines.append(f"  one commit each, not atomic together: {'; '.join(targets)}")
@@ -68,10 +67,8 @@ def _node(node: Node, inputs: tuple[list[str], ...]) -> list[str]:
 
 def _titles(node: Node) -> list[str]:
     match node:
-        case Sink():
-            return _spec(node, "sink", node.schema)
-        case Scan():
-            return _spec(node, "scan", node.schema)
+        case Sink() | Scan():
+            return _spec(node)
         case Filter(condition=condition):
             return [f"where {flink_sql(condition)}"]
         case Project(items=items):
@@ -90,8 +87,5 @@ def _item(item: Item) -> str:
     return name if isinstance(item.expression, ColumnRef) and text == name else f"{name} = {text}"
 
 
-def _spec(table: Scan | Sink, side: str, schema: RowType) -> list[str]:
-    describe = getattr(table.spec, "describe", None)
-    title = f"{table.connector} {side} '{table.table}'"
-    lines = str(describe()).splitlines() if callable(describe) else [title, f"  {table.spec!r}"]
-    return [*lines, f"  columns: {', '.join(str(field) for field in schema.fields)}"]
+def _spec(table: Scan | Sink) -> list[str]:
+    return [*table.spec.describe().splitlines(), f"  columns: {', '.join(str(field) for field in table.schema.fields)}"]

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import enum
-
 from penstock.errors import OptionsError, Problem
 from penstock.plan.nodes import Job
+from penstock.spi import Guarantee
 
-__all__ = ["Guarantee", "check_guarantees"]
-
-
-class Guarantee(enum.Enum):
-    """What a failure may do to the rows that a sink writes: the ``guarantee`` of a sink's spec. A spec may have None
-    where rows are written again and nobody has said that this is meant."""
-
-    NONE = "none"
-    AT_LEAST_ONCE = "at-least-once"
-    EXACTLY_ONCE = "exactly-once"
+__all__ = ["check_guarantees"]
 
 
 def check_guarantees(job: Job) -> None:
     """Raises OptionsError with every sink that cannot do what it is asked for.
 
     Exactly-once needs a checkpoint that lasts (rule 27 of exactly-once). A sink that writes a batch that is done again
-    once more stands beside an exactly-once one only when its table says that this is meant (rule 21). A spec without a
-    guarantee, as that of a sink that keeps nothing, may stand anywhere.
+    once more stands beside an exactly-once one only when its table says that this is meant (rule 21).
     """
-    given = [(sink, getattr(sink.spec, "guarantee", Guarantee.NONE)) for sink in job.sinks]
+    given = [(sink, sink.spec.capabilities.guarantee) for sink in job.sinks]
     exact = [sink for sink, guarantee in given if guarantee is Guarantee.EXACTLY_ONCE]
     problems = []
     if not job.settings.checkpointing:

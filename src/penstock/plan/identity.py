@@ -35,6 +35,6 @@ def check_identities(jobs: Sequence[Job]) -> None:
 
 def _transactional_ids(job: Job) -> Iterator[str]:
     for sink in job.sinks:
-        prefix = getattr(sink.spec, "transactional_id_prefix", "")
+        prefix = sink.spec.capabilities.transactional_id_prefix
         if prefix:
             yield f"{prefix}-{job.name}"

@@ -6,13 +6,12 @@ The same job written three ways gives equal plans.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from penstock.plan.expressions import Expression, fields_of
-from penstock.plan.kerberos import KerberosSettings
-from penstock.plan.restart import RestartStrategy
+from penstock.settings import Settings
+from penstock.spi import ScanSpec, SinkSpec
 from penstock.types import RowType
 
 __all__ = [
@@ -25,7 +24,6 @@ __all__ = [
     "Node",
     "Project",
     "Scan",
-    "Settings",
     "Sink",
     "Step",
     "items_of",
@@ -71,7 +69,7 @@ class Scan(Node):
 
     table: str
     connector: str
-    spec: Any
+    spec: ScanSpec
 
 
 @dataclass(frozen=True)
@@ -123,32 +121,7 @@ class Sink(Step):
 
     table: str
     connector: str
-    spec: Any
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How a job runs. None means that the engine's default applies.
-
-    ``checkpoint_interval``: how often a batch is planned (and, exactly-once, committed); None: as soon as the last
-    one is done. ``checkpoint_dir``: a directory or URI. ``parallelism``: tasks at a time. ``restart``: when a job that
-    failed is started again; None: never. ``kerberos``: the login of tables that ask for Kerberos and name none.
-    ``start_time``: where sources without a checkpoint start, by the timestamps of their records in ms since 1970;
-    None: as each source says. ``idle_timeout``: how long tables with event time wait for a partition that gives no
-    rows; None: for ever.
-    """
-
-    checkpoint_interval: timedelta | None = None
-    checkpoint_dir: str | None = None
-    checkpointing: bool = True
-    parallelism: int | None = None
-    session_time_zone: str | None = None
-    progress_topic: str = "__penstock_progress"
-    adopt_progress: bool = False
-    restart: RestartStrategy | None = None
-    kerberos: KerberosSettings | None = None
-    start_time: int | None = None
-    idle_timeout: timedelta | None = None
+    spec: SinkSpec
 
 
 @dataclass(frozen=True)
@@ -157,7 +130,7 @@ class Job:
 
     name: str
     sinks: tuple[Sink, ...]
-    settings: Settings = Settings()
+    settings: Settings = field(default_factory=Settings)
 
 
 def project(node: Node, items: tuple[Item, ...], schema: RowType) -> Node:

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import pyarrow as pa
 
 from penstock.errors import PenstockError, to_wire
-from penstock.plan import Settings
+from penstock.settings import Settings
 from penstock.spi.metrics import MetricGroup
 from penstock.types import BIGINT, INT, Field, RowType
 
@@ -28,8 +28,9 @@ __all__ = [
     "JobContext",
     "Output",
     "Published",
-    "Runtime",
+    "SinkRuntime",
     "Source",
+    "SourceRuntime",
     "Stage",
     "Target",
     "Task",
@@ -287,17 +288,16 @@ class Target(Protocol):
         ...
 
 
-class Runtime(Protocol):
-    """What a connector's ``runtime`` path names: builds sources and targets."""
-
-    def stageable(self, spec: Any) -> bool:
-        """Whether the tasks that read a scan make its columns in their declared types, so that a stage may follow at
-        once."""
-        ...
+class SourceRuntime(Protocol):
+    """What a connector's ``runtime`` path names when its tables can be read."""
 
     def source(self, spec: Any, ordinal: int, context: JobContext) -> Source:
         """Resolve where to start and stop (once; then from the checkpoint) and be ready to read."""
         ...
+
+
+class SinkRuntime(Protocol):
+    """What a connector's ``runtime`` path names when its tables can be written."""
 
     def target_key(self, spec: Any) -> Hashable:
         """Sinks with equal keys are written together by one target."""

@@ -8,11 +8,23 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol, runtime_checkable
 
+from penstock.errors import PluginError, Problem, UnsupportedError
 from penstock.options import OptionSet, Origin
-from penstock.plan.expressions import Expression
+from penstock.spi.specs import ScanSpec, SinkSpec
 from penstock.types import DataType, Field, RowType
 
-__all__ = ["Column", "ColumnKind", "Connector", "Surface", "TableDefinition", "Watermark"]
+__all__ = [
+    "Column",
+    "ColumnKind",
+    "Connector",
+    "Readable",
+    "Surface",
+    "TableDefinition",
+    "Watermark",
+    "Writable",
+    "scan_spec",
+    "sink_spec",
+]
 
 
 class Surface(enum.Enum):
@@ -33,14 +45,13 @@ class ColumnKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. ``key`` is the metadata key of a METADATA column, ``expression`` what a COMPUTED one is
-    computed from; ``virtual`` metadata is read but not written."""
+    """A column of a table. ``key`` is the metadata key of a METADATA column; ``virtual`` metadata is read but not
+    written."""
 
     name: str
     type: DataType
     kind: ColumnKind = ColumnKind.PHYSICAL
     key: str = ""
-    expression: Expression | None = None
     virtual: bool = False
 
 
@@ -102,7 +113,7 @@ class TableDefinition:
 
 @runtime_checkable
 class Connector(Protocol):
-    """A connector as the registry knows it. Specs are frozen, picklable and comparable."""
+    """A connector as the registry knows it: Readable, Writable or both."""
 
     #: Lower-case name, as in ``'connector' = 'kafka'``.
     identifier: str
@@ -111,10 +122,55 @@ class Connector(Protocol):
     #: ``module:Name`` of the class that runs the specs on Spark (see penstock.engine).
     runtime: str
 
-    def scan(self, table: TableDefinition) -> Any:
-        """The spec of reading ``table``. Raises DefinitionError with every problem found."""
+
+@runtime_checkable
+class Readable(Connector, Protocol):
+    """A connector whose tables can be read."""
+
+    def scan(self, table: TableDefinition) -> ScanSpec:
+        """How to read ``table``. Raises DefinitionError with every problem found."""
         ...
 
-    def sink(self, table: TableDefinition) -> Any:
-        """The spec of writing ``table``. Raises DefinitionError with every problem found."""
+
+@runtime_checkable
+class Writable(Connector, Protocol):
+    """A connector whose tables can be written."""
+
+    def sink(self, table: TableDefinition) -> SinkSpec:
+        """How to write ``table``. Raises DefinitionError with every problem found."""
         ...
+
+
+def scan_spec(connector: Connector, table: TableDefinition) -> ScanSpec:
+    """How ``connector`` reads ``table``. Raises DefinitionError with every problem found, UnsupportedError when its
+    tables cannot be read, and PluginError for a spec that lacks something."""
+    if not isinstance(connector, Readable):
+        raise _one_way(connector, table, "cannot be read", "use it in INSERT INTO only")
+    spec = connector.scan(table)
+    if not isinstance(spec, ScanSpec):
+        raise _incomplete(connector, spec, ScanSpec)
+    return spec
+
+
+def sink_spec(connector: Connector, table: TableDefinition) -> SinkSpec:
+    """How ``connector`` writes ``table``. Raises DefinitionError with every problem found, UnsupportedError when its
+    tables cannot be written, and PluginError for a spec that lacks something."""
+    if not isinstance(connector, Writable):
+        raise _one_way(connector, table, "cannot be written", "use it in FROM only")
+    spec = connector.sink(table)
+    if not isinstance(spec, SinkSpec):
+        raise _incomplete(connector, spec, SinkSpec)
+    return spec
+
+
+def _one_way(connector: Connector, table: TableDefinition, reason: str, hint: str) -> UnsupportedError:
+    reason = f"connector '{connector.identifier}' {reason}"
+    return UnsupportedError((Problem(reason, where=f"table '{table.name}'", hint=hint),))
+
+
+def _incomplete(connector: Connector, spec: object, wanted: type) -> PluginError:
+    lacking = sorted(name for name in vars(wanted) if not name.startswith("_") and name not in dir(spec))
+    return PluginError(
+        f"connector '{connector.identifier}' gives a {type(spec).__name__}, which is no {wanted.__name__}: it lacks "
+        f"{', '.join(lacking)}"
+    )

@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 
 from penstock.errors import OptionsError, Problem
 from penstock.options import BOOLEAN, DURATION, INTEGER, TEXT, Origin, nearest
-from penstock.plan import Settings
-from penstock.plan.kerberos import kerberos_keys, kerberos_of, kerberos_remarks
-from penstock.plan.restart import restart_keys, strategy_of, without_effect
+from penstock.settings import Settings
+from penstock.settings.kerberos import kerberos_keys, kerberos_of, kerberos_remarks
+from penstock.settings.restart import restart_keys, strategy_of, without_effect
 from penstock.sql.parse.source import Source
 from penstock.sql.parse.statements import Reset, SetOption
 

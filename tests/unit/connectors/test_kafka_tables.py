@@ -15,8 +15,7 @@ from penstock.connectors.kafka.scan import KafkaScan
 from penstock.connectors.kafka.sink import KafkaSink
 from penstock.errors import OptionsError, UnsupportedError
 from penstock.options import Origin
-from penstock.plan import Guarantee
-from penstock.spi import Column, ColumnKind, Surface, TableDefinition
+from penstock.spi import Column, ColumnKind, Guarantee, Surface, TableDefinition
 from penstock.types import BIGINT, BYTES, INT, STRING, MapType, TimestampType, parse_type
 
 BASE = {"connector": "kafka", "topic": "orders", "properties.bootstrap.servers": "localhost:9092", "format": "json"}

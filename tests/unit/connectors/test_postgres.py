@@ -13,8 +13,7 @@ from penstock.connectors.postgres.address import parse_address
 from penstock.connectors.postgres.columns import TableColumn, match_columns, stage_type
 from penstock.connectors.postgres.staging import Branch, _staged
 from penstock.errors import OptionsError, RecordError, SchemaError, UnsupportedError
-from penstock.plan import Guarantee
-from penstock.spi import Column, ColumnKind, TableDefinition, connectors
+from penstock.spi import Column, ColumnKind, Guarantee, TableDefinition, connectors, scan_spec
 from penstock.types import BIGINT, STRING, parse_columns, parse_type
 
 URL = "postgresql://db.example:5433/shop"
@@ -116,7 +115,7 @@ def test_the_guarantee_is_exactly_once_unless_the_table_says_otherwise():
 
 def test_what_is_not_supported_is_refused_by_name():
     with pytest.raises(UnsupportedError, match="cannot be read"):
-        connectors.get("postgres").scan(table())
+        scan_spec(connectors.get("postgres"), table())
     columns = (
         Column("id", BIGINT),
         Column("at", BIGINT, ColumnKind.METADATA, "offset"),

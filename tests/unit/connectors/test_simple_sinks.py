@@ -7,8 +7,7 @@ import pickle
 import pytest
 
 from penstock.errors import OptionsError, UnsupportedError
-from penstock.plan import Guarantee
-from penstock.spi import Column, TableDefinition, connectors
+from penstock.spi import Column, Guarantee, TableDefinition, connectors, scan_spec
 from penstock.types import BIGINT
 
 COLUMNS = (Column("id", BIGINT),)
@@ -35,7 +34,7 @@ def test_an_unknown_option_is_refused_and_nothing_can_be_read(name):
     with pytest.raises(OptionsError, match="unknown option"):
         connectors.get(name).sink(TableDefinition("t", COLUMNS, {"connector": name, "print-identifer": "x"}))
     with pytest.raises(UnsupportedError, match="cannot be read"):
-        connectors.get(name).scan(TableDefinition("t", COLUMNS, {"connector": name}))
+        scan_spec(connectors.get(name), TableDefinition("t", COLUMNS, {"connector": name}))
 
 
 def test_every_problem_of_print_is_reported():
@@ -50,7 +49,7 @@ def test_rule_21_print_says_whether_it_may_repeat():
     def sink(**options):
         return connectors.get("print").sink(TableDefinition("t", COLUMNS, {"connector": "print", **options}))
 
-    assert sink().guarantee is None
-    assert sink(**{"sink.delivery-guarantee": "at-least-once"}).guarantee is Guarantee.AT_LEAST_ONCE
+    assert sink().capabilities.guarantee is None
+    assert sink(**{"sink.delivery-guarantee": "at-least-once"}).capabilities.guarantee is Guarantee.AT_LEAST_ONCE
     with pytest.raises(OptionsError, match="cannot tell what it has printed"):
         sink(**{"sink.delivery-guarantee": "exactly-once"})

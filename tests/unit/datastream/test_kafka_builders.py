@@ -33,7 +33,8 @@ from penstock.datastream.connectors.kafka import (
 from penstock.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
 from penstock.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from penstock.errors import DefinitionError, OptionsError, SchemaError, UnsupportedError
-from penstock.plan import FailureRate, Filter, FixedDelay, Job, MapRows, Project, Scan
+from penstock.plan import Filter, Job, MapRows, Project, Scan
+from penstock.settings import FailureRate, FixedDelay
 from penstock.spi import Watermark, connectors
 
 ORDER = Types.ROW_NAMED(["id", "item"], [Types.LONG(), Types.STRING()])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.engine.restarts import Restarts
-from penstock.plan import ExponentialDelay, FailureRate, FixedDelay
+from penstock.settings import ExponentialDelay, FailureRate, FixedDelay
 
 
 class Clock:

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.engine import session
 from penstock.errors import UnsupportedError
-from penstock.plan import Settings
+from penstock.settings import Settings
 
 
 @pytest.mark.parametrize(("name", "value"), [("SPARK_REMOTE", "sc://localhost"), ("SPARK_API_MODE", "connect")])

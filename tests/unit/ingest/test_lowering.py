@@ -8,7 +8,8 @@ import pytest
 
 from penstock.errors import PipelineError, UnsupportedError
 from penstock.ingest import lower, parse_pipeline
-from penstock.plan import FailureRate, Filter, Job, Node, Project, Scan
+from penstock.plan import Filter, Job, Node, Project, Scan
+from penstock.settings import FailureRate
 
 SOURCE = """\
 source:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.plan import DeadLetters, Filter, Guarantee, Project, Scan, base, scans, with_dead_letters
+from penstock.plan import DeadLetters, Filter, Project, Scan, base, scans, with_dead_letters
 from penstock.plan.explain import explain
+from penstock.spi import Guarantee
 from penstock.sql import parse_script
 
 CONNECTOR = "'connector' = 'kafka', 'properties.bootstrap.servers' = 'here:1', 'format' = 'json'"

@@ -8,9 +8,10 @@ import pytest
 
 from penstock.errors import OptionsError
 from penstock.options import Origin
-from penstock.plan import ExponentialDelay, FailureRate, FixedDelay, Job, Settings
+from penstock.plan import Job
 from penstock.plan.explain import explain
-from penstock.plan.restart import restart_keys, strategy_of, without_effect
+from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, Settings
+from penstock.settings.restart import restart_keys, strategy_of, without_effect
 
 SECOND = timedelta(seconds=1)
 

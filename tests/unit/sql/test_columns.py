@@ -7,6 +7,7 @@ import pytest
 from penstock.errors import DefinitionError
 from penstock.spi import Column, ColumnKind
 from penstock.sql import columns, expression
+from penstock.sql.bind.tables import ComputedColumn
 from penstock.types import BIGINT, INT, STRING, TimestampType, parse_columns
 
 
@@ -20,7 +21,7 @@ def test_columns_are_those_of_create_table() -> None:
         Column("a name", STRING.with_nullability(False)),
         Column("ts", TimestampType(3), ColumnKind.METADATA, "ts", virtual=True),
         Column("o", BIGINT, ColumnKind.METADATA, "offset"),
-        Column("twice", INT, ColumnKind.COMPUTED, expression=expression("id * 2", parse_columns("id INT"))),
+        ComputedColumn("twice", INT, ColumnKind.COMPUTED, expression=expression("id * 2", parse_columns("id INT"))),
     )
 
 

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from penstock.errors import OptionsError
-from penstock.plan import (
-    ExponentialDelay,
-    FailureRate,
-    Filter,
-    FixedDelay,
-    Job,
-    Project,
-    Scan,
-    Settings,
-    Sink,
-)
+from penstock.plan import Filter, Job, Project, Scan, Sink
 from penstock.plan.explain import explain
 from penstock.plan.text import flink_sql
+from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, Settings
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition, connectors
 from penstock.sql import Script, condition, expression, parse_script, projection
+from penstock.sql.bind.tables import ComputedColumn
 from penstock.types import BIGINT, INT, STRING, DataType, TimestampType, parse_columns, parse_type
+from tests.tables import Read, Written
 
 OPTIONS = {
     "connector": "kafka",
@@ -103,6 +97,10 @@ def test_computed_columns_are_projected_above_the_scan():
 class Noted:
     """Takes down the definitions it is given; for what no spec shows."""
 
+    identifier = "noted"
+    options: Mapping[str, Any] = {}
+    runtime = ""
+
     def __init__(self) -> None:
         self.definitions: dict[str, TableDefinition] = {}
 
@@ -113,13 +111,13 @@ class Noted:
         assert identifier == "noted"
         return self
 
-    def scan(self, table: TableDefinition) -> str:
+    def scan(self, table: TableDefinition) -> Read:
         self.definitions[table.name] = table
-        return f"scan of {table.name}"
+        return Read(table.name)
 
-    def sink(self, table: TableDefinition) -> str:
+    def sink(self, table: TableDefinition) -> Written:
         self.definitions[table.name] = table
-        return f"sink of {table.name}"
+        return Written(table.name, table.written)
 
 
 def definition(columns: str, rest: str = "") -> TableDefinition:
@@ -145,7 +143,7 @@ def test_a_table_definition_holds_all_that_was_written():
         Column("odd`name", STRING.with_nullability(False)),
         Column("topic", STRING.with_nullability(False), ColumnKind.METADATA, "topic", virtual=True),
         Column("at", TimestampType(3, local_zone=True), ColumnKind.METADATA, "timestamp"),
-        Column("up", STRING.with_nullability(False), ColumnKind.COMPUTED, expression=upper),
+        ComputedColumn("up", STRING.with_nullability(False), ColumnKind.COMPUTED, expression=upper),
     )
     assert found.options == {"connector": "noted", "a": "it's"}
     assert found.primary_key == ("id",)

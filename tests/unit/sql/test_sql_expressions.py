@@ -35,7 +35,7 @@ def test_an_expression_has_one_text_and_one_type(case: dict[str, Any]):
 @pytest.mark.spark
 def test_spark_computes_the_value_and_type_that_flink_would():
     from penstock.engine.session import spark_session
-    from penstock.plan import Settings
+    from penstock.settings import Settings
 
     spark = spark_session(Settings(), "expressions").newSession()  # one that tests of jobs can go on with
     spark.conf.set("spark.sql.caseSensitive", "true")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from penstock.connectors.blackhole.options import BlackholeOptions
 from penstock.connectors.blackhole.sink import BlackholeSink
-from penstock.errors import OptionsError, Problem, UnsupportedError
+from penstock.errors import OptionsError
 from penstock.options import OptionSet, unknown_keys
 from penstock.spi import TableDefinition
 
@@ -19,13 +19,6 @@ class BlackholeConnector:
     identifier = "blackhole"
     options: Mapping[str, type[OptionSet]] = {"Sink": BlackholeOptions}
     runtime = "penstock.connectors.blackhole.runtime:BlackholeRuntime"
-
-    def scan(self, table: TableDefinition) -> BlackholeSink:
-        """Raises UnsupportedError: nothing comes out of a blackhole."""
-        hint = "use it in INSERT INTO only"
-        raise UnsupportedError(
-            (Problem("connector 'blackhole' cannot be read", where=f"table '{table.name}'", hint=hint),)
-        )
 
     def sink(self, table: TableDefinition) -> BlackholeSink:
         """What writing ``table`` means. Raises OptionsError for an unknown option."""

@@ -10,8 +10,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from penstock.connectors.blackhole.sink import BlackholeSink
-from penstock.errors import UnsupportedError
-from penstock.spi import Batch, JobContext, Output, Published, Source, Stage, Target, Task, Written
+from penstock.spi import Batch, JobContext, Output, Published, Stage, Target, Task, Written
 from penstock.types import quoted_name
 
 __all__ = ["BlackholeRuntime", "BlackholeTarget"]
@@ -21,14 +20,6 @@ _COUNTED = pa.schema([pa.field("records", pa.int64())])
 
 class BlackholeRuntime:
     """Builds the target of a job's blackholes."""
-
-    def stageable(self, spec: Any) -> bool:
-        """Nothing is read."""
-        return False
-
-    def source(self, spec: Any, ordinal: int, context: JobContext) -> Source:
-        """Raises UnsupportedError."""
-        raise UnsupportedError("connector 'blackhole' cannot be read")
 
     def target_key(self, spec: BlackholeSink) -> Hashable:
         """One target for all."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from penstock.errors import Problem
+from penstock.settings import Settings
+from penstock.spi import CHANGES, Guarantee, SinkCapabilities
 from penstock.types import RowType
 
 __all__ = ["BlackholeSink"]
@@ -17,8 +20,11 @@ class BlackholeSink:
     table: str
     schema: RowType
 
-    #: Updates and deletions are dropped too.
-    takes_changes: ClassVar[bool] = True
+    capabilities: ClassVar = SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE)
+
+    def problems(self, settings: Settings) -> tuple[Problem, ...]:
+        """None: any settings will do."""
+        return ()
 
     def describe(self) -> str:
         """One line for people."""

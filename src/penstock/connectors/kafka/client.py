@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from penstock.errors import Problem
 from penstock.kafka.properties import ACTS, check
 from penstock.options import Origin, Properties
-from penstock.plan import KerberosSettings
+from penstock.settings import KerberosSettings
 
 __all__ = ["CONNECTOR_PROPERTIES", "checked", "completed", "masked", "with_login"]
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
 from penstock.connectors.kafka.metadata import WRITABLE
 from penstock.connectors.kafka.sink import KafkaSink
-from penstock.plan import Guarantee
-from penstock.spi import BadRecord, Column, ColumnKind, TableDefinition
+from penstock.spi import BadRecord, Column, ColumnKind, Guarantee, SinkSpec, TableDefinition
 from penstock.types import Field, RowType, arrow_type
 
 __all__ = ["DEAD_LETTER", "HEADERS", "DeadLetter", "beside", "definition", "letters"]
@@ -54,10 +52,10 @@ def definition(table: TableDefinition, topic: str) -> TableDefinition:
     return TableDefinition(f"{table.name}.dead-letters", columns, options, table.origin, table.surface)
 
 
-def beside(sink: KafkaSink, others: Sequence[Any]) -> KafkaSink:
+def beside(sink: KafkaSink, others: Sequence[SinkSpec]) -> KafkaSink:
     """The sink of dead letters with the strongest guarantee among the specs of a job's other sinks, and in the
     transactions of those that are Kafka's."""
-    exact = [each for each in others if getattr(each, "guarantee", None) is Guarantee.EXACTLY_ONCE]
+    exact = [each for each in others if each.capabilities.guarantee is Guarantee.EXACTLY_ONCE]
     if not exact:
         return sink
     prefix = next((each.transactional_id_prefix for each in exact if isinstance(each, KafkaSink)), _PREFIX)

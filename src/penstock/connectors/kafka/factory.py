@@ -19,8 +19,7 @@ from penstock.connectors.kafka.scan import KafkaScan
 from penstock.connectors.kafka.sink import KafkaSink
 from penstock.errors import OptionsError, Problem
 from penstock.options import OptionSet
-from penstock.plan import Guarantee
-from penstock.spi import Surface, TableDefinition, Watermark
+from penstock.spi import Guarantee, Surface, TableDefinition, Watermark
 
 __all__ = ["KafkaConnector"]
 

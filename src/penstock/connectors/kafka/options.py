@@ -27,7 +27,7 @@ from penstock.options import (
     java_pattern,
     opt,
 )
-from penstock.plan import Guarantee
+from penstock.spi import Guarantee
 
 __all__ = [
     "BoundedMode",

@@ -52,13 +52,13 @@ from penstock.errors import (
 from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_members
 from penstock.kafka.session import session_for
 from penstock.kafka.topics import cluster_id
-from penstock.plan import Guarantee
 from penstock.spi import (
     DEAD_LETTER,
     HIDDEN,
     KIND,
     REPORT,
     WATERMARK,
+    Guarantee,
     JobContext,
     Output,
     Stage,
@@ -89,10 +89,6 @@ _CONNECTING = ("bootstrap.servers", "security.", "sasl.", "ssl.")
 
 class KafkaRuntime:
     """Builds the sources and targets of a job's kafka tables."""
-
-    def stageable(self, spec: KafkaScan) -> bool:
-        """Unless Spark has to cast a metadata column."""
-        return not any(column.cast for column in spec.metadata)
 
     def source(self, spec: KafkaScan, ordinal: int, context: JobContext) -> KafkaSource:
         """Resolve start and stop once, keep them in the checkpoint, and read from there."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
 
 from penstock.connectors.kafka.client import masked
 from penstock.connectors.kafka.deadletters import beside
@@ -17,8 +16,8 @@ from penstock.connectors.kafka.positions import Place
 from penstock.connectors.kafka.sink import KafkaSink, progress_problems
 from penstock.errors import Problem
 from penstock.options import DURATION, Properties
-from penstock.plan import Settings
-from penstock.spi import ChangeFormat, FormatSpec, Watermark, formats
+from penstock.settings import Settings
+from penstock.spi import CHANGES, INSERTIONS, ChangeFormat, FormatSpec, ScanCapabilities, SinkSpec, Watermark, formats
 from penstock.types import RowType
 
 __all__ = ["KafkaScan"]
@@ -76,12 +75,21 @@ class KafkaScan:
         """Whether the rows are changes of rows: insertions, updates and deletions."""
         return isinstance(formats.get(self.value.identifier), ChangeFormat)
 
+    @property
+    def capabilities(self) -> ScanCapabilities:
+        """Changes where the format reads them. Spark has to cast metadata columns of some declared types."""
+        return ScanCapabilities(
+            kinds=CHANGES if self.changes else INSERTIONS,
+            bounded=self.bounded,
+            staged=not any(column.cast for column in self.metadata),
+        )
+
     def problems(self, settings: Settings) -> tuple[Problem, ...]:
         """What ``settings`` rule out: the job's progress topic takes no dead letters."""
         topics = self.dead_letters.topics if self.dead_letters else ()
         return progress_problems(topics, settings, "scan.dead-letter.topic", self.table)
 
-    def dead_letter_sink(self, others: Sequence[Any]) -> KafkaSink | None:
+    def dead_letter_sink(self, others: Sequence[SinkSpec]) -> KafkaSink | None:
         """The sink of the dead letters in a job that has ``others``, the specs of sinks; None without one."""
         return None if self.dead_letters is None else beside(self.dead_letters, others)
 

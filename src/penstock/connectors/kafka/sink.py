@@ -10,8 +10,8 @@ from penstock.connectors.kafka.metadata import MetadataColumn
 from penstock.connectors.kafka.options import KafkaSinkOptions
 from penstock.errors import Problem
 from penstock.options import Properties
-from penstock.plan import Guarantee, Settings
-from penstock.spi import ChangeFormat, FormatSpec, formats
+from penstock.settings import Settings
+from penstock.spi import CHANGES, INSERTIONS, ChangeFormat, FormatSpec, Guarantee, SinkCapabilities, formats
 from penstock.types import RowType
 
 __all__ = ["KafkaSink", "progress_problems"]
@@ -84,18 +84,19 @@ class KafkaSink:
         return f"'properties.acks' = '{acks}' weakens 'at-least-once': {_LOSSES[acks]}; 'all' loses none"
 
     @property
-    def takes_changes(self) -> bool:
-        """Whether updates and deletions can be written too."""
-        return isinstance(formats.get(self.value.identifier), ChangeFormat)
+    def capabilities(self) -> SinkCapabilities:
+        """Changes where the format writes them. What goes to one cluster is committed together."""
+        return SinkCapabilities(
+            kinds=CHANGES if isinstance(formats.get(self.value.identifier), ChangeFormat) else INSERTIONS,
+            guarantee=self.guarantee,
+            commits_to=f"kafka at {dict(self.client).get('bootstrap.servers', '')}",
+            destinations=self.topics,
+            transactional_id_prefix=self.transactional_id_prefix,
+        )
 
     def problems(self, settings: Settings) -> tuple[Problem, ...]:
         """What ``settings`` rule out: the job's progress topic is not written by a table, whatever it is called."""
         return progress_problems(self.topics, settings, "topic", self.table)
-
-    @property
-    def commits_to(self) -> str:
-        """What is committed together."""
-        return f"kafka at {dict(self.client).get('bootstrap.servers', '')}"
 
     def describe(self) -> str:
         """A few lines for people. Secrets are masked."""

@@ -22,13 +22,6 @@ class PostgresConnector:
     options: Mapping[str, type[OptionSet]] = {"Sink": PostgresSinkOptions}
     runtime = "penstock.connectors.postgres.runtime:PostgresRuntime"
 
-    def scan(self, table: TableDefinition) -> PostgresSink:
-        """Raises UnsupportedError: only writing is implemented."""
-        hint = "use it in INSERT INTO only"
-        raise UnsupportedError(
-            (Problem("connector 'postgres' cannot be read", where=f"table '{table.name}'", hint=hint),)
-        )
-
     def sink(self, table: TableDefinition) -> PostgresSink:
         """What writing ``table`` means. Raises OptionsError or UnsupportedError with every problem found."""
         problems = list(unknown_keys(table.options, {"connector", *PostgresSinkOptions.keys()}, (), table.origin))

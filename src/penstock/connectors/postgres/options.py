@@ -9,7 +9,7 @@ from typing import ClassVar
 from penstock.connectors.postgres.address import Address, parse_address
 from penstock.errors import Problem
 from penstock.options import TEXT, OptionSet, Rule, choice, opt
-from penstock.plan import Guarantee
+from penstock.spi import Guarantee
 
 __all__ = ["PostgresSinkOptions"]
 

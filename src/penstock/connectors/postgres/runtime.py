@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
@@ -12,9 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.connectors.postgres.sink import PostgresSink
-from penstock.errors import AbortableError, UnsupportedError, from_wire
-from penstock.plan import Guarantee
-from penstock.spi import JobContext, Output, Source, Target, cause_of, guarded
+from penstock.errors import AbortableError, from_wire
+from penstock.spi import Guarantee, JobContext, Output, Target, cause_of, guarded
 
 if TYPE_CHECKING:
     from penstock.connectors.postgres.staging import StageSpec
@@ -25,14 +24,6 @@ __all__ = ["PostgresRuntime", "SparkJobs"]
 
 class PostgresRuntime:
     """Builds the targets of a job's postgres tables."""
-
-    def stageable(self, spec: Any) -> bool:
-        """Nothing is read."""
-        return False
-
-    def source(self, spec: Any, ordinal: int, context: JobContext) -> Source:
-        """Raises UnsupportedError."""
-        raise UnsupportedError("connector 'postgres' cannot be read")
 
     def target_key(self, spec: PostgresSink) -> Hashable:
         """One target for all tables of a database that are written as one user and with one guarantee."""

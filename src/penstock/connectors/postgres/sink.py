@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.connectors.postgres.address import Address
-from penstock.plan import Guarantee
+from penstock.errors import Problem
+from penstock.settings import Settings
+from penstock.spi import INSERTIONS, Guarantee, SinkCapabilities
 from penstock.types import RowType
 
 __all__ = ["PostgresSink"]
@@ -22,9 +24,13 @@ class PostgresSink:
     address: Address
 
     @property
-    def commits_to(self) -> str:
-        """What is committed together."""
-        return f"postgres at {self.address}"
+    def capabilities(self) -> SinkCapabilities:
+        """Insertions only. The tables of a database are committed together."""
+        return SinkCapabilities(kinds=INSERTIONS, guarantee=self.guarantee, commits_to=f"postgres at {self.address}")
+
+    def problems(self, settings: Settings) -> tuple[Problem, ...]:
+        """None: any settings will do."""
+        return ()
 
     def describe(self) -> str:
         """A few lines for people. Secrets are left out."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from penstock.connectors.print.options import PrintOptions
 from penstock.connectors.print.sink import PrintSink
-from penstock.errors import OptionsError, Problem, UnsupportedError
+from penstock.errors import OptionsError
 from penstock.options import OptionSet, unknown_keys
 from penstock.spi import TableDefinition
 
@@ -19,11 +19,6 @@ class PrintConnector:
     identifier = "print"
     options: Mapping[str, type[OptionSet]] = {"Sink": PrintOptions}
     runtime = "penstock.connectors.print.runtime:PrintRuntime"
-
-    def scan(self, table: TableDefinition) -> PrintSink:
-        """Raises UnsupportedError: a printer cannot be read."""
-        hint = "use it in INSERT INTO only"
-        raise UnsupportedError((Problem("connector 'print' cannot be read", where=f"table '{table.name}'", hint=hint),))
 
     def sink(self, table: TableDefinition) -> PrintSink:
         """What writing ``table`` means. Raises OptionsError with every problem found."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from penstock.errors import Problem
 from penstock.options import BOOLEAN, TEXT, OptionSet, Rule, choice, opt
-from penstock.plan import Guarantee
+from penstock.spi import Guarantee
 
 __all__ = ["PrintOptions"]
 

@@ -12,8 +12,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from penstock.connectors.print.sink import PrintSink
-from penstock.errors import UnsupportedError
-from penstock.spi import KIND, Batch, JobContext, Output, Published, Source, Target, Written
+from penstock.spi import KIND, Batch, JobContext, Output, Published, Target, Written
 from penstock.types import RowKind, quoted_name
 
 __all__ = ["PrintRuntime", "PrintTarget"]
@@ -21,14 +20,6 @@ __all__ = ["PrintRuntime", "PrintTarget"]
 
 class PrintRuntime:
     """Builds the target of a job's print tables."""
-
-    def stageable(self, spec: Any) -> bool:
-        """Nothing is read."""
-        return False
-
-    def source(self, spec: Any, ordinal: int, context: JobContext) -> Source:
-        """Raises UnsupportedError."""
-        raise UnsupportedError("connector 'print' cannot be read")
 
     def target_key(self, spec: PrintSink) -> Hashable:
         """One target per table."""

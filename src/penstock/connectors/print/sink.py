@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.connectors.print.options import PrintOptions
-from penstock.plan import Guarantee
+from penstock.errors import Problem
+from penstock.settings import Settings
+from penstock.spi import CHANGES, SinkCapabilities
 from penstock.types import RowType
 
 __all__ = ["PrintSink"]
@@ -20,13 +21,14 @@ class PrintSink:
     options: PrintOptions
     schema: RowType
 
-    #: Updates and deletions are printed too.
-    takes_changes: ClassVar[bool] = True
-
     @property
-    def guarantee(self) -> Guarantee | None:
-        """None unless the table says that a batch that is done again may be printed again."""
-        return self.options.guarantee
+    def capabilities(self) -> SinkCapabilities:
+        """No guarantee, unless the table says that a batch that is retried may be printed again."""
+        return SinkCapabilities(kinds=CHANGES, guarantee=self.options.guarantee)
+
+    def problems(self, settings: Settings) -> tuple[Problem, ...]:
+        """None: any settings will do."""
+        return ()
 
     def describe(self) -> str:
         """One line for people."""

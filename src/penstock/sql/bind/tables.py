@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import TypeVar
 
 from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError
 from penstock.options import Origin, nearest
 from penstock.plan import AssignWatermarks, Item, Node, Scan, project
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal
-from penstock.spi import WATERMARK, Column, ColumnKind, Connector, Registry, TableDefinition, Watermark
+from penstock.spi import (
+    WATERMARK,
+    Column,
+    ColumnKind,
+    Connector,
+    Registry,
+    SinkSpec,
+    TableDefinition,
+    Watermark,
+    scan_spec,
+    sink_spec,
+)
 from penstock.sql.bind.scope import Scope
 from penstock.sql.parse.source import Source, combined
 from penstock.sql.parse.statements import ColumnDeclaration, CreateTable
 from penstock.sql.parse.syntax import Name
 from penstock.types import BIGINT, Field, NullType, RowType, TimestampType
 
-__all__ = ["Table", "columns_of", "declare"]
+Spec = TypeVar("Spec")
+
+__all__ = ["ComputedColumn", "Table", "columns_of", "declare"]
+
+
+@dataclass(frozen=True)
+class ComputedColumn(Column):
+    """A column whose values are computed from those of others."""
+
+    expression: Expression = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -41,11 +62,9 @@ class Table:
     def scan(self, connectors: Registry[Connector], *, with_watermark: bool = False) -> Node:
         """Reading the table, computed columns included, and with the present watermark as a column of that name if
         asked for. Raises DefinitionError with every problem found."""
-        spec = self._spec(connectors, "scan", self.definition)
+        spec = self._located(scan_spec, connectors, self.definition)
         node = Scan(self.definition.produced, self.definition.name, self.connector, spec)
-        items = tuple(
-            Item(each.name, each.expression or ColumnRef(each.name, type=each.type)) for each in self.definition.columns
-        )
+        items = tuple(Item(each.name, _value(each)) for each in self.definition.columns)
         schema = self.schema
         if with_watermark:
             items = (*items, Item(WATERMARK, ColumnRef(WATERMARK, type=BIGINT)))
@@ -53,7 +72,7 @@ class Table:
         rows = project(node, items, schema)
         return AssignWatermarks(schema, rows, self.event_time, self.watermark) if self.watermark is not None else rows
 
-    def sink(self, connectors: Registry[Connector], named: tuple[str, ...]) -> tuple[TableDefinition, object]:
+    def sink(self, connectors: Registry[Connector], named: tuple[str, ...]) -> tuple[TableDefinition, SinkSpec]:
         """Writing the table: the definition and the connector's spec. Raises DefinitionError.
 
         A VIRTUAL metadata column is not written, unless the INSERT statement names it: then the connector decides.
@@ -62,12 +81,17 @@ class Table:
             replace(each, virtual=each.virtual and each.name not in named) for each in self.definition.columns
         )
         definition = replace(self.definition, columns=columns)
-        return definition, self._spec(connectors, "sink", definition)
+        return definition, self._located(sink_spec, connectors, definition)
 
-    def _spec(self, connectors: Registry[Connector], side: str, definition: TableDefinition) -> object:
-        plugin = connectors.get(self.connector)
+    def _located(
+        self,
+        made: Callable[[Connector, TableDefinition], Spec],
+        connectors: Registry[Connector],
+        definition: TableDefinition,
+    ) -> Spec:
+        """The spec that the connector makes, its errors with their places in the script."""
         try:
-            return plugin.scan(definition) if side == "scan" else plugin.sink(definition)
+            return made(connectors.get(self.connector), definition)
         except DefinitionError as error:
             raise type(error)(tuple(self._placed(problem) for problem in error.problems)) from None
 
@@ -137,6 +161,10 @@ def columns_of(
     return tuple(found)
 
 
+def _value(column: Column) -> Expression:
+    return column.expression if isinstance(column, ComputedColumn) else ColumnRef(column.name, type=column.type)
+
+
 def _column(declared: ColumnDeclaration, scope: Scope) -> Column:
     name = declared.name.text
     if declared.expression is not None:
@@ -144,7 +172,7 @@ def _column(declared: ColumnDeclaration, scope: Scope) -> Column:
         if isinstance(value.type, NullType):
             at = declared.expression.at
             raise scope.source.error(at, "the type of NULL is not known here", "write CAST(NULL AS STRING)")
-        return Column(name, value.type, ColumnKind.COMPUTED, expression=value)
+        return ComputedColumn(name, value.type, ColumnKind.COMPUTED, expression=value)
     if declared.type is None:  # cannot be: the grammar gives a type or an expression
         raise scope.source.error(declared.name.at, f"column '{name}' has no type")
     if declared.metadata_key is not None:
@@ -225,9 +253,9 @@ def _plain(watermark: Expression, event_time: Column | None) -> Watermark:
     if event_time is None or not (isinstance(watermark, ColumnRef) and watermark.name == event_time.name):
         return Watermark(lag=None)
     millis = -(-lag // timedelta(milliseconds=1))  # rounded up
+    if not isinstance(event_time, ComputedColumn):
+        return Watermark(event_time.name, millis)
     match event_time.expression:
-        case None:
-            return Watermark(event_time.name, millis)
         case Call(function="TO_TIMESTAMP_LTZ", args=(ColumnRef(name=number), Literal(value=0 | 3 as digits))):
             return Watermark(number, millis, unit=1 if digits == 3 else 1000)
     return Watermark(lag=None)

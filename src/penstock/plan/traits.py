@@ -1,0 +1,50 @@
+"""What is known of a node's rows, from the capabilities of the scans that feed it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock.plan.expressions import ColumnRef, Expression
+from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Node, Project, Scan, Sink, Step
+from penstock.plan.walk import fold
+from penstock.spi import INSERTIONS
+from penstock.types import RowKind
+
+__all__ = ["Traits", "traits"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """``kinds``: of the rows. ``bounded``: whether there is a last one. ``event_time``: the column that is the time
+    attribute; empty without one."""
+
+    kinds: frozenset[RowKind]
+    bounded: bool
+    event_time: str = ""
+
+
+def traits(node: Node) -> Traits:
+    """What is known of the rows of ``node``."""
+    return fold((node,), _traits)[0]
+
+
+def _traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
+    match node, inputs:
+        case Scan(), ():
+            return Traits(kinds=node.spec.capabilities.kinds, bounded=node.spec.capabilities.bounded)
+        case AssignWatermarks(column=column), (below,):
+            return replace(below, event_time=column)
+        case DeadLetters(), (below,):
+            return Traits(kinds=INSERTIONS, bounded=below.bounded)
+        case ((Filter() | Sink()), (below,)):
+            return below
+        case Project(items=items), (below,):
+            return replace(below, event_time=next((each.name for each in items if _is(each.expression, below)), ""))
+        case Step(), (below,):
+            return replace(below, event_time="")
+    raise TypeError(f"unknown plan node {type(node).__name__}")
+
+
+def _is(expression: Expression, below: Traits) -> bool:
+    """Whether an expression is the time attribute, unchanged."""
+    return isinstance(expression, ColumnRef) and expression.name == below.event_time

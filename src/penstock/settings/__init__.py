@@ -1,0 +1,7 @@
+"""How a job runs: each setting declared once, for ``SET``, YAML, Python and the command line."""
+
+from penstock.settings.job import Settings
+from penstock.settings.kerberos import KerberosSettings
+from penstock.settings.restart import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
+
+__all__ = ["ExponentialDelay", "FailureRate", "FixedDelay", "KerberosSettings", "RestartStrategy", "Settings"]

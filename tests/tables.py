@@ -1,0 +1,50 @@
+"""The smallest specs that a plan takes, for tests that read and write nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.errors import Problem
+from penstock.settings import Settings
+from penstock.spi import CHANGES, INSERTIONS, Guarantee, ScanCapabilities, SinkCapabilities, SinkSpec
+from penstock.types import RowType
+
+FINITE = ScanCapabilities(kinds=INSERTIONS, bounded=True)
+TAKES_ALL = SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE)
+
+
+@dataclass(frozen=True)
+class Read:
+    """Reading a table of this name."""
+
+    name: str
+    capabilities: ScanCapabilities = FINITE
+
+    def dead_letter_sink(self, others: Sequence[SinkSpec]) -> None:
+        """None are kept."""
+
+    def problems(self, settings: Settings) -> tuple[Problem, ...]:
+        """None."""
+        return ()
+
+    def describe(self) -> str:
+        """The name."""
+        return f"scan '{self.name}'"
+
+
+@dataclass(frozen=True)
+class Written:
+    """Writing to a table of this name."""
+
+    table: str
+    schema: RowType
+    capabilities: SinkCapabilities = TAKES_ALL
+
+    def problems(self, settings: Settings) -> tuple[Problem, ...]:
+        """None."""
+        return ()
+
+    def describe(self) -> str:
+        """The name."""
+        return f"sink '{self.table}'"
