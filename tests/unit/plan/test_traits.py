@@ -18,9 +18,8 @@ def projected(node: Node, **items: str) -> Project:
     """``node`` with the columns ``items`` names, as these are called in it."""
     types = {field.name: field.type for field in node.schema.fields}
     schema = RowType(tuple(Field(name, types[source]) for name, source in items.items()))
-    return Project(
-        schema, node, tuple(Item(name, ColumnRef(source, type=types[source])) for name, source in items.items())
-    )
+    computed = tuple(Item(name, ColumnRef(source, type=types[source])) for name, source in items.items())
+    return Project(schema, node, computed)
 
 
 def test_a_scan_gives_what_its_spec_declares() -> None:
