@@ -20,11 +20,10 @@ from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.data_stream import DataStream, DataStreamSink
 from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError
-from penstock.options import Origin, nearest
 from penstock.plan import Filter, Job, Node, Project, Scan, Sink, fold
 from penstock.plan.text import flink_sql
-from penstock.settings.kerberos import kerberos_of, kerberos_remarks
-from penstock.settings.restart import TYPE_KEYS, strategy_of, without_effect
+from penstock.settings import Settings
+from penstock.settings.declared import KEYS, WITHOUT_EFFECT, Given, unknown_hint
 from penstock.spi import TableDefinition, connectors, scan_spec
 
 __all__ = ["StreamExecutionEnvironment"]
@@ -50,8 +49,7 @@ class StreamExecutionEnvironment:
         self._parallelism: int | None = None
         self._name = DEFAULT_JOB_NAME
         self._settings: dict[str, Any] = {}
-        self._restart_keys: dict[str, str] = {}
-        self._kerberos_keys: dict[str, str] = {}
+        self._given = Given()
         self._restart = RestartStrategies.fall_back_restart()
         self._sinks: list[DataStreamSink] = []
 
@@ -68,46 +66,44 @@ class StreamExecutionEnvironment:
 
         Raises OptionsError with every value that cannot be read.
         """
-        from penstock.sql.settings import SET_KEYS, WITHOUT_EFFECT
-
-        problems = []
+        before, problems = len(self._given.warnings), list[Problem]()
+        names = set()
         for key, text in configuration.to_dict().items():
-            name, parse = SET_KEYS.get(key) or ("", WITHOUT_EFFECT.get(key))
-            if parse is None:
-                hint = nearest(key, (*SET_KEYS, *WITHOUT_EFFECT))
+            if key not in KEYS and key not in WITHOUT_EFFECT:
+                hint = unknown_hint(key)
                 warnings.warn(f"unknown setting '{key}'" + (f" ({hint})" if hint else ""), stacklevel=2)
                 continue
             try:
-                value = parse(text)
-            except ValueError as error:
-                problems.append(Problem(f"{error}, not '{text}'", key, "Configuration"))
-                continue
-            if key in SET_KEYS:
-                self._set(name, {key: text} if name in {"restart", "kerberos"} else value)
+                self._given.put(key, text, "Configuration")
+            except OptionsError as error:
+                problems += error.problems
+            else:
+                names |= {KEYS[key][0]} if key in KEYS else set()
         if problems:
             raise OptionsError(tuple(problems))
-        for remark in (without_effect(self._restart_keys) | kerberos_remarks(self._kerberos_keys)).values():
-            warnings.warn(remark, stacklevel=2)
-        if not self._restart_keys.keys().isdisjoint(TYPE_KEYS):
-            self._restart = RestartStrategies.of(strategy_of(self._restart_keys, Origin("Configuration")))
-        self._settings["kerberos"] = kerberos_of(self._kerberos_keys, Origin("Configuration"))
+        settings = self._given.settings()
+        for warning in self._given.warnings[before:]:
+            warnings.warn(warning, stacklevel=2)
+        for name in names:
+            self._take(name, settings)
 
-    def _set(self, name: str, value: Any) -> None:
+    def _take(self, name: str, settings: Settings) -> None:
+        """Set what ``configure`` was given of this name, as if by its own method."""
         match name:
             case "":
-                self._name = value
-            case "checkpoint_interval":
-                self._checkpoints.set_checkpoint_interval(value // timedelta(milliseconds=1))
-            case "checkpoint_dir":
-                self._checkpoints.set_checkpoint_storage_dir(value)
-            case "parallelism":
-                self.set_parallelism(value)
+                self._name = self._given.name
+            case "checkpoint_interval" if settings.checkpoint_interval is not None:
+                self._checkpoints.set_checkpoint_interval(settings.checkpoint_interval // timedelta(milliseconds=1))
+            case "checkpoint_dir" if settings.checkpoint_dir is not None:
+                self._checkpoints.set_checkpoint_storage_dir(settings.checkpoint_dir)
+            case "parallelism" if settings.parallelism is not None:
+                self.set_parallelism(settings.parallelism)
+            case "restart" if self._given.names_a_strategy:
+                self._restart = RestartStrategies.of(settings.restart)
             case "restart":
-                self._restart_keys |= value
-            case "kerberos":
-                self._kerberos_keys |= value
+                pass
             case _:
-                self._settings[name] = value
+                self._settings[name] = getattr(settings, name)
 
     def from_source(
         self,

@@ -6,9 +6,8 @@ import enum
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from penstock.errors import Problem
-from penstock.options import DURATION, INTEGER, TEXT, OptionSet, Origin, choice, opt
-from penstock.settings import KerberosSettings, RestartStrategy
+from penstock.options import DURATION, TEXT, OptionSet, Origin, choice, opt
+from penstock.settings import Settings
 
 __all__ = [
     "PipelineDef",
@@ -47,37 +46,10 @@ class SchemaChangeBehavior(enum.Enum):
     IGNORE = "IGNORE"
 
 
-def _parallelism(options: PipelineOptions) -> list[Problem]:
-    given = options.parallelism
-    return [Problem(f"expected 1 or more, not {given}", "parallelism")] if given is not None and given < 1 else []
-
-
 @dataclass(frozen=True, kw_only=True)
 class PipelineOptions(OptionSet):
     """What stands under ``pipeline``."""
 
-    name: str | None = opt("name", TEXT, default=None, doc="Name of the job.", example="orders-to-kafka")
-    parallelism: int | None = opt(
-        "parallelism", INTEGER, default=None, doc="Tasks at a time; Spark's own default without it.", example="4"
-    )
-    checkpoint_interval: timedelta | None = opt(
-        "execution.checkpointing.interval",
-        DURATION,
-        default=None,
-        doc="How often a batch begins, and with exactly-once is committed.",
-        example="10 s",
-    )
-    checkpoint_dir: str | None = opt(
-        "execution.checkpointing.dir",
-        TEXT,
-        default=None,
-        aliases=("state.checkpoints.dir",),
-        doc="Directory or URI that checkpoints are kept under.",
-        example="s3a://state/orders",
-    )
-    local_time_zone: str | None = opt(
-        "local-time-zone", TEXT, default=None, doc="Time zone of the session.", example="Europe/Berlin"
-    )
     runtime_mode: RuntimeMode = opt(
         "execution.runtime-mode",
         choice(RuntimeMode),
@@ -106,11 +78,9 @@ class PipelineOptions(OptionSet):
         "schema-operator.rpc-timeout", DURATION, default=None, doc="Accepted; nothing asks over RPC.", example="3 min"
     )
 
-    #: Written by Flink's own keys, see penstock.settings.restart and penstock.settings.kerberos.
-    restart: RestartStrategy | None = None
-    kerberos: KerberosSettings | None = None
-
-    rules = (_parallelism,)
+    #: The job's name, and its settings, which are declared for all front ends (:mod:`penstock.settings.declared`).
+    name: str = ""
+    settings: Settings = field(default_factory=Settings)
 
 
 @dataclass(frozen=True)

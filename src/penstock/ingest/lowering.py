@@ -15,7 +15,6 @@ from penstock.ingest.tables import TablePattern
 from penstock.options import Origin, nearest
 from penstock.plan import Filter, Item, Job, Node, Scan, Sink, items_of, project
 from penstock.plan.expressions import ColumnRef, columns_of
-from penstock.settings import Settings
 from penstock.spi import Column, ScanSpec, Surface, TableDefinition, connectors, scan_spec, sink_spec
 from penstock.sql import condition, projection
 from penstock.types import Field, RowType
@@ -62,15 +61,7 @@ class _Lowering:
         if self.problems or self.unsupported:
             kind = PipelineError if self.problems else UnsupportedError
             raise kind((*self.problems, *self.unsupported))
-        settings = Settings(
-            checkpoint_interval=options.checkpoint_interval,
-            checkpoint_dir=options.checkpoint_dir,
-            parallelism=options.parallelism,
-            session_time_zone=options.local_time_zone,
-            restart=options.restart,
-            kerberos=options.kerberos,
-        )
-        return Job(options.name or default_name, sinks, settings)
+        return Job(options.name or default_name, sinks, options.settings)
 
     def _attempt(self, side: SourceDef | SinkDef, make: Callable[[], _T]) -> _T | None:
         """What ``make`` makes, or None with the problems that it raised taken over."""

@@ -11,8 +11,7 @@ from penstock.errors import OptionsError, PipelineError
 from penstock.ingest.definition import PipelineDef, PipelineOptions, RouteDef, SinkDef, SourceDef, TransformDef
 from penstock.ingest.tree import TOP, Entry, Tree
 from penstock.options import Origin, nearest
-from penstock.settings.kerberos import kerberos_keys, kerberos_of, kerberos_remarks
-from penstock.settings.restart import restart_keys, strategy_of, without_effect
+from penstock.settings.declared import KEYS, WITHOUT_EFFECT, Given
 
 __all__ = ["parse_pipeline"]
 
@@ -22,6 +21,12 @@ _TRANSFORM_LATER = ("partition-keys", "table-options", "table-options.delimiter"
 _PIPELINE_LATER = ("user-defined-function", "model", "dirty-data.collector")
 _SCHEMA_CHANGES = ("include.schema.changes", "exclude.schema.changes")
 _MAPPING = "sink.tableId-to-topic.mapping"
+#: Settings that have a shorter key below 'pipeline'.
+_SETTINGS = {
+    "name": "pipeline.name",
+    "parallelism": "parallelism.default",
+    "local-time-zone": "table.local-time-zone",
+}
 _LATER = "is not supported yet"
 
 #: Key to its text and the entry it came from.
@@ -162,27 +167,24 @@ def _transforms(tree: Tree, top: Entry) -> tuple[TransformDef, ...]:
 
 
 def _pipeline(tree: Tree, top: Entry) -> PipelineOptions:
-    restarts, logins = restart_keys(), kerberos_keys()
-    texts = _checked(tree, top.value, "pipeline", (*PipelineOptions.keys(), *restarts, *logins), _PIPELINE_LATER)
-    given = {key: text for key, (text, _) in texts.items()}
+    known = (*PipelineOptions.keys(), *_SETTINGS, *KEYS, *WITHOUT_EFFECT)
+    texts = _checked(tree, top.value, "pipeline", known, _PIPELINE_LATER)
     origin = _origin(tree, top.at, texts)
-    found = PipelineOptions()
+    own_keys, found, given = PipelineOptions.keys(), PipelineOptions(), Given()
     try:
-        found = PipelineOptions.from_text(given, origin)
+        own = {key: text for key, (text, _) in texts.items() if key in own_keys}
+        found = PipelineOptions.from_text(own, origin)
     except OptionsError as error:
         tree.problems += error.problems
+    for key, (text, entry) in texts.items():
+        if key not in own_keys:
+            try:
+                given.put(_SETTINGS.get(key, key), text, tree.place(entry.at), shown=f"'{entry.value.value}'")
+            except OptionsError as error:
+                tree.problems += (replace(each, key=key) for each in error.problems)
     try:
-        restart = {key: text for key, text in given.items() if key in restarts}
-        found = replace(found, restart=strategy_of(restart, origin))
-        for key, remark in without_effect(restart).items():
-            tree.warn(texts[key][1].at, remark)
+        found = replace(found, name=given.name, settings=given.settings())
     except OptionsError as error:
         tree.problems += error.problems
-    try:
-        login = {key: text for key, text in given.items() if key in logins}
-        found = replace(found, kerberos=kerberos_of(login, origin))
-        for key, remark in kerberos_remarks(login).items():
-            tree.warn(texts[key][1].at, remark)
-    except OptionsError as error:
-        tree.problems += error.problems
+    tree.warnings += given.warnings
     return found

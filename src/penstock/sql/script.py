@@ -11,6 +11,7 @@ from penstock.errors import DefinitionError, Problem, SchemaError
 from penstock.options import nearest
 from penstock.plan import Filter, Item, Job, Node, Sink, project
 from penstock.plan.expressions import Call, Literal, cast, walk
+from penstock.settings.declared import Given
 from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
 from penstock.sql.bind.scope import Scope
@@ -32,7 +33,6 @@ from penstock.sql.parse.statements import (
 )
 from penstock.sql.parse.syntax import Name, TableName
 from penstock.sql.parse.tokens import Kind, Token, scan
-from penstock.sql.settings import Session
 from penstock.types import NULL, Field, NullType, RowType
 from penstock.types.casts import assignable
 
@@ -125,7 +125,7 @@ class _Reader:
     sinks: list[Sink] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.session = Session(self.source)
+        self.given = Given()
 
     def read(self, tokens: tuple[Token, ...]) -> None:
         """One statement; its problems are kept."""
@@ -152,7 +152,18 @@ class _Reader:
             )
         if self.errors:
             raise combined(self.errors)
-        return Script(tuple(self.jobs), tuple(self.session.warnings))
+        return Script(tuple(self.jobs), tuple(self.given.warnings))
+
+    def _set(self, statement: SetOption) -> None:
+        key_at, value_at = self.source.place(statement.key_at), self.source.place(statement.value_at)
+        shown = statement.shown if statement.shown.startswith("'") else f"'{statement.shown}'"
+        self.given.put(statement.key, statement.value, value_at, at=key_at, shown=shown)
+
+    def _reset(self, statement: Reset) -> None:
+        if statement.key:
+            self.given.remove(statement.key, self.source.place(statement.key_at))
+        else:
+            self.given.clear()
 
     def _run(self, statement: Statement) -> None:
         if self.set_at is not None and not isinstance(statement, Insert | EndSet):
@@ -165,9 +176,9 @@ class _Reader:
             case Insert():
                 self._insert(statement)
             case SetOption():
-                self.session.set(statement)
+                self._set(statement)
             case Reset():
-                self.session.reset(statement)
+                self._reset(statement)
             case BeginSet(first=first):
                 self.set_at, self.sinks = statement.at, []
                 if first is not None:
@@ -195,7 +206,7 @@ class _Reader:
             raise self.source.error(statement.table.at, f"table '{name}' exists already", hint)
         self.tables[name] = None
         self.tables[name], warnings = declare(statement, self.source, self.connectors)
-        self.session.warnings += warnings
+        self.given.warnings += warnings
 
     def _drop(self, statement: DropTable) -> None:
         if statement.table.name not in self.tables and not statement.if_exists:
@@ -210,13 +221,13 @@ class _Reader:
         return self.source.error(table.at, f"there is no table '{table.name}'", hint)
 
     def _start(self, sinks: tuple[Sink, ...]) -> None:
-        wanted = self.session.name or self.default_name or f"insert-into_{sinks[0].table}"
+        wanted = self.given.name or self.default_name or f"insert-into_{sinks[0].table}"
         taken = {job.name for job in self.jobs}
         name = wanted if wanted not in taken else f"{wanted}-{sinks[0].table}"
         count = 2
         while name in taken:
             name, count = f"{wanted}-{sinks[0].table}-{count}", count + 1
-        self.jobs.append(Job(name, sinks, self.session.settings()))
+        self.jobs.append(Job(name, sinks, self.given.settings()))
 
     # --- INSERT INTO ----------------------------------------------------------------------------------------
 
@@ -327,9 +338,7 @@ class _Reader:
         for name in names:
             if name.text in virtual:
                 place = self.source.place(name.at)
-                self.session.warnings.append(
-                    f"{place}: '{name.text}' is VIRTUAL and is written, since it is named here"
-                )
+                self.given.warnings.append(f"{place}: '{name.text}' is VIRTUAL and is written, since it is named here")
 
 
 _NULL = Literal(None, type=NULL)

@@ -75,7 +75,7 @@ def test_a_restart_strategy_that_means_nothing_is_refused_at_its_place():
     block = "pipeline:\n  restart-strategy.type: failure-rate\n  restart-strategy.failure-rate.delay: -5 s\n"
     with pytest.raises(PipelineError) as raised:
         job(SOURCE + SINK + block + "  parallelism: many\n")
-    parallelism, delay = raised.value.problems
+    delay, parallelism = raised.value.problems
     assert parallelism.key == "parallelism"
     assert str(delay).endswith("expected a duration of 0 ms or more, not '-5 s'")
     assert delay.where.startswith("p.yaml, line ")

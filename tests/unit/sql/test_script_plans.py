@@ -265,8 +265,8 @@ def test_what_has_no_effect_is_said():
     )
 
     assert script.warnings == (
-        "f.sql, line 2, column 1: 'state.backend.type' has no effect here",
-        "f.sql, line 3, column 1: 'table.dml-sync' has no effect here",
+        "f.sql, line 2, column 5: 'state.backend.type' has no effect here",
+        "f.sql, line 3, column 5: 'table.dml-sync' has no effect here",
     )
 
 

@@ -1,4 +1,5 @@
-"""SET: which keys there are, and what each of them means for a job."""
+"""Which settings there are, and what each of them means for a job: the same for ``SET``, YAML, Python and the command
+line."""
 
 from __future__ import annotations
 
@@ -10,13 +11,11 @@ from zoneinfo import ZoneInfo
 
 from penstock.errors import OptionsError, Problem
 from penstock.options import BOOLEAN, DURATION, INTEGER, TEXT, Origin, nearest
-from penstock.settings import Settings
+from penstock.settings.job import Settings
 from penstock.settings.kerberos import kerberos_keys, kerberos_of, kerberos_remarks
-from penstock.settings.restart import restart_keys, strategy_of, without_effect
-from penstock.sql.parse.source import Source
-from penstock.sql.parse.statements import Reset, SetOption
+from penstock.settings.restart import TYPE_KEYS, restart_keys, strategy_of, without_effect
 
-__all__ = ["SET_KEYS", "WITHOUT_EFFECT", "Session"]
+__all__ = ["KEYS", "WITHOUT_EFFECT", "Given", "unknown_hint"]
 
 
 def _interval(text: str) -> timedelta:
@@ -62,7 +61,7 @@ def _one_of(*values: str) -> Callable[[str], str]:
 
 #: Key to the field of Settings that it sets ("" for the job's name) and how its text is read. The keys for ``restart``
 #: and those for ``kerberos`` make one value together.
-SET_KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
+KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "pipeline.name": ("", _filled),
     "execution.checkpointing.interval": ("checkpoint_interval", _interval),
     "execution.checkpointing.dir": ("checkpoint_dir", _filled),
@@ -136,53 +135,58 @@ _AS_EVER = {
 
 
 @dataclass
-class Session:
-    """What has been SET up to a point of the file."""
+class Given:
+    """The settings that were given so far, each as text with its place. ``warnings`` are for people."""
 
-    source: Source
     warnings: list[str] = field(default_factory=list)
     _values: dict[str, Any] = field(default_factory=dict)
-    #: The texts of the keys that make one value together, by the name of that, and where each stands.
+    #: The texts of the keys that make one value together, by the name of that.
     _texts: dict[str, dict[str, str]] = field(default_factory=lambda: {"restart": {}, "kerberos": {}})
     _places: dict[str, str] = field(default_factory=dict)
 
-    def set(self, statement: SetOption) -> None:
-        """Take a value over. Raises OptionsError for an unknown key or a value that cannot be read."""
-        _, parse = SET_KEYS.get(statement.key) or ("", WITHOUT_EFFECT.get(statement.key))
+    def put(self, key: str, text: str, place: str, *, at: str = "", shown: str | None = None) -> None:
+        """Take a setting over. ``place``: of its text, ``at``: of its key, if another; ``shown``: the text as
+        it was written, for a variable may be a secret. Raises OptionsError for an unknown key, and for a text that
+        cannot be read."""
+        name, parse = KEYS.get(key) or ("", WITHOUT_EFFECT.get(key))
         if parse is None:
-            raise self._unknown(statement.key, statement.key_at)
+            raise OptionsError((Problem("unknown key", key, at or place, unknown_hint(key)),))
         try:
-            value = parse(statement.value)
+            value = parse(text)
         except ValueError as error:
-            where = self.source.place(statement.value_at)
-            raise OptionsError(
-                (Problem(f"{error}, not {_in_quotes(statement.shown)}", statement.key, where),)
-            ) from None
-        if statement.key in WITHOUT_EFFECT:
-            if (statement.key, value) not in _AS_EVER:
-                self.warnings.append(f"{self.source.place(statement.at)}: '{statement.key}' has no effect here")
-        elif (texts := self._texts.get(SET_KEYS[statement.key][0])) is not None:
-            texts[statement.key] = statement.value
-            self._places[statement.key] = self.source.place(statement.value_at)
+            written = f"'{text}'" if shown is None else shown
+            raise OptionsError((Problem(f"{error}, not {written}", key, place),)) from None
+        if key in WITHOUT_EFFECT:
+            if (key, value) not in _AS_EVER:
+                self._warn(f"{at or place}: '{key}' has no effect here")
+        elif name in self._texts:
+            self._texts[name][key] = text
+            self._places[key] = place
         else:
-            self._values[statement.key] = value
+            self._values[key] = value
 
-    def reset(self, statement: Reset) -> None:
-        """Forget one value, or all. Raises OptionsError for an unknown key."""
-        if not statement.key:
-            self._values.clear()
-            for texts in self._texts.values():
-                texts.clear()
-        elif statement.key in SET_KEYS or statement.key in WITHOUT_EFFECT:
-            self._values.pop(statement.key, None)
-            for texts in self._texts.values():
-                texts.pop(statement.key, None)
-        else:
-            raise self._unknown(statement.key, statement.key_at)
+    def remove(self, key: str, place: str = "") -> None:
+        """Forget a setting. Raises OptionsError for an unknown key."""
+        if key not in KEYS and key not in WITHOUT_EFFECT:
+            raise OptionsError((Problem("unknown key", key, place, unknown_hint(key)),))
+        self._values.pop(key, None)
+        for texts in self._texts.values():
+            texts.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._values.clear()
+        for texts in self._texts.values():
+            texts.clear()
+
+    @property
+    def names_a_strategy(self) -> bool:
+        """Whether a restart strategy was chosen, and not only set up."""
+        return not self._texts["restart"].keys().isdisjoint(TYPE_KEYS)
 
     @property
     def name(self) -> str:
-        """The job's name that was SET, else nothing."""
+        """The job's name that was given, else nothing."""
         return str(self._values.get("pipeline.name", ""))
 
     def settings(self) -> Settings:
@@ -190,19 +194,18 @@ class Session:
         one, or to a Kerberos login that is not Kafka's. Raises OptionsError for keys that contradict one another."""
         restart, kerberos = self._texts["restart"], self._texts["kerberos"]
         for key, remark in (without_effect(restart) | kerberos_remarks(kerberos)).items():
-            warning = f"{self._places[key]}: {remark}"
-            if warning not in self.warnings:
-                self.warnings.append(warning)
+            self._warn(f"{self._places[key]}: {remark}")
         origin = Origin(places=self._places)
-        given = {SET_KEYS[key][0]: value for key, value in self._values.items() if SET_KEYS[key][0]}
+        given = {KEYS[key][0]: value for key, value in self._values.items() if KEYS[key][0]}
         return replace(
             Settings(), **given, restart=strategy_of(restart, origin), kerberos=kerberos_of(kerberos, origin)
         )
 
-    def _unknown(self, key: str, at: int) -> OptionsError:
-        hint = nearest(key, (*SET_KEYS, *WITHOUT_EFFECT))
-        return OptionsError((Problem("unknown key", key, self.source.place(at), hint),))
+    def _warn(self, warning: str) -> None:
+        if warning not in self.warnings:
+            self.warnings.append(warning)
 
 
-def _in_quotes(shown: str) -> str:
-    return shown if shown.startswith("'") else f"'{shown}'"
+def unknown_hint(key: str) -> str:
+    """Which known key was perhaps meant."""
+    return nearest(key, (*KEYS, *WITHOUT_EFFECT))
