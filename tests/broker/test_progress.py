@@ -94,6 +94,12 @@ def publish(session: Session, client: TransactionClient, topic: ProgressTopic, b
     return progress
 
 
+def finish(client: TransactionClient) -> None:
+    """Commit, and wait for the transaction's markers: since transaction.version 2 the answer comes before them."""
+    client.commit()
+    client.init()
+
+
 class TestRule4:
     def test_the_last_committed_record_counts(self, session: Session, progress_topic: ProgressTopic) -> None:
         client = owner(session)
@@ -265,7 +271,7 @@ class TestRule4:
             producer.submit(topic.name, 0, made.data, 1)
             producer.flush()
         if writer:
-            writer.commit()
+            finish(writer)
 
     def value_of(self, topic: ProgressTopic, transactional_id: str, progress: Progress) -> bytes:
         """What a record of ``progress`` holds."""
@@ -284,7 +290,7 @@ class TestRule4:
     ) -> None:
         client = owner(session)
         last = publish(session, client, sealed, 0)
-        client.commit()
+        finish(client)
         self.put(session, sealed, client.transactional_id, value, owner(session) if transactional else None)
         read = read_progress(session, sealed, client.transactional_id)
         assert read.progress == last
@@ -298,7 +304,7 @@ class TestRule4:
         client = owner(session)
         name = client.transactional_id
         last = publish(session, client, sealed, 3)
-        client.commit()
+        finish(client)
         forger = replace(sealed, seal=Seal(QUERY, secret) if secret else None)
         self.put(session, sealed, name, self.value_of(forger, name, batch(4)), owner(session))
         read = read_progress(session, sealed, name)
@@ -310,7 +316,7 @@ class TestRule4:
         name = client.transactional_id
         for batch_id in range(3):
             last = publish(session, client, sealed, batch_id)
-            client.commit()
+            finish(client)
         self.put(session, sealed, name, self.value_of(sealed, name, batch(1)), owner(session))
         assert read_progress(session, sealed, name).progress == last
 

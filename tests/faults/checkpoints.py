@@ -303,7 +303,7 @@ def commits_cut(trial: Trial) -> Outcome:
 def documents_cut(trial: Trial) -> Outcome:
     def documents(job: JobProcess) -> list[str]:
         found = sorted(path.name for path in (job.checkpoint / job.name / "penstock").glob("*.json"))
-        assert [name.partition("-")[0] for name in found] == ["job.json", "source", "target", "transactional"], found
+        assert [name.partition("-")[0] for name in found] == ["identity", "job.json", "source", "target"], found
         return [f"penstock/{name}" for name in found]
 
     return damaged(trial, documents)

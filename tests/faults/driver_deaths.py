@@ -213,7 +213,7 @@ def until_aborted(trial: Trial) -> None:
 # --- F4 ----------------------------------------------------------------------------------------------------------
 
 
-@cell("F4", "killed mid-publish, down until the broker has aborted", ci=True)
+@cell("F4", "killed mid-publish, down until the broker has aborted")
 def down_mid_publish(trial: Trial) -> Outcome:
     job = trial.job(trial.sql(sink=TIMEOUT))
     trap = trial.published(after=trial.ended(trial.before), call=lambda _: job.kill(), then=Then.DROP)

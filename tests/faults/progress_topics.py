@@ -91,10 +91,10 @@ def deleted_while_running(trial: Trial) -> Outcome:
 
 
 class Enlargement:
-    """More partitions for the progress topic, so many that the job's progress finds another place."""
+    """More partitions for the progress topic, so many that a new job of this id would have another place there."""
 
     def __init__(self, trial: Trial):
-        self.trial, self.partition = trial, -1
+        self.trial, self.before, self.after = trial, -1, -1
 
     def make(self, _: object = None) -> None:
         """Add them, and wait until it is so."""
@@ -108,36 +108,37 @@ class Enlargement:
         Administrator(trial).add_partitions(PROGRESS, total)
         trial.session.forget_topics([PROGRESS])
         trial.session.topic(PROGRESS, partition=total - 1)
-        self.partition = ensure_progress_topic(trial.session).partition_of(own)
+        self.before, self.after = topic.partition_of(own), ensure_progress_topic(trial.session).partition_of(own)
         trial.hit(
-            f"{total} partitions of the progress topic instead of {topic.partitions}: the job's is {self.partition}, "
-            f"and was {topic.partition_of(own)}",
-            self.partition != topic.partition_of(own),
+            f"{total} partitions of the progress topic instead of {topic.partitions}: by its number the job's would be "
+            f"{self.after}, and was {self.before}",
+            self.after != self.before,
         )
 
-    def used(self) -> None:
-        """Note that the job has gone on there."""
-        place = (PROGRESS, self.partition)
-        end = list_offsets(self.trial.session, [place], LATEST)[place]
-        self.trial.hit("progress went on there", end is not None and end.offset > 0)
+    def unused(self) -> None:
+        """Note that the job's progress has stayed where it was."""
+        places = [(PROGRESS, self.before), (PROGRESS, self.after)]
+        ends = list_offsets(self.trial.session, places, LATEST)
+        kept, new = (ends[place] for place in places)
+        self.trial.hit("progress stayed there", kept is not None and kept.offset > 0 and (not new or new.offset == 0))
 
 
 @cell("F24", "progress topic enlarged after a death after EndTxn")
 def enlarged_while_down(trial: Trial) -> Outcome:
-    """What was committed last is in a partition in which nothing of the job is written any more."""
+    """The checkpoint knows how many partitions there were, and progress stays where it is."""
     job, larger = trial.job(), Enlargement(trial)
     trap = trial.ended(trial.before + 1, call=lambda _: job.kill(), then=Then.DROP)
     die(trial, job, trap, planned=trial.before, done=trial.before - 1)
     larger.make()
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    larger.used()
+    larger.unused()
     return trial.outcome(job)
 
 
 @cell("F24", "progress topic enlarged mid-publish; killed after EndTxn of the next batch")
 def enlarged_while_running(trial: Trial) -> Outcome:
-    """The job goes on in the partition that it knows. Its next start looks into all of them."""
+    """The job goes on in the partition that it knows, and so does its next start."""
     job, larger = trial.job(trial.sql(keyed=True)), Enlargement(trial)
     grown = trial.published(after=trial.ended(trial.before), call=larger.make)
     trap = trial.ended(trial.before + 2, call=lambda _: job.kill(), then=Then.DROP)
@@ -145,5 +146,5 @@ def enlarged_while_running(trial: Trial) -> Outcome:
     trial.hit(f"enlarged at {story(grown)} of batch {trial.before}", grown.sprung)
     trial.verifier.restarted()
     job.start().finish(PATIENCE)
-    larger.used()
+    larger.unused()
     return trial.outcome(job)

@@ -244,7 +244,8 @@ def _older_checkpoint_unnoticed() -> Sequence[Patch]:
     def at_most(found: Any, query: str, batch: int, *others: Any) -> Any:
         return Run() if found and found.batch_id > batch else decide(found, query, batch, *others)
 
-    return [(targets, "decide", at_most)]
+    # It is looked for twice: before the id is taken, and when it is decided what to do.
+    return [(targets, "decide", at_most), (targets, "check_ahead", lambda *_: None)]
 
 
 def _adopting(made: Setting) -> Setting:
