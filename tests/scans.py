@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.connectors.kafka.bounds import resolve_start
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
+from penstock.connectors.kafka.source.bounds import resolve_start
+from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec, client_of
 from penstock.kafka.session import session_for
 from penstock.spi import Column, TableDefinition
 from penstock.types import BIGINT
@@ -15,7 +15,7 @@ from tests.waiting import eventually
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-    from penstock.connectors.kafka.scan import KafkaScan
+    from penstock.connectors.kafka.source.spec import KafkaScan
     from penstock.services import KafkaCluster
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from penstock.common import SimpleStringSchema
-from penstock.connectors.kafka.bounds import behind_the_end, present_ends, resolve_start, resolve_stop
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.planning import client_of
-from penstock.connectors.kafka.positions import Position, Positions
-from penstock.connectors.kafka.scan import KafkaScan
+from penstock.connectors.kafka.source.bounds import behind_the_end, present_ends, resolve_start, resolve_stop
+from penstock.connectors.kafka.source.enumerator import client_of
+from penstock.connectors.kafka.source.positions import Position, Positions
+from penstock.connectors.kafka.source.spec import KafkaScan
 from penstock.datastream.connectors.kafka import (
     FlinkKafkaConsumer,
     KafkaOffsetResetStrategy,

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.writing import Branch, WriteSpec, encode_rows_and_publish
+from penstock.connectors.kafka.sink.writer import Branch, WriteSpec, encode_rows_and_publish
 from penstock.errors import KafkaError, RetriableError
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import ClientConfig

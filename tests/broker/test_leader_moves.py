@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.connectors.kafka.bounds import present_ends, with_epochs
-from penstock.connectors.kafka.losses import told
-from penstock.connectors.kafka.planning import Planner
-from penstock.connectors.kafka.positions import Position, Positions
+from penstock.connectors.kafka.source.bounds import present_ends, with_epochs
+from penstock.connectors.kafka.source.enumerator import Planner
+from penstock.connectors.kafka.source.losses import told
+from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.errors import PossibleDataLossError, RetriableError
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range

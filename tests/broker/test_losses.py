@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.connectors.kafka.losses import told
-from penstock.connectors.kafka.planning import Planner
-from penstock.connectors.kafka.positions import Position, Positions
+from penstock.connectors.kafka.source.enumerator import Planner
+from penstock.connectors.kafka.source.losses import told
+from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.fetch import Fetcher, Range
 from tests.scans import delete_below, planner_of, write

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from penstock.connectors.kafka.admission import Admission
-from penstock.connectors.kafka.bounds import resolve_stop
-from penstock.connectors.kafka.planning import Planner
-from penstock.connectors.kafka.positions import Place, Position, Positions
-from penstock.connectors.kafka.reading import RangeReader
-from penstock.connectors.kafka.runtime import KafkaDataSource, _pickled
-from penstock.connectors.kafka.scan import KafkaScan
+from penstock.connectors.kafka.source.admission import Admission
+from penstock.connectors.kafka.source.bounds import resolve_stop
+from penstock.connectors.kafka.source.enumerator import Planner
+from penstock.connectors.kafka.source.positions import Place, Position, Positions
+from penstock.connectors.kafka.source.reader import RangeReader
+from penstock.connectors.kafka.source.spec import KafkaScan
+from penstock.connectors.kafka.spark import KafkaDataSource, _pickled
 from penstock.kafka.offsets import LATEST, list_offsets
 from tests.scans import planner_of, scan_of, write
 from tests.waiting import eventually
@@ -25,7 +25,7 @@ from tests.waiting import eventually
 PLANNING = """
 import json, sys
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from penstock.connectors.kafka.runtime import KafkaDataSource
+from penstock.connectors.kafka.spark import KafkaDataSource
 told = json.load(sys.stdin)
 reader = KafkaDataSource(told["options"]).streamReader(None)
 end = reader.latestOffset(told["start"] or reader.initialOffset(), ReadAllAvailable())

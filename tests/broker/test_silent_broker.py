@@ -8,7 +8,7 @@ import pytest
 from kafka.protocol.admin import CreateTopicsRequest, DescribeQuorumRequest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.targets import ExactlyOnceTarget
+from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget
 from penstock.errors import OptionsError
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import TRANSACTION, Session

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.targets import ExactlyOnceTarget, PlainTarget
+from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget, PlainTarget
 from penstock.errors import RecordError
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.connectors.kafka import targets
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.targets import Acknowledged, ExactlyOnceTarget
+from penstock.connectors.kafka.sink import committer
+from penstock.connectors.kafka.sink.committer import Acknowledged, ExactlyOnceTarget
 from penstock.errors import CheckpointError, FencedError, TransactionExpiredError, UnknownOutcomeError
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
@@ -35,7 +35,7 @@ from tests.targets import Memory
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from penstock.connectors.kafka.writing import Transaction, WriteSpec
+    from penstock.connectors.kafka.sink.writer import Transaction, WriteSpec
 
 BROKER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
 
@@ -389,7 +389,7 @@ class TestRule2:
         self, scene: Scene, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The copy is started and has published when this one has found its topic."""
-        copies, original = [], targets.ensure_progress_topic
+        copies, original = [], committer.ensure_progress_topic
 
         def overtaken(*args: Any, **options: Any) -> Any:
             found = original(*args, **options)
@@ -400,7 +400,7 @@ class TestRule2:
                 copies[0].publish(batch(0), 0)
             return found
 
-        monkeypatch.setattr(targets, "ensure_progress_topic", overtaken)
+        monkeypatch.setattr(committer, "ensure_progress_topic", overtaken)
         with pytest.raises(FencedError, match="with another progress topic"):
             scene.target()
         copies[0].publish(batch(1), 1)

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.targets import Acknowledged, Consumed, ExactlyOnceTarget
-from penstock.connectors.kafka.writing import (
+from penstock.connectors.kafka.sink.committer import Acknowledged, Consumed, ExactlyOnceTarget
+from penstock.connectors.kafka.sink.writer import (
     PUBLISHING_ORDER,
     WRITTEN,
     Transaction,
@@ -85,7 +85,7 @@ class SimulatedJobs:
     def write(
         self, frame: Any, spec: WriteSpec, tasks: int, *, transaction: Transaction, owners: int | None, staged: bool
     ) -> Acknowledged:
-        """What ``penstock.connectors.kafka.runtime`` has Spark do."""
+        """What ``penstock.connectors.kafka.spark`` has Spark do."""
         self._invariants.publishing(self._driver)
         fault = self._plan.task_fault()
         if fault is TaskFault.ROW_IN_PROGRESS:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
-from penstock.connectors.kafka import targets
-from penstock.connectors.kafka.targets import Acknowledged, ExactlyOnceTarget
+from penstock.connectors.kafka.sink import committer
+from penstock.connectors.kafka.sink.committer import Acknowledged, ExactlyOnceTarget
 from penstock.deadline import Deadline
 from penstock.errors import RetriableError
 from penstock.kafka import progress
@@ -66,7 +66,7 @@ class Mutation:
 
 
 def _progress_ignored() -> Sequence[Patch]:
-    return [(targets, "decide", lambda *_, **__: Run())]
+    return [(committer, "decide", lambda *_, **__: Run())]
 
 
 def _settle_skipped() -> Sequence[Patch]:
@@ -76,18 +76,18 @@ def _settle_skipped() -> Sequence[Patch]:
 
 def _settle_taken_for_aborted() -> Sequence[Patch]:
     """A commit without an answer is taken for an abort, whatever progress says."""
-    settle = targets.settle
+    settle = committer.settle
 
     def aborted(*args: Any, **kwargs: Any) -> bool:
         settle(*args, **kwargs)
         return False
 
-    return [(targets, "settle", aborted)]
+    return [(committer, "settle", aborted)]
 
 
 def _unread_progress_taken_for_aborted() -> Sequence[Patch]:
     """A batch is redone when the id was taken again, though progress could not be read."""
-    settle = targets.settle
+    settle = committer.settle
 
     def aborted(session: Session, client: TransactionClient, *args: Any, **kwargs: Any) -> bool:
         before = client.identity
@@ -99,12 +99,12 @@ def _unread_progress_taken_for_aborted() -> Sequence[Patch]:
             client.settled(fenced=False)
             return False
 
-    return [(targets, "settle", aborted)]
+    return [(committer, "settle", aborted)]
 
 
 def _any_read_believed() -> Sequence[Patch]:
     """Progress is believed of whoever answers, a broker that is cut off from the others too."""
-    return [(module, "read_present_progress", progress.read_progress) for module in (progress, targets)]
+    return [(module, "read_present_progress", progress.read_progress) for module in (progress, committer)]
 
 
 def _seal_unchecked() -> Sequence[Patch]:
@@ -114,7 +114,7 @@ def _seal_unchecked() -> Sequence[Patch]:
 
 def _topics_unchecked() -> Sequence[Patch]:
     """Rows may go anywhere, to the partition of the progress record too, whose repetition the record then is."""
-    return [(targets._Writing, "check_topics", lambda *_: None)]
+    return [(committer._Writing, "check_topics", lambda *_: None)]
 
 
 def _fencing_skipped() -> Sequence[Patch]:
@@ -141,7 +141,7 @@ def _fencing_skipped() -> Sequence[Patch]:
     return [
         (ExactlyOnceTarget, "__init__", make_with_own_id),
         (TransactionClient, "init", init_own),
-        (targets, "claim", unless_former(targets.claim)),
+        (committer, "claim", unless_former(committer.claim)),
     ]
 
 
@@ -174,11 +174,11 @@ def _progress_outside() -> Sequence[Patch]:
             (ack,) = producer.acks()
         return ack
 
-    return [(targets, "record", record)]
+    return [(committer, "record", record)]
 
 
 def _counts_unchecked() -> Sequence[Patch]:
-    return [(targets, "_check_counts", lambda *_: None)]
+    return [(committer, "_check_counts", lambda *_: None)]
 
 
 def _one_writer_always() -> Sequence[Patch]:
@@ -188,7 +188,7 @@ def _one_writer_always() -> Sequence[Patch]:
     def claimed(*args: Any, **kwargs: Any) -> Acknowledged:
         return replace(acknowledged(*args, **kwargs), one_writer=True)
 
-    return [(targets._Writing, "one_writer_each", lambda *_: True), (driver, "_acknowledged", claimed)]
+    return [(committer._Writing, "one_writer_each", lambda *_: True), (driver, "_acknowledged", claimed)]
 
 
 def _id_of_each_prefix() -> Sequence[Patch]:
@@ -224,7 +224,7 @@ def _partition_of_another_topic() -> Sequence[Patch]:
 def _adopts_over_progress() -> Sequence[Patch]:
     """--adopt-progress trusts the checkpoint although there is progress."""
     decide = progress.decide
-    return [(targets, "decide", lambda *given: Run() if given[-1] else decide(*given))]
+    return [(committer, "decide", lambda *given: Run() if given[-1] else decide(*given))]
 
 
 def _query_unnoticed() -> Sequence[Patch]:
@@ -234,7 +234,7 @@ def _query_unnoticed() -> Sequence[Patch]:
     def own(found: Any, query: str, *others: Any) -> Any:
         return decide(found if found and found.query_id == query else None, query, *others)
 
-    return [(targets, "decide", own)]
+    return [(committer, "decide", own)]
 
 
 def _older_checkpoint_unnoticed() -> Sequence[Patch]:
@@ -245,7 +245,7 @@ def _older_checkpoint_unnoticed() -> Sequence[Patch]:
         return Run() if found and found.batch_id > batch else decide(found, query, batch, *others)
 
     # It is looked for twice: before the id is taken, and when it is decided what to do.
-    return [(targets, "decide", at_most), (targets, "check_ahead", lambda *_: None)]
+    return [(committer, "decide", at_most), (committer, "check_ahead", lambda *_: None)]
 
 
 def _adopting(made: Setting) -> Setting:

@@ -61,7 +61,7 @@ def test_rule_1_starts_are_resolved_once_before_batch_0(jobs, topics, topic, mon
 
 def fail_publishing(monkeypatch, times):
     """Lets the transaction of a batch fail after its records were published, before it is committed."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget
 
     original = ExactlyOnceTarget._add_offsets
     left = [times]
@@ -301,7 +301,7 @@ def test_rule_11_a_record_that_is_too_large_is_named(jobs, topics, topic):
 
 
 def test_rule_9_a_stage_that_ran_twice_aborts_the_batch(jobs, topics, topic, monkeypatch):
-    from penstock.connectors.kafka.runtime import SparkJobs
+    from penstock.connectors.kafka.spark import SparkJobs
 
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
@@ -317,7 +317,7 @@ def test_rule_9_a_stage_that_ran_twice_aborts_the_batch(jobs, topics, topic, mon
 @pytest.mark.parametrize("when", ["before the batch", "during the batch"])
 def test_an_entry_of_sparks_log_that_another_copy_replaced_stops_the_job(jobs, topics, topic, monkeypatch, when):
     """A copy that was stopped between its look for the entry and its renaming writes over what this one has planned."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget
     from penstock.engine.query import Query
 
     source, sink = topic(1), topic(1)

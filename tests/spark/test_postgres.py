@@ -443,7 +443,7 @@ def test_rule_21_of_two_targets_only_the_one_that_has_not_committed_is_redone(
     jobs, topics, topic, db, monkeypatch, first
 ):
     """The job fails between the two commits of each of its batches, and is started again each time."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget as KafkaTarget
+    from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget as KafkaTarget
 
     source, sink = topic(2), topic(2)
     topics.write(source, ids(200), partition=0)

@@ -73,7 +73,7 @@ def failing(job, folder, times, after=-1):
 
 def fail_commits(monkeypatch, times):
     """Lets so many batches fail after their records were published, in a way that is not redone in place."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget
 
     original, left = ExactlyOnceTarget._add_offsets, [times]
 
@@ -209,7 +209,7 @@ def test_rule_17_a_job_whose_id_was_taken_is_restarted_only_if_no_run_has_it(job
 @pytest.mark.parametrize("returns", [True, False], ids=["for a moment", "for good"])
 def test_a_restart_does_not_take_an_empty_checkpoint_for_a_new_job(jobs, topics, topic, monkeypatch, tmp_path, returns):
     """Its volume fails, and is unmounted: where it was is an empty folder, until it is mounted again."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget
 
     publish, volume, elsewhere = ExactlyOnceTarget.publish, jobs.checkpoint(), tmp_path / "elsewhere"
 
@@ -301,7 +301,7 @@ def started_adopting(jobs, kafka_admin, topics, topic, monkeypatch, failing_batc
 
 def fail_commit_of(monkeypatch, number, first):
     """Lets one attempt at a batch fail before its commit, in a way that is not redone in place, after ``first``."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget
 
     original, left = ExactlyOnceTarget._add_offsets, [1]
 
@@ -371,7 +371,7 @@ def test_stopping_ends_the_pause_before_a_restart(jobs, topics, topic, monkeypat
 
 @pytest.mark.parametrize("error", [FencedError, RetriableError])
 def test_what_a_restart_does_not_heal_is_told_of_a_job_that_is_being_stopped(jobs, topics, topic, monkeypatch, error):
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget
 
     publishing = threading.Event()
 
@@ -399,7 +399,7 @@ def test_what_a_restart_does_not_heal_is_told_of_a_job_that_is_being_stopped(job
 
 def fail_closings(monkeypatch, times):
     """Lets so many sources fail when they are closed, after they are."""
-    from penstock.connectors.kafka.runtime import KafkaSource
+    from penstock.connectors.kafka.spark import KafkaSource
 
     original, left = KafkaSource.close, [times]
 
@@ -414,7 +414,7 @@ def fail_closings(monkeypatch, times):
 
 def fail_publishing(monkeypatch, error):
     """Lets one batch fail with ``error``, before anything of it is written."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget
 
     original, left = ExactlyOnceTarget.publish, [error]
 
@@ -467,7 +467,7 @@ def test_a_failure_is_followed_by_a_restart_although_closing_the_run_failed_too(
 
 def test_stopping_a_job_whose_closing_fails_tells_that_and_ends_it(jobs, topics, topic, monkeypatch):
     """All that is open is closed, whatever of it fails."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget
 
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
@@ -551,7 +551,7 @@ def test_a_query_that_somebody_else_stopped_is_not_started_again(jobs, topics, t
 
 def test_failures_while_starting_again_count_and_those_of_the_first_start_end_it(jobs, topics, topic, monkeypatch):
     """As a broker that cannot be reached would cause them."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget
 
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))

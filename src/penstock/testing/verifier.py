@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.connectors.kafka.positions import Positions
+from penstock.connectors.kafka.source.positions import Positions
 from penstock.errors import KafkaError, RetriableError
 from penstock.kafka.batches import ControlType, batch_headers, scan_slices
 from penstock.kafka.fetch import Chunk, Fetcher, Range

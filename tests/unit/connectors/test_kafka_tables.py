@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.metadata import READABLE, MetadataColumn
-from penstock.connectors.kafka.offsets import PartitionOffset
-from penstock.connectors.kafka.options import ResetStrategy, StartupMode
-from penstock.connectors.kafka.scan import KafkaScan
-from penstock.connectors.kafka.sink import KafkaSink
+from penstock.connectors.kafka.sink.spec import KafkaSink
+from penstock.connectors.kafka.source.spec import KafkaScan
+from penstock.connectors.kafka.table.metadata import READABLE, MetadataColumn
+from penstock.connectors.kafka.table.offsets import PartitionOffset
+from penstock.connectors.kafka.table.options import ResetStrategy, StartupMode
 from penstock.errors import OptionsError, UnsupportedError
 from penstock.options import Origin
 from penstock.spi import Column, ColumnKind, Guarantee, Surface, TableDefinition

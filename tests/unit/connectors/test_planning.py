@@ -7,10 +7,10 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.connectors.kafka.admission import Admission
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.planning import Planner, ReaderSpec, _shares
-from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Position, Positions
+from penstock.connectors.kafka.source.admission import Admission
+from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec, _shares
+from penstock.connectors.kafka.source.positions import PLACES_PER_SOURCE, Position, Positions
 from penstock.spi import Column, TableDefinition
 from penstock.types import BIGINT
 

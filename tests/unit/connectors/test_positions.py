@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.connectors.kafka.positions import Position, Positions, Range, cut
+from penstock.connectors.kafka.source.positions import Position, Positions, Range, cut
 from penstock.errors import CheckpointError
 
 #: From nothing to more than one round of full tasks.

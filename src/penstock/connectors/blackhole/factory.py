@@ -18,7 +18,7 @@ class BlackholeConnector:
 
     identifier = "blackhole"
     options: Mapping[str, type[OptionSet]] = {"Sink": BlackholeOptions}
-    runtime = "penstock.connectors.blackhole.runtime:BlackholeRuntime"
+    runtime = "penstock.connectors.blackhole.spark:BlackholeRuntime"
 
     def sink(self, table: TableDefinition) -> BlackholeSink:
         """What writing ``table`` means. Raises OptionsError for an unknown option."""

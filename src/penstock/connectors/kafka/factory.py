@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.connectors.kafka.client import completed
-from penstock.connectors.kafka.deadletters import definition
-from penstock.connectors.kafka.metadata import MetadataColumn
-from penstock.connectors.kafka.options import (
+from penstock.connectors.kafka.sink.dead_letters import definition
+from penstock.connectors.kafka.sink.spec import KafkaSink
+from penstock.connectors.kafka.source.spec import KafkaScan
+from penstock.connectors.kafka.table.client import completed
+from penstock.connectors.kafka.table.metadata import MetadataColumn
+from penstock.connectors.kafka.table.options import (
     BoundedMode,
     KafkaSinkOptions,
     KafkaSourceOptions,
     StartupMode,
 )
-from penstock.connectors.kafka.resolution import Resolution, Side
-from penstock.connectors.kafka.scan import KafkaScan
-from penstock.connectors.kafka.sink import KafkaSink
+from penstock.connectors.kafka.table.resolution import Resolution, Side
 from penstock.errors import OptionsError, Problem
 from penstock.options import OptionSet
 from penstock.spi import Guarantee, Surface, TableDefinition, Watermark
@@ -31,7 +31,7 @@ class KafkaConnector:
 
     identifier = "kafka"
     options: Mapping[str, type[OptionSet]] = {"Source": KafkaSourceOptions, "Sink": KafkaSinkOptions}
-    runtime = "penstock.connectors.kafka.runtime:KafkaRuntime"
+    runtime = "penstock.connectors.kafka.spark:KafkaRuntime"
 
     def scan(self, table: TableDefinition) -> KafkaScan:
         """What reading ``table`` means. Raises OptionsError or UnsupportedError with every problem found."""

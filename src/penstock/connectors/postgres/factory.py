@@ -20,7 +20,7 @@ class PostgresConnector:
 
     identifier = "postgres"
     options: Mapping[str, type[OptionSet]] = {"Sink": PostgresSinkOptions}
-    runtime = "penstock.connectors.postgres.runtime:PostgresRuntime"
+    runtime = "penstock.connectors.postgres.spark:PostgresRuntime"
 
     def sink(self, table: TableDefinition) -> PostgresSink:
         """What writing ``table`` means. Raises OptionsError or UnsupportedError with every problem found."""

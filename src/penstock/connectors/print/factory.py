@@ -18,7 +18,7 @@ class PrintConnector:
 
     identifier = "print"
     options: Mapping[str, type[OptionSet]] = {"Sink": PrintOptions}
-    runtime = "penstock.connectors.print.runtime:PrintRuntime"
+    runtime = "penstock.connectors.print.spark:PrintRuntime"
 
     def sink(self, table: TableDefinition) -> PrintSink:
         """What writing ``table`` means. Raises OptionsError with every problem found."""

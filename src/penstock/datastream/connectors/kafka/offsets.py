@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from penstock.connectors.kafka.initializer import Retriever
-from penstock.connectors.kafka.offsets import offsets_text
-from penstock.connectors.kafka.positions import Place
+from penstock.connectors.kafka.source.initializer import Retriever
+from penstock.connectors.kafka.source.positions import Place
+from penstock.connectors.kafka.table.offsets import offsets_text
 
 __all__ = [
     "ChosenOffsets",

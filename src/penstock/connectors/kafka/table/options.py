@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import ClassVar
 
-from penstock.connectors.kafka.headers import HEADER_FILTER, HeaderTerm
-from penstock.connectors.kafka.offsets import OFFSETS, PARTITIONS, PartitionOffset
+from penstock.connectors.kafka.table.header_filter import HEADER_FILTER, HeaderTerm
+from penstock.connectors.kafka.table.offsets import OFFSETS, PARTITIONS, PartitionOffset
 from penstock.errors import Problem
 from penstock.kafka.reserved import is_reserved
 from penstock.options import (

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.connectors.kafka.encoding import RowEncoder
-from penstock.connectors.kafka.sink import KafkaSink
+from penstock.connectors.kafka.sink.encoding import RowEncoder
+from penstock.connectors.kafka.sink.spec import KafkaSink
 from penstock.kafka.batches import EncodedBatch
 from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.properties import ClientConfig

@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from penstock.connectors.kafka.planning import ReaderSpec, client_of
-from penstock.connectors.kafka.positions import Range
-from penstock.connectors.kafka.reports import ReadReport
-from penstock.connectors.kafka.rows import RowReader
+from penstock.connectors.kafka.source.decoding import RowReader
+from penstock.connectors.kafka.source.enumerator import ReaderSpec, client_of
+from penstock.connectors.kafka.source.positions import Range
+from penstock.connectors.kafka.source.reports import ReadReport
 from penstock.kafka import fetch
 from penstock.kafka.batches import scan
 from penstock.kafka.session import session_for

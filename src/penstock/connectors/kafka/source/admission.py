@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from penstock.connectors.kafka.options import KafkaSourceOptions
+from penstock.connectors.kafka.table.options import KafkaSourceOptions
 
 __all__ = ["Admission"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.connectors.kafka.positions import Place
+from penstock.connectors.kafka.source.positions import Place
 
 __all__ = ["CustomOffsets", "Found", "Retriever"]
 

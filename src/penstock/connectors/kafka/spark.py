@@ -24,19 +24,25 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import BinaryType, StructType
 
-from penstock.connectors.kafka.attempts import not_known, repeated
-from penstock.connectors.kafka.bounds import behind_the_end, present_ends, resolve_start, resolve_stop, with_epochs
-from penstock.connectors.kafka.client import with_login
-from penstock.connectors.kafka.commits import CommitTimes
-from penstock.connectors.kafka.eventtime import END, Notes
-from penstock.connectors.kafka.losses import told
-from penstock.connectors.kafka.metrics import SourceMetrics
-from penstock.connectors.kafka.offsets import partitions_text
-from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
-from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Positions, Range
-from penstock.connectors.kafka.reports import ReadReport
-from penstock.connectors.kafka.scan import KafkaScan
-from penstock.connectors.kafka.sink import KafkaSink
+from penstock.connectors.kafka.sink.attempts import not_known, repeated
+from penstock.connectors.kafka.sink.spec import KafkaSink
+from penstock.connectors.kafka.source.bounds import (
+    behind_the_end,
+    present_ends,
+    resolve_start,
+    resolve_stop,
+    with_epochs,
+)
+from penstock.connectors.kafka.source.commits import CommitTimes
+from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec, client_of
+from penstock.connectors.kafka.source.losses import told
+from penstock.connectors.kafka.source.metrics import SourceMetrics
+from penstock.connectors.kafka.source.positions import PLACES_PER_SOURCE, Positions, Range
+from penstock.connectors.kafka.source.reports import ReadReport
+from penstock.connectors.kafka.source.spec import KafkaScan
+from penstock.connectors.kafka.source.watermarks import END, Notes
+from penstock.connectors.kafka.table.client import with_login
+from penstock.connectors.kafka.table.offsets import partitions_text
 from penstock.deadline import Deadline
 from penstock.errors import (
     AbortableError,
@@ -71,8 +77,8 @@ from penstock.spi import (
 from penstock.types import BIGINT, TINYINT, quoted_name, spark_ddl, spark_type
 
 if TYPE_CHECKING:
-    from penstock.connectors.kafka.targets import Acknowledged, Consumed
-    from penstock.connectors.kafka.writing import Told, Transaction, WriteSpec
+    from penstock.connectors.kafka.sink.committer import Acknowledged, Consumed
+    from penstock.connectors.kafka.sink.writer import Told, Transaction, WriteSpec
 
 __all__ = ["KafkaRuntime"]
 
@@ -105,7 +111,7 @@ class KafkaRuntime:
 
     def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
         """The target for ``outputs``, which share a client and a guarantee."""
-        from penstock.connectors.kafka.targets import ExactlyOnceTarget, PlainTarget
+        from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget, PlainTarget
 
         login = context.settings.kerberos
         outputs = [
@@ -272,7 +278,7 @@ class KafkaSource:
 
     def consumed(self, end: dict[str, Any]) -> Consumed | None:
         """The group's offsets at ``end``."""
-        from penstock.connectors.kafka.targets import Consumed
+        from penstock.connectors.kafka.sink.committer import Consumed
 
         if not self._commits:
             return None
@@ -382,7 +388,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, or what the stage makes of them."""
-        from penstock.connectors.kafka.reading import RangeReader, with_report, with_watermark
+        from penstock.connectors.kafka.source.reader import RangeReader, with_report, with_watermark
 
         work: tuple[Sequence[Range], Task, int | None] = partition.value
         ranges, task, watermark = work
@@ -437,7 +443,7 @@ class SparkJobs:
         staged: bool,
     ) -> Acknowledged:
         """Encode the rows, unless ``staged``, and publish them: by their partitions' ``owners``, or where they are."""
-        from penstock.connectors.kafka.writing import (
+        from penstock.connectors.kafka.sink.writer import (
             PUBLISHING_ORDER,
             WRITTEN,
             Told,
@@ -480,7 +486,7 @@ class SparkJobs:
 
     def write_plainly(self, frame: DataFrame, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
         """Every task encodes and publishes its rows; with ``staged`` it does so as it reads them."""
-        from penstock.connectors.kafka.writing import WRITTEN, encode_rows_and_publish
+        from penstock.connectors.kafka.sink.writer import WRITTEN, encode_rows_and_publish
 
         def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from encode_rows_and_publish(spec, None, _task(tasks), rows)
@@ -490,7 +496,7 @@ class SparkJobs:
 
     def _collect(self, job: DataFrame, told: Told | None = None, *, once: bool = True) -> Acknowledged:
         """Run ``job`` and add up its answers; with ``once`` it is found out whether each task ran once."""
-        from penstock.connectors.kafka.targets import Acknowledged
+        from penstock.connectors.kafka.sink.committer import Acknowledged
 
         tag = f"penstock-{uuid.uuid4().hex}"
         context = self._spark.sparkContext

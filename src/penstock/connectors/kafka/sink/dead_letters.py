@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from penstock.connectors.kafka.metadata import WRITABLE
-from penstock.connectors.kafka.sink import KafkaSink
+from penstock.connectors.kafka.sink.spec import KafkaSink
+from penstock.connectors.kafka.table.metadata import WRITABLE
 from penstock.spi import BadRecord, Column, ColumnKind, Guarantee, SinkSpec, TableDefinition
 from penstock.types import Field, RowType, arrow_type
 

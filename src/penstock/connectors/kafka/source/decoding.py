@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.connectors.kafka.deadletters import DEAD_LETTER as LETTER
-from penstock.connectors.kafka.deadletters import DeadLetter, letters
-from penstock.connectors.kafka.eventtime import Measure
-from penstock.connectors.kafka.headers import matching
-from penstock.connectors.kafka.metadata import OF_VALUE, READABLE
-from penstock.connectors.kafka.scan import KafkaScan
+from penstock.connectors.kafka.sink.dead_letters import DEAD_LETTER as LETTER
+from penstock.connectors.kafka.sink.dead_letters import DeadLetter, letters
+from penstock.connectors.kafka.source.spec import KafkaScan
+from penstock.connectors.kafka.source.watermarks import Measure
+from penstock.connectors.kafka.table.header_filter import matching
+from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE
 from penstock.errors import RecordError
 from penstock.kafka.batches import Records, TimestampType
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, BadRecord, ChangeFormat, Decoded, Decoder, FormatSpec, formats

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from penstock.connectors.kafka.positions import Place, Positions
-from penstock.connectors.kafka.reports import ReadReport
+from penstock.connectors.kafka.source.positions import Place, Positions
+from penstock.connectors.kafka.source.reports import ReadReport
 from penstock.spi import MetricGroup, Written
 
 __all__ = ["SourceMetrics", "count_produced"]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
-from penstock.connectors.kafka.initializer import CustomOffsets, Found
-from penstock.connectors.kafka.options import BoundedMode, ResetStrategy, StartupMode
-from penstock.connectors.kafka.positions import Place, Position, Positions
-from penstock.connectors.kafka.scan import KafkaScan
+from penstock.connectors.kafka.source.initializer import CustomOffsets, Found
+from penstock.connectors.kafka.source.positions import Place, Position, Positions
+from penstock.connectors.kafka.source.spec import KafkaScan
+from penstock.connectors.kafka.table.options import BoundedMode, ResetStrategy, StartupMode
 from penstock.deadline import Deadline
 from penstock.errors import ExecutionError, KafkaError, PenstockError, PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, committed_offsets, list_offsets

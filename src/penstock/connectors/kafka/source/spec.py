@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from penstock.connectors.kafka.client import masked
-from penstock.connectors.kafka.deadletters import beside
-from penstock.connectors.kafka.initializer import CustomOffsets
-from penstock.connectors.kafka.metadata import OF_VALUE, MetadataColumn
-from penstock.connectors.kafka.offsets import PARTITIONS, PartitionOffset
-from penstock.connectors.kafka.options import BoundedMode, KafkaSourceOptions, ResetStrategy, StartupMode
-from penstock.connectors.kafka.positions import Place
-from penstock.connectors.kafka.sink import KafkaSink, progress_problems
+from penstock.connectors.kafka.sink.dead_letters import beside
+from penstock.connectors.kafka.sink.spec import KafkaSink, progress_problems
+from penstock.connectors.kafka.source.initializer import CustomOffsets
+from penstock.connectors.kafka.source.positions import Place
+from penstock.connectors.kafka.table.client import masked
+from penstock.connectors.kafka.table.metadata import OF_VALUE, MetadataColumn
+from penstock.connectors.kafka.table.offsets import PARTITIONS, PartitionOffset
+from penstock.connectors.kafka.table.options import BoundedMode, KafkaSourceOptions, ResetStrategy, StartupMode
 from penstock.errors import Problem
 from penstock.options import DURATION, Properties
 from penstock.settings import Settings

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from penstock.connectors.kafka.client import masked
-from penstock.connectors.kafka.metadata import MetadataColumn
-from penstock.connectors.kafka.options import KafkaSinkOptions
+from penstock.connectors.kafka.table.client import masked
+from penstock.connectors.kafka.table.metadata import MetadataColumn
+from penstock.connectors.kafka.table.options import KafkaSinkOptions
 from penstock.errors import Problem
 from penstock.options import Properties
 from penstock.settings import Settings

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from penstock.connectors.kafka.bounds import listed
-from penstock.connectors.kafka.positions import Place, Position, Positions
+from penstock.connectors.kafka.source.bounds import listed
+from penstock.connectors.kafka.source.positions import Place, Position, Positions
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, end_of_epochs
 from penstock.kafka.session import Session, TopicInfo

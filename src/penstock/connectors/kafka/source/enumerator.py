@@ -6,13 +6,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from penstock.connectors.kafka.admission import Admission
-from penstock.connectors.kafka.bounds import listed, note_epochs, places_of, topic_ids, topics_there
-from penstock.connectors.kafka.client import completed
-from penstock.connectors.kafka.eventtime import Notes, Watermarks
-from penstock.connectors.kafka.losses import SKIPPING, created_anew, jumped, passed_over, without
-from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Place, Position, Positions, Range, cut
-from penstock.connectors.kafka.scan import KafkaScan
+from penstock.connectors.kafka.source.admission import Admission
+from penstock.connectors.kafka.source.bounds import listed, note_epochs, places_of, topic_ids, topics_there
+from penstock.connectors.kafka.source.losses import SKIPPING, created_anew, jumped, passed_over, without
+from penstock.connectors.kafka.source.positions import PLACES_PER_SOURCE, Place, Position, Positions, Range, cut
+from penstock.connectors.kafka.source.spec import KafkaScan
+from penstock.connectors.kafka.source.watermarks import Notes, Watermarks
+from penstock.connectors.kafka.table.client import completed
 from penstock.errors import KafkaError, PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, LogOffset, check_truncation
 from penstock.kafka.properties import ClientConfig
@@ -27,7 +27,7 @@ class ReaderSpec:
 
     ``start`` was resolved once, before the query first started; ``stop`` likewise, None for an unbounded scan.
     ``waits``: a stop lay behind the end of its log when the query was started. ``notes``: the file of
-    :class:`~penstock.connectors.kafka.eventtime.Notes`.
+    :class:`~penstock.connectors.kafka.source.watermarks.Notes`.
     """
 
     scan: KafkaScan
@@ -78,7 +78,7 @@ class Planner:
         New partitions come in at their log's start, with nothing to read in this batch yet, so that their start is in
         the offset log before anything of them is read. Raises PossibleDataLossError when records were lost: a log ends
         before ``start``, a topic was deleted and created anew, or is gone before it was read to its end. With
-        'scan.fail-on-data-loss' = 'false' positions move on instead (:mod:`penstock.connectors.kafka.losses`).
+        'scan.fail-on-data-loss' = 'false' positions move on instead (:mod:`penstock.connectors.kafka.source.losses`).
 
         In a scan with event time the watermark moves on too, which makes a batch even when there is nothing to read.
         """

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from penstock.connectors.kafka.options import KafkaSourceOptions
+from penstock.connectors.kafka.table.options import KafkaSourceOptions
 
 __all__ = ["CommitTimes"]
 

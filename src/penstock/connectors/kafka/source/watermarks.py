@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.connectors.kafka.positions import Place, Position, Positions
+from penstock.connectors.kafka.source.positions import Place, Position, Positions
 from penstock.spi import Watermark
 
 __all__ = ["END", "Measure", "Notes", "Watermarks"]

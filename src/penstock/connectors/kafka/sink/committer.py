@@ -10,12 +10,9 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 from uuid import UUID
 
-from penstock.connectors.kafka.client import completed
-from penstock.connectors.kafka.encoding import DEFAULT_MAX_MESSAGE_BYTES
-from penstock.connectors.kafka.metrics import count_produced
-from penstock.connectors.kafka.positions import Place
-from penstock.connectors.kafka.sink import KafkaSink
-from penstock.connectors.kafka.writing import (
+from penstock.connectors.kafka.sink.encoding import DEFAULT_MAX_MESSAGE_BYTES
+from penstock.connectors.kafka.sink.spec import KafkaSink
+from penstock.connectors.kafka.sink.writer import (
     WRITTEN,
     Branch,
     Transaction,
@@ -23,6 +20,9 @@ from penstock.connectors.kafka.writing import (
     encode_rows_and_publish,
     stage_rows,
 )
+from penstock.connectors.kafka.source.metrics import count_produced
+from penstock.connectors.kafka.source.positions import Place
+from penstock.connectors.kafka.table.client import completed
 from penstock.deadline import Deadline
 from penstock.errors import (
     AbortableError,

@@ -7,9 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from penstock.connectors.kafka.client import CONNECTOR_PROPERTIES, checked
-from penstock.connectors.kafka.metadata import OF_VALUE, READABLE, WRITABLE, MetadataColumn, castable
-from penstock.connectors.kafka.options import FieldsInclude, KafkaSinkOptions, KafkaSourceOptions, KafkaTableOptions
+from penstock.connectors.kafka.table.client import CONNECTOR_PROPERTIES, checked
+from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE, WRITABLE, MetadataColumn, castable
+from penstock.connectors.kafka.table.options import (
+    FieldsInclude,
+    KafkaSinkOptions,
+    KafkaSourceOptions,
+    KafkaTableOptions,
+)
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.options import LIST, Option, nearest, properties_of, unknown_keys
 from penstock.spi import ChangeFormat, Column, ColumnKind, Format, FormatSpec, Surface, TableDefinition, formats
