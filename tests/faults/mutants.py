@@ -77,8 +77,8 @@ _ALL = (
         ("duplicated",),
     ),
     Mutant(
-        "read-one-partition",
-        "progress is read where an id has it now, and not where it had it before",
+        "move-progress",
+        "progress is written and read where an id has its place after the topic was enlarged",
         "F24 progress topic enlarged after a death after EndTxn",
         texts=("the progress topic holds nothing",),
     ),

@@ -196,7 +196,6 @@ def _acknowledged(rows: Sequence[dict[str, Any]], *, clean: bool) -> Acknowledge
         records=sum(row["count"] for row in acks),
         topics=frozenset(row["topic"] for row in acks),
         encoded=encoded,
-        attempts_clean=clean,
         doubt="" if clean else "a task of the batch ran twice",
         one_writer=len(acks) == len({(row["topic"], row["partition"]) for row in acks}),
         whole=all((row["first_sequence"], row["last_sequence"]) == (0, row["count"] - 1) for row in acks),

@@ -118,30 +118,27 @@ def _topics_unchecked() -> Sequence[Patch]:
 
 
 def _fencing_skipped() -> Sequence[Patch]:
-    """Each start has a transactional id of its own, and does not take the former ones over; it reads their progress."""
+    """Each start has a transactional id of its own, and fences nobody; progress stays under the checkpoint's id."""
     numbers = itertools.count()
-    make, init = ExactlyOnceTarget.__init__, TransactionClient.init
-    taken: set[str] = set()
+    keep, key, seal = ExactlyOnceTarget._keep, progress._key, progress.Seal.of
 
-    def make_with_own_id(self: Any, *args: Any, **kwargs: Any) -> None:
-        make(self, *args, **kwargs)
-        self.transactional_id += f"-{next(numbers)}"
+    def shared(name: str) -> str:
+        return name.partition("#")[0]
 
-    def init_own(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.transactional_id in taken and self.state is State.NEW:
-            return None
-        taken.add(self.transactional_id)
-        return init(self, *args, **kwargs)
+    def keep_own(self: Any, *args: Any) -> None:
+        keep(self, *args)
+        self.transactional_id += f"#{next(numbers)}"
 
-    def unless_former(step: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda session, client, *args, **kwargs: (
-            None if client.state is State.NEW else step(session, client, *args, **kwargs)
-        )
+    def key_of_all(name: str, record: Any) -> bytes:
+        return key(shared(name) if record is progress.Progress else name, record)
+
+    def seal_of_all(self: Any, name: str, fields: Mapping[str, Any]) -> str:
+        return seal(self, shared(name), fields)
 
     return [
-        (ExactlyOnceTarget, "__init__", make_with_own_id),
-        (TransactionClient, "init", init_own),
-        (targets, "claim", unless_former(targets.claim)),
+        (ExactlyOnceTarget, "_keep", keep_own),
+        (progress, "_key", key_of_all),
+        (progress.Seal, "of", seal_of_all),
     ]
 
 

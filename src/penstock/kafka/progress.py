@@ -166,8 +166,8 @@ def progress_batch(
         raise KafkaError(
             f"the progress of transactional id '{transactional_id}' makes a record of {error.size} bytes, above the "
             f"max.message.bytes of topic '{topic.name}', which is {topic.max_message_bytes}: it holds two offsets of "
-            f"each source partition. Run kafka-configs.sh --alter --topic {topic.name} --add-config "
-            f"max.message.bytes={2 * error.size}, and start the job again"
+            f"each source partition. Run kafka-configs.sh --bootstrap-server {topic.address} --alter --topic "
+            f"{topic.name} --add-config max.message.bytes={2 * error.size}, and start the job again"
         ) from None
     return batch.partition, batch.data, batch.count
 
@@ -252,6 +252,8 @@ class ProgressTopic:
     warnings: tuple[str, ...] = ()
     max_message_bytes: int = _DEFAULT_MAX_MESSAGE_BYTES
     seal: Seal | None = None
+    #: Where commands in messages find the cluster.
+    address: str = "HOST:PORT"
 
     def partition_of(self, transactional_id: str) -> int:
         """Where an id's records are written: all kinds in one partition, so that their order is known."""
@@ -325,7 +327,7 @@ def ensure_progress_topic(
     if fewest >= 3 and settings.get("min.insync.replicas") == "1":
         warnings.append(f"progress topic '{name}' has min.insync.replicas=1; 2 are safer")
     largest = int(settings.get("max.message.bytes", _DEFAULT_MAX_MESSAGE_BYTES))
-    return ProgressTopic(name, info.topic_id, len(info.partitions), tuple(warnings), largest)
+    return ProgressTopic(name, info.topic_id, len(info.partitions), tuple(warnings), largest, address=address)
 
 
 def _looked_for(session: Session, name: str, deadline: Deadline) -> TopicInfo | None:
@@ -427,7 +429,7 @@ def read_progress_of(
     """What :func:`read_progress` reads, for several ids in one pass over the topic."""
     ids = tuple(dict.fromkeys(transactional_ids))
     name = topic.name
-    # It may have been enlarged since: a later owner of an id writes elsewhere then.
+    # A query with a new checkpoint writes elsewhere if the topic was enlarged since.
     info = session.topics([name], deadline).get(name)
     if info and info.topic_id and topic.topic_id and info.topic_id != topic.topic_id:
         raise CheckpointError(
@@ -479,12 +481,11 @@ class _Written:
 def _later(one: _Written | None, other: _Written) -> _Written:
     """Of two records of one id and kind in different partitions, the one that was written later.
 
-    The records of an id are in one partition until partitions are added to the topic. Then new ones go elsewhere while
-    the old ones stay, and when partitions are added again, perhaps back to a partition whose records are older than
-    those of another. Offsets of different partitions have no order. Batch ids of one query have, for it records every
-    batch; so have the epochs of one producer id, which rise with every transaction and every owner. Only where both
-    query and producer id differ is the clock asked: then it would have to be wrong by more than the time between two
-    enlargements of the topic, and :func:`decide` would meet another query's record and stop, or go on with our own.
+    The records of one checkpoint stay in one partition, also when the topic is enlarged. A query with a new checkpoint
+    may write to another one. Offsets of different partitions have no order; batch ids of one query have, and so have
+    the epochs of one producer id, which rise with every transaction and every owner. Only where both differ do
+    timestamps decide: a wrong clock can then make :func:`decide` meet another query's record and stop, or go on with
+    our own.
     """
     if one is None:
         return other

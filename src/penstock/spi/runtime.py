@@ -86,8 +86,8 @@ class Checkpoint(Protocol):
 
 @dataclass(frozen=True)
 class JobContext:
-    """What a job's runtimes share. ``query_id`` and ``secret``, which no other checkpoint has, stay the same over
-    restarts from one checkpoint; ``run_id`` is new."""
+    """What a job's runtimes share. ``query_id`` and ``secret``, which only copies of the checkpoint share, stay
+    the same over restarts; ``run_id`` is new."""
 
     job: str
     query_id: str

@@ -158,13 +158,14 @@ class TestRecordsOfManyPartitions:
         assert count == 1
 
     def test_what_does_not_fit_is_refused_with_the_command_to_run(self) -> None:
-        topic = ProgressTopic("progress", None, 8, max_message_bytes=2000)
+        topic = ProgressTopic("progress", None, 8, max_message_bytes=2000, address="broker:9092")
         progress_batch(topic, "tx", self.progress(10))
         with pytest.raises(
             KafkaError, match=r"'tx' .* max\.message\.bytes of topic 'progress', which is 2000"
         ) as raised:
             progress_batch(topic, "tx", self.progress(1000))
-        assert "--topic progress --add-config max.message.bytes=" in str(raised.value)
+        command = "--bootstrap-server broker:9092 --alter --topic progress --add-config max.message.bytes="
+        assert command in str(raised.value)
         assert not raised.value.retriable
 
 

@@ -67,8 +67,6 @@ from penstock.spi import Batch, Checkpoint, JobContext, Output, Published, Stage
 __all__ = ["Acknowledged", "Consumed", "ExactlyOnceTarget", "Jobs", "PlainTarget"]
 
 _ATTEMPTS_PER_BATCH = 3
-#: Transactional ids, each with the last run that took it beside others.
-_Ids = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -83,14 +81,13 @@ class Consumed:
 @dataclass(frozen=True)
 class Acknowledged:
     """What a publishing job was told by the brokers, and of which ``topics``. ``encoded`` is what its tasks have
-    encoded, by the number of the output. ``attempts_clean``: each task of it ran once, else ``doubt`` says what is
-    known of that; ``one_writer``: no two tasks wrote to one partition; ``whole``: in each partition the sequences run
-    from 0 to the last record's."""
+    encoded, by the number of the output. ``doubt``: why it is not certain that each task ran once, empty when it is;
+    ``one_writer``: no two tasks wrote to one partition; ``whole``: in each partition the sequences run from 0 to the
+    last record's."""
 
     records: int = 0
     topics: frozenset[str] = frozenset()
     encoded: Mapping[int, Written] = field(default_factory=dict)
-    attempts_clean: bool = True
     doubt: str = ""
     one_writer: bool = True
     whole: bool = True
@@ -162,11 +159,13 @@ class _Writing:
         return tasks == 1 or (not keyed and tasks <= fewest)
 
     def check_topics(self, done: Acknowledged) -> None:
-        """Raises RecordError when records went to a topic that no table writes. Encoders refuse such rows, so this is
-        for the day when one does not: a batch that is not committed is not seen."""
+        """Raises RecordError when a task reports records in a topic that no table may write to. Encoders refuse such
+        rows; this is the last check, and before a commit it keeps them out of sight."""
         for name in sorted(done.topics):
             if is_out_of_reach(self.session, name, self.progress_topics):
-                raise RecordError(f"a row was written to '{name}', a topic of Kafka's or penstock's own")
+                raise RecordError(
+                    f"job '{self.context.job}': a row was written to '{name}', an internal topic of Kafka or penstock"
+                )
 
     def written(self, done: Acknowledged) -> tuple[Written, ...]:
         """What was written to each output, and is counted."""
@@ -193,8 +192,8 @@ def _known_identity(
     missing = {"transactional_id", "progress_topic", "progress_topic_id", "progress_partitions"} - known.keys()
     if known and missing:
         raise CheckpointError(
-            f"'penstock/{name}' in the checkpoint '{checkpoint.location}' lacks {', '.join(sorted(missing))}; restore "
-            "its last file from a backup"
+            f"the last revision of 'penstock/{name}.*.json' in the checkpoint '{checkpoint.location}' lacks "
+            f"{', '.join(sorted(missing))}; restore the file from a backup"
         )
     return known
 
@@ -401,9 +400,8 @@ class ExactlyOnceTarget:
             self._context.warn(decision.warning)
         progress = Progress(self._context.query_id, batch.id, start, end, tables=self._tables)
         _, topic = self._opened()
-        progress_batch(
-            topic, self.transactional_id, progress
-        )  # one that is too large is noticed before anything is sent
+        # Before anything is sent: a record above the topic's limit raises here.
+        progress_batch(topic, self.transactional_id, progress)
         for attempt in range(1, _ATTEMPTS_PER_BATCH + 1):
             try:
                 published = self._attempt(batch, progress, frame)
@@ -455,7 +453,7 @@ class ExactlyOnceTarget:
 
     def _ended(self, batch: Progress, reason: BaseException) -> bool:
         """End the transaction that ``reason`` has cut short, or find out how it ended: whether it was committed. If it
-        was not, nothing of it is left open.
+        was not, nothing of it is left open (unless the job is being stopped and the abort got no answer).
 
         Raises FencedError when another instance has taken over, TransactionExpiredError when it was open for too long,
         and UnknownOutcomeError.
@@ -529,7 +527,7 @@ class ExactlyOnceTarget:
             self._shared = True  # two writers of one partition show like this too, before they can be counted
             raise
         writing.check_topics(done)
-        if not done.attempts_clean:
+        if done.doubt:
             raise AbortableError(done.doubt)
         if not done.one_writer:
             self._shared = True  # the tasks know other partitions than the driver; owners do not depend on that
