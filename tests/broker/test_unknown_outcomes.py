@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -18,17 +19,24 @@ import pytest
 from penstock.connectors.kafka import targets
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.targets import Acknowledged, ExactlyOnceTarget
-from penstock.errors import CheckpointError, FencedError, TransactionExpiredError, UnknownOutcomeError
+from penstock.errors import (
+    CheckpointError,
+    FencedError,
+    PossibleDataLossError,
+    TransactionExpiredError,
+    UnknownOutcomeError,
+)
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.produce import Producer, ProducerIdentity
+from penstock.kafka.progress import read_progress
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient, describe_transaction
 from penstock.plan import Settings
-from penstock.spi import Batch, Column, JobContext, Output, TableDefinition, Written
+from penstock.spi import Batch, Column, JobContext, NextBatch, Output, TableDefinition, Written
 from penstock.testing import Api, ProxiedCluster, Then, Trap
 from penstock.types import BIGINT
 from tests.targets import Memory
@@ -94,8 +102,11 @@ class Scene:
         self.warn: Callable[[str], None] = self.warnings.append
         self.stopping: Callable[[], bool] = lambda: False
 
-    def target(self, first_batch: int = 9, **settings: Any) -> tuple[ExactlyOnceTarget, Rows]:
-        """A new run's target, opened. ``first_batch`` is what its checkpoint goes on with: one that no test gets to."""
+    def target(self, next_batch: Callable[[], int] | None = None, **settings: Any) -> tuple[ExactlyOnceTarget, Rows]:
+        """A new run's target, opened. ``next_batch``: what its checkpoint goes on with, by default 0 at the first start
+        and then one that no test gets to."""
+        known = any(document for name, document in self.checkpoint.documents.items() if name.startswith("identity"))
+        goes_on_with = next_batch or (lambda: 9 if known else 0)
         options = {
             "connector": "kafka",
             "topic": self.topic,
@@ -114,7 +125,7 @@ class Scene:
             parallelism=1,
             spark=None,
             planned=True,
-            first_batch=first_batch,
+            next_batch=lambda: NextBatch(goes_on_with()),
             stopping=lambda: self.stopping(),  # noqa: PLW0108 - it may be replaced
             warn=lambda text: self.warn(text),  # noqa: PLW0108 - the same
         )
@@ -413,9 +424,56 @@ def test_a_start_with_an_older_checkpoint_does_not_take_the_id(scene: Scene) -> 
     for number in range(3):
         first.publish(batch(number), number)
     with pytest.raises(CheckpointError, match=r"goes on with batch 1 .* but batch 2 .* was published already"):
-        scene.target(first_batch=1)
+        scene.target(lambda: 1)
     first.publish(batch(3), 3)
     scene.expect(0, 1, 2, 3)
+
+
+def test_a_start_beside_a_run_that_publishes_meanwhile_takes_over(scene: Scene) -> None:
+    """Both have the same checkpoint, which goes on with what the former run has done since this one has looked."""
+    first, _ = scene.target()
+    first.publish(batch(0), 0)
+    done = [0]
+
+    def next_batch() -> int:
+        return done[-1] + 1
+
+    def publish_more(session: Any, *args: Any, **more: Any) -> Any:
+        for number in range(1, 4) if done == [0] else ():
+            first.publish(batch(number), number)
+            done.append(number)
+        return read_progress(session, *args, **more)
+
+    with mock.patch.object(targets, "read_progress", publish_more):
+        second, _ = scene.target(next_batch)
+    assert done == [0, 1, 2, 3]
+    with pytest.raises(FencedError, match="taken over by"):
+        first.publish(batch(4), 4)
+    second.publish(batch(4), 4)
+    scene.expect(0, 1, 2, 3, 4)
+
+
+def test_a_sink_that_comes_to_a_job_begins_with_its_next_batch(scene: Scene) -> None:
+    """As when the guarantee is changed: there is no progress before, and it was not lost."""
+    target, _ = scene.target(lambda: 5)
+    target.publish(batch(5), 5)
+    again, _ = scene.target(lambda: 5)
+    assert again.publish(batch(5), 5).skipped
+    again.publish(batch(6), 6)
+    scene.expect(5, 6)
+
+
+def test_a_sink_that_was_left_out_for_a_while_comes_back_when_progress_is_adopted(scene: Scene) -> None:
+    target, _ = scene.target()
+    target.publish(batch(0), 0)
+    target, _ = scene.target(lambda: 5)
+    with pytest.raises(PossibleDataLossError, match=r"ran without this sink for a while.*--adopt-progress"):
+        target.publish(batch(5), 5)
+    target, _ = scene.target(lambda: 5, adopt_progress=True)
+    target.publish(batch(5), 5)
+    with pytest.raises(PossibleDataLossError, match="ran without this sink"):
+        target.publish(batch(8), 8)  # what this run has published is there
+    scene.expect(0, 5)
 
 
 def epoch_of(scene: Scene, transactional_id: str) -> tuple[int, int]:

@@ -27,7 +27,7 @@ from penstock.kafka.offsets import CommittedOffset
 from penstock.kafka.produce import Producer
 from penstock.kafka.session import session_for
 from penstock.plan import Settings
-from penstock.spi import HIDDEN, Batch, Column, JobContext, Output, TableDefinition, Task, Written
+from penstock.spi import HIDDEN, Batch, Column, JobContext, NextBatch, Output, TableDefinition, Task, Written
 from penstock.types import BYTES
 from tests.simulation.checkpoint import Checkpoint, group_of, text_of
 from tests.simulation.faults import Plan, TaskFault
@@ -228,6 +228,7 @@ class Driver:
         pipeline, checkpoint = self._pipeline, self._checkpoint
         checkpoint.adopted |= self.start.adopts
         target = ExactlyOnceTarget(self._outputs(), self._context(), self.jobs)
+        target.check()
         target.open()
         while True:
             number = max(checkpoint.commits, default=-1) + 1
@@ -289,7 +290,7 @@ class Driver:
             parallelism=self._pipeline.parallelism,
             spark=None,
             planned=bool(self._checkpoint.offsets),
-            first_batch=max(self._checkpoint.commits, default=-1) + 1,
+            next_batch=lambda: NextBatch(max(self._checkpoint.commits, default=-1) + 1),
             stopping=lambda: False,
             warn=self.warnings.append,
             secret=f"secret of {self._checkpoint.query}",

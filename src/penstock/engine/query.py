@@ -38,6 +38,7 @@ from penstock.spi import (
     Batch,
     JobContext,
     MetricGroup,
+    NextBatch,
     Output,
     Published,
     Runtime,
@@ -134,6 +135,8 @@ class Query:
         if staged is None:
             self._targets = self._build_targets(outputs, context)
         # Before sources look for starts: a transaction that a former run left open holds back the group's offsets.
+        for target in self._targets:
+            target.check()
         for target in self._targets:
             target.open()
         with _translated():
@@ -364,8 +367,7 @@ class Query:
         if known is not None and "secret" not in known:  # made before progress was sealed: it is adopted or refused
             known["secret"] = secrets.token_hex(32)
             self._checkpoint.write("job", known)
-        first_batch = self._checkpoint.first_batch()
-        planned = self._checkpoint.offsets(0) is not None or first_batch > 0
+        planned = self._checkpoint.offsets(0) is not None or self._checkpoint.first_batch() > 0
         if known is None:
             if planned:
                 raise CheckpointError(
@@ -392,13 +394,16 @@ class Query:
             parallelism=self._job.settings.parallelism or self._spark.sparkContext.defaultParallelism,
             spark=self._spark,
             planned=planned,
-            first_batch=first_batch,
-            reached=self._checkpoint.offsets(first_batch - 1) or (),
+            next_batch=self._next_batch,
             stopping=self._stopping,
             warn=self._warn,
             metrics=self._metrics,
             restarted=self.progress.restarts > 0,
         )
+
+    def _next_batch(self) -> NextBatch:
+        first = self._checkpoint.first_batch()
+        return NextBatch(first, self._checkpoint.offsets(first - 1) or ())
 
     def _staged(self, context: JobContext) -> tuple[tuple[Scan, Stage], Sequence[Output]] | None:
         """The scan of a job whose rows need no computing, and what its one target does with them where they are read;

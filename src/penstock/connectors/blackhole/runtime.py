@@ -51,6 +51,9 @@ class BlackholeTarget:
         self._staged = True
         return Stage(_drop, _COUNTED)
 
+    def check(self) -> None:
+        """Nothing to check."""
+
     def open(self) -> None:
         """Nothing to own."""
 

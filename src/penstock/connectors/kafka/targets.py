@@ -217,9 +217,12 @@ class PlainTarget:
         self._writing.staged = True
         return Stage(partial(encode_rows_and_publish, self._writing.spec(), None), WRITTEN)
 
-    def open(self) -> None:
+    def check(self) -> None:
         """Make sure that the topics are there."""
         self._writing.spec()
+
+    def open(self) -> None:
+        """Warn of what weakens the guarantee."""
         for branch in self._writing.branches:
             if branch.sink.weakness:
                 self._writing.context.warn(f"table '{branch.sink.table}': {branch.sink.weakness}")
@@ -263,6 +266,8 @@ class ExactlyOnceTarget:
         self._topic: ProgressTopic | None = None
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
+        self._known: dict[str, Any] = {}
+        self._published = False
         self._shared = False
         self._refused: Counter[str] = Counter()  # batches whose offsets a group may not be given
 
@@ -273,8 +278,12 @@ class ExactlyOnceTarget:
 
     # --- ownership -------------------------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Fence the former owner of the transactional id, claim it, and read what was committed under it."""
+    def check(self) -> None:
+        """Find the transactional id and the progress topic, and raise what must stop a start, before the id is taken.
+
+        Raises CheckpointError where the query has published more than the checkpoint knows, and OptionsError when
+        another group of the job's sinks writes to the same cluster.
+        """
         session, context = self._writing.session, self._context
         self._writing.spec()
         document = f"target-{cluster_id(session)}"
@@ -283,12 +292,13 @@ class ExactlyOnceTarget:
             hint = "give them (and dead letters) the same, so that they share one transaction"
             where = f"job '{context.job}', cluster {cluster_id(session)}"
             raise OptionsError((Problem(reason, where=where, hint=hint),))
+        context.checkpoint.write(document, {"run_id": context.run_id})
         known = self._identity()
         found = self._found_topic(known)
         topic_id = str(found.topic_id or "")
         topic = {"progress_topic": found.name, "progress_topic_id": topic_id, "progress_partitions": found.partitions}
         if not known:
-            mine = {"transactional_id": self.transactional_id, **topic}
+            mine = {"transactional_id": self.transactional_id, **topic, "first_batch": context.next_batch().id}
             known = self._identity(lambda now: now or mine)  # of two copies that start at once both have the same
         elif known["progress_topic_id"] != topic_id:  # which the user adopts
             known = self._changed(known, {**known, **topic})
@@ -296,9 +306,24 @@ class ExactlyOnceTarget:
             raise self._overtaken()
         self._keep(known, found)
         self._check_ahead()
+        self._known = known
+
+    def open(self) -> None:
+        """Fence the former owner of the transactional id, claim it, and read what was committed under it."""
+        if not self._known:
+            self.check()
         self._client, self._progress = self._taken()
-        self._changed(known, known)  # behind the claim: who changes it later fences this run
-        context.checkpoint.write(document, {"run_id": context.run_id})
+        self._changed(self._known, self._known)  # behind the claim: who changes it later fences this run
+
+    @property
+    def _adopts(self) -> bool:
+        """Whether progress may be missing: what this run has published is there."""
+        return self._context.settings.adopt_progress and not self._published
+
+    @property
+    def _first(self) -> int:
+        """The batch that this checkpoint first published to the cluster."""
+        return int(self._known.get("first_batch", 0))
 
     def _identity(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> dict[str, Any]:
         return _known_identity(self._context.checkpoint, self._writing.session, change)
@@ -355,11 +380,13 @@ class ExactlyOnceTarget:
     def _check_ahead(self) -> None:
         """Raises CheckpointError where the query has published more than the checkpoint knows, before the id is taken:
         the run that got so far may be well, and would be fenced for nothing. An old answer says less; of another query
-        it says nothing, for our own progress may be on its way."""
+        it says nothing, for our own progress may be on its way. The checkpoint is asked after that, since the run that
+        is well goes on with it meanwhile."""
         context = self._context
         found = read_progress(self._writing.session, self._progress_topic(), self.transactional_id).progress
         if found is not None and found.query_id == context.query_id:
-            check_ahead(found, Progress(context.query_id, context.first_batch, _document(context.reached), None))
+            upcoming = context.next_batch()
+            check_ahead(found, Progress(context.query_id, upcoming.id, _document(upcoming.start), None))
 
     def _taken(self) -> tuple[TransactionClient, Progress | None]:
         """Fence the former owner of the id, claim it, and read what was committed under it."""
@@ -387,9 +414,10 @@ class ExactlyOnceTarget:
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
         start, end = _document(batch.start), _document(batch.end)
-        settings = self._context.settings
         try:
-            decision = decide(self._progress, self._context.query_id, batch.id, start, end, settings.adopt_progress)
+            decision = decide(
+                self._progress, self._context.query_id, batch.id, start, end, self._adopts, first=self._first
+            )
         except (CheckpointError, PossibleDataLossError):
             self._check_owner()  # another copy that has gone on with the checkpoint explains it better
             raise
@@ -410,7 +438,7 @@ class ExactlyOnceTarget:
                     raise
                 self._context.warn(f"batch {batch.id} is redone: {error}")
             else:
-                self._progress = progress
+                self._progress, self._published = progress, True
                 return published
         raise ExecutionError(f"batch {batch.id} was not published")
 
@@ -497,10 +525,9 @@ class ExactlyOnceTarget:
         session, context = self._writing.session, self._context
         client, topic = self._opened()
         patience, backoff = Deadline.after(session.config.delivery_timeout_ms), session.backoff()
-        adopt = context.settings.adopt_progress and self._progress is None
         while True:
             try:
-                return settle(session, client, topic, batch, context.run_id, adopt=adopt)
+                return settle(session, client, topic, batch, context.run_id, adopt=self._adopts, first=self._first)
             except KafkaError as error:
                 if not error.retriable or patience.passed or context.stopping():
                     unknown = UnknownOutcomeError(

@@ -49,6 +49,9 @@ class PrintTarget:
     def stage(self) -> None:
         """Rows are taken as they come."""
 
+    def check(self) -> None:
+        """Nothing to check."""
+
     def open(self) -> None:
         """Nothing to own."""
 
