@@ -39,6 +39,7 @@ from penstock.spi import (
     Committer,
     JobContext,
     MetricGroup,
+    NextBatch,
     Output,
     Published,
     Source,
@@ -135,6 +136,8 @@ class Query:
         if staged is None:
             self._committers = self._build_committers(outputs, context)
         # Before sources look for starts: a transaction that a former run left open holds back the group's offsets.
+        for committer in self._committers:
+            committer.check()
         for committer in self._committers:
             committer.open()
         with _translated():
@@ -365,8 +368,7 @@ class Query:
         if known is not None and "secret" not in known:  # made before progress was sealed: it is adopted or refused
             known["secret"] = secrets.token_hex(32)
             self._checkpoint.write("job", known)
-        first_batch = self._checkpoint.first_batch()
-        planned = self._checkpoint.offsets(0) is not None or first_batch > 0
+        planned = self._checkpoint.offsets(0) is not None or self._checkpoint.first_batch() > 0
         if known is None:
             if planned:
                 raise CheckpointError(
@@ -393,13 +395,16 @@ class Query:
             parallelism=self._job.settings.parallelism or self._spark.sparkContext.defaultParallelism,
             spark=self._spark,
             planned=planned,
-            first_batch=first_batch,
-            reached=self._checkpoint.offsets(first_batch - 1) or (),
+            next_batch=self._next_batch,
             stopping=self._stopping,
             warn=self._warn,
             metrics=self._metrics,
             restarted=self.progress.restarts > 0,
         )
+
+    def _next_batch(self) -> NextBatch:
+        first = self._checkpoint.first_batch()
+        return NextBatch(first, self._checkpoint.offsets(first - 1) or ())
 
     def _staged(self, context: JobContext) -> tuple[tuple[Scan, Stage], Sequence[Output]] | None:
         """The scan and stage of a job whose rows need no computing, and the sinks; None for any other job."""
