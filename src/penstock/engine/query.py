@@ -24,6 +24,7 @@ from penstock.engine.planned import planned
 from penstock.engine.reports import Reports, observed, watched
 from penstock.engine.session import close_idle_callbacks, is_alive
 from penstock.engine.translate import build, computed, direct, millis
+from penstock.engine.uids import in_order_of, uids_of
 from penstock.errors import (
     CheckpointError,
     CheckpointUnavailableError,
@@ -33,7 +34,7 @@ from penstock.errors import (
     RecordError,
     from_wire,
 )
-from penstock.plan import AssignWatermarks, Job, Scan, base
+from penstock.plan import AssignWatermarks, Job, Scan, base, scans
 from penstock.spi import (
     Batch,
     Committer,
@@ -113,6 +114,7 @@ class Query:
         self._metrics = metrics
         self._reports = Reports()
         self._sources: list[Source] = []
+        self._scans: tuple[Scan, ...] = ()
         self._committers: list[Committer] = []
         self._outputs: list[list[Output]] = []  # of each committer
         self._reached: tuple[dict[str, Any], ...] | None = None
@@ -141,7 +143,7 @@ class Query:
         for committer in self._committers:
             committer.open()
         with _translated():
-            readings = Readings(self._sources, context)
+            readings = Readings(self._sources, context, self._scans)
             frame = readings.staged(*staged) if staged else build(self._job.sinks, outputs, readings)
         self._reached = self._checkpoint.offsets(self._checkpoint.first_batch() - 1)
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self._job.name)
@@ -376,7 +378,8 @@ class Query:
                     "damaged, or written by another program: restore it, or start with another directory"
                 )
             identity = {"query_id": str(uuid.uuid4()), "secret": secrets.token_hex(32)}
-            known = self._checkpoint.create("job", {**identity, "job": self._job.name, "sinks": _named(self._job)})
+            named = {"sinks": _named(self._job), "sources": list(uids_of(scans(*self._job.sinks)))}
+            known = self._checkpoint.create("job", {**identity, "job": self._job.name, **named})
         elif known.get("sinks") != _named(self._job):
             self._warn(
                 f"the checkpoint '{self._checkpoint.location}' was written by a job with the sinks "
@@ -384,6 +387,7 @@ class Query:
                 "read again"
             )
             self._checkpoint.write("job", {**known, "sinks": _named(self._job)})
+        self._scans = self._ordered(known)
         self.query_id = str(known["query_id"])
         return JobContext(
             job=self._job.name,
@@ -401,6 +405,15 @@ class Query:
             metrics=self._metrics,
             restarted=self.progress.restarts > 0,
         )
+
+    def _ordered(self, known: dict[str, Any]) -> tuple[Scan, ...]:
+        """The job's scans in the order of the checkpoint's sources. One that was written before they had uids has them
+        in the order of the plan."""
+        given, where = scans(*self._job.sinks), f"'{self._checkpoint.location}'"
+        found = in_order_of(known.get("sources") or list(uids_of(given)), given, where=where, warn=self._warn)
+        if known.get("sources") != list(found):
+            self._checkpoint.write("job", {**known, "sinks": _named(self._job), "sources": list(found)})
+        return tuple(found.values())
 
     def _next_batch(self) -> NextBatch:
         first = self._checkpoint.first_batch()
@@ -479,16 +492,22 @@ def _told(positions: Sequence[dict[str, Any]]) -> str:
 
 
 class Readings:
-    """Makes the sources of a job and their frames; ``sources`` grows in the order in which Spark logs positions."""
+    """Makes the sources of a job and their frames; ``sources`` grows in the order of the ``scans``, in which Spark logs
+    positions."""
 
-    def __init__(self, sources: list[Source], context: JobContext):
+    def __init__(self, sources: list[Source], context: JobContext, scans: Sequence[Scan]):
         self._sources = sources
         self._context = context
+        self._scans = scans
         self._of: dict[Scan, int] = {}
         self._watched: set[int] = set()
 
+    def position(self, scan: Scan) -> int:
+        """Where Spark's log has the scan's positions."""
+        return self._scans.index(scan)
+
     def frame(self, scan: Scan) -> DataFrame:
-        """The rows of a scan that is read once more."""
+        """The rows of a scan."""
         source = self._source(scan)
         return observed(source.frame(), self._of[scan], timed=source.timed)
 

@@ -44,6 +44,10 @@ _EVENT_TIME = {"spark.watermarkDelayMs": 0}
 class Reading(Protocol):
     """Where the frames of scans come from."""
 
+    def position(self, scan: Scan) -> int:
+        """Where the scan stands among those of the job. Scans are read in this order."""
+        ...
+
     def frame(self, scan: Scan) -> DataFrame:
         """The rows of a scan. Called once for each scan."""
         ...
@@ -73,7 +77,7 @@ def build(sinks: Sequence[Sink], outputs: Sequence[Output], reading: Reading) ->
     for output, sink in zip(outputs, sinks, strict=True):
         (scan,) = scans(sink)
         groups.setdefault(scan, []).append(_Branch(output, sink))
-    frames = [_side_by_side(scan, branches, reading) for scan, branches in groups.items()]
+    frames = [_side_by_side(scan, groups[scan], reading) for scan in sorted(groups, key=reading.position)]
     frame = frames[0]
     for other in frames[1:]:
         frame = frame.unionByName(other, allowMissingColumns=True)
