@@ -11,7 +11,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.errors import SchemaError
-from penstock.formats.avro.derived import derived
+from penstock.formats.avro.derived_schema import derived
 from penstock.formats.avro.schema import Union, shown
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.options import JsonOptions

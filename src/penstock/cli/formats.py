@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from penstock.cli.columns import Columns
 from penstock.errors import DefinitionError, OptionsError, PluginError, Problem, RecordError
-from penstock.formats.columns import batch_of
-from penstock.formats.json.document import Object, parse
-from penstock.formats.json.exact import ExactReader
+from penstock.formats.columns.buffers import batch_of
+from penstock.formats.exact.errors import FieldError, Malformed
+from penstock.formats.json.exact_reader import ExactReader
 from penstock.formats.json.options import JsonOptions
-from penstock.formats.refusals import FieldError, Malformed
+from penstock.formats.json.parser import Object, parse
 from penstock.options import Origin, unknown_keys
 from penstock.spi import ChangeEncoder, ChangeFormat, Decoder, Format, FormatSpec, formats
 from penstock.types import RowKind, RowType, arrow_schema

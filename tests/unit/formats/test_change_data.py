@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SchemaError
-from penstock.formats.json.names import Names
-from penstock.formats.nested import Shape
+from penstock.formats.columns.nested import Shape
+from penstock.formats.json.field_names import Names
 from penstock.spi import ChangeFormat, formats
 from penstock.types import RowKind, RowType, arrow_schema, parse_columns
 from tests.unit.formats.changes import decoded, shown

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.avro.refused import CUT_SHORT, TOO_LONG
-from penstock.formats.compiled import Vector, Word, compiled
+from penstock.formats.avro.read_reasons import CUT_SHORT, TOO_LONG
+from penstock.formats.loops.compiled import Vector, Word, compiled
 
 __all__ = ["byte_of", "decimal_size", "read_decimal", "read_number", "write_number"]
 

@@ -50,7 +50,6 @@ __all__ = [
     "WIRE_FLOAT",
     "WIRE_INT",
     "WIRE_LONG",
-    "WIRE_NULL",
     "A",
     "B",
     "Program",
@@ -69,13 +68,11 @@ VALUE, STRUCT, LIST, BLOCK, END = 0, 1, 2, 3, 4
 #: Reading: which of A branches comes, by the table from B on; go to NEXT; a null that is not in the message; read the
 #: B bytes at A of the constants until RESTORE; refuse the message for the reason A.
 UNION, JUMP, PAD, DEFAULT, RESTORE, REFUSE = 5, 6, 7, 8, 9, 10
-#: Writing: the B bytes at A of the constants, once for each value of NODE. In a program that rewrites data as JSON they
-#: stand in the JSON; a LIST or BLOCK has its bracket in A there.
+#: Writing: the B bytes at A of the constants, once for each value of NODE.
 CONSTANT = 11
 
 #: How a value is encoded.
 WIRE_BOOLEAN, WIRE_INT, WIRE_LONG, WIRE_FLOAT, WIRE_DOUBLE, WIRE_BYTES, WIRE_FIXED, WIRE_ENUM = 0, 1, 2, 3, 4, 5, 6, 7
-WIRE_NULL = 8
 
 #: What is between the encoded value and the column's: nothing; times A or divided by A, rounded down; a time of day
 #: times or divided by A; a rounding to float or double; text; bytes; a decimal of A digits; a symbol, by the table.

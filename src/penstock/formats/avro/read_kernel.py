@@ -45,7 +45,7 @@ from penstock.formats.avro.program import (
     A,
     B,
 )
-from penstock.formats.avro.refused import (
+from penstock.formats.avro.read_reasons import (
     BAD_LENGTH,
     CUT_SHORT,
     NO_BRANCH,
@@ -56,13 +56,14 @@ from penstock.formats.avro.refused import (
     REPEATS,
     TOO_EMPTY,
 )
-from penstock.formats.compiled import Vector, Word, compiled
-from penstock.formats.keys import MOST_KEYS, texts_repeat
-from penstock.formats.kinds import ARRAY, BYTES, EXACT, MAP, READ, STRING
-from penstock.formats.kinds import DECIMAL as DECIMAL_KIND
-from penstock.formats.nested import BASE, CAPACITY, KIND, VALID_BASE, WIDTH
-from penstock.formats.scan import is_utf8
-from penstock.formats.shortest import double_bits, float_value
+from penstock.formats.columns.nested import BASE, CAPACITY, KIND, VALID_BASE, WIDTH
+from penstock.formats.loops.compiled import Vector, Word, compiled
+from penstock.formats.loops.floats import double_bits, float_value
+from penstock.formats.loops.map_keys import MOST_KEYS, texts_repeat
+from penstock.formats.loops.record_status import EXACT, READ
+from penstock.formats.loops.strings import is_utf8
+from penstock.formats.loops.type_roots import ARRAY, BYTES, MAP, STRING
+from penstock.formats.loops.type_roots import DECIMAL as DECIMAL_KIND
 
 __all__ = ["read_records"]
 
@@ -116,7 +117,7 @@ def read_records(
 
     ``text`` holds the data of record ``i`` from ``starts[i]`` to ``stops[i]``, and the program's constants from
     ``constants_at`` on. ``nodes``, ``words``, ``valid`` and ``counts`` are those of
-    :class:`penstock.formats.nested.NestedColumns`. A record that is refused is marked EXACT, with (reason, step) in
+    :class:`penstock.formats.columns.nested.NestedColumns`. A record that is refused is marked EXACT, with (reason, step) in
     ``reasons``. Gives the number of records and -1, or the record at which a node lacks room, and that node: the record
     is to be read again when there is room. One long function on purpose: handing all these arrays to another one for
     each value costs more than reading the value.

@@ -34,9 +34,9 @@ from penstock.formats.avro.program import (
     A,
     B,
 )
-from penstock.formats.compiled import Vector, compiled
-from penstock.formats.nested import BASE, VALID_BASE
-from penstock.formats.shortest import double_bits, float_value
+from penstock.formats.columns.nested import BASE, VALID_BASE
+from penstock.formats.loops.compiled import Vector, compiled
+from penstock.formats.loops.floats import double_bits, float_value
 
 __all__ = ["REASONS", "WIDEST", "write_records"]
 
@@ -85,7 +85,7 @@ def write_records(
 ) -> tuple[int, int, int]:
     """Write one record per row, one after the other, and where each of them ends.
 
-    ``nodes``, ``words``, ``valid`` and ``text`` are those of :class:`penstock.formats.nested.NestedInputs`. ``out``
+    ``nodes``, ``words``, ``valid`` and ``text`` are those of :class:`penstock.formats.columns.nested.NestedInputs`. ``out``
     has room for WIDEST bytes a value, all text and the program's constants. Gives the number of rows, 0 and 0, or the
     row that cannot be written, the reason and the step.
     """

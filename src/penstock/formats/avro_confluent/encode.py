@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import OptionsError, Problem
-from penstock.formats.avro.codec import DatumWriter
-from penstock.formats.avro.derived import derived
+from penstock.formats.avro.datum import DatumWriter
+from penstock.formats.avro.derived_schema import derived
 from penstock.formats.avro.schema import Record, parse, text_of
 from penstock.formats.avro_confluent.client import registry_for
 from penstock.formats.avro_confluent.options import AvroConfluentOptions

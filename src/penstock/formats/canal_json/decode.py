@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.formats.canal_json.include import Include
+from penstock.formats.canal_json.filters import Include
 from penstock.formats.canal_json.options import CanalJsonOptions
 from penstock.formats.changes.decode import DELETE, INSERT, SKIP, UPDATE, Changes, Images, operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null

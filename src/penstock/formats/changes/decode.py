@@ -16,7 +16,7 @@ from penstock.errors import RecordError
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, is_null, positions, read_envelopes
 from penstock.formats.changes.metadata import Metadata
 from penstock.formats.changes.options import ChangeOptions
-from penstock.formats.columns import batch_of
+from penstock.formats.columns.buffers import batch_of
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.schema import check_schema
 from penstock.spi import BadRecord, Decoded

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import RecordError
 from penstock.formats.changes.options import ChangeOptions
-from penstock.formats.columns import LARGEST
+from penstock.formats.columns.buffers import LARGEST
 from penstock.formats.json.encode import JsonEncoder
 from penstock.types import RowKind, RowType
 

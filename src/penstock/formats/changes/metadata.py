@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import Problem, SchemaError
-from penstock.formats import numbers
 from penstock.formats.changes.envelopes import Mask, is_null
-from penstock.formats.columns import fixed_values, from_buffers, validity
+from penstock.formats.columns.buffers import fixed_values, from_buffers, validity
+from penstock.formats.exact import numbers
 from penstock.options import nearest
 from penstock.types import STRING, DataType, Field, MapType, TimestampType, arrow_type
 

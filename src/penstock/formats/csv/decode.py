@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats import kinds
-from penstock.formats.columns import binary_parts, validity
-from penstock.formats.csv import kernel
-from penstock.formats.csv.exact import ExactReader
+from penstock.formats.columns.buffers import binary_parts, validity
+from penstock.formats.csv import read_kernel
+from penstock.formats.csv.columns import Layout
+from penstock.formats.csv.exact_reader import ExactReader
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.csv.schema import check_schema
-from penstock.formats.layout import Layout
-from penstock.formats.rows import completed
-from penstock.formats.scan import gather_strings
+from penstock.formats.exact.merge import completed
+from penstock.formats.loops.record_status import EXACT, NO_ROW, READ
+from penstock.formats.loops.strings import gather_strings
 from penstock.spi import Decoded
 from penstock.types import RowType
 
@@ -67,11 +67,11 @@ class CsvDecoder:
         """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored."""
         options, layout = self.options, self._layout
         text, offsets = binary_parts(messages)
-        status = np.where(validity(messages) == 0, kinds.NO_ROW, kinds.READ if self._plain else kinds.EXACT)
+        status = np.where(validity(messages) == 0, NO_ROW, READ if self._plain else EXACT)
         status = status.astype(np.uint8)
         cells = layout.cells(len(messages))
         literal = options.null_literal
-        kernel.read_records(
+        read_kernel.read_records(
             text,
             offsets,
             layout.columns,
@@ -88,7 +88,7 @@ class CsvDecoder:
             cells.valid,
         )
         read = layout.batch(text, cells, status, gather_strings)
-        if not (status != kinds.READ).any():
+        if not (status != READ).any():
             return Decoded(read)
         return completed(
             read,

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats import kinds
-from penstock.formats.columns import Bytes, messages_of, validity
-from penstock.formats.csv import render
+from penstock.formats.columns.buffers import Bytes, messages_of, validity
+from penstock.formats.csv import write_kernel
+from penstock.formats.csv.columns import Inputs, Layout, fixed_cells
+from penstock.formats.csv.exact_writer import csv_lines, csv_texts
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.csv.schema import check_schema
-from penstock.formats.csv.texts import csv_lines, csv_texts
-from penstock.formats.inputs import Inputs, fixed_cells
-from penstock.formats.layout import Layout
+from penstock.formats.loops import type_roots
 from penstock.types import DataType, RowType
 
 __all__ = ["CsvEncoder"]
@@ -54,11 +53,11 @@ class CsvEncoder:
             self._put(inputs, index, rows.column(index), field.type)
         null = (options.null_literal or "").encode()
         starts = np.array([0, 5, 9, 9 + len(null)], np.int64)
-        size = inputs.size + rows.num_rows * len(self.schema.fields) * (render.WIDEST + len(null) + 1)
+        size = inputs.size + rows.num_rows * len(self.schema.fields) * (write_kernel.WIDEST + len(null) + 1)
         out, offsets = np.empty(size, np.uint8), np.zeros(rows.num_rows + 1, np.int64)
         quote = -1 if options.quote is None else ord(options.quote)
         escape = -1 if options.escape_character is None else ord(options.escape_character)
-        render.write_records(
+        write_kernel.write_records(
             inputs.columns,
             inputs.fixed,
             inputs.text,
@@ -78,15 +77,15 @@ class CsvEncoder:
     def _put(self, inputs: Inputs, index: int, column: pa.Array, kind: DataType) -> None:
         code = int(inputs.columns[index, 0])
         inputs.valid[index] = validity(column)
-        if code in (kinds.STRING, kinds.BYTES):
+        if code in (type_roots.STRING, type_roots.BYTES):
             inputs.put_text(index, column, _doubled)
             return
-        values = None if code == kinds.OTHER else fixed_cells(code, column)
+        values = None if code == type_roots.OTHER else fixed_cells(code, column)
         if values is not None:
             inputs.put_fixed(index, values)
             return
         # Numbers are written as they are, everything else like text
-        inputs.columns[index, 0] = kinds.OTHER if code == kinds.DECIMAL else kinds.STRING
+        inputs.columns[index, 0] = type_roots.OTHER if code == type_roots.DECIMAL else type_roots.STRING
         inputs.put_text(index, pa.array(csv_texts(column, kind, self.options), pa.string()), _doubled)
 
 

@@ -10,17 +10,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.formats import kinds
-from penstock.formats.columns import Bytes, binary_parts, validity
-from penstock.formats.json import kernel
-from penstock.formats.json.exact import ExactReader
-from penstock.formats.json.names import Names
+from penstock.formats.columns.buffers import Bytes, binary_parts, validity
+from penstock.formats.columns.nested import NestedColumns, Shape
+from penstock.formats.exact.merge import completed
+from penstock.formats.json import read_kernel
+from penstock.formats.json.exact_reader import ExactReader
+from penstock.formats.json.field_names import Names
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.schema import check_schema
-from penstock.formats.nested import NestedColumns, Shape
-from penstock.formats.rows import completed
-from penstock.formats.scan import gather_base64
-from penstock.formats.syntax import gather_strings
+from penstock.formats.json.syntax import gather_unescaped
+from penstock.formats.loops import type_roots
+from penstock.formats.loops.base64 import gather_base64
+from penstock.formats.loops.record_status import EXACT, NO_ROW, READ
 from penstock.spi import Decoded
 from penstock.types import RowType
 
@@ -85,7 +86,7 @@ class JsonDecoder:
         decoded, nested, read = self._decoded(messages)
         index = self._shape.nodes[0].children[self.schema.names.index(column)]
         starts = np.arange(len(messages))
-        if self._shape.nodes[index].kind == kinds.ARRAY:
+        if self._shape.nodes[index].kind == type_roots.ARRAY:
             starts[1:] = nested.ends(index)[:-1]
             (index,) = self._shape.nodes[index].children
         children = self._shape.nodes[index].children
@@ -98,9 +99,9 @@ class JsonDecoder:
         """What the messages mean, what the loop filled, and which messages it read."""
         text, offsets = binary_parts(messages)
         empty = (validity(messages) == 0) | (np.diff(offsets) == 0)
-        status = np.where(empty, kinds.NO_ROW, kinds.READ if self._names.plain else kinds.EXACT).astype(np.uint8)
+        status = np.where(empty, NO_ROW, READ if self._names.plain else EXACT).astype(np.uint8)
         nested = self._read(text, offsets, status)
-        batch, read = nested.batch(text, gather_strings, gather_base64), status == kinds.READ
+        batch, read = nested.batch(text, gather_unescaped, gather_base64), status == READ
         if read.all():
             return Decoded(batch), nested, read
         found = completed(
@@ -117,7 +118,7 @@ class JsonDecoder:
         padded, pad_starts = shape.padding
         row = 0
         while row < len(status):
-            row, full = kernel.read_records(
+            row, full = read_kernel.read_records(
                 text,
                 offsets,
                 names.table,

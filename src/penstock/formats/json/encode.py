@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.formats.columns import Bytes, batch_of, messages_of
-from penstock.formats.json import render
+from penstock.formats.columns.buffers import Bytes, batch_of, messages_of
+from penstock.formats.columns.nested import NestedInputs, Shape
+from penstock.formats.json import write_kernel
+from penstock.formats.json.exact_writer import json_texts
 from penstock.formats.json.options import JsonOptions, TimestampStandard
+from penstock.formats.json.quoting import escaped_size
 from penstock.formats.json.schema import check_schema
-from penstock.formats.json.steps import Steps
-from penstock.formats.json.texts import json_texts
-from penstock.formats.nested import NestedInputs, Shape
-from penstock.formats.quoting import escaped_size
+from penstock.formats.json.write_program import Steps
 from penstock.types import STRING, RowType, arrow_schema
 
 __all__ = ["JsonEncoder"]
@@ -57,10 +57,10 @@ class JsonEncoder:
     def _write(self, steps: Steps, rows: pa.RecordBatch) -> tuple[Bytes, npt.NDArray[np.int64], int]:
         """The messages, one after the other, and their offsets; or a column with a value that the loop leaves."""
         inputs = NestedInputs(steps.shape, rows)
-        size = steps.size(inputs.counts, render.WIDEST) + escaped_size(inputs.text) + len(inputs.text)
+        size = steps.size(inputs.counts, write_kernel.WIDEST) + escaped_size(inputs.text) + len(inputs.text)
         standard = self.options.timestamp_standard
         out, offsets = np.empty(size, np.uint8), np.zeros(rows.num_rows + 1, np.int64)
-        left = render.write_records(
+        left = write_kernel.write_records(
             steps.table,
             steps.names,
             inputs.nodes,

@@ -9,11 +9,11 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from penstock.formats import timestamps
 from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes
 from penstock.formats.changes.envelopes import Envelopes, Faults
 from penstock.formats.changes.images import image_changes
 from penstock.formats.changes.metadata import Metadata, as_it_is, moments
+from penstock.formats.exact import timestamps
 from penstock.types import STRING, ArrayType, Field, RowType, TimestampType
 
 __all__ = ["METADATA", "OggJsonDecoder"]

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats import kinds
-from penstock.formats.columns import binary_parts, validity
-from penstock.formats.nested import NestedColumns, Shape
+from penstock.formats.columns.buffers import binary_parts, validity
+from penstock.formats.columns.nested import NestedColumns, Shape
+from penstock.formats.exact.errors import FieldError, Malformed
+from penstock.formats.exact.merge import completed
+from penstock.formats.loops.record_status import NO_ROW, READ
 from penstock.formats.protobuf import read_kernel
-from penstock.formats.protobuf.exact import ExactReader
-from penstock.formats.protobuf.fields import check
+from penstock.formats.protobuf.column_checks import check
+from penstock.formats.protobuf.exact_reader import ExactReader
 from penstock.formats.protobuf.options import ProtobufOptions
-from penstock.formats.protobuf.program import Program
-from penstock.formats.protobuf.reading import reading
-from penstock.formats.protobuf.refused import LEFT, REASONS
-from penstock.formats.refusals import FieldError, Malformed
-from penstock.formats.rows import completed
+from penstock.formats.protobuf.read_compiler import reading
+from penstock.formats.protobuf.read_program import Program
+from penstock.formats.protobuf.read_reasons import LEFT, REASONS
 from penstock.spi import Decoded
 from penstock.types import RowType
 
@@ -68,7 +68,7 @@ class ProtobufDecoder:
         constants_at = len(text)
         if len(program.constants):
             text = np.concatenate([text, program.constants])
-        status = np.where(validity(messages) == 0, kinds.NO_ROW, kinds.READ).astype(np.uint8)
+        status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
         reasons = np.zeros((len(status), 2), np.int64)
         row, full = 0, 0
         while row < len(status):
@@ -95,7 +95,7 @@ class ProtobufDecoder:
             if full >= 0:
                 columns.grow(full)
         read = columns.batch(text)
-        if not (status != kinds.READ).any():
+        if not (status != READ).any():
             return Decoded(read)
 
         def rows_of(index: int) -> list[dict[str, Any]]:

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RecordError
-from penstock.formats import kinds
-from penstock.formats.columns import messages_of
-from penstock.formats.nested import NestedInputs, Shape
+from penstock.formats.columns.buffers import messages_of
+from penstock.formats.columns.nested import NestedInputs, Shape
+from penstock.formats.loops import type_roots
 from penstock.formats.protobuf import write_kernel
-from penstock.formats.protobuf.fields import check
+from penstock.formats.protobuf.column_checks import check
 from penstock.formats.protobuf.options import ProtobufOptions
-from penstock.formats.protobuf.writing import Program, writing
+from penstock.formats.protobuf.write_program import Program, writing
 from penstock.types import RowType, arrow_schema
 
 __all__ = ["ProtobufEncoder"]
@@ -73,7 +73,7 @@ class ProtobufEncoder:
         """The bytes that the messages take at most."""
         literal = len(self.options.write_null_string_literal.encode())
         nodes = self._shape.nodes
-        nullable = [node.repeated and node.kind == kinds.STRING for node in nodes]
+        nullable = [node.repeated and node.kind == type_roots.STRING for node in nodes]
         return int(inputs.counts.sum() * write_kernel.WIDEST + inputs.counts[nullable].sum() * literal) + len(
             inputs.text
         )

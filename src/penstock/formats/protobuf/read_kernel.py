@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.compiled import Vector, Word, borrowed, compiled
-from penstock.formats.keys import MOST_KEYS, numbers_repeat, texts_repeat
-from penstock.formats.kinds import EXACT, READ
-from penstock.formats.nested import BASE, CAPACITY, VALID_BASE, WIDTH
-from penstock.formats.protobuf.program import (
+from penstock.formats.columns.nested import BASE, CAPACITY, VALID_BASE, WIDTH
+from penstock.formats.loops.compiled import Vector, Word, borrowed, compiled
+from penstock.formats.loops.map_keys import MOST_KEYS, numbers_repeat, texts_repeat
+from penstock.formats.loops.record_status import EXACT, READ
+from penstock.formats.loops.strings import is_utf8
+from penstock.formats.protobuf.read_program import (
     AS_TEXT,
     BIT,
     CHILD,
@@ -48,7 +49,7 @@ from penstock.formats.protobuf.program import (
     A,
     B,
 )
-from penstock.formats.protobuf.refused import BAD_GROUP, BAD_LENGTH, BAD_TAG, CUT_SHORT, LEFT, NOT_TEXT
+from penstock.formats.protobuf.read_reasons import BAD_GROUP, BAD_LENGTH, BAD_TAG, CUT_SHORT, LEFT, NOT_TEXT
 from penstock.formats.protobuf.wire import (
     ENUM,
     FIXED_32,
@@ -64,7 +65,6 @@ from penstock.formats.protobuf.wire import (
     read_short,
     read_varint,
 )
-from penstock.formats.scan import is_utf8
 
 __all__ = ["read_records"]
 
@@ -215,7 +215,7 @@ def read_records(
     """Read every message from ``first`` on whose ``status`` is READ; the others become a row of nulls.
 
     Message ``i`` is ``text[offsets[i]:offsets[i + 1]]``; the program's constants are in ``text`` from ``constants_at``
-    on. ``nodes``, ``words``, ``valid`` and ``counts`` are those of :class:`penstock.formats.nested.NestedColumns`. A
+    on. ``nodes``, ``words``, ``valid`` and ``counts`` are those of :class:`penstock.formats.columns.nested.NestedColumns`. A
     message that is not read is marked EXACT, with (reason, which of the program's paths) in ``reasons``. Gives the
     number of messages and -1, or the message at which a node lacks room, and that node: the message is to be read
     again when there is room.

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.compiled import Vector, Word, compiled
-from penstock.formats.protobuf.refused import BAD_LENGTH, CUT_SHORT, TOO_LONG
-from penstock.formats.shortest import double_bits, float_value
+from penstock.formats.loops.compiled import Vector, Word, compiled
+from penstock.formats.loops.floats import double_bits, float_value
+from penstock.formats.protobuf.read_reasons import BAD_LENGTH, CUT_SHORT, TOO_LONG
 
 __all__ = ["WIRES", "read_number", "read_short", "read_varint", "write_varint"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.compiled import Vector, Word, borrowed, compiled
-from penstock.formats.nested import BASE, VALID_BASE
+from penstock.formats.columns.nested import BASE, VALID_BASE
+from penstock.formats.loops.compiled import Vector, Word, borrowed, compiled
 from penstock.formats.protobuf.wire import (
     BYTES,
     ENUM,
@@ -18,7 +18,7 @@ from penstock.formats.protobuf.wire import (
     WIRES,
     write_varint,
 )
-from penstock.formats.protobuf.writing import (
+from penstock.formats.protobuf.write_program import (
     ALWAYS,
     BLOCK,
     CLOSE,
@@ -141,7 +141,7 @@ def write_records(
 ) -> tuple[int, int, int]:
     """Write one message per row, the last row at the end of ``out``; ``offsets`` says where in ``out`` they are.
 
-    ``nodes``, ``words``, ``valid`` and ``text`` are those of :class:`penstock.formats.nested.NestedInputs`. ``out``
+    ``nodes``, ``words``, ``valid`` and ``text`` are those of :class:`penstock.formats.columns.nested.NestedInputs`. ``out``
     has room for WIDEST bytes a value, all text and what is written for NULL. Gives 0, 0 and 0, or the first row that
     cannot be written, the reason and the step.
     """

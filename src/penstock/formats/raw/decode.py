@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats.columns import Bytes, binary_parts, from_buffers, validity
+from penstock.formats.columns.buffers import Bytes, binary_parts, from_buffers, validity
+from penstock.formats.raw.charsets import read_text
 from penstock.formats.raw.column import only_column, wire_type
 from penstock.formats.raw.options import Endianness, RawOptions
-from penstock.formats.raw.text import read_text
 from penstock.spi import BadRecord, Decoded
 from penstock.types import BinaryType, RowType, StringType, arrow_schema
 

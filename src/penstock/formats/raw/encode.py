@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RecordError
-from penstock.formats.columns import LARGEST, bits_of, fixed_values, from_buffers, validity
+from penstock.formats.columns.buffers import LARGEST, bits_of, fixed_values, from_buffers, validity
+from penstock.formats.raw.charsets import write_text
 from penstock.formats.raw.column import only_column, wire_type
 from penstock.formats.raw.options import Endianness, RawOptions
-from penstock.formats.raw.text import write_text
 from penstock.types import BinaryType, RowType, StringType, arrow_schema
 
 __all__ = ["RawEncoder"]

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import OptionsError, RecordError, SchemaError
-from penstock.formats.avro.codec import DatumReader, DatumWriter, Spans
-from penstock.formats.avro.derived import derived
+from penstock.formats.avro.datum import DatumReader, DatumWriter, Spans
+from penstock.formats.avro.derived_schema import derived
 from penstock.formats.avro.factory import AvroFormat
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import document_of, text_of
@@ -529,14 +529,14 @@ def test_avro_json_both_ways(columns: str, row: dict[str, Any], text: str) -> No
 @pytest.mark.parametrize(
     ("columns", "text", "field", "reason"),
     [
-        ("i INT", "", "", "no JSON: Expecting value"),
-        ("i INT", "{", "", "no JSON: "),
-        ("i INT", "\xff", "", "no JSON: 'utf-8' codec"),
-        ("i INT", '{"i": {"int": NaN}}', "", "no JSON: 'NaN'"),
-        ("i INT", "[" * 100_000, "", "no JSON: "),
-        ("i INT", "[]", "", "expected an object, as the JSON of a record"),
-        ("i INT", "{}", "i", "the field is not in the JSON of its record"),
-        ("i INT", '{"i": 1}', "i", "expected null or an object of one field, named by a type of the union (null, int)"),
+        ("i INT", "", "", "not JSON: Expecting value"),
+        ("i INT", "{", "", "not JSON: "),
+        ("i INT", "\xff", "", "not JSON: 'utf-8' codec"),
+        ("i INT", '{"i": {"int": NaN}}', "", "not JSON: 'NaN'"),
+        ("i INT", "[" * 100_000, "", "not JSON: "),
+        ("i INT", "[]", "", "expected an object for a record, not an array"),
+        ("i INT", "{}", "i", "the JSON of its record lacks this field"),
+        ("i INT", '{"i": 1}', "i", "expected null or an object with one field, named after a type of (null, int)"),
         ("i INT", '{"i": {"long": 1}}', "i", "expected null or an object"),
         ("i INT", '{"i": {"int": "x"}}', "i", 'expected int, not "x"'),
         ("i INT NOT NULL", '{"i": 2147483648}', "i", "expected int, not 2147483648"),
@@ -548,8 +548,8 @@ def test_avro_json_both_ways(columns: str, row: dict[str, Any], text: str) -> No
         ("s STRING NOT NULL", '{"s": 1}', "s", "expected string, not 1"),
         ("s STRING NOT NULL", '{"s": "\\ud800"}', "s", "half of a surrogate pair"),
         ("y BYTES NOT NULL", '{"y": []}', "y", "expected bytes, not an array"),
-        ("a ARRAY<INT> NOT NULL", '{"a": {}}', "a", "expected an array"),
-        ("m MAP<STRING, INT> NOT NULL", '{"m": []}', "m", "expected an object, as the JSON of a map"),
+        ("a ARRAY<INT> NOT NULL", '{"a": {}}', "a", "expected an array, not an object"),
+        ("m MAP<STRING, INT> NOT NULL", '{"m": []}', "m", "expected an object for a map, not an array"),
         ("r ROW<x INT NOT NULL> NOT NULL", '{"r": {"x": []}}', "r.x", "expected int, not an array"),
     ],
 )
@@ -590,7 +590,7 @@ def test_long_lists_in_avro_json(count: int) -> None:
 
 def test_control_characters_that_are_not_escaped_are_refused_in_avro_json() -> None:
     decoded = decode("s STRING NOT NULL", b'{"s":"a\x01"}', b'{"s":"0123456789\n"}', encoding=Encoding.JSON)
-    assert [bad.reason.partition(":")[0] for bad in decoded.bad] == ["no JSON", "no JSON"]
+    assert [bad.reason.partition(":")[0] for bad in decoded.bad] == ["not JSON", "not JSON"]
 
 
 def test_fixed_and_enums_in_avro_json() -> None:

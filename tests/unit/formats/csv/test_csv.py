@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import OptionsError, SchemaError
-from penstock.formats.csv.exact import ExactReader
+from penstock.formats.csv.exact_reader import ExactReader
 from penstock.formats.csv.factory import CsvFormat
 from penstock.formats.csv.options import CsvOptions
 from penstock.spi import Decoded

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import SchemaError
-from penstock.formats.json.exact import ExactReader
+from penstock.formats.json.exact_reader import ExactReader
 from penstock.formats.json.factory import JsonFormat
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.spi import Decoded, formats

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SchemaError
+from penstock.formats.json.exact_writer import json_texts
 from penstock.formats.json.factory import JsonFormat
 from penstock.formats.json.options import JsonOptions, TimestampStandard
-from penstock.formats.json.texts import json_texts
 from penstock.types import arrow_schema, parse_columns
 
 UTC = dt.UTC

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.formats import kinds
+from penstock.formats.exact.merge import completed
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.encode import JsonEncoder
-from penstock.formats.json.exact import ExactReader
+from penstock.formats.json.exact_reader import ExactReader
+from penstock.formats.json.exact_writer import json_texts
 from penstock.formats.json.options import JsonOptions, TimestampStandard
-from penstock.formats.json.texts import json_texts
-from penstock.formats.rows import completed
+from penstock.formats.loops.record_status import EXACT, NO_ROW
 from penstock.spi import Decoded
 from penstock.types import RowType, arrow_schema, parse_columns
 from tests.unit.formats.json.documents import broken, document, schema
@@ -43,7 +43,7 @@ def by_the_loop(row: RowType, options: JsonOptions, messages: list[bytes]) -> De
 
 def by_the_exact_path(row: RowType, options: JsonOptions, messages: list[bytes]) -> Decoded:
     reader, arrow = ExactReader(row, options), arrow_schema(row)
-    status = np.array([kinds.EXACT if message else kinds.NO_ROW for message in messages], np.uint8)
+    status = np.array([EXACT if message else NO_ROW for message in messages], np.uint8)
     nothing = pa.RecordBatch.from_arrays([pa.nulls(len(messages), each.type) for each in arrow], schema=arrow)
     return completed(nothing, status, lambda index: reader.rows(messages[index]))
 

@@ -15,15 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import RecordError, SchemaError
-from penstock.formats.columns import batch_of
+from penstock.formats.columns.buffers import batch_of
+from penstock.formats.exact.errors import FieldError, Malformed
+from penstock.formats.protobuf.column_checks import is_map
 from penstock.formats.protobuf.decode import ProtobufDecoder
 from penstock.formats.protobuf.definition import Definition
 from penstock.formats.protobuf.encode import ProtobufEncoder
-from penstock.formats.protobuf.exact import ExactReader
-from penstock.formats.protobuf.fields import is_map
+from penstock.formats.protobuf.exact_reader import ExactReader
 from penstock.formats.protobuf.options import ProtobufOptions
 from penstock.formats.protobuf.wire import SIZED
-from penstock.formats.refusals import FieldError, Malformed
 from penstock.types import (
     BIGINT,
     BOOLEAN,

@@ -1,0 +1,61 @@
+"""The fields of rows as the compiled loops look them up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.formats.columns.nested import Shape
+from penstock.formats.loops import type_roots
+from penstock.formats.loops.type_roots import root_of
+
+__all__ = ["ARITY", "FIRST", "PRECISION", "SCALE", "Names"]
+
+#: What ``table[n]`` says of node ``n``: which is the first of its fields, how many it has; of a number or a time, its
+#: precision and scale.
+FIRST, ARITY, PRECISION, SCALE = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of all rows' fields, joined, as they stand in messages: without the first quote, with a colon.
+
+    Field ``f`` is node ``fields[f]``, and its name is ``keys[starts[f]:starts[f + 1]]``. ``repeated`` are the nodes of
+    which an array or a map may have any number: elements, keys and values.
+    """
+
+    table: npt.NDArray[np.int64]
+    fields: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.uint8]
+    starts: npt.NDArray[np.int64]
+    repeated: npt.NDArray[np.int64]
+    plain: bool
+
+    @classmethod
+    def of(cls, shape: Shape) -> Names:
+        """The names in a shape. They are ``plain`` when none needs an escape and bytes can be compared."""
+        table = np.zeros((len(shape.nodes), 4), np.int64)
+        fields: list[int] = []
+        repeated: list[int] = []
+        for index, node in enumerate(shape.nodes):
+            table[index, PRECISION:] = root_of(node.type)[1:]
+            if node.kind == type_roots.ROW:
+                table[index, FIRST], table[index, ARITY] = len(fields), len(node.children)
+                fields += node.children
+            else:
+                repeated += node.children
+        names = [shape.nodes[index].name for index in fields]
+        keys = [f'{name}":'.encode() for name in names]
+        starts = np.zeros(len(keys) + 1, np.int64)
+        starts[1:] = np.cumsum([len(key) for key in keys])
+        plain = not any('"' in name or "\\" in name for name in names)
+        return cls(
+            table,
+            np.array(fields, np.int64),
+            np.frombuffer(b"".join(keys), np.uint8),
+            starts,
+            np.array(repeated, np.int64),
+            plain,
+        )

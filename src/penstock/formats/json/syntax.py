@@ -1,0 +1,225 @@
+"""JSON's grammar inside compiled loops: where strings and values end, and what is within strings."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.formats.loops.bytes import copy_bytes, eight_bytes, first_mark
+from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
+from penstock.formats.loops.numbers import FAILED, scan_number
+from penstock.formats.loops.strings import is_utf8
+from penstock.formats.loops.values import scan_word
+
+__all__ = ["blank", "gather_unescaped", "keeps_its_text", "string", "unescape", "value_end"]
+
+#: How deep a value that is not read may be nested: one bit of a word for each level.
+_DEEPEST = 60
+_ESCAPABLE = np.isin(np.arange(256), np.frombuffer(b'"\\/bfnrt', np.uint8))
+
+_QUOTES, _BACKSLASHES = np.uint64(0x2222222222222222), np.uint64(0x5C5C5C5C5C5C5C5C)
+_ONES, _HIGH_BITS, _NONE = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080), np.uint64(0)
+
+
+@inlined
+def blank(text: Vector, at: int, end: int) -> int:
+    """The position of the first byte that is not JSON white space."""
+    if at < end and text[at] > 32:
+        return at
+    while at < end and (text[at] == 32 or text[at] == 10 or text[at] == 13 or text[at] == 9):
+        at += 1
+    return at
+
+
+@compiled
+def keeps_its_text(text: Vector, start: int, end: int, digits: Word, power: int, whole: bool) -> bool:
+    """Whether a number, once read, is written as it was: by Java as a double, as a BigDecimal and as an integer.
+
+    ``digits``, ``power`` and ``whole`` are what ``scan_number`` says of it.
+    """
+    if whole:
+        return bool(digits != 0 or text[start] != 45)
+    if not 0 < digits < 10**15 or text[end - 1] == 48:
+        return False
+    for place in range(start, end):
+        if text[place] | 32 == 101:
+            return False
+    size = digits * 10.0**power
+    return bool(0.00101 < size < 9.99e6)
+
+
+@compiled
+def _hex(text: Vector, at: int) -> Word:
+    """The number in four hexadecimal digits, or -1."""
+    value = 0
+    for place in range(at, at + 4):
+        digit: Word = np.int64(text[place])
+        if 48 <= digit <= 57:
+            digit -= 48
+        elif 97 <= digit | 32 <= 102:
+            digit = (digit | 32) - 87
+        else:
+            return -1
+        value = value * 16 + digit
+    return value
+
+
+@inlined
+def string(text: Vector, at: int, end: int) -> tuple[int, int]:
+    """The closing quote of the string that starts at ``at``, and how many bytes it has without its escapes.
+
+    FAILED where it is not closed, not UTF-8, wrongly escaped or has half of a surrogate pair.
+    """
+    start, saved = at, 0
+    seen = _NONE
+    while True:
+        while at + 8 <= end:
+            word = eight_bytes(text, at)
+            seen |= word
+            quotes, backslashes = word ^ _QUOTES, word ^ _BACKSLASHES
+            marks = ((quotes - _ONES) & ~quotes | (backslashes - _ONES) & ~backslashes) & _HIGH_BITS
+            if marks != _NONE:
+                at += first_mark(marks)
+                break
+            at += 8
+        while at < end and text[at] != 34 and text[at] != 92:
+            seen |= np.uint64(text[at])
+            at += 1
+        if at >= end:
+            return FAILED, 0
+        if text[at] == 34:
+            break
+        if at + 1 >= end:
+            return FAILED, 0
+        mark = text[at + 1]
+        if mark == 117:
+            if at + 6 > end:
+                return FAILED, 0
+            code = _hex(text, at + 2)
+            if code < 0 or 0xD800 <= code <= 0xDFFF:
+                return FAILED, 0
+            saved += 5 if code < 0x80 else 4 if code < 0x800 else 3
+            at += 6
+        elif _ESCAPABLE[mark]:
+            saved += 1
+            at += 2
+        else:
+            return FAILED, 0
+    if seen & _HIGH_BITS != _NONE and not is_utf8(text, start, at):
+        return FAILED, 0
+    return at, at - start - saved
+
+
+@compiled
+def _member(text: Vector, at: int, end: int) -> int:
+    """The start of the value behind the key at ``at`` and its colon, or FAILED."""
+    if at >= end or text[at] != 34:
+        return FAILED
+    at, _ = string(text, at + 1, end)
+    if at < 0:
+        return FAILED
+    at = blank(text, at + 1, end)
+    if at >= end or text[at] != 58:
+        return FAILED
+    return blank(text, at + 1, end)
+
+
+@inlined
+def value_end(text: Vector, at: int, end: int) -> int:
+    """The end of the value at ``at``, however nested, or FAILED."""
+    depth, objects = 0, np.int64(0)  # one bit a level: set in an object, clear in an array
+    while True:
+        if at < 0 or at >= end:
+            return FAILED
+        mark = text[at]
+        if mark == 34:
+            at, _ = string(text, at + 1, end)
+            if at < 0:
+                return FAILED
+            at += 1
+        elif mark in (123, 91):
+            if depth >= _DEEPEST:
+                return FAILED
+            depth += 1
+            objects = objects << 1 | (1 if mark == 123 else 0)
+            at = blank(text, at + 1, end)
+            if at >= end or text[at] != mark + 2:
+                if mark == 123:
+                    at = _member(text, at, end)
+                continue
+        elif mark == 45 or 48 <= mark <= 57:
+            at = scan_number(text, at, end)[0]
+        else:
+            at = scan_word(text, at, end)
+        if at < 0:
+            return FAILED
+        while True:
+            if depth == 0:
+                return at
+            at = blank(text, at, end)
+            if at >= end:
+                return FAILED
+            if text[at] == 44:
+                at = blank(text, at + 1, end)
+                if objects & 1:
+                    at = _member(text, at, end)
+                break
+            if text[at] != (125 if objects & 1 else 93):
+                return FAILED
+            objects >>= 1
+            depth -= 1
+            at += 1
+
+
+@compiled
+def gather_unescaped(text: Vector, spans: Vector, valid: Vector, offsets: Vector, out: Vector) -> None:
+    """Copy strings one after the other into ``out``, as ``offsets`` says; those that start at ``~start`` have escapes,
+    and are copied without them."""
+    for row in range(len(valid)):
+        if not valid[row]:
+            continue
+        at, start = offsets[row], spans[row, 0]
+        if start >= 0:
+            copy_bytes(text, start, out, at, spans[row, 1])
+        else:
+            unescape(text, ~start, out, at, offsets[row + 1])
+
+
+@compiled
+def unescape(text: Vector, at: int, out: Vector, to: int, stop: int) -> None:
+    """Fill ``out[to:stop]`` with the string that starts at ``at``, without its escapes."""
+    while to < stop:
+        each = text[at]
+        if each != 92:
+            out[to] = each
+            at += 1
+            to += 1
+            continue
+        mark = text[at + 1]
+        at += 2
+        if mark == 117:
+            code = _hex(text, at)
+            at += 4
+            if code < 0x80:
+                out[to] = code
+            elif code < 0x800:
+                out[to] = 0xC0 | code >> 6
+                to += 1
+                out[to] = 0x80 | code & 63
+            else:
+                out[to] = 0xE0 | code >> 12
+                out[to + 1] = 0x80 | code >> 6 & 63
+                to += 2
+                out[to] = 0x80 | code & 63
+        elif mark == 98:
+            out[to] = 8
+        elif mark == 102:
+            out[to] = 12
+        elif mark == 110:
+            out[to] = 10
+        elif mark == 114:
+            out[to] = 13
+        elif mark == 116:
+            out[to] = 9
+        else:
+            out[to] = mark
+        to += 1

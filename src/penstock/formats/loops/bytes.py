@@ -1,0 +1,74 @@
+"""Runs of bytes handled eight at a time, inside compiled loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+from numba.extending import intrinsic
+
+from penstock.formats.loops.compiled import Vector, compiled, inlined
+
+__all__ = ["copy_bytes", "eight_bytes", "first_mark", "put_eight_bytes", "same_bytes"]
+
+
+@inlined
+def same_bytes(text: Vector, start: int, other: Vector, first: int, size: int) -> bool:
+    """Whether the ``size`` bytes from ``text[start]`` and from ``other[first]`` on are the same."""
+    if size < 8:
+        place = 0
+        while place < size and text[start + place] == other[first + place]:
+            place += 1
+        return bool(place == size)
+    for place in range(0, size - 8, 8):
+        if eight_bytes(text, start + place) != eight_bytes(other, first + place):
+            return False
+    return bool(eight_bytes(text, start + size - 8) == eight_bytes(other, first + size - 8))
+
+
+@compiled
+def copy_bytes(text: Vector, start: int, out: Vector, at: int, size: int) -> None:
+    """Copy ``size`` bytes from ``text[start]`` to ``out[at]`` on."""
+    if size < 8:
+        for place in range(size):
+            out[at + place] = text[start + place]
+        return
+    for place in range(0, size - 8, 8):
+        put_eight_bytes(out, at + place, eight_bytes(text, start + place))
+    put_eight_bytes(out, at + size - 8, eight_bytes(text, start + size - 8))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def eight_bytes(_: Any, array: Any, at: Any) -> Any:
+    """The eight bytes from ``array[at]`` on as an unsigned number, the first one lowest, for compiled code."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        given = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.gep(given.data, [arguments[1]])
+        return builder.load(builder.bitcast(place, context.get_value_type(types.uint64).as_pointer()), align=1)
+
+    return types.uint64(array, types.int64), build
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def put_eight_bytes(_: Any, array: Any, at: Any, word: Any) -> Any:
+    """Put what :func:`eight_bytes` gave into ``array``, from ``array[at]`` on, for compiled code."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        given = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.gep(given.data, [arguments[1]])
+        builder.store(arguments[2], builder.bitcast(place, context.get_value_type(types.uint64).as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.uint64), build
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def first_mark(_: Any, marks: Any) -> Any:
+    """Which of eight bytes is the first that has a bit set, for compiled code; there must be one."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        bit = builder.cttz(arguments[0], context.get_constant(types.boolean, True))
+        return builder.lshr(bit, context.get_constant(types.uint64, 3))
+
+    return types.int64(types.uint64), build

@@ -1,0 +1,93 @@
+"""How compiled loops tell types apart, and what became of a record."""
+
+from __future__ import annotations
+
+from penstock.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    RowType,
+    StringType,
+    TimestampType,
+    TimeType,
+)
+
+__all__ = [
+    "ARRAY",
+    "BIGINT",
+    "BOOLEAN",
+    "BYTES",
+    "DATE",
+    "DECIMAL",
+    "DOUBLE",
+    "FLOAT",
+    "INT",
+    "MAP",
+    "OTHER",
+    "ROW",
+    "SMALLINT",
+    "STRING",
+    "TIME",
+    "TIMESTAMP",
+    "TIMESTAMP_LTZ",
+    "TINYINT",
+    "nested_root",
+    "root_of",
+    "time_digits",
+]
+
+#: Numeric types come first: integers up to BIGINT, all numbers up to DECIMAL. OTHER is every nested type, where the
+#: loops take flat columns alone; where they take nested ones these are told apart.
+TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL = 0, 1, 2, 3, 4, 5, 6
+BOOLEAN, STRING, BYTES, DATE, TIME, TIMESTAMP, TIMESTAMP_LTZ, OTHER = 7, 8, 9, 10, 11, 12, 13, 14
+ROW, ARRAY, MAP = 15, 16, 17
+
+
+_KINDS = {
+    "BOOLEAN": BOOLEAN,
+    "TINYINT": TINYINT,
+    "SMALLINT": SMALLINT,
+    "INT": INT,
+    "BIGINT": BIGINT,
+    "FLOAT": FLOAT,
+    "DOUBLE": DOUBLE,
+    "DATE": DATE,
+}
+
+
+def time_digits(kind: TimeType) -> int:
+    """How many digits after the second a TIME keeps: as declared, at most the three that Flink's TIME holds."""
+    return min(kind.precision, 3)
+
+
+def root_of(kind: DataType) -> tuple[int, int, int]:
+    """Kind, precision and scale of a column for the compiled loops."""
+    match kind:
+        case PrimitiveType(name=name):
+            return _KINDS[name], 0, 0
+        case DecimalType(precision=precision, scale=scale):
+            return DECIMAL, precision, scale
+        case StringType():
+            return STRING, 0, 0
+        case BinaryType():
+            return BYTES, 0, 0
+        case TimeType():
+            return TIME, time_digits(kind), 0
+        case TimestampType(local_zone=local):
+            return TIMESTAMP_LTZ if local else TIMESTAMP, 0, 0
+    return OTHER, 0, 0
+
+
+def nested_root(kind: DataType) -> int:
+    """How the loops tell a type apart, rows, arrays and maps included."""
+    match kind:
+        case RowType():
+            return ROW
+        case ArrayType():
+            return ARRAY
+        case MapType():
+            return MAP
+    return root_of(kind)[0]
