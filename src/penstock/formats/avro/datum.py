@@ -13,9 +13,9 @@ import pyarrow as pa
 from penstock.errors import RecordError
 from penstock.formats.avro import read_kernel, write_kernel
 from penstock.formats.avro.normal_form import Normaliser
-from penstock.formats.avro.program import NODE, Program
+from penstock.formats.avro.program import NODE, AvroProgram
 from penstock.formats.avro.read_compiler import reading
-from penstock.formats.avro.read_reasons import REASONS, REPEATS
+from penstock.formats.avro.read_reasons import READ_REASONS, REPEATS
 from penstock.formats.avro.schema import Record, Schema
 from penstock.formats.avro.write_compiler import writing
 from penstock.formats.columns.buffers import Bytes, binary_parts, messages_of
@@ -85,7 +85,7 @@ class DatumReader:
         return Shape.of(self.row)
 
     @cached_property
-    def program(self) -> Program:
+    def program(self) -> AvroProgram:
         """The compiled pair of schemas."""
         return reading(self.writer, self.reader, self._shape)
 
@@ -149,7 +149,7 @@ class DatumReader:
     def refusal(self, read: Read, index: int) -> ValueError:
         """Why record ``index`` was refused, as :func:`penstock.formats.exact.merge.completed` wants it."""
         reason, step = read.reasons[index].tolist()
-        path, text = self.program.paths[step], REASONS[reason]
+        path, text = self.program.paths[step], READ_REASONS[reason]
         return FieldError(path, text) if path else Malformed(text)
 
 
@@ -174,7 +174,7 @@ class DatumWriter:
         return Shape.of(self.row)
 
     @cached_property
-    def program(self) -> Program:
+    def program(self) -> AvroProgram:
         """The compiled schema."""
         return writing(self.schema, self._shape, self.prefix)
 
@@ -200,7 +200,9 @@ class DatumWriter:
             offsets,
         )
         if reason:
-            raise RecordError(write_kernel.REASONS[reason], offset=row, format=self.format, field=program.paths[step])
+            raise RecordError(
+                write_kernel.WRITE_REASONS[reason], offset=row, format=self.format, field=program.paths[step]
+            )
         return out, offsets
 
     def messages(self, rows: pa.RecordBatch) -> pa.BinaryArray:

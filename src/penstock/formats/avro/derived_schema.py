@@ -21,10 +21,10 @@ from penstock.types import (
     TimeType,
 )
 
-__all__ = ["NAME", "derived"]
+__all__ = ["RECORD_NAME", "derived"]
 
 #: The full name of the record that a table's rows are.
-NAME = "org.apache.flink.avro.generated.record"
+RECORD_NAME = "org.apache.flink.avro.generated.record"
 
 _PRIMITIVES = {
     "BOOLEAN": Primitive("boolean"),
@@ -44,7 +44,7 @@ def derived(row: RowType, legacy: bool = True) -> Record:
     Raises SchemaError, naming every column whose type or name has no place in Avro.
     """
     derivation = _Derivation()
-    found = derivation.record(row, NAME, legacy, "")
+    found = derivation.record(row, RECORD_NAME, legacy, "")
     if derivation.problems:
         raise SchemaError(tuple(derivation.problems))
     return found
@@ -78,12 +78,12 @@ class _Derivation:
             self._refuse(reason, path, "rename one of the columns that make up the name")
         return found
 
-    def _schema(self, kind: DataType, name: str, legacy: bool, path: str) -> Schema:
-        found = self._plain(kind, name, legacy, path)
-        return Union((Primitive("null"), found)) if kind.nullable else found
+    def _schema(self, data_type: DataType, name: str, legacy: bool, path: str) -> Schema:
+        found = self._plain(data_type, name, legacy, path)
+        return Union((Primitive("null"), found)) if data_type.nullable else found
 
-    def _plain(self, kind: DataType, name: str, legacy: bool, path: str) -> Schema:
-        match kind:
+    def _plain(self, data_type: DataType, name: str, legacy: bool, path: str) -> Schema:
+        match data_type:
             case PrimitiveType(name=primitive):
                 return _PRIMITIVES[primitive]
             case StringType():
@@ -97,7 +97,7 @@ class _Derivation:
                     self._refuse(f"avro has TIME with a precision of 0 to 3, not {precision}", path)
                 return Primitive("int", "time-millis")
             case TimestampType():
-                return self._timestamp(kind, legacy, path)
+                return self._timestamp(data_type, legacy, path)
             case ArrayType(element=element):
                 return Array(self._schema(element, name, True, path))
             case MapType(key=key, value=value):
@@ -105,12 +105,12 @@ class _Derivation:
                     self._refuse("maps in Avro have text keys; use STRING, VARCHAR or CHAR", path)
                 return Map(self._schema(value, name, True, path))
             case RowType():
-                return self.record(kind, name, legacy, path)
-        raise TypeError(f"no Avro type for {kind}")
+                return self.record(data_type, name, legacy, path)
+        raise TypeError(f"no Avro type for {data_type}")
 
-    def _timestamp(self, kind: TimestampType, legacy: bool, path: str) -> Schema:
-        if legacy and (kind.local_zone or kind.precision > 3):
-            reason = f"the legacy mapping of timestamps has no {kind.with_nullability(True)}"
+    def _timestamp(self, data_type: TimestampType, legacy: bool, path: str) -> Schema:
+        if legacy and (data_type.local_zone or data_type.precision > 3):
+            reason = f"the legacy mapping of timestamps has no {data_type.with_nullability(True)}"
             self._refuse(reason, path, "set timestamp_mapping.legacy to false, or use TIMESTAMP(3)")
-        unit = "millis" if kind.precision <= 3 else "micros" if kind.precision <= 6 else "nanos"
-        return Primitive("long", f"{'' if legacy or kind.local_zone else 'local-'}timestamp-{unit}")
+        unit = "millis" if data_type.precision <= 3 else "micros" if data_type.precision <= 6 else "nanos"
+        return Primitive("long", f"{'' if legacy or data_type.local_zone else 'local-'}timestamp-{unit}")

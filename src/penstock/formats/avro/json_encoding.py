@@ -57,9 +57,9 @@ class JsonEncoding:
                 parts[index] = self.binary(messages[index].as_py())
             except (Malformed, FieldError) as error:
                 errors[index], status[index] = error, EXACT
-        ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
-        starts = ends - [len(part) for part in parts]
-        return Spans(np.frombuffer(b"".join(parts), np.uint8), starts, ends, status), errors
+        sizes = np.array([len(part) for part in parts], np.int64)
+        ends = np.cumsum(sizes)
+        return Spans(np.frombuffer(b"".join(parts), np.uint8), ends - sizes, ends, status), errors
 
     def texts(self, data: Bytes, offsets: npt.NDArray[np.int64]) -> pa.BinaryArray:
         """Well-formed data as JSON on one line without spaces; record ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""

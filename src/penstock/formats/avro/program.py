@@ -12,14 +12,13 @@ __all__ = [
     "BLOCK",
     "CONSTANT",
     "CONVERT",
-    "DECIMAL",
     "DEEPEST",
     "DEFAULT",
     "END",
     "JUMP",
     "KEEP",
     "LIST",
-    "LONGEST",
+    "MOST_STEPS",
     "NEXT",
     "NODE",
     "NULL_AT",
@@ -34,9 +33,10 @@ __all__ = [
     "STRUCT",
     "SYMBOL",
     "TEXT",
-    "TIME",
+    "TO_DECIMAL",
     "TO_DOUBLE",
     "TO_FLOAT",
+    "TO_TIME",
     "UNION",
     "VALUE",
     "VALUE_AT",
@@ -51,9 +51,9 @@ __all__ = [
     "WIRE_INT",
     "WIRE_LONG",
     "A",
+    "AvroProgram",
+    "AvroProgramBuilder",
     "B",
-    "Program",
-    "Steps",
 ]
 
 #: The columns of a step. ``NODE`` is the node of the columns that it fills or writes, SKIP for none. ``NULL_AT`` is the
@@ -76,17 +76,17 @@ WIRE_BOOLEAN, WIRE_INT, WIRE_LONG, WIRE_FLOAT, WIRE_DOUBLE, WIRE_BYTES, WIRE_FIX
 
 #: What is between the encoded value and the column's: nothing; times A or divided by A, rounded down; a time of day
 #: times or divided by A; a rounding to float or double; text; bytes; a decimal of A digits; a symbol, by the table.
-KEEP, SCALE_UP, SCALE_DOWN, TIME, TO_FLOAT, TO_DOUBLE, TEXT, RAW, DECIMAL, SYMBOL = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+KEEP, SCALE_UP, SCALE_DOWN, TO_TIME, TO_FLOAT, TO_DOUBLE, TEXT, RAW, TO_DECIMAL, SYMBOL = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 #: How deep arrays and maps may be nested; how many branches a union that is written may have; how many steps there may
 #: be: a type that is used by its name is a part of the program wherever it is used.
 DEEPEST = 64
 WIDEST_UNION = 64
-LONGEST = 20_000
+MOST_STEPS = 20_000
 
 
 @dataclass(frozen=True)
-class Program:
+class AvroProgram:
     """Steps, the table that they look into, the bytes that they use, and the field of each step for errors."""
 
     steps: npt.NDArray[np.int64]
@@ -102,7 +102,7 @@ class Program:
 
 
 @dataclass
-class Steps:
+class AvroProgramBuilder:
     """A program that is being put together."""
 
     steps: list[list[int]] = field(default_factory=list)
@@ -149,9 +149,9 @@ class Steps:
         self.table += values
         return at
 
-    def program(self) -> Program:
+    def program(self) -> AvroProgram:
         """What the loops take."""
-        return Program(
+        return AvroProgram(
             np.array(self.steps, np.int64).reshape(-1, _COLUMNS),
             np.array(self.table or [0], np.int64),
             np.frombuffer(bytes(self.constants), np.uint8),

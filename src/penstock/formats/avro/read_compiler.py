@@ -74,13 +74,13 @@ class _Unfit(Exception):
         self.path, self.reason = path, reason
 
 
-def reading(writer: Schema, reader: Record, shape: Shape) -> p.Program:
+def reading(writer: Schema, reader: Record, shape: Shape) -> p.AvroProgram:
     """The program that reads what was written with ``writer`` into the columns of ``shape``, as ``reader`` sees them.
 
     Fields of ``reader`` are paired with columns by name; its defaults stand for fields that ``writer`` lacks. Raises
     SchemaError where the two, or schema and columns, do not fit.
     """
-    compiler = _Compiler(shape)
+    compiler = _AvroReadCompiler(shape)
     try:
         compiler.read(writer, reader, 0, "")
     except _Unfit as error:
@@ -126,16 +126,16 @@ class _TooLong(_Unfit):
     """The program has too many steps; no matter of the branch of a union that is tried."""
 
 
-class _Compiler:
+class _AvroReadCompiler:
     def __init__(self, shape: Shape):
         self.shape = shape
-        self.steps = p.Steps()
+        self.steps = p.AvroProgramBuilder()
         self.depth = 0
 
     def read(self, writer: Schema, reader: Schema | None, node: int, path: str) -> None:
         """Read a value into a node; without a reader's schema and a node, skip it."""
-        if len(self.steps.steps) > p.LONGEST:
-            raise _TooLong(path, f"the schema is longer than {p.LONGEST} values")
+        if len(self.steps.steps) > p.MOST_STEPS:
+            raise _TooLong(path, f"the schema is longer than {p.MOST_STEPS} values")
         if isinstance(writer, Union):
             self._union(writer, reader, node, path)
         else:
@@ -211,7 +211,7 @@ class _Compiler:
                 self._value(writer, reader, node, path, null_at)
 
     def _kind(self, node: int) -> int:
-        return self.shape.nodes[node].kind
+        return self.shape.nodes[node].root
 
     def _unfit(self, writer: Schema, reader: Schema | None, node: int, path: str) -> _Unfit:
         written, column = shown(writer), self.shape.nodes[node].type.with_nullability(True)
@@ -315,9 +315,9 @@ class _Compiler:
             else:
                 yield from (self.steps.keep(found.encode()), len(found.encode()))
 
-    def _conversion(self, writer: Schema, reader: Schema, kind: DataType) -> tuple[int, int] | None:
+    def _conversion(self, writer: Schema, reader: Schema, data_type: DataType) -> tuple[int, int] | None:
         """How the value becomes the column's, with its argument; None where it cannot."""
-        code, precision, scale = root_of(kind)
+        code, precision, scale = root_of(data_type)
         written, read = kind_name(writer), kind_name(reader)
         if read != written and not _promotes(writer, reader):
             return None
@@ -336,7 +336,7 @@ class _Compiler:
             return (p.RAW, 0) if written in ("string", "bytes", "fixed") else None
         if code == type_roots.DECIMAL:
             fits = logical != "decimal" or _scale(writer, reader) == scale
-            return (p.DECIMAL, precision) if written in ("bytes", "fixed") and fits else None
+            return (p.TO_DECIMAL, precision) if written in ("bytes", "fixed") and fits else None
         if code in (type_roots.FLOAT, type_roots.DOUBLE):
             return _floating(written, read, code)
         if written not in ("int", "long"):
@@ -345,7 +345,7 @@ class _Compiler:
             return (p.KEEP, 0) if written == "int" and logical in ("", "date") else None
         if code == type_roots.TIME:
             ratio = {"": 10**6 if written == "int" else None, "time-millis": 10**6, "time-micros": 10**3}.get(logical)
-            return None if ratio is None else (p.TIME, ratio)
+            return None if ratio is None else (p.TO_TIME, ratio)
         if code in (type_roots.TIMESTAMP, type_roots.TIMESTAMP_LTZ):
             return _TO_MICROS.get(logical.rpartition("timestamp-")[2])
         return (p.KEEP, 0) if code in _WHOLE[written] and _fits(read, code) else None

@@ -10,7 +10,7 @@ __all__ = [
     "NO_DIGITS",
     "NO_SYMBOL",
     "OUT_OF_RANGE",
-    "REASONS",
+    "READ_REASONS",
     "REPEATS",
     "TOO_EMPTY",
     "TOO_LONG",
@@ -20,7 +20,7 @@ __all__ = [
 CUT_SHORT, TOO_LONG, BAD_LENGTH, NO_BRANCH, NO_SYMBOL, NOT_TEXT = 1, 2, 3, 4, 5, 6
 OUT_OF_RANGE, UNFIT, NO_DIGITS, TOO_EMPTY, REPEATS = 7, 8, 9, 10, 11
 
-REASONS = {
+READ_REASONS = {
     CUT_SHORT: "the message ends inside this value",
     TOO_LONG: "a number has more bytes than its type allows",
     BAD_LENGTH: "a length is negative, or larger than what the message has left",

@@ -30,12 +30,12 @@ _WIRES = {"boolean": p.WIRE_BOOLEAN, "int": p.WIRE_INT, "long": p.WIRE_LONG, "fl
 _WHOLE = (type_roots.TINYINT, type_roots.SMALLINT, type_roots.INT)
 
 
-def writing(schema: Record, shape: Shape, prefix: bytes = b"") -> p.Program:
+def writing(schema: Record, shape: Shape, prefix: bytes = b"") -> p.AvroProgram:
     """The program that writes ``prefix`` and then the columns of ``shape`` by a schema.
 
     Raises SchemaError naming every field and column that do not fit.
     """
-    compiler = _Compiler(shape)
+    compiler = _AvroWriteCompiler(shape)
     if prefix:
         compiler.steps.add(p.CONSTANT, "", 0, a=compiler.steps.keep(prefix), b=len(prefix))
     compiler.fields(schema, 0, "")
@@ -45,10 +45,10 @@ def writing(schema: Record, shape: Shape, prefix: bytes = b"") -> p.Program:
     return compiler.steps.program()
 
 
-class _Compiler:
+class _AvroWriteCompiler:
     def __init__(self, shape: Shape):
         self.shape = shape
-        self.steps = p.Steps()
+        self.steps = p.AvroProgramBuilder()
         self.problems: list[Problem] = []
         self.depth = 0
 
@@ -96,11 +96,11 @@ class _Compiler:
             return
         self._plain(schema.branches[found], node, path, null_at, found)
 
-    def _takes(self, schema: Schema, kind: DataType) -> bool:
-        code = nested_root(kind)
+    def _takes(self, schema: Schema, data_type: DataType) -> bool:
+        code = nested_root(data_type)
         if code in (type_roots.ROW, type_roots.ARRAY, type_roots.MAP):
             return {type_roots.ROW: Record, type_roots.ARRAY: Array, type_roots.MAP: Map}[code] is type(schema)
-        return _conversion(schema, kind) is not None
+        return _conversion(schema, data_type) is not None
 
     def _plain(self, schema: Schema, node: int, path: str, null_at: int, value_at: int) -> None:
         kind = self.shape.nodes[node].type
@@ -148,9 +148,9 @@ class _Compiler:
         self.steps.add(p.VALUE, path, node, wire=wire, convert=convert, a=a, b=b, **branches)
 
 
-def _conversion(schema: Schema, kind: DataType) -> tuple[int, int, int] | None:
+def _conversion(schema: Schema, data_type: DataType) -> tuple[int, int, int] | None:
     """How a column's value is encoded, what is done to it before and with which argument; None where it cannot be."""
-    code, _, scale = root_of(kind)
+    code, _, scale = root_of(data_type)
     match schema:
         case Primitive(type="string"):
             return (p.WIRE_BYTES, p.RAW, 0) if code == type_roots.STRING else None
@@ -159,7 +159,7 @@ def _conversion(schema: Schema, kind: DataType) -> tuple[int, int, int] | None:
         case Primitive(type="bytes") | Fixed():
             wire = p.WIRE_FIXED if isinstance(schema, Fixed) else p.WIRE_BYTES
             if code == type_roots.DECIMAL:
-                return (wire, p.DECIMAL, 0) if schema.logical == "decimal" and schema.scale == scale else None
+                return (wire, p.TO_DECIMAL, 0) if schema.logical == "decimal" and schema.scale == scale else None
             return (wire, p.RAW, 0) if code == type_roots.BYTES and not schema.logical else None
         case Primitive(type="boolean"):
             return (p.WIRE_BOOLEAN, p.KEEP, 0) if code == type_roots.BOOLEAN else None

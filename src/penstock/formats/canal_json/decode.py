@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.formats.canal_json.filters import Include
 from penstock.formats.canal_json.options import CanalJsonOptions
-from penstock.formats.changes.decode import DELETE, INSERT, SKIP, UPDATE, Changes, Images, operations
+from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, Changes, Images, operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null
 from penstock.formats.changes.metadata import MILLISECONDS, Metadata, as_it_is, epoch
 from penstock.formats.changes.overlay import OverlayDecoder
@@ -22,7 +22,7 @@ from penstock.types import BIGINT, INT, STRING, ArrayType, Field, MapType, RowTy
 
 __all__ = ["METADATA", "CanalJsonDecoder"]
 
-_OPERATIONS = {"INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE, "CREATE": SKIP}
+_OPERATIONS = {"INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE, "CREATE": NO_CHANGE}
 _TEXTS = ArrayType(element=STRING)
 _CODES = MapType(key=STRING, value=INT)
 
@@ -82,9 +82,9 @@ class CanalJsonDecoder(OverlayDecoder):
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
         action = operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
         data, old = _Lists.of(envelopes.columns["data"]), _Lists.of(envelopes.columns["old"])
-        absent = (action != SKIP) & is_null(envelopes.columns["data"])
+        absent = (action != NO_CHANGE) & is_null(envelopes.columns["data"])
         faults.add(absent, always("data", "the field is missing or null; expected an array of rows"))
-        sizes = np.where((action == SKIP) | faults.found, 0, data.sizes)
+        sizes = np.where((action == NO_CHANGE) | faults.found, 0, data.sizes)
         envelope = np.repeat(np.arange(len(envelopes)), sizes)
         place = np.arange(len(envelope)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         after = Images(data.rows, data.starts[envelope] + place)

@@ -22,10 +22,10 @@ from penstock.formats.json.schema import check_schema
 from penstock.spi import BadRecord, Decoded
 from penstock.types import Field, RowKind, RowType, arrow_schema
 
-__all__ = ["DELETE", "INSERT", "SKIP", "UPDATE", "ChangeDecoder", "Changes", "Images", "operations"]
+__all__ = ["DELETE", "INSERT", "NO_CHANGE", "UPDATE", "ChangeDecoder", "Changes", "Images", "operations"]
 
 #: What a change does. SKIP: nothing, and rightly so.
-INSERT, UPDATE, DELETE, SKIP = 0, 1, 2, 3
+INSERT, UPDATE, DELETE, NO_CHANGE = 0, 1, 2, 3
 #: How much is shown of an unknown operation, or of metadata that cannot be read.
 _LONGEST = 100
 _ROWS = np.array([1, 2, 1, 0])
@@ -225,4 +225,4 @@ def operations(names: Mapping[str, int], column: pa.Array, place: str, faults: F
     wanted = f"expected {', '.join(known[:-1])} or {known[-1]}"
     faults.add(is_null(column), lambda _: (place, f"the field is missing or null; {wanted}"))
     faults.add(at < 0, lambda index: (place, f"unknown operation '{column[index].as_py()[:_LONGEST]}'; {wanted}"))
-    return np.append(np.array(list(names.values())), SKIP)[at]
+    return np.append(np.array(list(names.values())), NO_CHANGE)[at]

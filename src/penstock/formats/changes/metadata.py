@@ -21,7 +21,7 @@ from penstock.types import STRING, DataType, Field, MapType, TimestampType, arro
 
 __all__ = [
     "MILLISECONDS",
-    "PROPERTIES",
+    "TEXT_MAP",
     "Metadata",
     "as_it_is",
     "checked",
@@ -33,7 +33,7 @@ __all__ = [
 #: A column and, where some of its values could not be read, which.
 Values: TypeAlias = tuple[pa.Array, Mask | None]
 
-PROPERTIES = MapType(key=STRING, value=STRING)
+TEXT_MAP = MapType(key=STRING, value=STRING)
 MILLISECONDS = TimestampType(precision=3, local_zone=True)
 _MICROS = arrow_type(MILLISECONDS)
 _LARGEST = 2**63 - 1
@@ -122,11 +122,11 @@ _NULL = np.iinfo(np.int64).min
 
 
 def parsed(
-    texts: pa.Array, plain: str, kind: pa.DataType, one: Callable[[str], int | None]
+    texts: pa.Array, plain: str, data_type: pa.DataType, one: Callable[[str], int | None]
 ) -> tuple[npt.NDArray[np.int64], Mask]:
     """Texts as 64 bits each: by a cast to ``kind`` where they match ``plain``, by ``one`` where they do not."""
     quick = pc.match_substring_regex(texts, plain).fill_null(False)
-    cast = pc.if_else(quick, texts, None).cast(kind)
+    cast = pc.if_else(quick, texts, None).cast(data_type)
     values = np.where(is_null(cast), _NULL, fixed_values(cast, np.int64))
     refused = np.zeros(len(texts), bool)
     left = (validity(texts) != 0) & is_null(cast)

@@ -31,10 +31,12 @@ class OverlayDecoder(ChangeDecoder):
     @cached_property
     def _names(self) -> JsonDecoder:
         """Reads the names of all that stands in ``old``."""
-        kind: DataType = _NAMES
+        data_type: DataType = _NAMES
         if isinstance(self._reader.schema.fields[self._reader.schema.names.index("old")].type, ArrayType):
-            kind = ArrayType(element=_NAMES)
-        return JsonDecoder(RowType((Field("old", kind),)), JsonOptions(ignore_parse_errors=True, json_parser=False))
+            data_type = ArrayType(element=_NAMES)
+        return JsonDecoder(
+            RowType((Field("old", data_type),)), JsonOptions(ignore_parse_errors=True, json_parser=False)
+        )
 
     def _lacking(
         self,

@@ -77,10 +77,10 @@ def validity_buffer(valid: npt.NDArray[np.uint8]) -> pa.Buffer | None:
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
-def from_buffers(kind: pa.DataType, valid: npt.NDArray[np.uint8], *buffers: npt.NDArray[Any]) -> pa.Array:
+def from_buffers(data_type: pa.DataType, valid: npt.NDArray[np.uint8], *buffers: npt.NDArray[Any]) -> pa.Array:
     """A column of ``len(valid)`` values over these buffers, without copying them."""
     parts = [validity_buffer(valid), *(pa.py_buffer(np.ascontiguousarray(each)) for each in buffers)]
-    return pa.Array.from_buffers(kind, len(valid), parts)
+    return pa.Array.from_buffers(data_type, len(valid), parts)
 
 
 def messages_of(data: Bytes, offsets: npt.NDArray[np.int64], format: str) -> pa.BinaryArray:
@@ -127,19 +127,19 @@ def words(code: int, column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def fixed_column(
-    arrow: pa.DataType, kind: int, values: npt.NDArray[np.int64], valid: npt.NDArray[np.uint8]
+    arrow: pa.DataType, root: int, values: npt.NDArray[np.int64], valid: npt.NDArray[np.uint8]
 ) -> pa.Array:
     """A column of fixed width from 64 bits a value: floating-point numbers as those of a double, decimals unscaled."""
-    if kind == type_roots.BOOLEAN:
+    if root == type_roots.BOOLEAN:
         return from_buffers(arrow, valid, np.packbits(values.astype(np.uint8), bitorder="little"))
-    if kind == type_roots.FLOAT:
+    if root == type_roots.FLOAT:
         with np.errstate(over="ignore"):
             return from_buffers(arrow, valid, values.view(np.float64).astype(np.float32))
-    if kind == type_roots.DECIMAL:
+    if root == type_roots.DECIMAL:
         wide = np.empty((len(values), 2), np.int64)
         wide[:, 0], wide[:, 1] = values, values >> 63
         return from_buffers(arrow, valid, wide)
-    return from_buffers(arrow, valid, values.astype(_WIDTHS.get(kind, np.int64), copy=False))
+    return from_buffers(arrow, valid, values.astype(_WIDTHS.get(root, np.int64), copy=False))
 
 
 def gathered(

@@ -39,7 +39,7 @@ __all__ = [
     "BASE",
     "CAPACITY",
     "GIVEN_NULL",
-    "KIND",
+    "ROOT",
     "VALID_BASE",
     "WIDTH",
     "NestedColumns",
@@ -50,7 +50,7 @@ __all__ = [
 
 #: What ``nodes[n]`` says to the loops: the kind of node ``n``; how many words a value of it takes; where its words and
 #: its validity begin; for how many values there is room.
-KIND, WIDTH, BASE, VALID_BASE, CAPACITY = 0, 1, 2, 3, 4
+ROOT, WIDTH, BASE, VALID_BASE, CAPACITY = 0, 1, 2, 3, 4
 
 #: What a loop may write as the validity of a null that was given as such, so that it can be told from a lacking value.
 GIVEN_NULL = 2
@@ -69,7 +69,7 @@ class Node:
     repeated: bool
 
     @property
-    def kind(self) -> int:
+    def root(self) -> int:
         """How the loops tell it apart."""
         return nested_root(self.type)
 
@@ -98,15 +98,15 @@ class Shape:
 
     def _padded(self, index: int) -> Iterator[int]:
         yield index
-        if self.nodes[index].kind == type_roots.ROW:
+        if self.nodes[index].root == type_roots.ROW:
             for child in self.nodes[index].children:
                 yield from self._padded(child)
 
 
-def _add(nodes: list[Node], name: str, kind: DataType, repeated: bool) -> int:
+def _add(nodes: list[Node], name: str, data_type: DataType, repeated: bool) -> int:
     index = len(nodes)
-    nodes.append(Node(name, kind, (), repeated))
-    match kind:
+    nodes.append(Node(name, data_type, (), repeated))
+    match data_type:
         case RowType(fields=fields):
             children = tuple(_add(nodes, each.name, each.type, repeated) for each in fields)
         case ArrayType(element=element):
@@ -115,14 +115,14 @@ def _add(nodes: list[Node], name: str, kind: DataType, repeated: bool) -> int:
             children = (_add(nodes, "key", key, True), _add(nodes, "value", value, True))
         case _:
             children = ()
-    nodes[index] = Node(name, kind, children, repeated)
+    nodes[index] = Node(name, data_type, children, repeated)
     return index
 
 
 def _table(shape: Shape, capacities: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     table = np.zeros((len(shape.nodes), 5), np.int64)
-    table[:, KIND] = [node.kind for node in shape.nodes]
-    table[:, WIDTH] = [_WIDTHS.get(node.kind, 1) for node in shape.nodes]
+    table[:, ROOT] = [node.root for node in shape.nodes]
+    table[:, WIDTH] = [_WIDTHS.get(node.root, 1) for node in shape.nodes]
     table[:, CAPACITY] = capacities
     table[1:, BASE] = np.cumsum(table[:-1, CAPACITY] * table[:-1, WIDTH])
     table[1:, VALID_BASE] = np.cumsum(table[:-1, CAPACITY])
@@ -131,11 +131,11 @@ def _table(shape: Shape, capacities: npt.NDArray[np.int64]) -> npt.NDArray[np.in
 
 @dataclass
 class NestedColumns:
-    """What a loop fills. Value ``i`` of node ``n`` is at ``words[nodes[n, BASE] + i * nodes[n, WIDTH]]``.
+    """The columns that a loop fills. Value ``i`` of node ``n`` is at ``words[nodes[n, BASE] + i * nodes[n, WIDTH]]``.
 
-    It is 64 bits of a number, as :func:`penstock.formats.csv.columns.fixed_column` wants them; the low and the high 64 bits
-    of a decimal; the (start, size) of a string or of bytes; or of an array or map how many elements it and all before
-    it have. A row has no words. ``counts[n]`` says how many values there are.
+    The words of a value are: for a number, its 64 bits as :func:`penstock.formats.columns.buffers.fixed_column` takes
+    them; for a decimal, its low and high 64 bits; for a string or bytes, start and size; for an array or map, the
+    number of elements up to its end. A row has no words. ``counts[n]`` is the number of values of node ``n``.
     """
 
     shape: Shape
@@ -194,25 +194,25 @@ class NestedColumns:
 
     def _column(self, index: int, text: npt.NDArray[np.uint8], copy: Mapping[int, Gather]) -> pa.Array:
         node, count = self.shape.nodes[index], int(self.counts[index])
-        arrow, kind, width = arrow_type(node.type), node.kind, int(self.nodes[index, WIDTH])
+        arrow, root, width = arrow_type(node.type), node.root, int(self.nodes[index, WIDTH])
         start = int(self.nodes[index, VALID_BASE])
         valid = self.valid[start : start + count] & np.uint8(1)
         start = int(self.nodes[index, BASE])
         values = self.words[start : start + count * width]
-        if kind in copy:
-            return gathered(arrow, text, values.reshape(-1, 2), valid, copy[kind])
-        if kind == type_roots.DECIMAL:
+        if root in copy:
+            return gathered(arrow, text, values.reshape(-1, 2), valid, copy[root])
+        if root == type_roots.DECIMAL:
             return from_buffers(arrow, valid, values)
         children = [self._column(child, text, copy) for child in node.children]
-        if kind == type_roots.ROW:
+        if root == type_roots.ROW:
             return pa.Array.from_buffers(arrow, count, [validity_buffer(valid)], children=children)
-        if kind not in (type_roots.ARRAY, type_roots.MAP):
-            return fixed_column(arrow, kind, values, valid)
+        if root not in (type_roots.ARRAY, type_roots.MAP):
+            return fixed_column(arrow, root, values, valid)
         if count and values[-1] > LARGEST:
             raise RecordError("the elements of one column exceed 2**31", hint="use smaller batches")
         ends = np.zeros(count + 1, np.int32)
         ends[1:] = values
-        if kind == type_roots.MAP:
+        if root == type_roots.MAP:
             children = [pa.StructArray.from_arrays(children, fields=[arrow.key_field, arrow.item_field])]
         return pa.Array.from_buffers(arrow, count, [validity_buffer(valid), pa.py_buffer(ends)], children=children)
 
@@ -242,7 +242,7 @@ class NestedInputs:
 
     def _mark(self, index: int, valid: npt.NDArray[np.uint8]) -> None:
         self.counts[index] = len(valid)
-        self.nodes[index, KIND] = self._shape.nodes[index].kind
+        self.nodes[index, ROOT] = self._shape.nodes[index].root
         self.nodes[index, BASE], self.nodes[index, VALID_BASE] = self._taken, self._validities
         self._valid.append(valid)
         self._validities += len(valid)
@@ -254,25 +254,25 @@ class NestedInputs:
     def _put(self, index: int, column: pa.Array) -> None:
         node = self._shape.nodes[index]
         self._mark(index, validity(column))
-        if node.kind == type_roots.ROW:
+        if node.root == type_roots.ROW:
             for place, child in enumerate(node.children):
                 self._put(child, column.field(place))
-        elif node.kind in (type_roots.ARRAY, type_roots.MAP):
+        elif node.root in (type_roots.ARRAY, type_roots.MAP):
             starts = _list_starts(column)
             first, size = int(starts[0]), int(starts[-1] - starts[0])
             self._keep(starts - first)
-            parts = (column.values,) if node.kind == type_roots.ARRAY else (column.keys, column.items)
+            parts = (column.values,) if node.root == type_roots.ARRAY else (column.keys, column.items)
             for child, part in zip(node.children, parts, strict=True):
                 self._put(child, part.slice(first, size))
-        elif node.kind in (type_roots.STRING, type_roots.BYTES):
+        elif node.root in (type_roots.STRING, type_roots.BYTES):
             data, starts = binary_parts(column)
             self._keep(starts - starts[0] + self._text_size)
             self._texts.append(data[starts[0] : starts[-1]])
             self._text_size += int(starts[-1] - starts[0])
-        elif node.kind == type_roots.DECIMAL:
+        elif node.root == type_roots.DECIMAL:
             self._keep(decimal_pairs(column).reshape(-1))
         else:
-            self._keep(words(node.kind, column))
+            self._keep(words(node.root, column))
 
 
 def _list_starts(column: pa.Array) -> npt.NDArray[np.int64]:
@@ -282,5 +282,5 @@ def _list_starts(column: pa.Array) -> npt.NDArray[np.int64]:
     return np.frombuffer(buffer, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
 
 
-def _joined(parts: list[npt.NDArray[Any]], kind: Any) -> npt.NDArray[Any]:
-    return np.concatenate(parts) if parts else np.zeros(0, kind)
+def _joined(parts: list[npt.NDArray[Any]], root: Any) -> npt.NDArray[Any]:
+    return np.concatenate(parts) if parts else np.zeros(0, root)

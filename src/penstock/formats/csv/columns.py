@@ -55,10 +55,10 @@ class Layout:
         columns = np.zeros((len(schema.fields), 4), np.int64)
         fixed = spans = 0
         for index, field in enumerate(schema.fields):
-            kind, precision, scale = root_of(field.type)
-            text = kind in (type_roots.STRING, type_roots.BYTES)
-            columns[index] = kind, spans if text else fixed, precision, scale
-            if kind != type_roots.OTHER:
+            root, precision, scale = root_of(field.type)
+            text = root in (type_roots.STRING, type_roots.BYTES)
+            columns[index] = root, spans if text else fixed, precision, scale
+            if root != type_roots.OTHER:
                 spans, fixed = spans + text, fixed + (not text)
         return cls(arrow_schema(schema), columns)
 
@@ -82,15 +82,15 @@ class Layout:
         return batch_of(columns, self.schema, len(status))
 
     def _column(self, index: int, text: npt.NDArray[np.uint8], cells: Cells, gather: Gather) -> pa.Array:
-        kind, slot = int(self.columns[index, 0]), int(self.columns[index, 1])
+        root, slot = int(self.columns[index, 0]), int(self.columns[index, 1])
         arrow, valid = self.schema.field(index).type, cells.valid[index]
-        if kind == type_roots.OTHER:
+        if root == type_roots.OTHER:
             return pa.nulls(len(valid), arrow)
-        if kind in (type_roots.STRING, type_roots.BYTES):
+        if root in (type_roots.STRING, type_roots.BYTES):
             return gathered(
-                arrow, text, cells.spans[slot], valid, gather if kind == type_roots.STRING else gather_base64
+                arrow, text, cells.spans[slot], valid, gather if root == type_roots.STRING else gather_base64
             )
-        return fixed_column(arrow, kind, cells.fixed[slot], valid)
+        return fixed_column(arrow, root, cells.fixed[slot], valid)
 
 
 #: Days and microseconds of the years 0000 to 9999, which the compiled loop writes.

@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.formats.columns.buffers import binary_parts, validity
 from penstock.formats.csv import read_kernel
 from penstock.formats.csv.columns import Layout
-from penstock.formats.csv.exact_reader import ExactReader
+from penstock.formats.csv.exact_reader import ExactCsvReader
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.csv.schema import check_schema
 from penstock.formats.exact.merge import completed
@@ -51,8 +51,8 @@ class CsvDecoder:
         return Layout.of(self.schema)
 
     @cached_property
-    def _reader(self) -> ExactReader:
-        return ExactReader(self.schema, self.options)
+    def _reader(self) -> ExactCsvReader:
+        return ExactCsvReader(self.schema, self.options)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"schema": self.schema, "options": self.options}

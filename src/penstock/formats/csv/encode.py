@@ -74,7 +74,7 @@ class CsvEncoder:
         )
         return messages_of(out, offsets, "csv")
 
-    def _put(self, inputs: Inputs, index: int, column: pa.Array, kind: DataType) -> None:
+    def _put(self, inputs: Inputs, index: int, column: pa.Array, data_type: DataType) -> None:
         code = int(inputs.columns[index, 0])
         inputs.valid[index] = validity(column)
         if code in (type_roots.STRING, type_roots.BYTES):
@@ -86,7 +86,7 @@ class CsvEncoder:
             return
         # Numbers are written as they are, everything else like text
         inputs.columns[index, 0] = type_roots.OTHER if code == type_roots.DECIMAL else type_roots.STRING
-        inputs.put_text(index, pa.array(csv_texts(column, kind, self.options), pa.string()), _doubled)
+        inputs.put_text(index, pa.array(csv_texts(column, data_type, self.options), pa.string()), _doubled)
 
 
 def _doubled(data: Bytes) -> int:

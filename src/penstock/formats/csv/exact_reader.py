@@ -27,13 +27,13 @@ from penstock.types import (
     TimeType,
 )
 
-__all__ = ["ExactReader"]
+__all__ = ["ExactCsvReader"]
 
 _Convert = Callable[[str], Any]
 
 
 @dataclass
-class ExactReader:
+class ExactCsvReader:
     """Reads messages one by one into Python values that Arrow takes for the schema's types."""
 
     schema: RowType
@@ -67,10 +67,10 @@ class ExactReader:
             raise Malformed(f"expected {wanted} values, not {given}")
         return found
 
-    def _nullable(self, kind: DataType) -> _Convert:
-        convert, nested = self._converter(kind), isinstance(kind, ArrayType | RowType)
+    def _nullable(self, data_type: DataType) -> _Convert:
+        convert, nested = self._converter(data_type), isinstance(data_type, ArrayType | RowType)
         literal, ignore = self.options.null_literal, self.options.ignore_parse_errors
-        empty_is_null = not (nested or isinstance(kind, StringType | BinaryType)) or (
+        empty_is_null = not (nested or isinstance(data_type, StringType | BinaryType)) or (
             self.options.empty_string_as_null and not nested
         )
 
@@ -86,8 +86,8 @@ class ExactReader:
 
         return converted
 
-    def _converter(self, kind: DataType) -> _Convert:
-        match kind:
+    def _converter(self, data_type: DataType) -> _Convert:
+        match data_type:
             case PrimitiveType(name=name):
                 return _primitive(name)
             case StringType():
@@ -95,7 +95,7 @@ class ExactReader:
             case BinaryType():
                 return parse_base64
             case DecimalType():
-                return lambda text: numbers.to_decimal(numbers.parse_decimal(text), kind)
+                return lambda text: numbers.to_decimal(numbers.parse_decimal(text), data_type)
             case TimeType(precision=precision):
                 unit = 10 ** (9 - precision)
                 return lambda text: timestamps.parse_iso_time(text) // unit * unit
@@ -105,8 +105,8 @@ class ExactReader:
                 convert = self._nullable(element)
                 return lambda text: [convert(each) for each in self._elements(text)]
             case RowType():
-                return self._row(kind)
-        raise TypeError(f"no CSV form of {kind}")
+                return self._row(data_type)
+        raise TypeError(f"no CSV form of {data_type}")
 
     def _elements(self, text: str) -> list[str]:
         if not text.strip():
@@ -114,8 +114,8 @@ class ExactReader:
         parts = text.split(self.options.array_element_delimiter)
         return [part.strip() for part in parts] if self.options.trim_spaces else parts
 
-    def _row(self, kind: RowType) -> _Convert:
-        converters = [self._nullable(each.type) for each in kind.fields]
+    def _row(self, data_type: RowType) -> _Convert:
+        converters = [self._nullable(each.type) for each in data_type.fields]
 
         def converted(text: str) -> dict[str, Any] | None:
             parts = self._elements(text)
@@ -123,8 +123,8 @@ class ExactReader:
                 return None
             if len(parts) < len(converters) and not self.options.ignore_parse_errors:
                 raise ValueError(f"expected {len(converters)} elements, not {len(parts)}")
-            row: dict[str, Any] = dict.fromkeys(kind.names)
-            for name, convert, part in zip(kind.names, converters, parts, strict=False):
+            row: dict[str, Any] = dict.fromkeys(data_type.names)
+            for name, convert, part in zip(data_type.names, converters, parts, strict=False):
                 row[name] = convert(part)
             return row
 

@@ -30,8 +30,8 @@ LONGEST_LOOKED_AT = 24
 
 
 def csv_lines(rows: pa.RecordBatch, schema: RowType, options: CsvOptions) -> list[bytes]:
-    """One line per row, as :func:`penstock.formats.csv.write_kernel.write_records` writes it, whatever the characters are
-    that the options name."""
+    """One line per row, as :func:`penstock.formats.csv.write_kernel.write_records` writes it, for any characters that
+    the options name."""
     null = options.null_literal or ""
     columns: list[list[str]] = []
     for column, field in zip(rows.columns, schema.fields, strict=True):
@@ -55,14 +55,14 @@ def _quoted(text: str, options: CsvOptions) -> str:
     return quote + "".join(each * 2 if each in (quote, escape) else each for each in text) + quote
 
 
-def csv_texts(array: pa.Array, kind: DataType, options: CsvOptions) -> list[str | None]:
+def csv_texts(array: pa.Array, data_type: DataType, options: CsvOptions) -> list[str | None]:
     """One text per value, None for null."""
-    match kind:
+    match data_type:
         case ArrayType(element=element):
             return _arrays(array, element, options)
         case RowType():
-            return _rows(array, kind, options)
-    show = _scalar(kind, options)
+            return _rows(array, data_type, options)
+    show = _scalar(data_type, options)
     if pa.types.is_date32(array.type):
         array = array.view(pa.int32())
     elif pa.types.is_timestamp(array.type) or pa.types.is_time64(array.type):
@@ -70,8 +70,8 @@ def csv_texts(array: pa.Array, kind: DataType, options: CsvOptions) -> list[str 
     return [None if value is None else show(value) for value in array.to_pylist()]
 
 
-def _scalar(kind: DataType, options: CsvOptions) -> Callable[[Any], str]:
-    match kind:
+def _scalar(data_type: DataType, options: CsvOptions) -> Callable[[Any], str]:
+    match data_type:
         case PrimitiveType(name="BOOLEAN"):
             return lambda value: "true" if value else "false"
         case PrimitiveType(name="DOUBLE"):
@@ -91,7 +91,7 @@ def _scalar(kind: DataType, options: CsvOptions) -> Callable[[Any], str]:
             return lambda value: timestamps.time_text(value // unit * unit)
         case TimestampType(local_zone=zone):
             return lambda value: timestamps.timestamp_text(value, False, zone)
-    raise TypeError(f"no CSV form of {kind}")
+    raise TypeError(f"no CSV form of {data_type}")
 
 
 def _arrays(array: pa.Array, element: DataType, options: CsvOptions) -> list[str | None]:
@@ -104,9 +104,11 @@ def _arrays(array: pa.Array, element: DataType, options: CsvOptions) -> list[str
     ]
 
 
-def _rows(array: pa.Array, kind: RowType, options: CsvOptions) -> list[str | None]:
+def _rows(array: pa.Array, data_type: RowType, options: CsvOptions) -> list[str | None]:
     null = options.null_literal or ""
-    columns = [csv_texts(column, each.type, options) for column, each in zip(array.flatten(), kind.fields, strict=True)]
+    columns = [
+        csv_texts(column, each.type, options) for column, each in zip(array.flatten(), data_type.fields, strict=True)
+    ]
     return [
         options.array_element_delimiter.join(null if each is None else each for each in parts) if given else None
         for given, *parts in zip(array.is_valid().to_pylist(), *columns, strict=True)

@@ -18,7 +18,7 @@ def cells(message: bytes, options: CsvOptions) -> list[str]:
         text = message.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
         raise Malformed(f"not well-formed UTF-8 at byte {error.start}") from error
-    reader = _Reader(text, options)
+    reader = _LineReader(text, options)
     if options.ignore_first_line:
         reader.skip_line()
     found = reader.line()
@@ -27,7 +27,7 @@ def cells(message: bytes, options: CsvOptions) -> list[str]:
     return found
 
 
-class _Reader:
+class _LineReader:
     """A position in a text."""
 
     def __init__(self, text: str, options: CsvOptions):

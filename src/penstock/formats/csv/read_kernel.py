@@ -1,11 +1,13 @@
 """Lines of CSV straight to columns, inside a compiled loop.
 
-It takes lines with one value per column, in quotes or not, without escapes or doubled quotes; the rest is marked EXACT
-and read again by :mod:`penstock.formats.csv.exact_reader`. It must never accept what that refuses, nor give another value.
+The loop reads lines with one value per column, quoted or not, without escapes or doubled quotes. Other records are
+marked EXACT and read by :mod:`penstock.formats.csv.exact_reader`. The loop must not accept a record that the exact
+reader refuses, and must read the same values.
 """
 
 from __future__ import annotations
 
+from penstock.formats.loops.ascii import CARRIAGE_RETURN, LINE_FEED, LOWER_N, LOWER_T, SPACE
 from penstock.formats.loops.base64 import base64_size
 from penstock.formats.loops.compiled import Vector, borrowed, compiled
 from penstock.formats.loops.record_status import EXACT, READ
@@ -45,10 +47,10 @@ def read_records(
     spans: Vector,
     valid: Vector,
 ) -> None:
-    """Read every record whose ``status`` is READ, and mark EXACT what it leaves.
+    """Read every record whose ``status`` is READ, and mark the others EXACT.
 
-    ``columns``, ``fixed``, ``spans`` and ``valid`` are as in :mod:`penstock.formats.csv.columns`. ``quote``, ``escape`` and
-    ``comment`` are -1 where there is no such character.
+    ``columns``, ``fixed``, ``spans`` and ``valid`` are as in :mod:`penstock.formats.csv.columns`. ``quote``,
+    ``escape`` and ``comment`` are -1 if there is no such character.
     """
     text, literal = borrowed(text), borrowed(literal)
     count = len(columns)
@@ -57,7 +59,7 @@ def read_records(
             continue
         status[row] = EXACT
         at, end = offsets[row], offsets[row + 1]
-        if at >= end or text[at] == 0xEF or (comment >= 0 and (text[at] == comment or text[at] == 32)):
+        if at >= end or text[at] == 0xEF or (comment >= 0 and (text[at] == comment or text[at] == SPACE)):
             continue
         begin, seen, column, ok = at, 0, 0, True
         while ok and column < count:
@@ -75,30 +77,30 @@ def read_records(
                 start = at
                 while at < end and text[at] != delimiter:
                     each = text[at]
-                    if each in (escape, 10, 13):
+                    if each in (escape, LINE_FEED, CARRIAGE_RETURN):
                         ok = False
                     seen |= each
                     at += 1
                 stop = at
-            kind, slot = columns[column, 0], columns[column, 1]
-            if kind == OTHER or not ok:
+            root, slot = columns[column, 0], columns[column, 1]
+            if root == OTHER or not ok:
                 break
             if (has_literal and _is_literal(text, start, stop, literal)) or (
-                stop == start and (empty_is_null or kind not in (STRING, BYTES))
+                stop == start and (empty_is_null or root not in (STRING, BYTES))
             ):
                 valid[column, row] = 0
             else:
                 valid[column, row] = 1
-                if kind in (STRING, BYTES):
-                    size = stop - start if kind == STRING else base64_size(text, start, stop)
+                if root in (STRING, BYTES):
+                    size = stop - start if root == STRING else base64_size(text, start, stop)
                     spans[slot, row, 0], spans[slot, row, 1] = start, size
                     ok = size >= 0
-                elif kind == BOOLEAN:
-                    fixed[slot, row] = text[start] == 116
-                    ok = scan_word(text, start, stop) == stop and text[start] != 110
+                elif root == BOOLEAN:
+                    fixed[slot, row] = text[start] == LOWER_T
+                    ok = scan_word(text, start, stop) == stop and text[start] != LOWER_N
                 else:
                     ok, fixed[slot, row] = text_value(
-                        kind, text, start, stop, columns[column, 3], columns[column, 2], 32
+                        root, text, start, stop, columns[column, 3], columns[column, 2], SPACE
                     )
             column += 1
             if at >= end:

@@ -19,8 +19,8 @@ def check_schema(schema: RowType) -> None:
         raise SchemaError(problems)
 
 
-def _complaint(kind: DataType) -> str | None:
-    match kind:
+def _complaint(data_type: DataType) -> str | None:
+    match data_type:
         case MapType():
             return "csv has no MAP; use the json format, or a STRING column"
         case TimeType(precision=precision) if precision > 3:

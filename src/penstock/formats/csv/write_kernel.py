@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.formats.csv.exact_writer import LONGEST_LOOKED_AT
+from penstock.formats.loops.ascii import BACKSLASH, SPACE
 from penstock.formats.loops.base64 import write_base64
 from penstock.formats.loops.compiled import Vector, borrowed, compiled
 from penstock.formats.loops.decimals import write_decimal
@@ -41,7 +42,7 @@ def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: in
         each = out[place]
         if each & 0xC0 != 0x80:
             size += 2 if each >= 0xF0 else 1
-        if each < safe or each == (escape if escape >= 0 else 92):
+        if each < safe or each == (escape if escape >= 0 else BACKSLASH):
             needed = True
         if each in (quote, escape):
             doubled += 1
@@ -61,21 +62,21 @@ def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: in
 
 
 @compiled
-def _write_fixed(out: Vector, at: int, kind: int, value: int, scale: int) -> int:
+def _write_fixed(out: Vector, at: int, root: int, value: int, scale: int) -> int:
     """A value of fixed width at ``out[at]``; the position after it."""
-    if kind <= BIGINT:
+    if root <= BIGINT:
         return write_integer(out, at, value)
-    if kind == DOUBLE:
+    if root == DOUBLE:
         return write_double(out, at, value, False)
-    if kind == FLOAT:
+    if root == FLOAT:
         return write_float(out, at, value, False)
-    if kind == DECIMAL:
+    if root == DECIMAL:
         return write_decimal(out, at, value, scale, True)
-    if kind == DATE:
+    if root == DATE:
         return write_date(out, at, value)
-    if kind == TIME:
+    if root == TIME:
         return write_time(out, at, value)
-    return write_timestamp(out, at, value, 32, kind == TIMESTAMP_LTZ)
+    return write_timestamp(out, at, value, SPACE, root == TIMESTAMP_LTZ)
 
 
 @compiled
@@ -114,22 +115,22 @@ def write_records(
             if column:
                 out[at] = delimiter
                 at += 1
-            kind, slot = columns[column, 0], columns[column, 1]
+            root, slot = columns[column, 0], columns[column, 1]
             start = at
             if not valid[column, row]:
                 at = _copy(out, at, words, word_starts[2], word_starts[3])
-            elif kind == BOOLEAN:
+            elif root == BOOLEAN:
                 word = fixed[slot, row]
                 at = _copy(out, at, words, word_starts[word], word_starts[word + 1])
-            elif kind in (STRING, OTHER):
+            elif root in (STRING, OTHER):
                 at = _copy(out, at, text, spans[slot, row, 0], spans[slot, row, 1])
-                if kind == STRING:
+                if root == STRING:
                     at = _quoted(out, start, at, quote, escape, safe)
-            elif kind == BYTES:
+            elif root == BYTES:
                 at = write_base64(out, at, text, spans[slot, row, 0], spans[slot, row, 1])
                 at = _quoted(out, start, at, quote, escape, safe)
             else:
-                at = _write_fixed(out, at, kind, fixed[slot, row], columns[column, 3])
-                if kind > DECIMAL:
+                at = _write_fixed(out, at, root, fixed[slot, row], columns[column, 3])
+                if root > DECIMAL:
                     at = _quoted(out, start, at, quote, escape, safe)
         offsets[row + 1] = at

@@ -14,8 +14,8 @@ from penstock.formats.columns.buffers import Bytes, binary_parts, validity
 from penstock.formats.columns.nested import NestedColumns, Shape
 from penstock.formats.exact.merge import completed
 from penstock.formats.json import read_kernel
-from penstock.formats.json.exact_reader import ExactReader
-from penstock.formats.json.field_names import Names
+from penstock.formats.json.exact_reader import ExactJsonReader
+from penstock.formats.json.field_names import FieldNames
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.schema import check_schema
 from penstock.formats.json.syntax import gather_unescaped
@@ -66,12 +66,12 @@ class JsonDecoder:
         return Shape.of(self.schema)
 
     @cached_property
-    def _names(self) -> Names:
-        return Names.of(self._shape)
+    def _names(self) -> FieldNames:
+        return FieldNames.of(self._shape)
 
     @cached_property
-    def _reader(self) -> ExactReader:
-        return ExactReader(self.schema, self.options)
+    def _reader(self) -> ExactJsonReader:
+        return ExactJsonReader(self.schema, self.options)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"schema": self.schema, "options": self.options}
@@ -86,7 +86,7 @@ class JsonDecoder:
         decoded, nested, read = self._decoded(messages)
         index = self._shape.nodes[0].children[self.schema.names.index(column)]
         starts = np.arange(len(messages))
-        if self._shape.nodes[index].kind == type_roots.ARRAY:
+        if self._shape.nodes[index].root == type_roots.ARRAY:
             starts[1:] = nested.ends(index)[:-1]
             (index,) = self._shape.nodes[index].children
         children = self._shape.nodes[index].children

@@ -17,7 +17,7 @@ from penstock.formats.json.exact_writer import json_texts
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.quoting import escaped_size
 from penstock.formats.json.schema import check_schema
-from penstock.formats.json.write_program import Steps
+from penstock.formats.json.write_program import JsonWriteProgram
 from penstock.types import STRING, RowType, arrow_schema
 
 __all__ = ["JsonEncoder"]
@@ -37,8 +37,8 @@ class JsonEncoder:
         check_schema(self.schema)
 
     @cached_property
-    def _steps(self) -> Steps:
-        return Steps(Shape.of(self.schema))
+    def _steps(self) -> JsonWriteProgram:
+        return JsonWriteProgram(Shape.of(self.schema))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"schema": self.schema, "options": self.options}
@@ -54,7 +54,7 @@ class JsonEncoder:
             steps, given = self._without(steps.finished | {left}, rows)
         return messages_of(out, offsets, "json")
 
-    def _write(self, steps: Steps, rows: pa.RecordBatch) -> tuple[Bytes, npt.NDArray[np.int64], int]:
+    def _write(self, steps: JsonWriteProgram, rows: pa.RecordBatch) -> tuple[Bytes, npt.NDArray[np.int64], int]:
         """The messages, one after the other, and their offsets; or a column with a value that the loop leaves."""
         inputs = NestedInputs(steps.shape, rows)
         size = steps.size(inputs.counts, write_kernel.WIDEST) + escaped_size(inputs.text) + len(inputs.text)
@@ -76,11 +76,11 @@ class JsonEncoder:
         )
         return out, offsets, left
 
-    def _without(self, left: frozenset[int], rows: pa.RecordBatch) -> tuple[Steps, pa.RecordBatch]:
+    def _without(self, left: frozenset[int], rows: pa.RecordBatch) -> tuple[JsonWriteProgram, pa.RecordBatch]:
         """The same rows with finished JSON for the columns that the loop leaves."""
         fields, columns = list(self.schema.fields), list(rows.columns)
         for index in left:
             texts = json_texts(columns[index], fields[index].type, self.options)
             fields[index], columns[index] = replace(fields[index], type=STRING), pa.array(texts, pa.string())
         finished = replace(self.schema, fields=tuple(fields))
-        return Steps(Shape.of(finished), left), batch_of(columns, arrow_schema(finished), rows.num_rows)
+        return JsonWriteProgram(Shape.of(finished), left), batch_of(columns, arrow_schema(finished), rows.num_rows)

@@ -33,7 +33,7 @@ from penstock.types import (
     TimeType,
 )
 
-__all__ = ["ExactReader"]
+__all__ = ["ExactJsonReader"]
 
 _Convert = Callable[[Document], Any]
 
@@ -41,7 +41,7 @@ _NOT_ZERO = re.compile(r"[^eE]*[1-9]")
 
 
 @dataclass
-class ExactReader:
+class ExactJsonReader:
     """Reads messages one by one into Python values that Arrow takes for the schema's types."""
 
     schema: RowType
@@ -82,8 +82,8 @@ class ExactReader:
         row: dict[str, Any] = self._convert(document)
         return row
 
-    def _nullable(self, kind: DataType) -> _Convert:
-        convert = self._converter(kind)
+    def _nullable(self, data_type: DataType) -> _Convert:
+        convert = self._converter(data_type)
         ignore = self.options.ignore_parse_errors
 
         def converted(value: Document) -> Any:
@@ -98,8 +98,8 @@ class ExactReader:
 
         return converted
 
-    def _converter(self, kind: DataType) -> _Convert:
-        match kind:
+    def _converter(self, data_type: DataType) -> _Convert:
+        match data_type:
             case PrimitiveType(name=name):
                 return self._primitive(name)
             case StringType():
@@ -107,9 +107,9 @@ class ExactReader:
             case BinaryType():
                 return _bytes
             case DecimalType():
-                return lambda value: numbers.to_decimal(_decimal(value), kind)
+                return lambda value: numbers.to_decimal(_decimal(value), data_type)
             case TimeType():
-                unit = 10 ** (9 - time_digits(kind))
+                unit = 10 ** (9 - time_digits(data_type))
                 return lambda value: timestamps.parse_time(_scalar(value)) // unit * unit
             case TimestampType(local_zone=zone):
                 standard = self.options.timestamp_standard
@@ -120,8 +120,8 @@ class ExactReader:
             case MapType(key=key, value=value):
                 return self._map(key, value)
             case RowType():
-                return self._row(kind)
-        raise TypeError(f"no JSON form of {kind}")
+                return self._row(data_type)
+        raise TypeError(f"no JSON form of {data_type}")
 
     def _primitive(self, name: str) -> _Convert:
         match name:
@@ -174,8 +174,8 @@ class ExactReader:
 
         return converted
 
-    def _row(self, kind: RowType) -> _Convert:
-        converters = {each.name: self._nullable(each.type) for each in kind.fields}
+    def _row(self, data_type: RowType) -> _Convert:
+        converters = {each.name: self._nullable(each.type) for each in data_type.fields}
         arity, required, streaming = len(converters), self.options.fail_on_missing_field, self.options.json_parser
 
         def converted(value: Document) -> dict[str, Any]:
@@ -271,15 +271,15 @@ def _normalised(value: Number, decimals: bool) -> str:
     return numbers.double_text(float(value.text))
 
 
-def _has_decimals(kind: DataType) -> bool:
-    match kind:
+def _has_decimals(data_type: DataType) -> bool:
+    match data_type:
         case ArrayType(element=element):
             return _has_decimals(element)
         case MapType(key=key, value=value):
             return _has_decimals(key) or _has_decimals(value)
         case RowType(fields=fields):
             return any(_has_decimals(each.type) for each in fields)
-    return isinstance(kind, DecimalType)
+    return isinstance(data_type, DecimalType)
 
 
 def _serialized(value: Document, decimals: bool) -> str:

@@ -29,16 +29,16 @@ from penstock.types import (
 __all__ = ["json_texts"]
 
 
-def json_texts(array: pa.Array, kind: DataType, options: JsonOptions) -> list[str | None]:
+def json_texts(array: pa.Array, data_type: DataType, options: JsonOptions) -> list[str | None]:
     """One JSON text per value, None for null."""
-    match kind:
+    match data_type:
         case ArrayType(element=element):
             return _arrays(array, element, options)
         case MapType(value=value):
             return _maps(array, value, options)
         case RowType():
-            return _rows(array, kind, options)
-    show, plain = _scalar(kind, options), _plain(array)
+            return _rows(array, data_type, options)
+    show, plain = _scalar(data_type, options), _plain(array)
     return [None if value is None else show(value) for value in plain.to_pylist()]
 
 
@@ -51,8 +51,8 @@ def _plain(array: pa.Array) -> pa.Array:
     return array
 
 
-def _scalar(kind: DataType, options: JsonOptions) -> Callable[[Any], str]:
-    match kind:
+def _scalar(data_type: DataType, options: JsonOptions) -> Callable[[Any], str]:
+    match data_type:
         case PrimitiveType(name="BOOLEAN"):
             return lambda value: "true" if value else "false"
         case PrimitiveType(name="DOUBLE" | "FLOAT" as name):
@@ -69,13 +69,13 @@ def _scalar(kind: DataType, options: JsonOptions) -> Callable[[Any], str]:
         case BinaryType():
             return lambda value: quote(base64.b64encode(value).decode())
         case TimeType():
-            unit = 10 ** (9 - time_digits(kind))
+            unit = 10 ** (9 - time_digits(data_type))
             return lambda value: quote(timestamps.time_text(value // unit * unit))
         case TimestampType(local_zone=local):
             iso = options.timestamp_standard is not TimestampStandard.SQL
             zone = local or options.timestamp_standard is TimestampStandard.ISO_8601_WITH_OFFSET
             return lambda value: quote(timestamps.timestamp_text(value, iso, zone))
-    raise TypeError(f"no JSON form of {kind}")
+    raise TypeError(f"no JSON form of {data_type}")
 
 
 def _slices(array: pa.Array) -> Iterator[tuple[int, int] | None]:
@@ -105,10 +105,10 @@ def _maps(array: pa.Array, value: DataType, options: JsonOptions) -> list[str | 
     return shown
 
 
-def _rows(array: pa.Array, kind: RowType, options: JsonOptions) -> list[str | None]:
-    names = [quote_in_bytes(each.name) for each in kind.fields]
+def _rows(array: pa.Array, data_type: RowType, options: JsonOptions) -> list[str | None]:
+    names = [quote_in_bytes(each.name) for each in data_type.fields]
     columns = [
-        json_texts(column, each.type, options) for column, each in zip(array.flatten(), kind.fields, strict=True)
+        json_texts(column, each.type, options) for column, each in zip(array.flatten(), data_type.fields, strict=True)
     ]
     shown: list[str | None] = []
     for index, valid in enumerate(array.is_valid().to_pylist()):

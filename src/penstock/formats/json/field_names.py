@@ -11,7 +11,7 @@ from penstock.formats.columns.nested import Shape
 from penstock.formats.loops import type_roots
 from penstock.formats.loops.type_roots import root_of
 
-__all__ = ["ARITY", "FIRST", "PRECISION", "SCALE", "Names"]
+__all__ = ["ARITY", "FIRST", "PRECISION", "SCALE", "FieldNames"]
 
 #: What ``table[n]`` says of node ``n``: which is the first of its fields, how many it has; of a number or a time, its
 #: precision and scale.
@@ -19,7 +19,7 @@ FIRST, ARITY, PRECISION, SCALE = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
-class Names:
+class FieldNames:
     """The names of all rows' fields, joined, as they stand in messages: without the first quote, with a colon.
 
     Field ``f`` is node ``fields[f]``, and its name is ``keys[starts[f]:starts[f + 1]]``. ``repeated`` are the nodes of
@@ -34,14 +34,14 @@ class Names:
     plain: bool
 
     @classmethod
-    def of(cls, shape: Shape) -> Names:
+    def of(cls, shape: Shape) -> FieldNames:
         """The names in a shape. They are ``plain`` when none needs an escape and bytes can be compared."""
         table = np.zeros((len(shape.nodes), 4), np.int64)
         fields: list[int] = []
         repeated: list[int] = []
         for index, node in enumerate(shape.nodes):
             table[index, PRECISION:] = root_of(node.type)[1:]
-            if node.kind == type_roots.ROW:
+            if node.root == type_roots.ROW:
                 table[index, FIRST], table[index, ARITY] = len(fields), len(node.children)
                 fields += node.children
             else:

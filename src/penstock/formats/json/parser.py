@@ -61,7 +61,7 @@ def documents(message: bytes) -> Iterator[Document]:
     return _reader(message).documents()
 
 
-def _reader(message: bytes) -> _Reader:
+def _reader(message: bytes) -> _DocumentReader:
     encoding = json.detect_encoding(message)
     complaint = "the text ends before the JSON value does"
     try:
@@ -69,10 +69,10 @@ def _reader(message: bytes) -> _Reader:
     except UnicodeDecodeError as error:
         text = message[: error.start].decode(encoding, "ignore")
         complaint = f"not well-formed {encoding.upper()} at byte {error.start}"
-    return _Reader(text, complaint)
+    return _DocumentReader(text, complaint)
 
 
-class _Reader:
+class _DocumentReader:
     """One pass over a text, without recursion, so that depth is bounded by the limit alone."""
 
     def __init__(self, text: str, complaint: str):

@@ -7,7 +7,22 @@ from json.encoder import encode_basestring
 
 import numpy as np
 
-from penstock.formats.loops.bytes import eight_bytes, first_mark, put_eight_bytes
+from penstock.formats.json.syntax import BACKSLASHES, QUOTES
+from penstock.formats.loops.ascii import (
+    BACKSLASH,
+    LOWER_A,
+    LOWER_E,
+    LOWER_F,
+    LOWER_L,
+    LOWER_N,
+    LOWER_R,
+    LOWER_S,
+    LOWER_T,
+    LOWER_U,
+    QUOTE,
+    UPPER_U,
+)
+from penstock.formats.loops.bytes import HIGH_BITS, NONE, ONES, eight_bytes, first_mark, put_eight_bytes
 from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
 
 __all__ = ["escaped_size", "quote", "quote_in_bytes", "write_string", "write_word"]
@@ -32,9 +47,7 @@ def _short_escapes() -> Vector:
 
 
 _ESCAPES = _short_escapes()
-_QUOTES, _BACKSLASHES = np.uint64(0x2222222222222222), np.uint64(0x5C5C5C5C5C5C5C5C)
-_ONES, _SPACES = np.uint64(0x0101010101010101), np.uint64(0x2020202020202020)
-_HIGH_BITS, _NONE = np.uint64(0x8080808080808080), np.uint64(0)
+_SPACES = np.uint64(0x2020202020202020)
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
 
@@ -67,14 +80,14 @@ def escaped_size(text: Vector) -> int:
     size = len(text)
     for each in text:
         if _ESCAPES[each]:
-            size += 5 if _ESCAPES[each] == 117 else 8 if _ESCAPES[each] == 85 else 1
+            size += 5 if _ESCAPES[each] == LOWER_U else 8 if _ESCAPES[each] == UPPER_U else 1
     return size
 
 
 @inlined
 def _write_code(out: Vector, at: int, code: Word) -> int:
     r"""``\u`` and four digits at ``out[at]``; the position after them."""
-    out[at], out[at + 1] = 92, 117
+    out[at], out[at + 1] = BACKSLASH, LOWER_U
     out[at + 2], out[at + 3] = _HEX[code >> 12], _HEX[code >> 8 & 15]
     out[at + 4], out[at + 5] = _HEX[code >> 4 & 15], _HEX[code & 15]
     return at + 6
@@ -99,17 +112,17 @@ def write_string(out: Vector, at: int, text: Vector, start: int, end: int) -> in
 
     Up to eight bytes more of ``out`` are overwritten.
     """
-    out[at] = 34
+    out[at] = QUOTE
     at += 1
     while start < end:
         while start + 8 <= end:
             word = eight_bytes(text, start)
             put_eight_bytes(out, at, word)
-            quotes, backslashes = word ^ _QUOTES, word ^ _BACKSLASHES
-            marks = (quotes - _ONES) & ~quotes | (backslashes - _ONES) & ~backslashes | (word - _SPACES) & ~word
+            quotes, backslashes = word ^ QUOTES, word ^ BACKSLASHES
+            marks = (quotes - ONES) & ~quotes | (backslashes - ONES) & ~backslashes | (word - _SPACES) & ~word
             marks |= word & word << _ONE & word << _TWO & word << _THREE  # bytes from 0xF0 on
-            if marks & _HIGH_BITS != _NONE:
-                plain = first_mark(marks & _HIGH_BITS)
+            if marks & HIGH_BITS != NONE:
+                plain = first_mark(marks & HIGH_BITS)
                 start += plain
                 at += plain
                 break
@@ -123,7 +136,7 @@ def write_string(out: Vector, at: int, text: Vector, start: int, end: int) -> in
                 out[at] = each
                 at += 1
                 continue
-            if mark == 85:
+            if mark == UPPER_U:
                 after = _write_pair(out, at, text, start - 1, end)
                 if after == at:
                     out[at] = each
@@ -131,12 +144,12 @@ def write_string(out: Vector, at: int, text: Vector, start: int, end: int) -> in
                 else:
                     at = after
                     start += 3
-            elif mark == 117:
+            elif mark == LOWER_U:
                 at = _write_code(out, at, np.int64(each))
             else:
-                out[at], out[at + 1] = 92, mark
+                out[at], out[at + 1] = BACKSLASH, mark
                 at += 2
-    out[at] = 34
+    out[at] = QUOTE
     return at + 1
 
 
@@ -144,10 +157,10 @@ def write_string(out: Vector, at: int, text: Vector, start: int, end: int) -> in
 def write_word(out: Vector, at: int, value: int) -> int:
     """``true``, ``false`` or, for a negative value, ``null``."""
     if value < 0:
-        out[at], out[at + 1], out[at + 2], out[at + 3] = 110, 117, 108, 108
+        out[at], out[at + 1], out[at + 2], out[at + 3] = LOWER_N, LOWER_U, LOWER_L, LOWER_L
         return at + 4
     if value:
-        out[at], out[at + 1], out[at + 2], out[at + 3] = 116, 114, 117, 101
+        out[at], out[at + 1], out[at + 2], out[at + 3] = LOWER_T, LOWER_R, LOWER_U, LOWER_E
         return at + 4
-    out[at], out[at + 1], out[at + 2], out[at + 3], out[at + 4] = 102, 97, 108, 115, 101
+    out[at], out[at + 1], out[at + 2], out[at + 3], out[at + 4] = LOWER_F, LOWER_A, LOWER_L, LOWER_S, LOWER_E
     return at + 5

@@ -1,17 +1,31 @@
 """JSON objects straight to columns, nested ones included, inside a compiled loop.
 
-The loop reads what is common and leaves the rest: a record with anything that it does not take is marked EXACT and read
-again by :mod:`penstock.formats.json.exact_reader`, which holds the whole rule. It must therefore never accept what the exact
-path refuses, nor give another value.
+The loop reads the common cases. It marks every other record EXACT, and :mod:`penstock.formats.json.exact_reader`, which
+implements all of Flink's rules, reads it. The loop must not accept a record that the exact reader refuses, and must
+read the same values.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.columns.nested import BASE, CAPACITY, GIVEN_NULL, KIND, VALID_BASE, WIDTH
+from penstock.formats.columns.nested import BASE, CAPACITY, GIVEN_NULL, ROOT, VALID_BASE, WIDTH
 from penstock.formats.json.field_names import ARITY, FIRST, PRECISION, SCALE
 from penstock.formats.json.syntax import blank, keeps_its_text, string, unescape, value_end
+from penstock.formats.loops.ascii import (
+    BRACE_CLOSE,
+    BRACE_OPEN,
+    BRACKET_CLOSE,
+    BRACKET_OPEN,
+    COLON,
+    COMMA,
+    LOWER_N,
+    LOWER_T,
+    MINUS,
+    NINE,
+    QUOTE,
+    ZERO,
+)
 from penstock.formats.loops.base64 import base64_size
 from penstock.formats.loops.bytes import same_bytes
 from penstock.formats.loops.compiled import Vector, Word, borrowed, compiled
@@ -35,9 +49,9 @@ def _pad(
     for place in range(starts[node], starts[node + 1]):
         each: int = padded[place]
         valid[nodes[each, VALID_BASE] + index] = 0
-        kind, width = nodes[each, KIND], nodes[each, WIDTH]
+        root, width = nodes[each, ROOT], nodes[each, WIDTH]
         at = nodes[each, BASE] + index * width
-        if kind in (ARRAY, MAP):
+        if root in (ARRAY, MAP):
             words[at] = counts[each + 1]
         elif width > 0:
             words[at] = 0
@@ -76,15 +90,18 @@ def read_records(
     status: Vector,
     first: int,
 ) -> tuple[int, int]:
-    """Read every record from ``first`` on whose ``status`` is READ, and mark EXACT what it leaves, a row of nulls.
+    """Read every record from ``first`` on whose ``status`` is READ. Other records become a row of nulls, marked EXACT.
 
-    ``table``, ``fields``, ``keys``, ``key_starts`` and ``repeated`` are those of
-    :class:`penstock.formats.json.field_names.Names`; ``nodes``, ``words``, ``valid`` and ``counts`` those of
-    :class:`penstock.formats.columns.nested.NestedColumns`, where strings are (start, bytes without escapes), ``~start`` where
-    there are escapes. ``separator`` stands between date and time. ``streaming``: Flink's streaming parser, which stops
-    counting after as many fields as a row has. ``required``: an object must have them all. Gives the number of records
-    and -1, or the record at which a node lacks room, and that node: the record is to be read again when there is room.
-    One long function on purpose: handing all these arrays to another one for each field costs more than reading it.
+    ``table``, ``fields``, ``keys``, ``key_starts`` and ``repeated`` are the fields of
+    :class:`penstock.formats.json.field_names.FieldNames`. ``nodes``, ``words``, ``valid`` and ``counts`` are those of
+    :class:`penstock.formats.columns.nested.NestedColumns`; the words of a string are its start and its size without
+    escapes, and the start is ``~start`` if there are escapes. ``separator`` is the character between date and time.
+    ``streaming`` selects Flink's streaming parser, which ignores further fields after as many as the row has.
+    ``required``: an object must have all fields.
+
+    Returns the number of records and -1. If a node runs out of room, returns the record and the node instead; the
+    caller grows the node and calls again from that record. This is one long function because passing these arrays to
+    another function for each field costs more than reading the field.
     """
     text, keys, words, valid = borrowed(text), borrowed(keys), borrowed(words), borrowed(valid)
     seen = np.full(len(nodes), -1, np.int64)
@@ -101,9 +118,9 @@ def read_records(
         at = offsets[row]
         if status[row] == READ:
             at = blank(text, at, end)
-            if at < end and text[at] == 123:
+            if at < end and text[at] == BRACE_OPEN:
                 outcome = _RUNNING
-        # the open container: its node, kind and index, and of a row the fields found, not seen yet and looked for next
+        # The open container: its node, type root and index; for a row, the fields found, not seen yet and expected next
         node, inside, index, depth = 0, ROW, row, 0
         start_field, arity = table[0, FIRST], table[0, ARITY]
         found, unseen, expected = 0, arity, 0
@@ -114,16 +131,16 @@ def read_records(
             if opened:
                 opened = False
                 at = blank(text, at + 1, end)
-                if at < end and text[at] == (93 if inside == ARRAY else 125):
-                    kind, target, i = -1, -1, 0
-                    # nothing within: it is closed below
+                if at < end and text[at] == (BRACKET_CLOSE if inside == ARRAY else BRACE_CLOSE):
+                    root, target, i = -1, -1, 0
+                    # Empty: it is closed below
                 else:
                     continue
             else:
-                # which value comes
+                # Find the node of the next value
                 target, i = -1, index
                 if inside == ROW:
-                    if at >= end or text[at] != 34:
+                    if at >= end or text[at] != QUOTE:
                         break
                     start = at + 1
                     field = start_field + expected
@@ -157,7 +174,7 @@ def read_records(
                                 expected = tried + 1
                                 break
                         at = blank(text, at + 1, end)
-                        if at >= end or text[at] != 58:
+                        if at >= end or text[at] != COLON:
                             break
                         at += 1
                     at = blank(text, at, end)
@@ -168,7 +185,7 @@ def read_records(
                         if seen[target] != index:
                             seen[target] = index
                             unseen -= 1
-                        elif not streaming or nodes[target, KIND] >= ROW:
+                        elif not streaming or nodes[target, ROOT] >= ROW:
                             break
                 elif inside == ARRAY:
                     target = node + 1
@@ -178,7 +195,7 @@ def read_records(
                         break
                     counts[target] = i + 1
                 else:
-                    if at >= end or text[at] != 34:
+                    if at >= end or text[at] != QUOTE:
                         break
                     start = at + 1
                     at, size = string(text, start, end)
@@ -198,34 +215,34 @@ def read_records(
                         break
                     counts[node + 1] = counts[target] = i + 1
                     at = blank(text, at + 1, end)
-                    if at >= end or text[at] != 58:
+                    if at >= end or text[at] != COLON:
                         break
                     at = blank(text, at + 1, end)
                 if at >= end:
                     break
-                # the value itself
+                # Read the value
                 if target < 0:
                     at = value_end(text, at, end)
                     if at < 0:
                         break
                 else:
-                    kind, mark = nodes[target, KIND], text[at]
-                    if mark in (123, 91):
-                        if kind < ROW or (mark == 91) != (kind == ARRAY):
+                    root, mark = nodes[target, ROOT], text[at]
+                    if mark in (BRACE_OPEN, BRACKET_OPEN):
+                        if root < ROW or (mark == BRACKET_OPEN) != (root == ARRAY):
                             break
                         valid[nodes[target, VALID_BASE] + i] = 1
                         frames[depth, 0], frames[depth, 1] = node, index
                         frames[depth, 2], frames[depth, 3], frames[depth, 4] = found, unseen, expected
                         depth += 1
-                        node, inside, index = target, kind, i
-                        if kind == ROW:
+                        node, inside, index = target, root, i
+                        if root == ROW:
                             start_field, arity = table[node, FIRST], table[node, ARITY]
                             found, unseen, expected = 0, arity, 0
                         opened = True
                         continue
-                    if kind >= ROW:
+                    if root >= ROW:
                         at = scan_word(text, at, end)
-                        if at < 0 or mark != 110:
+                        if at < 0 or mark != LOWER_N:  # only null fits
                             break
                         _pad(target, i, padded, pad_starts, nodes, words, valid, counts)
                         valid[nodes[target, VALID_BASE] + i] = GIVEN_NULL
@@ -234,36 +251,36 @@ def read_records(
                         more: Word = np.int64(0)
                         ok = True
                         start = at
-                        if mark == 34:
+                        if mark == QUOTE:
                             start = at + 1
                             at, size = string(text, start, end)
                             if at < 0:
                                 break
-                            if kind == STRING:
+                            if root == STRING:
                                 value, more = start if size == at - start else ~start, size
                             elif size != at - start:
                                 break
-                            elif kind == BYTES:
+                            elif root == BYTES:
                                 value, more = start, base64_size(text, start, at)
                                 ok = more >= 0
                             else:
                                 ok, value = text_value(
-                                    kind, text, start, at, table[target, SCALE], table[target, PRECISION], separator
+                                    root, text, start, at, table[target, SCALE], table[target, PRECISION], separator
                                 )
                                 more = value >> 63
-                                if not ok and kind == DECIMAL:
+                                if not ok and root == DECIMAL:
                                     ok, value, more = wide_decimal(
                                         text, start, at, table[target, SCALE], table[target, PRECISION]
                                     )
                             at += 1
-                        elif mark == 45 or 48 <= mark <= 57:
+                        elif mark == MINUS or ZERO <= mark <= NINE:
                             at, digits, power, whole = scan_number(text, at, end)
                             if at < 0:
                                 break
-                            if kind <= DECIMAL:
+                            if root <= DECIMAL:
                                 ok, value = number_value(
-                                    kind,
-                                    mark == 45,
+                                    root,
+                                    mark == MINUS,
                                     digits,
                                     power,
                                     whole,
@@ -271,14 +288,14 @@ def read_records(
                                     table[target, PRECISION],
                                 )
                                 more = value >> 63
-                                if not ok and kind == DECIMAL:
+                                if not ok and root == DECIMAL:
                                     ok, value, more = wide_decimal(
                                         text, start, at, table[target, SCALE], table[target, PRECISION]
                                     )
-                                elif digits == 0 and mark == 45 and not streaming:
+                                elif digits == 0 and mark == MINUS and not streaming:
                                     ok = False  # the tree parser may forget the sign
                             else:
-                                ok = kind == STRING and (
+                                ok = root == STRING and (
                                     streaming or keeps_its_text(text, start, at, digits, power, whole)
                                 )
                                 value, more = start, at - start
@@ -286,11 +303,11 @@ def read_records(
                             at = scan_word(text, at, end)
                             if at < 0:
                                 break
-                            if mark != 110:
-                                if kind == BOOLEAN:
-                                    value = np.int64(mark == 116)
+                            if mark != LOWER_N:
+                                if root == BOOLEAN:
+                                    value = np.int64(mark == LOWER_T)
                                 else:
-                                    ok = kind == STRING
+                                    ok = root == STRING
                                     value, more = start, at - start
                         if not ok:
                             break
@@ -299,10 +316,10 @@ def read_records(
                         words[place] = value
                         if width > 1:
                             words[place + 1] = more
-                        valid[nodes[target, VALID_BASE] + i] = GIVEN_NULL if mark == 110 else 1
+                        valid[nodes[target, VALID_BASE] + i] = GIVEN_NULL if mark == LOWER_N else 1
                 at = blank(text, at, end)
-            # what follows it
-            while at < end and text[at] == (93 if inside == ARRAY else 125):
+            # Close the containers that end here
+            while at < end and text[at] == (BRACKET_CLOSE if inside == ARRAY else BRACE_CLOSE):
                 if inside == ROW:
                     if required and found < arity:
                         outcome = _LEFT
@@ -326,12 +343,12 @@ def read_records(
                 depth -= 1
                 node, index = frames[depth, 0], frames[depth, 1]
                 found, unseen, expected = frames[depth, 2], frames[depth, 3], frames[depth, 4]
-                inside = nodes[node, KIND]
+                inside = nodes[node, ROOT]
                 start_field, arity = table[node, FIRST], table[node, ARITY]
                 at = blank(text, at + 1, end)
             if outcome != _RUNNING:
                 break
-            if at >= end or text[at] != 44:
+            if at >= end or text[at] != COMMA:
                 break
             at = blank(text, at + 1, end)
         if outcome != _DONE:
@@ -346,7 +363,7 @@ def read_records(
         row += 1
     counts[0] = row
     for node in range(len(nodes)):
-        if nodes[node, KIND] == ROW:
+        if nodes[node, ROOT] == ROW:
             for field in range(table[node, FIRST], table[node, FIRST] + table[node, ARITY]):
                 counts[fields[field]] = counts[node]
     return row, full

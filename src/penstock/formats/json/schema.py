@@ -19,8 +19,8 @@ def check_schema(schema: RowType) -> None:
         raise SchemaError(problems)
 
 
-def _keys_are_text(kind: DataType) -> bool:
-    match kind:
+def _keys_are_text(data_type: DataType) -> bool:
+    match data_type:
         case MapType(key=key, value=value):
             return isinstance(key, StringType) and _keys_are_text(value)
         case ArrayType(element=element):

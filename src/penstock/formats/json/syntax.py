@@ -4,28 +4,55 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.loops.bytes import copy_bytes, eight_bytes, first_mark
+from penstock.formats.loops.ascii import (
+    BACKSLASH,
+    BACKSPACE,
+    BRACE_CLOSE,
+    BRACE_OPEN,
+    BRACKET_CLOSE,
+    BRACKET_OPEN,
+    CARRIAGE_RETURN,
+    COLON,
+    COMMA,
+    FORM_FEED,
+    LINE_FEED,
+    LOWER_A,
+    LOWER_B,
+    LOWER_E,
+    LOWER_F,
+    LOWER_N,
+    LOWER_R,
+    LOWER_T,
+    LOWER_U,
+    MINUS,
+    NINE,
+    QUOTE,
+    SPACE,
+    TAB,
+    ZERO,
+)
+from penstock.formats.loops.bytes import HIGH_BITS, NONE, ONES, copy_bytes, eight_bytes, first_mark
 from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
 from penstock.formats.loops.numbers import FAILED, scan_number
 from penstock.formats.loops.strings import is_utf8
 from penstock.formats.loops.values import scan_word
 
-__all__ = ["blank", "gather_unescaped", "keeps_its_text", "string", "unescape", "value_end"]
+__all__ = ["BACKSLASHES", "QUOTES", "blank", "gather_unescaped", "keeps_its_text", "string", "unescape", "value_end"]
 
 #: How deep a value that is not read may be nested: one bit of a word for each level.
 _DEEPEST = 60
 _ESCAPABLE = np.isin(np.arange(256), np.frombuffer(b'"\\/bfnrt', np.uint8))
 
-_QUOTES, _BACKSLASHES = np.uint64(0x2222222222222222), np.uint64(0x5C5C5C5C5C5C5C5C)
-_ONES, _HIGH_BITS, _NONE = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080), np.uint64(0)
+#: A quote, and a backslash, in each of eight bytes.
+QUOTES, BACKSLASHES = np.uint64(0x2222222222222222), np.uint64(0x5C5C5C5C5C5C5C5C)
 
 
 @inlined
 def blank(text: Vector, at: int, end: int) -> int:
     """The position of the first byte that is not JSON white space."""
-    if at < end and text[at] > 32:
+    if at < end and text[at] > SPACE:
         return at
-    while at < end and (text[at] == 32 or text[at] == 10 or text[at] == 13 or text[at] == 9):
+    while at < end and (text[at] == SPACE or text[at] == LINE_FEED or text[at] == CARRIAGE_RETURN or text[at] == TAB):
         at += 1
     return at
 
@@ -37,11 +64,11 @@ def keeps_its_text(text: Vector, start: int, end: int, digits: Word, power: int,
     ``digits``, ``power`` and ``whole`` are what ``scan_number`` says of it.
     """
     if whole:
-        return bool(digits != 0 or text[start] != 45)
-    if not 0 < digits < 10**15 or text[end - 1] == 48:
+        return bool(digits != 0 or text[start] != MINUS)
+    if not 0 < digits < 10**15 or text[end - 1] == ZERO:
         return False
     for place in range(start, end):
-        if text[place] | 32 == 101:
+        if text[place] | 32 == LOWER_E:
             return False
     size = digits * 10.0**power
     return bool(0.00101 < size < 9.99e6)
@@ -53,10 +80,10 @@ def _hex(text: Vector, at: int) -> Word:
     value = 0
     for place in range(at, at + 4):
         digit: Word = np.int64(text[place])
-        if 48 <= digit <= 57:
-            digit -= 48
-        elif 97 <= digit | 32 <= 102:
-            digit = (digit | 32) - 87
+        if ZERO <= digit <= NINE:
+            digit -= ZERO
+        elif LOWER_A <= digit | 32 <= LOWER_F:
+            digit = (digit | 32) - LOWER_A + 10
         else:
             return -1
         value = value * 16 + digit
@@ -70,28 +97,28 @@ def string(text: Vector, at: int, end: int) -> tuple[int, int]:
     FAILED where it is not closed, not UTF-8, wrongly escaped or has half of a surrogate pair.
     """
     start, saved = at, 0
-    seen = _NONE
+    seen = NONE
     while True:
         while at + 8 <= end:
             word = eight_bytes(text, at)
             seen |= word
-            quotes, backslashes = word ^ _QUOTES, word ^ _BACKSLASHES
-            marks = ((quotes - _ONES) & ~quotes | (backslashes - _ONES) & ~backslashes) & _HIGH_BITS
-            if marks != _NONE:
+            quotes, backslashes = word ^ QUOTES, word ^ BACKSLASHES
+            marks = ((quotes - ONES) & ~quotes | (backslashes - ONES) & ~backslashes) & HIGH_BITS
+            if marks != NONE:
                 at += first_mark(marks)
                 break
             at += 8
-        while at < end and text[at] != 34 and text[at] != 92:
+        while at < end and text[at] != QUOTE and text[at] != BACKSLASH:
             seen |= np.uint64(text[at])
             at += 1
         if at >= end:
             return FAILED, 0
-        if text[at] == 34:
+        if text[at] == QUOTE:
             break
         if at + 1 >= end:
             return FAILED, 0
         mark = text[at + 1]
-        if mark == 117:
+        if mark == LOWER_U:
             if at + 6 > end:
                 return FAILED, 0
             code = _hex(text, at + 2)
@@ -104,7 +131,7 @@ def string(text: Vector, at: int, end: int) -> tuple[int, int]:
             at += 2
         else:
             return FAILED, 0
-    if seen & _HIGH_BITS != _NONE and not is_utf8(text, start, at):
+    if seen & HIGH_BITS != NONE and not is_utf8(text, start, at):
         return FAILED, 0
     return at, at - start - saved
 
@@ -112,13 +139,13 @@ def string(text: Vector, at: int, end: int) -> tuple[int, int]:
 @compiled
 def _member(text: Vector, at: int, end: int) -> int:
     """The start of the value behind the key at ``at`` and its colon, or FAILED."""
-    if at >= end or text[at] != 34:
+    if at >= end or text[at] != QUOTE:
         return FAILED
     at, _ = string(text, at + 1, end)
     if at < 0:
         return FAILED
     at = blank(text, at + 1, end)
-    if at >= end or text[at] != 58:
+    if at >= end or text[at] != COLON:
         return FAILED
     return blank(text, at + 1, end)
 
@@ -131,22 +158,22 @@ def value_end(text: Vector, at: int, end: int) -> int:
         if at < 0 or at >= end:
             return FAILED
         mark = text[at]
-        if mark == 34:
+        if mark == QUOTE:
             at, _ = string(text, at + 1, end)
             if at < 0:
                 return FAILED
             at += 1
-        elif mark in (123, 91):
+        elif mark in (BRACE_OPEN, BRACKET_OPEN):
             if depth >= _DEEPEST:
                 return FAILED
             depth += 1
-            objects = objects << 1 | (1 if mark == 123 else 0)
+            objects = objects << 1 | (1 if mark == BRACE_OPEN else 0)
             at = blank(text, at + 1, end)
             if at >= end or text[at] != mark + 2:
-                if mark == 123:
+                if mark == BRACE_OPEN:
                     at = _member(text, at, end)
                 continue
-        elif mark == 45 or 48 <= mark <= 57:
+        elif mark == MINUS or ZERO <= mark <= NINE:
             at = scan_number(text, at, end)[0]
         else:
             at = scan_word(text, at, end)
@@ -158,12 +185,12 @@ def value_end(text: Vector, at: int, end: int) -> int:
             at = blank(text, at, end)
             if at >= end:
                 return FAILED
-            if text[at] == 44:
+            if text[at] == COMMA:
                 at = blank(text, at + 1, end)
                 if objects & 1:
                     at = _member(text, at, end)
                 break
-            if text[at] != (125 if objects & 1 else 93):
+            if text[at] != (BRACE_CLOSE if objects & 1 else BRACKET_CLOSE):
                 return FAILED
             objects >>= 1
             depth -= 1
@@ -189,14 +216,14 @@ def unescape(text: Vector, at: int, out: Vector, to: int, stop: int) -> None:
     """Fill ``out[to:stop]`` with the string that starts at ``at``, without its escapes."""
     while to < stop:
         each = text[at]
-        if each != 92:
+        if each != BACKSLASH:
             out[to] = each
             at += 1
             to += 1
             continue
         mark = text[at + 1]
         at += 2
-        if mark == 117:
+        if mark == LOWER_U:
             code = _hex(text, at)
             at += 4
             if code < 0x80:
@@ -210,16 +237,16 @@ def unescape(text: Vector, at: int, out: Vector, to: int, stop: int) -> None:
                 out[to + 1] = 0x80 | code >> 6 & 63
                 to += 2
                 out[to] = 0x80 | code & 63
-        elif mark == 98:
-            out[to] = 8
-        elif mark == 102:
-            out[to] = 12
-        elif mark == 110:
-            out[to] = 10
-        elif mark == 114:
-            out[to] = 13
-        elif mark == 116:
-            out[to] = 9
+        elif mark == LOWER_B:
+            out[to] = BACKSPACE
+        elif mark == LOWER_F:
+            out[to] = FORM_FEED
+        elif mark == LOWER_N:
+            out[to] = LINE_FEED
+        elif mark == LOWER_R:
+            out[to] = CARRIAGE_RETURN
+        elif mark == LOWER_T:
+            out[to] = TAB
         else:
             out[to] = mark
         to += 1

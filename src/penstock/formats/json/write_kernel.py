@@ -11,18 +11,19 @@ from penstock.formats.json.write_program import (
     COLUMN,
     END,
     KEY,
-    KIND,
     LIST,
     NAME,
     NAME_STOP,
     NEXT,
     NODE,
     PRECISION,
-    ROW,
+    ROOT,
     SCALE,
     STEP,
+    STRUCT,
     VALUE,
 )
+from penstock.formats.loops.ascii import BRACE_CLOSE, BRACE_OPEN, BRACKET_CLOSE, BRACKET_OPEN, COLON, COMMA, QUOTE
 from penstock.formats.loops.base64 import write_base64
 from penstock.formats.loops.bytes import eight_bytes, put_eight_bytes
 from penstock.formats.loops.compiled import Vector, borrowed, compiled, inlined
@@ -55,26 +56,26 @@ _UNITS = np.array([10 ** (9 - digits) for digits in range(10)], np.int64)
 
 
 @inlined
-def _write_fixed(out: Vector, at: int, kind: int, value: int, precision: int, separator: int, zone: bool) -> int:
+def _write_fixed(out: Vector, at: int, root: int, value: int, precision: int, separator: int, zone: bool) -> int:
     """A value of fixed width at ``out[at]``; the position after it, or -1 for one that this does not write."""
-    if kind <= BIGINT:
+    if root <= BIGINT:
         return write_integer(out, at, value)
-    if kind == DOUBLE:
+    if root == DOUBLE:
         return write_double(out, at, value, True)
-    if kind == FLOAT:
+    if root == FLOAT:
         return write_float(out, at, value, True)
-    if kind == BOOLEAN:
+    if root == BOOLEAN:
         return write_word(out, at, value)
-    out[at] = 34
-    if kind == DATE:
+    out[at] = QUOTE
+    if root == DATE:
         at = write_date(out, at + 1, value)
-    elif kind == TIME:
+    elif root == TIME:
         at = write_time(out, at + 1, value - value % _UNITS[precision])
     else:
-        at = write_timestamp(out, at + 1, value, separator, zone or kind == TIMESTAMP_LTZ)
+        at = write_timestamp(out, at + 1, value, separator, zone or root == TIMESTAMP_LTZ)
     if at < 0:
         return at
-    out[at] = 34
+    out[at] = QUOTE
     return at + 1
 
 
@@ -104,12 +105,13 @@ def write_records(
     out: Vector,
     offsets: Vector,
 ) -> int:
-    """Write one object per row, one after the other, and where each of them ends.
+    """Write one object per row, one after the other, and store the end of each in ``offsets``.
 
-    ``steps`` and ``names`` are those of :class:`penstock.formats.json.write_program.Steps`, the others those of
-    :class:`penstock.formats.columns.nested.NestedInputs`. ``zone``: write a ``Z`` behind every timestamp. ``plain``: decimals
-    without exponent. ``omit``: leave out fields that are null. Gives -1, or a column with a value that is left to
-    :mod:`penstock.formats.json.exact_writer`.
+    ``steps`` and ``names`` are the fields of :class:`penstock.formats.json.write_program.JsonWriteProgram`; ``nodes``,
+    ``words``, ``valid`` and ``text`` are those of :class:`penstock.formats.columns.nested.NestedInputs`. ``zone``:
+    write a ``Z`` after every timestamp. ``plain``: write decimals without exponent. ``omit``: leave out null fields.
+
+    Returns -1, or a column with a value that only :mod:`penstock.formats.json.exact_writer` can write.
     """
     names, text, out = borrowed(names), borrowed(text), borrowed(out)
     frames = np.zeros((len(steps), 2), np.int64)  # of each open array or map: its place, and its last item
@@ -121,7 +123,7 @@ def write_records(
             what = steps[step, STEP]
             if what == END:
                 break
-            node, kind = steps[step, NODE], steps[step, KIND]
+            node, root = steps[step, NODE], steps[step, ROOT]
             column: int = steps[step, COLUMN]
             if what <= LIST:
                 present = valid[nodes[node, VALID_BASE] + index]
@@ -130,7 +132,7 @@ def write_records(
                     if omit and not present:
                         step = steps[step, NEXT]
                         continue
-                    if out[at - 1] == 123:  # the first one: no comma
+                    if out[at - 1] == BRACE_OPEN:  # the first one: no comma
                         place += 1
                     while place < stop:
                         put_eight_bytes(out, at, eight_bytes(names, place))
@@ -144,45 +146,45 @@ def write_records(
             place = nodes[node, BASE] + index
             if what == VALUE:
                 step += 1
-                if kind == STRING:
+                if root == STRING:
                     at = write_string(out, at, text, words[place], words[place + 1])
-                elif kind == BYTES:
-                    out[at] = 34
+                elif root == BYTES:
+                    out[at] = QUOTE
                     at = write_base64(out, at + 1, text, words[place], words[place + 1])
-                    out[at] = 34
+                    out[at] = QUOTE
                     at += 1
-                elif kind == DECIMAL:
+                elif root == DECIMAL:
                     low, high = words[place + index], words[place + index + 1]
                     if high == low >> 63:
                         at = write_decimal(out, at, low, steps[step - 1, SCALE], plain)
                     else:
                         at = write_wide_decimal(out, at, low, high, steps[step - 1, SCALE], plain)
-                elif kind == OTHER:
+                elif root == OTHER:
                     for each in range(words[place], words[place + 1]):
                         out[at] = text[each]
                         at += 1
                 else:
-                    at = _write_fixed(out, at, kind, words[place], steps[step - 1, PRECISION], separator, zone)
+                    at = _write_fixed(out, at, root, words[place], steps[step - 1, PRECISION], separator, zone)
                     if at < 0:
                         return column
-            elif what == ROW:
-                out[at] = 123
+            elif what == STRUCT:
+                out[at] = BRACE_OPEN
                 at += 1
                 step += 1
             elif what == CLOSE:
-                out[at] = 125
+                out[at] = BRACE_CLOSE
                 at += 1
                 step += 1
             elif what == LIST:
                 first, last = words[place], words[place + 1]
-                out[at] = 123 if kind == MAP else 91
+                out[at] = BRACE_OPEN if root == MAP else BRACKET_OPEN
                 at += 1
                 if first == last:
-                    out[at] = 125 if kind == MAP else 93
+                    out[at] = BRACE_CLOSE if root == MAP else BRACKET_CLOSE
                     at += 1
                     step = steps[step, NEXT]
                     continue
-                if kind == MAP and _repeats(text, words, nodes[node + 1, BASE], first, last, spans, places):
+                if root == MAP and _repeats(text, words, nodes[node + 1, BASE], first, last, spans, places):
                     return column
                 frames[depth, 0], frames[depth, 1] = index, last
                 depth += 1
@@ -190,16 +192,16 @@ def write_records(
                 step += 1
             elif what == KEY:
                 at = write_string(out, at, text, words[place], words[place + 1])
-                out[at] = 58
+                out[at] = COLON
                 at += 1
                 step += 1
             else:
                 index += 1
                 if index < frames[depth - 1, 1]:
-                    out[at] = 44
+                    out[at] = COMMA
                     step = steps[step, NEXT]
                 else:
-                    out[at] = 125 if kind == MAP else 93
+                    out[at] = BRACE_CLOSE if root == MAP else BRACKET_CLOSE
                     depth -= 1
                     index = frames[depth, 0]
                     step += 1

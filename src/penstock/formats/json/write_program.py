@@ -18,35 +18,35 @@ __all__ = [
     "END",
     "ITEM",
     "KEY",
-    "KIND",
     "LIST",
     "NAME",
     "NAME_STOP",
     "NEXT",
     "NODE",
     "PRECISION",
-    "ROW",
+    "ROOT",
     "SCALE",
     "STEP",
+    "STRUCT",
     "VALUE",
-    "Steps",
+    "JsonWriteProgram",
 ]
 
 #: The columns of a step: what to do with which node, and of which kind it is; the name before it, where it is a field;
 #: of a number or a time its precision and scale; where to go on when it is null; which column of the table it is in.
-STEP, NODE, KIND, NAME, NAME_STOP, PRECISION, SCALE, NEXT, COLUMN = 0, 1, 2, 3, 4, 5, 6, 7, 8
+STEP, NODE, ROOT, NAME, NAME_STOP, PRECISION, SCALE, NEXT, COLUMN = 0, 1, 2, 3, 4, 5, 6, 7, 8
 _COLUMNS = 9
 
 #: A single value; a row begins; an array or map begins; a row ends; a key of a map; the end of an element or of a map's
 #: value, after which NEXT is the first step of the next one; the end of everything.
-VALUE, ROW, LIST, CLOSE, KEY, ITEM, END = 0, 1, 2, 3, 4, 5, 6
+VALUE, STRUCT, LIST, CLOSE, KEY, ITEM, END = 0, 1, 2, 3, 4, 5, 6
 
 _PADDING = b"\0" * 8  # names are copied eight bytes at a time
 _MARKS = 8  # at least what null or the quotes, brackets and commas of a value take, and eight for the end of a name
 
 
 @dataclass
-class Steps:
+class JsonWriteProgram:
     """The steps for a shape. The columns of ``finished`` hold text that is JSON already."""
 
     shape: Shape
@@ -57,7 +57,7 @@ class Steps:
     def __post_init__(self) -> None:
         self._steps: list[list[int]] = []
         self._names = b""
-        self._add(ROW, 0)
+        self._add(STRUCT, 0)
         for column, child in enumerate(self.shape.nodes[0].children):
             self._write(child, column, self.shape.nodes[child].name)
         self._add(CLOSE, 0)
@@ -67,34 +67,34 @@ class Steps:
 
     def size(self, counts: npt.NDArray[np.int64], widest: int) -> int:
         """How many bytes all values take at most beside the text in them, where a number or time takes ``widest``."""
-        kind = self.table[:, KIND]
-        fixed = (self.table[:, STEP] == VALUE) & ~np.isin(kind, (type_roots.STRING, type_roots.BYTES, type_roots.OTHER))
+        root = self.table[:, ROOT]
+        fixed = (self.table[:, STEP] == VALUE) & ~np.isin(root, (type_roots.STRING, type_roots.BYTES, type_roots.OTHER))
         widths = self.table[:, NAME_STOP] - self.table[:, NAME] + np.where(fixed, widest, _MARKS)
         return int((counts[self.table[:, NODE]] * widths).sum())
 
     def _add(self, step: int, node: int, column: int = 0, name: str | None = None) -> int:
-        kind, precision, scale = root_of(self.shape.nodes[node].type)
-        if kind == type_roots.OTHER:
-            kind = self.shape.nodes[node].kind
+        root, precision, scale = root_of(self.shape.nodes[node].type)
+        if root == type_roots.OTHER:
+            root = self.shape.nodes[node].root
         if step == VALUE and column in self.finished:
-            kind = type_roots.OTHER
+            root = type_roots.OTHER
         start = len(self._names)
         if name is not None:
             self._names += f",{quote_in_bytes(name)}:".encode()
-        self._steps.append([step, node, kind, start, len(self._names), precision, scale, 0, column])
+        self._steps.append([step, node, root, start, len(self._names), precision, scale, 0, column])
         return len(self._steps) - 1
 
     def _write(self, node: int, column: int, name: str | None = None) -> None:
         """A value, after its name where it is a field."""
-        kind, children = self.shape.nodes[node].kind, self.shape.nodes[node].children
-        step = ROW if kind == type_roots.ROW else LIST if children else VALUE
+        root, children = self.shape.nodes[node].root, self.shape.nodes[node].children
+        step = STRUCT if root == type_roots.ROW else LIST if children else VALUE
         begun = self._add(step, node, column, name)
-        if step == ROW:
+        if step == STRUCT:
             for child in children:
                 self._write(child, column, self.shape.nodes[child].name)
             self._add(CLOSE, node, column)
         elif step == LIST:
-            if kind == type_roots.MAP:
+            if root == type_roots.MAP:
                 self._add(KEY, children[0], column)
             self._write(children[-1], column)
             self._steps[self._add(ITEM, node, column)][NEXT] = begun + 1

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from penstock.formats.loops.compiled import Vector, compiled, inlined
+from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
 
-__all__ = ["copy_bytes", "eight_bytes", "first_mark", "put_eight_bytes", "same_bytes"]
+__all__ = [
+    "HIGH_BITS",
+    "NONE",
+    "ONES",
+    "copy_bytes",
+    "eight_bytes",
+    "first_mark",
+    "put_eight_bytes",
+    "read_little_endian",
+    "same_bytes",
+    "write_little_endian",
+]
+
+#: A one, and the highest bit, in each of eight bytes; no bit at all.
+ONES, HIGH_BITS, NONE = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080), np.uint64(0)
 
 
 @inlined
@@ -72,3 +87,22 @@ def first_mark(_: Any, marks: Any) -> Any:
         return builder.lshr(bit, context.get_constant(types.uint64, 3))
 
     return types.int64(types.uint64), build
+
+
+@inlined
+def read_little_endian(data: Vector, at: int, size: int) -> Word:
+    """The number in the ``size`` bytes from ``data[at]`` on, the least significant byte first."""
+    value: Word = np.int64(0)
+    for place in range(size - 1, -1, -1):
+        value = value << 8 | np.int64(data[at + place])
+    return value
+
+
+@inlined
+def write_little_endian(out: Vector, at: int, value: Word, size: int) -> int:
+    """Write the lowest ``size`` bytes of a number, the least significant first; the position after them."""
+    for _ in range(size):
+        out[at] = value & 255
+        value >>= 8
+        at += 1
+    return at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.formats.loops.ascii import LOWER_E, MINUS, NINE, PLUS, POINT, UPPER_E, ZERO
 from penstock.formats.loops.compiled import Vector, Word, compiled
 from penstock.formats.loops.numbers import digit_count, magnitude, scan_number, write_integer
 
@@ -34,10 +35,10 @@ def wide_decimal(text: Vector, start: int, end: int, scale: int, precision: int)
     stop, _, power, _ = scan_number(text, start, end)
     if stop != end:
         return False, np.int64(0), np.int64(0)
-    negative = text[start] == 45
+    negative = text[start] == MINUS
     at, digits = start, 0
-    while at < end and text[at] | 32 != 101:
-        if 48 <= text[at] <= 57 and (digits or text[at] != 48):
+    while at < end and text[at] | 32 != LOWER_E:
+        if ZERO <= text[at] <= NINE and (digits or text[at] != ZERO):
             digits += 1
         at += 1
     kept = digits + power + scale
@@ -48,12 +49,12 @@ def wide_decimal(text: Vector, start: int, end: int, scale: int, precision: int)
     while at < stop and kept >= 0:
         each = text[at]
         at += 1
-        if each < 48 or each > 57 or (taken == 0 and each == 48):
+        if each < ZERO or each > NINE or (taken == 0 and each == ZERO):
             continue
         if taken == kept:
-            next_digit = np.uint64(each - 48)
+            next_digit = np.uint64(each - ZERO)
             break
-        low, high = _ten_times(low, high, np.uint64(each - 48))
+        low, high = _ten_times(low, high, np.uint64(each - ZERO))
         taken += 1
     if digits:
         for _ in range(taken, kept):
@@ -71,12 +72,12 @@ def wide_decimal(text: Vector, start: int, end: int, scale: int, precision: int)
 
 @compiled
 def write_wide_decimal(out: Vector, at: int, low: Word, high: Word, scale: int, plain: bool) -> int:
-    """A decimal other than zero as :func:`penstock.formats.loops.digits.write_decimal` writes it; the position after it."""
+    """Write a decimal other than zero, as :func:`write_decimal` does; returns the position after it."""
     one, other = np.uint64(low), np.uint64(high)
     if high < 0:
         one = ~one + _U1
         other = ~other + (_U1 if one == _U0 else _U0)
-        out[at] = 45
+        out[at] = MINUS
         at += 1
     digits = np.empty(_LONGEST + 7, np.uint8)  # the last one first
     count = 0
@@ -89,13 +90,13 @@ def write_wide_decimal(out: Vector, at: int, low: Word, high: Word, scale: int, 
         one = (upper // _GROUP) << _U32 | lower // _GROUP
         rest = lower % _GROUP
         for _ in range(9):
-            digits[count] = np.uint64(48) + rest % _U10
+            digits[count] = np.uint64(ZERO) + rest % _U10
             rest //= _U10
             count += 1
-    while digits[count - 1] == 48:
+    while digits[count - 1] == ZERO:
         count -= 1
     first = 0
-    while not plain and digits[first] == 48:
+    while not plain and digits[first] == ZERO:
         first += 1
         scale -= 1
     size = count - first
@@ -103,23 +104,23 @@ def write_wide_decimal(out: Vector, at: int, low: Word, high: Word, scale: int, 
     scientific = not plain and (scale < 0 or power < -6)
     whole = 1 if scientific else size - scale  # how many digits stand before the point
     if whole <= 0:
-        out[at], out[at + 1] = 48, 46
+        out[at], out[at + 1] = ZERO, POINT
         at += 2
         for _ in range(-whole):
-            out[at] = 48
+            out[at] = ZERO
             at += 1
     for place in range(size):
         if place == whole and place > 0:
-            out[at] = 46
+            out[at] = POINT
             at += 1
         out[at] = digits[count - 1 - place]
         at += 1
     if scientific:
-        out[at] = 69
-        out[at + 1] = 45 if power < 0 else 43
+        out[at] = UPPER_E
+        out[at + 1] = MINUS if power < 0 else PLUS
         return write_integer(out, at + 2, abs(power))
     for _ in range(-scale):
-        out[at] = 48
+        out[at] = ZERO
         at += 1
     return at
 
@@ -133,10 +134,10 @@ def write_decimal(out: Vector, at: int, value: int, scale: int, plain: bool) -> 
     """
     rest = magnitude(value)
     if rest == _U0 and not plain:
-        out[at] = 48
+        out[at] = ZERO
         return at + 1
     if value < 0:
-        out[at] = 45
+        out[at] = MINUS
         at += 1
     while not plain and rest % _U10 == _U0:
         rest = rest // _U10
@@ -149,7 +150,7 @@ def write_decimal(out: Vector, at: int, value: int, scale: int, plain: bool) -> 
     else:
         fraction = max(scale, 0)
         for _ in range(count, fraction + 1):  # leading zeros of 0.00x
-            out[at] = 48
+            out[at] = ZERO
             at += 1
         if fraction >= count:
             at -= fraction + 1 - count
@@ -158,16 +159,16 @@ def write_decimal(out: Vector, at: int, value: int, scale: int, plain: bool) -> 
     place = end - 1
     for done in range(count):
         if fraction and done == fraction:
-            out[place] = 46
+            out[place] = POINT
             place -= 1
-        out[place] = np.uint64(48) + rest % _U10
+        out[place] = np.uint64(ZERO) + rest % _U10
         rest = rest // _U10
         place -= 1
     if scientific:
-        out[end] = 69
-        out[end + 1] = 45 if power < 0 else 43
+        out[end] = UPPER_E
+        out[end + 1] = MINUS if power < 0 else PLUS
         return write_integer(out, end + 2, abs(power))
     for _ in range(-scale):
-        out[end] = 48
+        out[end] = ZERO
         end += 1
     return end

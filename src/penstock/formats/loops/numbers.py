@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.loops.bytes import eight_bytes, first_mark
+from penstock.formats.loops.ascii import LOWER_E, MINUS, NINE, ONE, PLUS, POINT, ZERO
+from penstock.formats.loops.bytes import HIGH_BITS, NONE, eight_bytes, first_mark
 from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
 from penstock.formats.loops.floats import double_bits, to_double
 from penstock.formats.loops.type_roots import BIGINT, DECIMAL, DOUBLE
@@ -28,7 +29,7 @@ FAILED = -1
 _LONGEST_NUMBER, _LARGEST_EXPONENT = 300, 9999
 POWERS_OF_TEN = np.array([10**each for each in range(19)], np.int64)
 _ZEROS, _BEYOND_NINE = np.uint64(0x3030303030303030), np.uint64(0x7676767676767676)
-_HIGH_BITS, _NONE, _TEN = np.uint64(0x8080808080808080), np.uint64(0), np.uint64(10)
+_TEN = np.uint64(10)
 _EVERY_FOURTH, _U8, _U16, _U32 = np.uint64(0x000000FF000000FF), np.uint64(8), np.uint64(16), np.uint64(32)
 _TO_EVEN, _TO_ODD = np.uint64(100 + (1_000_000 << 32)), np.uint64(1 + (10_000 << 32))
 _LEAST = np.array([-(2**7), -(2**15), -(2**31), -(2**63)], np.int64)
@@ -43,8 +44,8 @@ def _more_digits(text: Vector, at: int, end: int, value: Word) -> tuple[int, Wor
     """
     while at + 8 <= end:
         word = eight_bytes(text, at) ^ _ZEROS
-        marks = ((word & ~_HIGH_BITS) + _BEYOND_NINE | word) & _HIGH_BITS
-        if marks == _NONE:
+        marks = ((word & ~HIGH_BITS) + _BEYOND_NINE | word) & HIGH_BITS
+        if marks == NONE:
             value = value * 100_000_000 + _eight_digits(word)
             at += 8
             continue
@@ -52,8 +53,8 @@ def _more_digits(text: Vector, at: int, end: int, value: Word) -> tuple[int, Wor
         if count > 0:
             value = value * POWERS_OF_TEN[count] + _eight_digits(word << np.uint64(64 - 8 * count))
         return at + count, value
-    while at < end and 48 <= text[at] <= 57:
-        value = value * 10 + (text[at] - 48)
+    while at < end and ZERO <= text[at] <= NINE:
+        value = value * 10 + (text[at] - ZERO)
         at += 1
     return at, value
 
@@ -74,17 +75,17 @@ def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
     The end is FAILED where it is malformed; the digits are FAILED where they exceed 63 bits.
     """
     start = at
-    if at < end and text[at] == 45:
+    if at < end and text[at] == MINUS:
         at += 1
-    if at >= end or text[at] < 48 or text[at] > 57:
+    if at >= end or text[at] < ZERO or text[at] > NINE:
         return FAILED, 0, 0, False
     power, whole = 0, True
-    if text[at] == 48 and at + 1 < end and 48 <= text[at + 1] <= 57:
+    if text[at] == ZERO and at + 1 < end and ZERO <= text[at + 1] <= NINE:
         return FAILED, 0, 0, False
     first = at
     at, digits = _more_digits(text, at, end, np.int64(0))
     count = at - first
-    if at < end and text[at] == 46:
+    if at < end and text[at] == POINT:
         whole = False
         at += 1
         first = at
@@ -94,17 +95,17 @@ def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
         if power == 0:
             return FAILED, 0, 0, False
     last = at
-    if at < end and text[at] | 32 == 101:
+    if at < end and text[at] | 32 == LOWER_E:
         whole = False
         at += 1
         negative = False
-        if at < end and (text[at] == 43 or text[at] == 45):
-            negative = text[at] == 45
+        if at < end and (text[at] == PLUS or text[at] == MINUS):
+            negative = text[at] == MINUS
             at += 1
         first, given = at, 0
-        while at < end and 48 <= text[at] <= 57:
+        while at < end and ZERO <= text[at] <= NINE:
             if given < 100000:
-                given = given * 10 + (text[at] - 48)
+                given = given * 10 + (text[at] - ZERO)
             at += 1
         if at == first or given > _LARGEST_EXPONENT:
             return FAILED, 0, 0, False
@@ -112,8 +113,8 @@ def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
     if at - start > _LONGEST_NUMBER:
         return FAILED, 0, 0, False
     if count > 18:
-        while start < last and (text[start] < 49 or text[start] > 57):
-            count -= 1 if text[start] == 48 else 0
+        while start < last and (text[start] < ONE or text[start] > NINE):
+            count -= 1 if text[start] == ZERO else 0
             start += 1
         if count > 19 or digits < 0:  # 19 digits are less than 64 bits, so that the sign tells
             digits = np.int64(FAILED)
@@ -145,22 +146,22 @@ def _scaled(digits: Word, power: int, scale: int, precision: int) -> int:
 
 @inlined
 def number_value(
-    kind: int, negative: bool, digits: Word, power: int, whole: bool, scale: int, precision: int
+    root: int, negative: bool, digits: Word, power: int, whole: bool, scale: int, precision: int
 ) -> tuple[bool, Word]:
     """The 64 bits that a numeric column stores for a number; False where that is for the exact path."""
     if digits < 0:
         return False, digits
-    if kind <= BIGINT:
+    if root <= BIGINT:
         value = -digits if negative else digits
-        return whole and _LEAST[kind] <= value <= _MOST[kind], value
-    if kind == DECIMAL:
+        return whole and _LEAST[root] <= value <= _MOST[root], value
+    if root == DECIMAL:
         value = _scaled(digits, power, scale, precision)
         return value >= 0, -value if negative else value
     real = to_double(digits, power)
     if np.isnan(real):
         return False, digits
     bits = double_bits(-real if negative else real)
-    return kind == DOUBLE or _single_is_safe(real, bits), bits
+    return root == DOUBLE or _single_is_safe(real, bits), bits
 
 
 @inlined
@@ -183,10 +184,10 @@ def write_integer(out: Vector, at: int, value: int) -> int:
     """A signed 64-bit number at ``out[at]``; the position after it."""
     rest = magnitude(value)
     if value < 0:
-        out[at] = 45
+        out[at] = MINUS
         at += 1
     end = at + digit_count(rest)
     for place in range(end - 1, at - 1, -1):
-        out[place] = np.uint64(48) + rest % _TEN
+        out[place] = np.uint64(ZERO) + rest % _TEN
         rest = rest // _TEN
     return end

@@ -6,6 +6,7 @@ the caller asks :mod:`penstock.formats.exact.timestamps`, which holds the whole 
 
 from __future__ import annotations
 
+from penstock.formats.loops.ascii import COLON, MINUS, POINT, UPPER_Z, ZERO
 from penstock.formats.loops.compiled import Vector, compiled, inlined
 
 __all__ = ["REFUSED", "parse_date", "parse_time", "parse_timestamp", "write_date", "write_time", "write_timestamp"]
@@ -29,7 +30,7 @@ def days_of(year: int, month: int, day: int) -> int:
 @inlined
 def two_digits(text: Vector, at: int) -> int:
     """The number in two ASCII digits, or -1."""
-    high, low = text[at] - 48, text[at + 1] - 48
+    high, low = text[at] - ZERO, text[at + 1] - ZERO
     if high < 0 or high > 9 or low < 0 or low > 9:
         return -1
     return int(high * 10 + low)
@@ -38,7 +39,7 @@ def two_digits(text: Vector, at: int) -> int:
 @inlined
 def parse_date(text: Vector, start: int, end: int) -> int:
     """``yyyy-MM-dd`` in ``text[start:end]`` to days since the epoch, or REFUSED."""
-    if end - start != 10 or text[start + 4] != 45 or text[start + 7] != 45:
+    if end - start != 10 or text[start + 4] != MINUS or text[start + 7] != MINUS:
         return REFUSED
     century, year, month, day = (
         two_digits(text, start),
@@ -64,17 +65,17 @@ def parse_date(text: Vector, start: int, end: int) -> int:
 def parse_time(text: Vector, start: int, end: int) -> int:
     """``HH:mm:ss`` with at most nine more digits after a point to nanoseconds of the day, or REFUSED."""
     size = end - start
-    if size < 8 or text[start + 2] != 58 or text[start + 5] != 58 or size > 18:
+    if size < 8 or text[start + 2] != COLON or text[start + 5] != COLON or size > 18:
         return REFUSED
     hour, minute, second = two_digits(text, start), two_digits(text, start + 3), two_digits(text, start + 6)
     if hour < 0 or hour > 23 or minute < 0 or minute > 59 or second < 0 or second > 59:
         return REFUSED
     nanos = 0
     if size > 8:
-        if text[start + 8] != 46 or size == 9:
+        if text[start + 8] != POINT or size == 9:
             return REFUSED
         for at in range(start + 9, end):
-            digit = text[at] - 48
+            digit = text[at] - ZERO
             if digit < 0 or digit > 9:
                 return REFUSED
             nanos = nanos * 10 + digit
@@ -90,7 +91,7 @@ def parse_timestamp(text: Vector, start: int, end: int, separator: int, zone: bo
     Digits beyond microseconds are cut off.
     """
     if zone:
-        if end - start < 20 or text[end - 1] != 90:
+        if end - start < 20 or text[end - 1] != UPPER_Z:
             return REFUSED
         end -= 1
     if end - start < 19 or text[start + 10] != separator:
@@ -104,8 +105,8 @@ def parse_timestamp(text: Vector, start: int, end: int, separator: int, zone: bo
 
 @compiled
 def _put_two(out: Vector, at: int, value: int) -> None:
-    out[at] = 48 + value // 10
-    out[at + 1] = 48 + value % 10
+    out[at] = ZERO + value // 10
+    out[at + 1] = ZERO + value % 10
 
 
 @compiled
@@ -124,9 +125,9 @@ def write_date(out: Vector, at: int, days: int) -> int:
         return -1
     _put_two(out, at, year // 100)
     _put_two(out, at + 2, year % 100)
-    out[at + 4] = 45
+    out[at + 4] = MINUS
     _put_two(out, at + 5, month)
-    out[at + 7] = 45
+    out[at + 7] = MINUS
     _put_two(out, at + 8, day)
     return at + 10
 
@@ -137,9 +138,9 @@ def write_time(out: Vector, at: int, nanos: int) -> int:
     seconds = nanos // 1_000_000_000
     fraction = nanos - seconds * 1_000_000_000
     _put_two(out, at, seconds // 3600)
-    out[at + 2] = 58
+    out[at + 2] = COLON
     _put_two(out, at + 3, seconds // 60 % 60)
-    out[at + 5] = 58
+    out[at + 5] = COLON
     _put_two(out, at + 6, seconds % 60)
     at += 8
     if fraction:
@@ -147,9 +148,9 @@ def write_time(out: Vector, at: int, nanos: int) -> int:
         while fraction % 10 == 0:
             fraction //= 10
             digits -= 1
-        out[at] = 46
+        out[at] = POINT
         for place in range(digits, 0, -1):
-            out[at + place] = 48 + fraction % 10
+            out[at + place] = ZERO + fraction % 10
             fraction //= 10
         at += digits + 1
     return at
@@ -165,6 +166,6 @@ def write_timestamp(out: Vector, at: int, micros: int, separator: int, zone: boo
     out[at] = separator
     at = write_time(out, at + 1, (micros - days * DAY_MICROS) * 1000)
     if zone:
-        out[at] = 90
+        out[at] = UPPER_Z
         at += 1
     return at

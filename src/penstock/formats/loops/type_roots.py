@@ -1,4 +1,4 @@
-"""How compiled loops tell types apart, and what became of a record."""
+"""Type roots: the numbers by which compiled loops tell types apart."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ __all__ = [
     "time_digits",
 ]
 
-#: Numeric types come first: integers up to BIGINT, all numbers up to DECIMAL. OTHER is every nested type, where the
-#: loops take flat columns alone; where they take nested ones these are told apart.
+#: Numeric types come first: integers up to BIGINT, all numbers up to DECIMAL. Loops that read only flat columns see
+#: OTHER in place of ROW, ARRAY and MAP.
 TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL = 0, 1, 2, 3, 4, 5, 6
 BOOLEAN, STRING, BYTES, DATE, TIME, TIMESTAMP, TIMESTAMP_LTZ, OTHER = 7, 8, 9, 10, 11, 12, 13, 14
 ROW, ARRAY, MAP = 15, 16, 17
 
 
-_KINDS = {
+_ROOTS = {
     "BOOLEAN": BOOLEAN,
     "TINYINT": TINYINT,
     "SMALLINT": SMALLINT,
@@ -58,16 +58,16 @@ _KINDS = {
 }
 
 
-def time_digits(kind: TimeType) -> int:
+def time_digits(data_type: TimeType) -> int:
     """How many digits after the second a TIME keeps: as declared, at most the three that Flink's TIME holds."""
-    return min(kind.precision, 3)
+    return min(data_type.precision, 3)
 
 
-def root_of(kind: DataType) -> tuple[int, int, int]:
+def root_of(data_type: DataType) -> tuple[int, int, int]:
     """Kind, precision and scale of a column for the compiled loops."""
-    match kind:
+    match data_type:
         case PrimitiveType(name=name):
-            return _KINDS[name], 0, 0
+            return _ROOTS[name], 0, 0
         case DecimalType(precision=precision, scale=scale):
             return DECIMAL, precision, scale
         case StringType():
@@ -75,19 +75,19 @@ def root_of(kind: DataType) -> tuple[int, int, int]:
         case BinaryType():
             return BYTES, 0, 0
         case TimeType():
-            return TIME, time_digits(kind), 0
+            return TIME, time_digits(data_type), 0
         case TimestampType(local_zone=local):
             return TIMESTAMP_LTZ if local else TIMESTAMP, 0, 0
     return OTHER, 0, 0
 
 
-def nested_root(kind: DataType) -> int:
+def nested_root(data_type: DataType) -> int:
     """How the loops tell a type apart, rows, arrays and maps included."""
-    match kind:
+    match data_type:
         case RowType():
             return ROW
         case ArrayType():
             return ARRAY
         case MapType():
             return MAP
-    return root_of(kind)[0]
+    return root_of(data_type)[0]

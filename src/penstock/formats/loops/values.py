@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from penstock.formats.loops.ascii import (
+    LOWER_A,
+    LOWER_E,
+    LOWER_F,
+    LOWER_L,
+    LOWER_N,
+    LOWER_R,
+    LOWER_S,
+    LOWER_T,
+    LOWER_U,
+    MINUS,
+)
 from penstock.formats.loops.compiled import Vector, Word, inlined
 from penstock.formats.loops.numbers import FAILED, POWERS_OF_TEN, number_value, scan_number
 from penstock.formats.loops.timestamps import REFUSED, parse_date, parse_time, parse_timestamp
@@ -14,17 +26,17 @@ __all__ = ["scan_word", "text_value"]
 def scan_word(text: Vector, at: int, end: int) -> int:
     """The end of ``true``, ``false`` or ``null`` at ``at``, or FAILED."""
     if at + 4 <= end:
-        if text[at] == 116 and text[at + 1] == 114 and text[at + 2] == 117 and text[at + 3] == 101:
+        if text[at] == LOWER_T and text[at + 1] == LOWER_R and text[at + 2] == LOWER_U and text[at + 3] == LOWER_E:
             return at + 4
-        if text[at] == 110 and text[at + 1] == 117 and text[at + 2] == 108 and text[at + 3] == 108:
+        if text[at] == LOWER_N and text[at + 1] == LOWER_U and text[at + 2] == LOWER_L and text[at + 3] == LOWER_L:
             return at + 4
         if (
             at + 5 <= end
-            and text[at] == 102
-            and text[at + 1] == 97
-            and text[at + 2] == 108
-            and text[at + 3] == 115
-            and text[at + 4] == 101
+            and text[at] == LOWER_F
+            and text[at + 1] == LOWER_A
+            and text[at + 2] == LOWER_L
+            and text[at + 3] == LOWER_S
+            and text[at + 4] == LOWER_E
         ):
             return at + 5
     return FAILED
@@ -32,22 +44,22 @@ def scan_word(text: Vector, at: int, end: int) -> int:
 
 @inlined
 def text_value(
-    kind: int, text: Vector, start: int, close: int, scale: int, precision: int, separator: int
+    root: int, text: Vector, start: int, close: int, scale: int, precision: int, separator: int
 ) -> tuple[bool, Word]:
     """The 64 bits that a column stores for a string without escapes; False where that is for the exact path."""
-    if kind == DATE:
+    if root == DATE:
         value = parse_date(text, start, close)
-    elif kind == TIME:
+    elif root == TIME:
         value = parse_time(text, start, close)
         if value != REFUSED:
             value -= value % POWERS_OF_TEN[9 - precision]
-    elif kind in (TIMESTAMP, TIMESTAMP_LTZ):
-        value = parse_timestamp(text, start, close, separator, kind == TIMESTAMP_LTZ)
-    elif kind <= DECIMAL:
+    elif root in (TIMESTAMP, TIMESTAMP_LTZ):
+        value = parse_timestamp(text, start, close, separator, root == TIMESTAMP_LTZ)
+    elif root <= DECIMAL:
         end, digits, power, whole = scan_number(text, start, close)
         if end != close:
             return False, end
-        return number_value(kind, text[start] == 45, digits, power, whole, scale, precision)
+        return number_value(root, text[start] == MINUS, digits, power, whole, scale, precision)
     else:
         return False, start
     return value != REFUSED, value

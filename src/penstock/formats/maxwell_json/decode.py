@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats.changes.decode import DELETE, INSERT, SKIP, UPDATE, Changes, Images, operations
+from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, Changes, Images, operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
 from penstock.formats.changes.metadata import MILLISECONDS, Metadata, as_it_is, epoch
 from penstock.formats.changes.overlay import OverlayDecoder
@@ -42,7 +42,9 @@ class MaxwellJsonDecoder(OverlayDecoder):
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
         data, old = envelopes.columns["data"], envelopes.columns["old"]
         action = operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
-        faults.add((action != SKIP) & is_null(data), always("data", "the field is missing or null; expected a row"))
+        faults.add(
+            (action != NO_CHANGE) & is_null(data), always("data", "the field is missing or null; expected a row")
+        )
         faults.add(
             (action == UPDATE) & is_null(old),
             always("old", "the field is missing or null in an update; expected what the changed columns had before"),

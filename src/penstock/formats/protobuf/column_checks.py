@@ -91,23 +91,23 @@ def _row_problems(message: Message, row: RowType, path: str) -> Iterator[Problem
             yield from _value_problems(field, column.type, inner)
 
 
-def _value_problems(field: MessageField, kind: DataType, path: str) -> Iterator[Problem]:
+def _value_problems(field: MessageField, data_type: DataType, path: str) -> Iterator[Problem]:
     is_bytes = field.type == _F.TYPE_BYTES
     expected, taken = ("BYTES", (type_roots.BYTES,)) if is_bytes else _COLUMNS[field.cpp_type]
-    if nested_root(kind) not in taken:
-        yield _unfit(path, _described(field), kind, expected)
-    elif isinstance(kind, RowType):
-        yield from _row_problems(field.message_type, kind, path)
+    if nested_root(data_type) not in taken:
+        yield _unfit(path, _described(field), data_type, expected)
+    elif isinstance(data_type, RowType):
+        yield from _row_problems(field.message_type, data_type, path)
 
 
 def _described(field: MessageField) -> str:
-    kind = field.message_type or field.enum_type
-    return f"{_NAMES[field.type]} {kind.full_name}" if kind else _NAMES[field.type]
+    named = field.message_type or field.enum_type
+    return f"{_NAMES[field.type]} {named.full_name}" if named else _NAMES[field.type]
 
 
-def _unfit(path: str, described: str, kind: DataType, expected: str) -> Problem:
+def _unfit(path: str, described: str, data_type: DataType, expected: str) -> Problem:
     return Problem(
-        f"the message has {described}, which does not fit a column of type {kind.with_nullability(True)}",
+        f"the message has {described}, which does not fit a column of type {data_type.with_nullability(True)}",
         path,
         hint=f"expected {expected}",
     )

@@ -16,11 +16,11 @@ from penstock.formats.exact.merge import completed
 from penstock.formats.loops.record_status import NO_ROW, READ
 from penstock.formats.protobuf import read_kernel
 from penstock.formats.protobuf.column_checks import check
-from penstock.formats.protobuf.exact_reader import ExactReader
+from penstock.formats.protobuf.exact_reader import ExactProtobufReader
 from penstock.formats.protobuf.options import ProtobufOptions
 from penstock.formats.protobuf.read_compiler import reading
-from penstock.formats.protobuf.read_program import Program
-from penstock.formats.protobuf.read_reasons import LEFT, REASONS
+from penstock.formats.protobuf.read_program import ProtobufReadProgram
+from penstock.formats.protobuf.read_reasons import LEFT, READ_REASONS
 from penstock.spi import Decoded
 from penstock.types import RowType
 
@@ -54,12 +54,12 @@ class ProtobufDecoder:
         return Shape.of(self.schema)
 
     @cached_property
-    def _program(self) -> Program:
+    def _program(self) -> ProtobufReadProgram:
         return reading(self.options.loaded.message, self._shape, self.options.read_default_values)
 
     @cached_property
-    def _exact(self) -> ExactReader:
-        return ExactReader(self.options.loaded.message, self.schema, self.options.read_default_values)
+    def _exact(self) -> ExactProtobufReader:
+        return ExactProtobufReader(self.options.loaded.message, self.schema, self.options.read_default_values)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored."""
@@ -103,6 +103,6 @@ class ProtobufDecoder:
             if reason == LEFT:
                 return [self._exact.read(text[offsets[index] : offsets[index + 1]].tobytes())]
             path = program.paths[place]
-            raise FieldError(path, REASONS[reason]) if path else Malformed(REASONS[reason])
+            raise FieldError(path, READ_REASONS[reason]) if path else Malformed(READ_REASONS[reason])
 
         return completed(read, status, rows_of)

@@ -16,7 +16,7 @@ from penstock.formats.loops import type_roots
 from penstock.formats.protobuf import write_kernel
 from penstock.formats.protobuf.column_checks import check
 from penstock.formats.protobuf.options import ProtobufOptions
-from penstock.formats.protobuf.write_program import Program, writing
+from penstock.formats.protobuf.write_program import ProtobufWriteProgram, writing
 from penstock.types import RowType, arrow_schema
 
 __all__ = ["ProtobufEncoder"]
@@ -45,7 +45,7 @@ class ProtobufEncoder:
         return Shape.of(self.schema)
 
     @cached_property
-    def _program(self) -> Program:
+    def _program(self) -> ProtobufWriteProgram:
         return writing(self.options.loaded.message, self._shape, self.options.write_null_string_literal)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
@@ -66,14 +66,16 @@ class ProtobufEncoder:
             offsets,
         )
         if reason:
-            raise RecordError(write_kernel.REASONS[reason], offset=row, format="protobuf", field=program.paths[step])
+            raise RecordError(
+                write_kernel.WRITE_REASONS[reason], offset=row, format="protobuf", field=program.paths[step]
+            )
         return messages_of(out, offsets, "protobuf")
 
     def _room(self, inputs: NestedInputs) -> int:
         """The bytes that the messages take at most."""
         literal = len(self.options.write_null_string_literal.encode())
         nodes = self._shape.nodes
-        nullable = [node.repeated and node.kind == type_roots.STRING for node in nodes]
+        nullable = [node.repeated and node.root == type_roots.STRING for node in nodes]
         return int(inputs.counts.sum() * write_kernel.WIDEST + inputs.counts[nullable].sum() * literal) + len(
             inputs.text
         )

@@ -17,10 +17,10 @@ from penstock.formats.loops import type_roots
 from penstock.formats.loops.type_roots import nested_root
 from penstock.formats.protobuf.column_checks import Message, MessageField, first_names, is_map, joined
 from penstock.formats.protobuf.read_compiler import UNRECOGNIZED
-from penstock.formats.protobuf.read_reasons import NOT_TEXT, REASONS
+from penstock.formats.protobuf.read_reasons import NOT_TEXT, READ_REASONS
 from penstock.types import ArrayType, DataType, MapType, RowType
 
-__all__ = ["ExactReader"]
+__all__ = ["ExactProtobufReader"]
 
 _BITS = {FieldDescriptor.TYPE_UINT32: 32, FieldDescriptor.TYPE_FIXED32: 32}
 _BITS |= {FieldDescriptor.TYPE_UINT64: 64, FieldDescriptor.TYPE_FIXED64: 64}
@@ -29,7 +29,7 @@ _PREFIX = re.compile(r"Error parsing message(?: with type '[^']*')?:? ?")
 
 
 @dataclass(frozen=True)
-class ExactReader:
+class ExactProtobufReader:
     """Reads messages of one type into rows of columns that fit it. Entries of maps come in the order of their keys."""
 
     message: Message
@@ -58,34 +58,34 @@ class ExactReader:
             for each in row.fields
         }
 
-    def _column(self, message: Any, field: MessageField, kind: DataType, path: str) -> Any:
+    def _column(self, message: Any, field: MessageField, data_type: DataType, path: str) -> Any:
         if not self.read_defaults and field.has_presence and not message.HasField(field.name):
             return None
         value = getattr(message, field.name)
         if not field.is_repeated:
-            return self._value(value, field, kind, path)
+            return self._value(value, field, data_type, path)
         if not value and not self.read_defaults:
             return None
-        if isinstance(kind, MapType) and is_map(field):
+        if isinstance(data_type, MapType) and is_map(field):
             entry = field.message_type.fields_by_name
             return [
                 (
-                    self._value(key, entry["key"], kind.key, f"{path}.key"),
-                    self._value(value[key], entry["value"], kind.value, f"{path}.value"),
+                    self._value(key, entry["key"], data_type.key, f"{path}.key"),
+                    self._value(value[key], entry["value"], data_type.value, f"{path}.value"),
                 )
                 for key in sorted(value)
             ]
-        if isinstance(kind, ArrayType):
-            return [self._value(each, field, kind.element, path) for each in value]
-        raise TypeError(f"{kind} does not take {field.full_name}")
+        if isinstance(data_type, ArrayType):
+            return [self._value(each, field, data_type.element, path) for each in value]
+        raise TypeError(f"{data_type} does not take {field.full_name}")
 
-    def _value(self, value: Any, field: MessageField, kind: DataType, path: str) -> Any:
-        if isinstance(kind, RowType):
-            return self._row(value, kind, path)
+    def _value(self, value: Any, field: MessageField, data_type: DataType, path: str) -> Any:
+        if isinstance(data_type, RowType):
+            return self._row(value, data_type, path)
         if field.enum_type:
-            return _enum(value, field, nested_root(kind), path)
+            return _enum(value, field, nested_root(data_type), path)
         if field.type == FieldDescriptor.TYPE_STRING and isinstance(value, bytes):
-            raise FieldError(path, REASONS[NOT_TEXT])
+            raise FieldError(path, READ_REASONS[NOT_TEXT])
         bits = _BITS.get(field.type)
         return value if bits is None or value < 1 << (bits - 1) else value - (1 << bits)
 
@@ -113,10 +113,10 @@ def _missing(message: Any, path: str) -> str:
     return path
 
 
-def _enum(number: int, field: MessageField, kind: int, path: str) -> str | int:
-    if kind == type_roots.STRING:
+def _enum(number: int, field: MessageField, root: int, path: str) -> str | int:
+    if root == type_roots.STRING:
         return first_names(field.enum_type).get(number, UNRECOGNIZED)
-    limit = _LIMITS.get(kind, 2**31)
+    limit = _LIMITS.get(root, 2**31)
     if not -limit <= number < limit:
         raise FieldError(path, "out of the range of the column's type")
     return number

@@ -29,31 +29,31 @@ _MOST_BITS = 62
 _NEVER = -1
 
 
-def reading(message: Message, shape: Shape, read_defaults: bool) -> p.Program:
+def reading(message: Message, shape: Shape, read_defaults: bool) -> p.ProtobufReadProgram:
     """The tables that read ``message`` into the columns of ``shape``, which fit it.
 
     With ``read_defaults`` fields that are absent get their default even where they know that they are absent. Raises
     SchemaError where the column does not take it.
     """
-    compiler = _Compiler(shape, read_defaults)
+    compiler = _ProtobufReadCompiler(shape, read_defaults)
     compiler.tables.set(compiler.tables.reserve(""), [], (0, 0), 0, False)
     root = compiler.message(message, 0, "")
     if compiler.problems:
         raise SchemaError(tuple(dict.fromkeys(compiler.problems)))
     blank = compiler.tables.begin_with(compiler.blank(0))
     maps = [
-        (index, node.children[0], int(shape.nodes[node.children[0]].kind == type_roots.STRING))
+        (index, node.children[0], int(shape.nodes[node.children[0]].root == type_roots.STRING))
         for index, node in enumerate(shape.nodes)
-        if node.kind == type_roots.MAP
+        if node.root == type_roots.MAP
     ]
     return compiler.tables.program(root, blank, maps)
 
 
-class _Compiler:
+class _ProtobufReadCompiler:
     def __init__(self, shape: Shape, read_defaults: bool):
         self.shape = shape
         self.read_defaults = read_defaults
-        self.tables = p.Tables()
+        self.tables = p.ProtobufReadProgramBuilder()
         self.checked: dict[str, int] = {}
         self.enums: dict[str, int] = {}
         self.problems: list[Problem] = []
@@ -157,8 +157,8 @@ class _Compiler:
     def _enum_column(self, node: int) -> int:
         if node == p.SKIP:
             return 2**31 - 1
-        kind = self.shape.nodes[node].kind
-        return p.AS_TEXT if kind == type_roots.STRING else _LARGEST.get(kind, 2**31 - 1)
+        root = self.shape.nodes[node].root
+        return p.AS_TEXT if root == type_roots.STRING else _LARGEST.get(root, 2**31 - 1)
 
     def _enum(self, enum: Any) -> int:
         if enum.full_name not in self.enums:
@@ -195,27 +195,27 @@ class _Compiler:
     def blank(self, node: int) -> list[_Init]:
         """Nulls in a node and in all that are inside of it, but for elements."""
         found = self.shape.nodes[node]
-        if found.kind == type_roots.ROW:
+        if found.root == type_roots.ROW:
             return [(node, 0, 0, 0, p.NOTHING), *(each for child in found.children for each in self.blank(child))]
-        if found.kind in _LISTS:
+        if found.root in _LISTS:
             return [(node, 0, found.children[0], 0, p.LISTED)]
-        return [(node, 0, 0, 0, p.TEXTUAL if found.kind in _TEXTS else p.NUMERIC)]
+        return [(node, 0, 0, 0, p.TEXTUAL if found.root in _TEXTS else p.NUMERIC)]
 
     def _default(self, field: MessageField, node: int, *, valid: bool) -> _Init:
         value = field.default_value
-        kind = self.shape.nodes[node].kind
-        if field.enum_type and kind == type_roots.STRING:
+        root = self.shape.nodes[node].root
+        if field.enum_type and root == type_roots.STRING:
             value = first_names(field.enum_type)[value]
-        elif valid and kind in _LARGEST and not -_LARGEST[kind] - 1 <= value <= _LARGEST[kind]:
+        elif valid and root in _LARGEST and not -_LARGEST[root] - 1 <= value <= _LARGEST[root]:
             reason = f"the default of {field.full_name} is {value}, which does not fit a column of type"
             self.problems.append(Problem(f"{reason} {self.shape.nodes[node].type}", self._path(node)))
-        if kind in _TEXTS:
+        if root in _TEXTS:
             data = value.encode() if isinstance(value, str) else value
             return node, int(valid), self.tables.keep(data), len(data), p.TEXTUAL
-        if kind in (type_roots.FLOAT, type_roots.DOUBLE):
+        if root in (type_roots.FLOAT, type_roots.DOUBLE):
             (bits,) = struct.unpack("<q", struct.pack("<d", value))
             return node, int(valid), bits, 0, p.NUMERIC
-        if kind == type_roots.INT:
+        if root == type_roots.INT:
             return node, int(valid), (int(value) + 2**31) % 2**32 - 2**31, 0, p.NUMERIC
         return node, int(valid), (int(value) + 2**63) % 2**64 - 2**63, 0, p.NUMERIC
 

@@ -51,14 +51,14 @@ from penstock.formats.protobuf.read_program import (
 )
 from penstock.formats.protobuf.read_reasons import BAD_GROUP, BAD_LENGTH, BAD_TAG, CUT_SHORT, LEFT, NOT_TEXT
 from penstock.formats.protobuf.wire import (
-    ENUM,
-    FIXED_32,
-    FIXED_64,
-    GROUP,
-    GROUP_END,
-    MESSAGE,
-    SIZED,
-    STRING,
+    EGROUP,
+    I32,
+    I64,
+    LEN,
+    SGROUP,
+    TYPE_ENUM,
+    TYPE_MESSAGE,
+    TYPE_STRING,
     VARINT,
     WIRES,
     read_number,
@@ -94,13 +94,13 @@ def _begin(
             return node
         counts[node] = index + 1
         valid[nodes[node, VALID_BASE] + index] = inits[place, INIT_VALID]
-        kind, at = inits[place, INIT_KIND], nodes[node, BASE] + index * nodes[node, WIDTH]
-        if kind == NUMERIC:
+        field_type, at = inits[place, INIT_KIND], nodes[node, BASE] + index * nodes[node, WIDTH]
+        if field_type == NUMERIC:
             words[at] = inits[place, INIT_LOW]
-        elif kind == TEXTUAL:
+        elif field_type == TEXTUAL:
             words[at] = inits[place, INIT_LOW] + constants_at
             words[at + 1] = inits[place, INIT_HIGH]
-        elif kind == LISTED:
+        elif field_type == LISTED:
             words[at] = counts[inits[place, INIT_LOW]]
     return -1
 
@@ -212,13 +212,15 @@ def read_records(
     reasons: Vector,
     first: int,
 ) -> tuple[int, int]:
-    """Read every message from ``first`` on whose ``status`` is READ; the others become a row of nulls.
+    """Read every message from ``first`` on whose ``status`` is READ. Other messages become a row of nulls.
 
-    Message ``i`` is ``text[offsets[i]:offsets[i + 1]]``; the program's constants are in ``text`` from ``constants_at``
-    on. ``nodes``, ``words``, ``valid`` and ``counts`` are those of :class:`penstock.formats.columns.nested.NestedColumns`. A
-    message that is not read is marked EXACT, with (reason, which of the program's paths) in ``reasons``. Gives the
-    number of messages and -1, or the message at which a node lacks room, and that node: the message is to be read
-    again when there is room.
+    Message ``i`` is ``text[offsets[i]:offsets[i + 1]]``. The program's constants start at ``text[constants_at]``.
+    ``nodes``, ``words``, ``valid`` and ``counts`` are the fields of
+    :class:`penstock.formats.columns.nested.NestedColumns`. A message that is not read is marked EXACT, with (reason,
+    index of the path) in ``reasons``.
+
+    Returns the number of messages and -1. If a node runs out of room, returns the message and the node instead; the
+    caller grows the node and calls again from that message.
     """
     text, inits, nodes = borrowed(text), borrowed(inits), borrowed(nodes)
     words, valid, counts = borrowed(words), borrowed(valid), borrowed(counts)
@@ -265,12 +267,12 @@ def read_records(
                 reason = BAD_TAG
                 break
             field = _field(number, message, messages, fields, lookup)
-            kind, packed = 0, False
+            field_type, packed = 0, False
             if field >= 0:
-                kind = fields[field, TYPE]
-                expected = WIRES[kind]
+                field_type = fields[field, TYPE]
+                expected = WIRES[field_type]
                 if wire != expected:
-                    packed = wire == SIZED and fields[field, REPEATED] != 0 and expected != GROUP
+                    packed = wire == LEN and fields[field, REPEATED] != 0 and expected != SGROUP
                     if not packed:
                         field = -1
             # --- what is not known
@@ -280,7 +282,7 @@ def read_records(
                     if at < 0:
                         reason = -at
                         break
-                elif wire == SIZED:
+                elif wire == LEN:
                     size, at = read_short(text, at, end, _LARGEST_SIZE)
                     if at < 0:
                         reason = -at
@@ -289,12 +291,12 @@ def read_records(
                         reason = BAD_LENGTH
                         break
                     at += size
-                elif wire in (FIXED_64, FIXED_32):
-                    at += 8 if wire == FIXED_64 else 4
+                elif wire in (I64, I32):
+                    at += 8 if wire == I64 else 4
                     if at > end:
                         reason = CUT_SHORT
                         break
-                elif wire == GROUP:
+                elif wire == SGROUP:
                     if depth >= _DEEPEST:
                         reason = LEFT
                         break
@@ -302,7 +304,7 @@ def read_records(
                     frames[depth, 3], frames[depth, 4] = group, mask
                     depth += 1
                     message, group, mask = UNKNOWN, number, 0
-                elif wire == GROUP_END:
+                elif wire == EGROUP:
                     if number != group:
                         reason = BAD_GROUP
                         break
@@ -319,7 +321,7 @@ def read_records(
             # --- how far it goes, where that is said
             node = fields[field, NODE]
             size = end - at
-            if wire == SIZED:
+            if wire == LEN:
                 if at < end and text[at] < 128:
                     size = np.int64(text[at])
                     at += 1
@@ -335,12 +337,12 @@ def read_records(
             value: Word = np.int64(0)
             more: Word = np.int64(0)
             width = 1
-            if wire not in (SIZED, GROUP) and not (node >= 0 and fields[field, REPEATED]):
-                value, at = read_number(text, at, end, kind)
+            if wire not in (LEN, SGROUP) and not (node >= 0 and fields[field, REPEATED]):
+                value, at = read_number(text, at, end, field_type)
                 if at < 0:
                     reason = -at
                     break
-                if kind == ENUM:
+                if field_type == TYPE_ENUM:
                     width, value, more = _enum(value, fields[field, A], fields[field, B], table, constants_at)
                     if width == _UNFIT or (width == _UNKNOWN and messages[message, ENTRY]):
                         reason = LEFT
@@ -356,7 +358,7 @@ def read_records(
                     break
                 _begin(begin, stop, index, constants_at, inits, nodes, words, valid, counts)
             # --- a message begins
-            if wire == GROUP or kind == MESSAGE:
+            if wire == SGROUP or field_type == TYPE_MESSAGE:
                 if depth >= _DEEPEST:
                     reason = LEFT
                     break
@@ -364,8 +366,8 @@ def read_records(
                 frames[depth, 3], frames[depth, 4] = group, mask
                 depth += 1
                 message = fields[field, INNER]
-                group, mask = number if wire == GROUP else 0, 0
-                if wire == SIZED:
+                group, mask = number if wire == SGROUP else 0, 0
+                if wire == LEN:
                     end = at + size
                 if node >= 0:
                     begin, stop = messages[message, INIT], messages[message, INIT_END]
@@ -381,7 +383,7 @@ def read_records(
                         _begin(begin, stop, index, constants_at, inits, nodes, words, valid, counts)
                 continue
             # --- text or bytes
-            if wire == SIZED and not packed:
+            if wire == LEN and not packed:
                 value, more, width = at, size, 2
                 at += size
                 if fields[field, A]:
@@ -402,7 +404,7 @@ def read_records(
                 valid[nodes[node, VALID_BASE] + index] = 1
                 continue
             child = fields[field, CHILD]
-            if kind == STRING or width == 2:
+            if field_type == TYPE_STRING or width == 2:
                 count = counts[child]
                 if count >= nodes[child, CAPACITY]:
                     full = child
@@ -417,18 +419,18 @@ def read_records(
             # --- numbers of an array, one or many
             if packed:
                 stop = at + size
-                if (WIRES[kind] == FIXED_64 and size % 8) or (WIRES[kind] == FIXED_32 and size % 4):
+                if (WIRES[field_type] == I64 and size % 8) or (WIRES[field_type] == I32 and size % 4):
                     reason = BAD_LENGTH
                     break
             else:
                 stop = end
             while at < stop or not packed:
-                value, at = read_number(text, at, stop, kind)
+                value, at = read_number(text, at, stop, field_type)
                 if at < 0:
                     reason = -at
                     break
                 width = 1
-                if kind == ENUM:
+                if field_type == TYPE_ENUM:
                     width, value, more = _enum(value, fields[field, A], fields[field, B], table, constants_at)
                     if width == _UNFIT:
                         reason = LEFT

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Program", "Tables"]
+__all__ = ["ProtobufReadProgram", "ProtobufReadProgramBuilder"]
 
 #: The columns of ``messages``. DENSE numbers of fields are looked up from LOOKUP on; the other fields are those from
 #: FIRST to LAST, in the order of their numbers. INIT to INIT_END is what a new one begins with. MASK has a bit for
@@ -41,7 +41,7 @@ UNKNOWN = 0
 
 
 @dataclass(frozen=True)
-class Program:
+class ProtobufReadProgram:
     """The tables, the bytes that they use, and for errors the path of each field and then of each message.
 
     ``maps`` has, for every map, its node, that of its keys, and whether these are text. ``blank`` is the part of
@@ -61,7 +61,7 @@ class Program:
 
 
 @dataclass
-class Tables:
+class ProtobufReadProgramBuilder:
     """A program that is being put together."""
 
     messages: list[list[int]] = field(default_factory=list)
@@ -113,9 +113,9 @@ class Tables:
         self.table += values
         return at
 
-    def program(self, root: int, blank: tuple[int, int], maps: list[tuple[int, int, int]]) -> Program:
+    def program(self, root: int, blank: tuple[int, int], maps: list[tuple[int, int, int]]) -> ProtobufReadProgram:
         """What the loop takes."""
-        return Program(
+        return ProtobufReadProgram(
             np.array(self.messages, np.int64).reshape(-1, ENTRY + 1),
             np.array(self.fields, np.int64).reshape(-1, BIT + 1),
             np.array(self.lookup or [0], np.int64),

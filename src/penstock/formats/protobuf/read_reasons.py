@@ -9,14 +9,14 @@ __all__ = [
     "CUT_SHORT",
     "LEFT",
     "NOT_TEXT",
-    "REASONS",
+    "READ_REASONS",
     "TOO_LONG",
 ]
 
 #: LEFT is no refusal: the message is for the exact path.
 LEFT, CUT_SHORT, TOO_LONG, BAD_LENGTH, BAD_TAG, BAD_GROUP, NOT_TEXT = 1, 2, 3, 4, 5, 6, 7
 
-REASONS = {
+READ_REASONS = {
     CUT_SHORT: "the message ends inside this value",
     TOO_LONG: "a number has more bytes than protobuf allows",
     BAD_LENGTH: "a length is larger than what the message has left, or does not fit the values in it",

@@ -17,9 +17,9 @@ from penstock.errors import Problem, SchemaError
 from penstock.formats.columns.nested import Shape
 from penstock.formats.loops import type_roots
 from penstock.formats.protobuf.column_checks import Message, MessageField, is_map, joined
-from penstock.formats.protobuf.wire import GROUP, GROUP_END, SIZED, WIRES
+from penstock.formats.protobuf.wire import EGROUP, LEN, SGROUP, WIRES
 
-__all__ = ["Program", "writing"]
+__all__ = ["ProtobufWriteProgram", "writing"]
 
 #: The columns of a step. ``TAG`` stands before the value, ``END_TAG`` behind it where it is a group, else it is 0.
 #: What ``A`` and ``B`` are is said below. From RIVALS to RIVALS_END the table has the nodes that are written instead.
@@ -43,7 +43,7 @@ _PACKABLE = (_F.TYPE_STRING, _F.TYPE_BYTES, _F.TYPE_MESSAGE, _F.TYPE_GROUP)
 
 
 @dataclass(frozen=True)
-class Program:
+class ProtobufWriteProgram:
     """The steps, the numbers and the bytes that they use, and the field of each step for errors."""
 
     steps: npt.NDArray[np.int64]
@@ -52,17 +52,17 @@ class Program:
     paths: tuple[str, ...]
 
 
-def writing(message: Message, shape: Shape, null_text: str) -> Program:
+def writing(message: Message, shape: Shape, null_text: str) -> ProtobufWriteProgram:
     """The steps that write the columns of ``shape``, which fit it, as ``message``.
 
     Raises SchemaError for fields that must be there and have no column.
     """
-    compiler = _Compiler(shape, null_text.encode())
+    compiler = _ProtobufWriteCompiler(shape, null_text.encode())
     compiler.fields(message, 0, "")
     if compiler.problems:
         raise SchemaError(tuple(compiler.problems))
     compiler.add(END, "", 0)
-    return Program(
+    return ProtobufWriteProgram(
         np.array(compiler.steps, np.int64),
         np.array(compiler.table or [0], np.int64),
         np.frombuffer(bytes(compiler.constants), np.uint8),
@@ -75,7 +75,7 @@ def _tag(number: int, wire: int) -> int:
 
 
 @dataclass
-class _Compiler:
+class _ProtobufWriteCompiler:
     shape: Shape
     null_text: bytes
     steps: list[list[int]] = field(default_factory=list)
@@ -91,7 +91,7 @@ class _Compiler:
 
     def add(self, step: int, path: str, node: int, **more: int) -> int:
         """Add a step; its number."""
-        places = {"kind": TYPE, "when": WHEN, "tag": TAG, "end_tag": END_TAG, "a": A, "b": B}
+        places = {"type": TYPE, "when": WHEN, "tag": TAG, "end_tag": END_TAG, "a": A, "b": B}
         row = [0] * (RIVALS_END + 1)
         row[STEP], row[NODE] = step, node
         for name, value in more.items():
@@ -131,7 +131,7 @@ class _Compiler:
             self._value(each, node, path, when)
         elif each.is_packed and each.type not in _PACKABLE:
             a, b = self._arguments(each, self.shape.nodes[node].children[0])
-            self.add(PACKED, path, node, kind=each.type, tag=_tag(each.number, SIZED), a=a, b=b)
+            self.add(PACKED, path, node, type=each.type, tag=_tag(each.number, LEN), a=a, b=b)
         else:
             begin = self.add(LIST, path, node)
             self._deeper(path)
@@ -146,7 +146,7 @@ class _Compiler:
         self.add(OPEN, path, 0, when=ALWAYS)
         self._value(entry["value"], value, path, ALWAYS)
         self._value(entry["key"], key, path, ALWAYS)
-        self.add(CLOSE, path, 0, tag=_tag(each.number, SIZED))
+        self.add(CLOSE, path, 0, tag=_tag(each.number, LEN))
         self._ended(begin, path, node, 2)
 
     def _deeper(self, path: str, levels: int = 1) -> None:
@@ -163,11 +163,11 @@ class _Compiler:
         if not each.message_type:
             a, b = self._arguments(each, node)
             wire = int(WIRES[each.type])
-            self.add(VALUE, path, node, kind=each.type, when=when, tag=_tag(each.number, wire), a=a, b=b)
+            self.add(VALUE, path, node, type=each.type, when=when, tag=_tag(each.number, wire), a=a, b=b)
             return
         is_group = each.type == _F.TYPE_GROUP
-        tag = _tag(each.number, GROUP if is_group else SIZED)
-        end_tag = _tag(each.number, GROUP_END) if is_group else 0
+        tag = _tag(each.number, SGROUP if is_group else LEN)
+        end_tag = _tag(each.number, EGROUP) if is_group else 0
         demanding = any(inner.is_required for inner in each.message_type.fields)
         begin = self.add(OPEN, path, node, when=when, tag=tag, end_tag=end_tag, b=int(demanding))
         self._deeper(path)
@@ -178,7 +178,7 @@ class _Compiler:
 
     def _arguments(self, each: MessageField, node: int) -> tuple[int, int]:
         if each.enum_type:
-            return self._enum(each.enum_type), int(self.shape.nodes[node].kind == type_roots.STRING)
+            return self._enum(each.enum_type), int(self.shape.nodes[node].root == type_roots.STRING)
         return (0, len(self.null_text)) if each.type == _F.TYPE_STRING else (0, 0)
 
     def _enum(self, enum: Any) -> int:

@@ -37,13 +37,13 @@ class RawDecoder:
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages; one of the wrong length for its number is bad and gives no row."""
-        kind = only_column(self.schema).type
+        data_type = only_column(self.schema).type
         schema = arrow_schema(self.schema)
-        if isinstance(kind, BinaryType):
+        if isinstance(data_type, BinaryType):
             return Decoded(pa.RecordBatch.from_arrays([messages.cast(pa.binary())], schema=schema))
-        if isinstance(kind, StringType):
+        if isinstance(data_type, StringType):
             return Decoded(pa.RecordBatch.from_arrays([read_text(messages, self.options.charset)], schema=schema))
-        return self._numbers(messages, kind.text(), schema)
+        return self._numbers(messages, data_type.text(), schema)
 
     def _numbers(self, messages: pa.BinaryArray, name: str, schema: pa.Schema) -> Decoded:
         wire = wire_type(name, self.options.endianness is Endianness.BIG)

@@ -32,13 +32,13 @@ class RawEncoder:
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row. Raises RecordError when they exceed what one column of messages can hold."""
-        kind = only_column(self.schema).type
+        data_type = only_column(self.schema).type
         column = rows.cast(arrow_schema(self.schema)).column(0)
-        if isinstance(kind, BinaryType):
+        if isinstance(data_type, BinaryType):
             return column
-        if isinstance(kind, StringType):
+        if isinstance(data_type, StringType):
             return write_text(column, self.options.charset)
-        name = kind.text()
+        name = data_type.text()
         wire = wire_type(name, self.options.endianness is Endianness.BIG)
         if name == "BOOLEAN":
             values = bits_of(column.buffers()[1], column.offset, len(column))

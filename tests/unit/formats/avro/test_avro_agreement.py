@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from penstock.formats.avro.datum import DatumReader, DatumWriter, Spans
 from penstock.formats.avro.derived_schema import derived
 from penstock.formats.avro.json_encoding import JsonEncoding
-from penstock.formats.avro.read_reasons import REASONS
+from penstock.formats.avro.read_reasons import READ_REASONS
 from penstock.formats.avro.schema import document_of, parse
 from penstock.formats.loops.record_status import READ
 from penstock.types import (
@@ -150,7 +150,7 @@ def read(reader: DatumReader, messages: list[bytes]) -> tuple[pa.RecordBatch, li
     """The rows, and for each why it was refused."""
     found = reader.read(Spans.of(pa.array(messages, pa.binary()), np.full(len(messages), READ, np.uint8)))
     found.rows.validate(full=True)
-    return found.rows, [REASONS.get(reason, "") for reason in found.reasons[:, 0].tolist()]
+    return found.rows, [READ_REASONS.get(reason, "") for reason in found.reasons[:, 0].tolist()]
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import SchemaError
-from penstock.formats.json.exact_reader import ExactReader
+from penstock.formats.json.exact_reader import ExactJsonReader
 from penstock.formats.json.factory import JsonFormat
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.spi import Decoded, formats
@@ -304,7 +304,7 @@ def test_slices_and_other_encodings() -> None:
 
 
 def test_common_records_never_reach_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ExactReader, "rows", lambda self, message: pytest.fail(f"exact path for {message!r}"))
+    monkeypatch.setattr(ExactJsonReader, "rows", lambda self, message: pytest.fail(f"exact path for {message!r}"))
     columns = (
         "b BOOLEAN, i INT, d DOUBLE, f FLOAT, n DECIMAL(20, 3), s STRING, y BYTES, da DATE, ti TIME(3), ts TIMESTAMP(3)"
     )

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.formats.exact.numbers import double_text, float_text
-from penstock.formats.loops.floats import LONGEST, to_double, write_double, write_float
+from penstock.formats.loops.floats import LONGEST_FLOAT, to_double, write_double, write_float
 
 
 def written_double(value: float) -> str:
-    out = np.zeros(LONGEST, np.uint8)
+    out = np.zeros(LONGEST_FLOAT, np.uint8)
     return bytes(out[: write_double(out, 0, struct.unpack("<q", struct.pack("<d", value))[0], False)]).decode()
 
 
 def written_float(value: float) -> str:
-    out = np.zeros(LONGEST, np.uint8)
+    out = np.zeros(LONGEST_FLOAT, np.uint8)
     return bytes(out[: write_float(out, 0, struct.unpack("<i", struct.pack("<f", value))[0], False)]).decode()
 
 
