@@ -27,10 +27,10 @@ from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import document_of
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.formats.csv.exact_reader import ExactProtobufReader as CsvReader
+from penstock.formats.csv.exact_reader import ExactCsvReader as CsvReader
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.exact.errors import FieldError, Malformed
-from penstock.formats.json.exact_reader import ExactProtobufReader as JsonReader
+from penstock.formats.json.exact_reader import ExactJsonReader as JsonReader
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.parser import Document, Object, parse
 from penstock.formats.protobuf.exact_reader import ExactProtobufReader as ProtobufReader

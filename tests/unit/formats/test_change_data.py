@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import SchemaError
 from penstock.formats.columns.nested import Shape
-from penstock.formats.json.field_names import Names
+from penstock.formats.json.field_names import FieldNames
 from penstock.spi import ChangeFormat, formats
 from penstock.types import RowKind, RowType, arrow_schema, parse_columns
 from tests.unit.formats.changes import decoded, shown
@@ -90,9 +90,9 @@ def test_the_loop_and_the_exact_path_give_the_same_changes(name: str, data: st.D
     metadata = tuple(data.draw(st.lists(st.sampled_from(sorted(fmt.metadata)), max_size=3)))
     by_the_loop = answer(name, found, metadata, ignore)
     with pytest.MonkeyPatch.context() as patch:
-        names_of = Names.of
-        patch.setattr(Names, "of", staticmethod(lambda shape: replace(names_of(shape), plain=False)))
-        assert not Names.of(Shape.of(parse_columns(COLUMNS))).plain
+        names_of = FieldNames.of
+        patch.setattr(FieldNames, "of", staticmethod(lambda shape: replace(names_of(shape), plain=False)))
+        assert not FieldNames.of(Shape.of(parse_columns(COLUMNS))).plain
         assert answer(name, found, metadata, ignore) == by_the_loop
 
 

@@ -13,8 +13,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from penstock.errors import Problem
-from penstock.options import Codec, nearest
-from penstock.options.values import Malformed, Property, number, text
+from penstock.options import TEXT, Codec, Property, nearest, number
 from penstock.tls import TLS_PROPERTIES, Tls, read_tls
 
 __all__ = ["PROPERTIES", "URLS", "Address", "RegistrySettings", "settings_and_problems"]
@@ -24,10 +23,10 @@ _MILLISECONDS = number(1)
 
 #: Those of the client's properties that act, without the ``schema.registry.ssl.*``.
 PROPERTIES: Mapping[str, Property] = {
-    "basic.auth.credentials.source": Property(text, "As the option `basic-auth.credentials-source`."),
-    "basic.auth.user.info": Property(text, "As the option `basic-auth.user-info`.", secret=True),
-    "bearer.auth.credentials.source": Property(text, "As the option `bearer-auth.credentials-source`."),
-    "bearer.auth.token": Property(text, "As the option `bearer-auth.token`.", secret=True),
+    "basic.auth.credentials.source": Property(TEXT, "As the option `basic-auth.credentials-source`."),
+    "basic.auth.user.info": Property(TEXT, "As the option `basic-auth.user-info`.", secret=True),
+    "bearer.auth.credentials.source": Property(TEXT, "As the option `bearer-auth.credentials-source`."),
+    "bearer.auth.token": Property(TEXT, "As the option `bearer-auth.token`.", secret=True),
     "http.connect.timeout.ms": Property(_MILLISECONDS, "Longest wait for a connection, 60000 by default."),
     "http.read.timeout.ms": Property(_MILLISECONDS, "Longest wait for a part of an answer, 60000 by default."),
     "retries.wait.ms": Property(_MILLISECONDS, "First wait before the registry is asked again, 1000 by default."),
@@ -104,7 +103,7 @@ def settings_and_problems(
         if name in PROPERTIES:
             try:
                 values[name] = PROPERTIES[name].read(value)
-            except Malformed as malformed:
+            except ValueError as malformed:
                 problems.append(Problem(str(malformed), written[name]))
         elif name.removeprefix(_SSL) not in TLS_PROPERTIES or not name.startswith(_SSL):
             known = [*PROPERTIES, *(_SSL + each for each in TLS_PROPERTIES)]

@@ -111,7 +111,7 @@ def test_what_is_no_map_is_refused(text: str) -> None:
         ({"properties.retries.wait.ms": "soon"}, ["properties.retries.wait.ms: expected a whole number, not 'soon'"]),
         (
             {"properties.http.read.timeout.ms": "0"},
-            ["properties.http.read.timeout.ms: expected a number between 1 and 2147483647, not 0"],
+            ["properties.http.read.timeout.ms: expected a number between 1 and 2147483647, not '0'"],
         ),
         ({"properties": "hush"}, ["properties: expected pairs 'key:value', joined by commas"]),
         (
