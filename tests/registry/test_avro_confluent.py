@@ -176,7 +176,7 @@ class TestMessages:
     @pytest.mark.parametrize(
         ("message", "reason"),
         [
-            (b"", "0 bytes are too few: the id of the schema is in the first 5"),
+            (b"", "0 bytes are too few: the first 5 hold the id of the schema"),
             (b"\0\0\0\0", "4 bytes are too few"),
             (b'{"id":1}', "the first byte is 0x7b, not the magic byte 0x00"),
             (b"\0\x7f\xff\xff\xfe", "does not have the schema with id 2147483646: GET {url}/schemas/ids/2147483646"),

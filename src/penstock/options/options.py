@@ -59,7 +59,7 @@ class Option:
 
     @property
     def shown_default(self) -> str:
-        """The default as the user would write it; ``(none)`` when there is none."""
+        """The default as the user would write it; ``(none)`` without one."""
         if self.default_text:
             return self.default_text
         return "(none)" if self.default in (None, ()) else self.codec.show(self.default)

@@ -1,4 +1,4 @@
-"""Avro data to rows and back: the reusable part of every format of the family, whatever frames the data."""
+"""Avro data to rows and back. All formats of the Avro family share this module, whatever frames their data."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ __all__ = ["DatumReader", "DatumWriter", "Read", "Spans"]
 
 @dataclass(frozen=True)
 class Read:
-    """What became of records: one row each, null where ``status`` is not READ. EXACT is one that was refused, with
-    its (reason, step) in ``reasons``."""
+    """The result of reading records: one row for each, null where ``status`` is not READ. A refused record is EXACT and
+    has its (reason, step) in ``reasons``."""
 
     rows: pa.RecordBatch
     status: npt.NDArray[np.uint8]
@@ -39,7 +39,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Spans:
-    """Data in a buffer: that of record ``i`` from ``starts[i]`` to ``stops[i]``, if ``status[i]`` is READ."""
+    """Data in a buffer: record ``i`` is ``text[starts[i]:stops[i]]`` if ``status[i]`` is READ."""
 
     text: Bytes
     starts: npt.NDArray[np.int64]
@@ -48,16 +48,16 @@ class Spans:
 
     @classmethod
     def of(cls, messages: pa.BinaryArray, status: npt.NDArray[np.uint8]) -> Spans:
-        """Messages that are nothing but data."""
+        """The spans of messages that consist of data only."""
         text, offsets = binary_parts(messages)
         return cls(text, offsets[:-1], offsets[1:], status)
 
     def among(self, places: npt.NDArray[np.int64]) -> Spans:
-        """The records at these places alone."""
+        """Only the records at these places."""
         return Spans(self.text, self.starts[places], self.stops[places], self.status[places])
 
     def replaced(self, data: dict[int, bytes]) -> Spans:
-        """The same with other data for some records."""
+        """A copy with other data for some records."""
         places = np.array(list(data), np.int64)
         ends = len(self.text) + np.cumsum([len(each) for each in data.values()])
         starts, stops = self.starts.copy(), self.stops.copy()
@@ -70,7 +70,7 @@ class Spans:
 class DatumReader:
     """Reads data that was written with one schema into the columns of a table. Picklable.
 
-    Raises SchemaError when it is first used, where the schemas and the columns do not fit.
+    Raises SchemaError on first use if the schemas do not fit each other or the columns.
     """
 
     writer: Schema
@@ -94,10 +94,10 @@ class DatumReader:
         return Normaliser(self.writer)
 
     def read(self, data: Spans) -> Read:
-        """Read every record. What follows the data in its span is not looked at, as in Flink.
+        """Read every record. Bytes after the record in its span are ignored, as in Flink.
 
-        The loop leaves a record in which a map may have a key twice; such a record is first brought into its normal
-        form.
+        The loop leaves a record in which a map may have a key twice. This method normalizes such a record and runs the
+        loop again.
         """
         read = self._run(data, compare_keys=True)
         repeating = np.flatnonzero(read.reasons[:, 0] == REPEATS)
@@ -155,9 +155,9 @@ class DatumReader:
 
 @dataclass(frozen=True)
 class DatumWriter:
-    """Writes the columns of a table by a schema, and ``prefix`` before each record. Picklable.
+    """Writes the columns of a table by a schema, with ``prefix`` before each record. Picklable.
 
-    Raises SchemaError when it is first used, where the schema and the columns do not fit.
+    Raises SchemaError on first use if the schema does not fit the columns.
     """
 
     schema: Record
@@ -179,7 +179,7 @@ class DatumWriter:
         return writing(self.schema, self._shape, self.prefix)
 
     def write(self, rows: pa.RecordBatch) -> tuple[Bytes, npt.NDArray[np.int64]]:
-        """The data of all rows, one after the other, and their n + 1 offsets; more bytes may follow.
+        """The data of all rows, one after the other, and their n + 1 offsets. The buffer may be longer than the data.
 
         Raises RecordError, with the row in ``offset``, for a row that the schema cannot hold.
         """

@@ -27,7 +27,7 @@ __all__ = ["AvroDecoder"]
 class AvroDecoder:
     """Decodes one record per message. A null message gives no row.
 
-    Raises SchemaError for columns that Avro cannot hold, or that do not fit the schema that is given.
+    Raises SchemaError for columns that Avro cannot hold or that do not fit the given schema.
     """
 
     schema: RowType
@@ -38,7 +38,7 @@ class AvroDecoder:
 
     @property
     def ignores_errors(self) -> bool:
-        """Never: the format has no such option."""
+        """Always false: the format has no option for it."""
         return False
 
     @cached_property
@@ -54,7 +54,7 @@ class AvroDecoder:
         return {"schema": self.schema, "options": self.options}
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages. Those that are refused are listed in ``bad``."""
+        """Decode a column of messages. ``bad`` lists the refused ones."""
         status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
         data, refusals = Spans.of(messages, status), dict[int, ValueError]()
         if self.options.encoding is Encoding.JSON:

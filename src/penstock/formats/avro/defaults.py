@@ -1,4 +1,4 @@
-"""A default value from a schema, in Avro's binary encoding."""
+"""Default values of a schema in Avro's binary encoding."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def varint(number: int) -> bytes:
 
 
 def sized(data: bytes) -> bytes:
-    """Bytes after their number."""
+    """``data`` after its length."""
     return varint(len(data)) + data
 
 
 def constant(schema: Schema, value: Any) -> bytes:
-    """The JSON value of a field's default, encoded. Raises ValueError where it does not fit its type.
+    """The binary encoding of a field's default, which is given as JSON. Raises ValueError if it does not fit its type.
 
-    That of a union is of the first of its types that it fits.
+    A default of a union is encoded as the first type that it fits.
     """
     match schema:
         case Union(branches=branches):
@@ -40,7 +40,7 @@ def constant(schema: Schema, value: Any) -> bytes:
                     return varint(index) + constant(each, value)
                 except ValueError:
                     continue
-            raise ValueError("it fits no type of the union")
+            raise ValueError("the value fits no type of the union")
         case Array(items=items):
             return _blocks([constant(items, each) for each in _checked(value, list)])
         case Map(values=values):
@@ -50,7 +50,7 @@ def constant(schema: Schema, value: Any) -> bytes:
             return _record(schema, _checked(value, dict))
         case Enum(symbols=symbols):
             if value not in symbols:
-                raise ValueError("it is none of the symbols")
+                raise ValueError("the value is not a symbol of the enum")
             return varint(symbols.index(value))
         case Fixed(size=size):
             data: bytes = _checked(value, str).encode("latin-1")
@@ -76,7 +76,7 @@ def _record(schema: Record, given: dict[str, Any]) -> bytes:
         if field.name in given:
             parts.append(constant(field.type, given[field.name]))
         else:
-            raise ValueError(f"it lacks '{field.name}'")
+            raise ValueError(f"'{field.name}' is missing")
     return b"".join(parts)
 
 

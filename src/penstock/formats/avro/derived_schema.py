@@ -1,6 +1,6 @@
-"""The Avro schema of a table: what Flink's AvroSchemaConverter makes of its columns.
+"""The Avro schema of a table, as Flink's AvroSchemaConverter derives it from the columns.
 
-A nullable column is a union of null and its type with the default null. Elements of arrays and maps always have the
+A nullable column is a union of null and its type, with the default null. Elements of arrays and maps always have the
 legacy mapping of timestamps, as in Flink.
 """
 
@@ -41,7 +41,7 @@ _PRIMITIVES = {
 def derived(row: RowType, legacy: bool = True) -> Record:
     """The schema of a table's rows. ``legacy`` is ``timestamp_mapping.legacy``.
 
-    Raises SchemaError, naming every column whose type or name has no place in Avro.
+    Raises SchemaError with every column whose type or name Avro cannot express.
     """
     derivation = _Derivation()
     found = derivation.record(row, RECORD_NAME, legacy, "")
@@ -69,7 +69,7 @@ class _Derivation:
         for each in row.fields:
             inner = f"{path}.{each.name}" if path else each.name
             if not _is_name(each.name):
-                self._refuse("a name in Avro has letters, digits and '_', and no digit first", inner)
+                self._refuse("an Avro name consists of letters, digits and '_', and does not start with a digit", inner)
             schema = self._schema(each.type, f"{name}_{each.name}", legacy, inner)
             fields.append(Field(each.name, schema, "null" if each.type.nullable else None))
         found = Record(name, tuple(fields))
@@ -94,7 +94,7 @@ class _Derivation:
                 return Primitive("bytes", "decimal", precision, scale)
             case TimeType(precision=precision):
                 if precision > 3:
-                    self._refuse(f"avro has TIME with a precision of 0 to 3, not {precision}", path)
+                    self._refuse(f"avro supports TIME with a precision of 0 to 3, not {precision}", path)
                 return Primitive("int", "time-millis")
             case TimestampType():
                 return self._timestamp(data_type, legacy, path)
@@ -102,7 +102,7 @@ class _Derivation:
                 return Array(self._schema(element, name, True, path))
             case MapType(key=key, value=value):
                 if not isinstance(key, StringType):
-                    self._refuse("maps in Avro have text keys; use STRING, VARCHAR or CHAR", path)
+                    self._refuse("keys of Avro maps are strings; use STRING, VARCHAR or CHAR", path)
                 return Map(self._schema(value, name, True, path))
             case RowType():
                 return self.record(data_type, name, legacy, path)

@@ -22,7 +22,7 @@ __all__ = ["AvroEncoder"]
 class AvroEncoder:
     """Encodes each row as one record, without its schema.
 
-    Raises SchemaError for columns that Avro cannot hold, or that do not fit the schema that is given.
+    Raises SchemaError for columns that Avro cannot hold or that do not fit the given schema.
     """
 
     schema: RowType

@@ -47,7 +47,7 @@ class JsonEncoding:
     schema: Schema
 
     def spans(self, messages: pa.BinaryArray, status: npt.NDArray[np.uint8]) -> tuple[Spans, dict[int, ValueError]]:
-        """The messages whose ``status`` is READ, in the binary encoding, and the errors of those that are refused.
+        """The messages whose ``status`` is READ, in the binary encoding, and the errors of the refused messages.
 
         Refused messages become EXACT.
         """
@@ -69,7 +69,7 @@ class JsonEncoding:
         return pa.array(found, pa.binary())
 
     def binary(self, message: bytes) -> bytes:
-        """One message in the binary encoding; what follows its JSON value is ignored.
+        """One message in the binary encoding. Bytes after its JSON value are ignored.
 
         Raises Malformed or FieldError.
         """
@@ -157,7 +157,7 @@ def _primitive(name: str, value: Any, path: str) -> bytes:
             try:
                 return sized(value.encode())
             except UnicodeEncodeError as error:
-                raise FieldError(path, "half of a surrogate pair") from error
+                raise FieldError(path, "the string has half of a surrogate pair") from error
         case "float" | "double", int() | float() if not isinstance(value, bool):
             return _real(name, value)
         case "float" | "double", "NaN" | "Infinity" | "-Infinity":
@@ -238,7 +238,7 @@ class _Writer:
                 return value >> 1 ^ -(value & 1)
 
     def _items(self) -> Iterator[None]:
-        """One turn for each item of the array or map that starts here."""
+        """Yields once for each item of the array or map that starts here."""
         while count := self._number():
             for _ in range(count):
                 yield

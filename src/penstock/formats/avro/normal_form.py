@@ -1,4 +1,4 @@
-"""Avro data in its normal form, record by record, by the library fastavro: what the compiled loop leaves."""
+"""Normalizes Avro records one by one with the fastavro library, for records that the compiled loop leaves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Normaliser"]
 
 @dataclass(frozen=True)
 class Normaliser:
-    """Brings data of one schema into its normal form. Slow; for single records."""
+    """Normalizes data of one schema. Slow; for single records."""
 
     schema: Schema
 
@@ -27,16 +27,13 @@ class Normaliser:
         return fastavro.parse_schema(_without_logical(_branches_told_apart(document_of(self.schema))))
 
     def normal(self, data: bytes) -> bytes:
-        """The same data with every key of a map once, the last of its values. Raises Malformed.
-
-        Flink's maps have a key once, and the last value is the one that stays.
-        """
+        """The same data with each key of a map once and with its last value, as in Flink. Raises Malformed."""
         try:
             value = fastavro.schemaless_reader(io.BytesIO(data), self._told_apart, None, return_record_name=True)
             out = io.BytesIO()
             fastavro.schemaless_writer(out, self._told_apart, value)
-        except Exception as error:  # fastavro raises what Python does on what it did not expect
-            raise Malformed(f"not what the Avro schema says: {error}") from error
+        except Exception as error:  # fastavro raises any Python error on unexpected data
+            raise Malformed(f"does not match the Avro schema: {error}") from error
         return out.getvalue()
 
 
@@ -55,7 +52,7 @@ def _without_logical(document: Any) -> Any:
 
 
 def _branches_told_apart(document: Any) -> Any:
-    """A schema of the same encoding in which each type of a union is a record of one field, so that it has a name."""
+    """A schema with the same encoding in which each type of a union is a record with one field, and so has a name."""
     names = count()
 
     def part(node: Any) -> Any:

@@ -15,14 +15,14 @@ __all__ = ["AvroOptions", "Encoding", "schema_of_a_record"]
 
 
 class Encoding(enum.Enum):
-    """How Avro data is written."""
+    """The encoding of Avro data."""
 
     BINARY = "binary"
     JSON = "json"
 
 
 def schema_of_a_record(options: Any) -> Iterator[Problem]:
-    """What is wrong with the option ``schema`` of a format of the family."""
+    """The problems of the option ``schema`` in a format of the Avro family."""
     if options.schema is None:
         return
     try:

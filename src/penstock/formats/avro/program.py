@@ -1,4 +1,4 @@
-"""What the compiled loops execute: a table of steps, one row each."""
+"""The programs that the compiled loops run: a table of steps, one row per step."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ MOST_STEPS = 20_000
 
 @dataclass(frozen=True)
 class AvroProgram:
-    """Steps, the table that they look into, the bytes that they use, and the field of each step for errors."""
+    """Steps, the lookup table and the bytes that they use, and the field of each step for errors."""
 
     steps: npt.NDArray[np.int64]
     table: npt.NDArray[np.int64]
@@ -96,14 +96,14 @@ class AvroProgram:
 
     @property
     def written_sizes(self) -> npt.NDArray[np.int64]:
-        """How many bytes each step writes that it does not take from the columns: fixed sizes and constants."""
+        """The number of bytes that each step writes but does not take from the columns: fixed sizes and constants."""
         fixed = (self.steps[:, STEP] == VALUE) & (self.steps[:, WIRE] == WIRE_FIXED)
         return np.where(fixed | (self.steps[:, STEP] == CONSTANT), self.steps[:, B], 0)
 
 
 @dataclass
 class AvroProgramBuilder:
-    """A program that is being put together."""
+    """Builds a program step by step."""
 
     steps: list[list[int]] = field(default_factory=list)
     table: list[int] = field(default_factory=list)
@@ -124,13 +124,13 @@ class AvroProgramBuilder:
         value_at: int = SKIP,
         next: int = 0,
     ) -> int:
-        """Add a step; its number."""
+        """Add a step; returns its number."""
         self.steps.append([step, node, wire, convert, a, b, null_at, value_at, next])
         self.paths.append(path)
         return len(self.steps) - 1
 
     def point(self, step: int, to: int | None = None) -> None:
-        """Set where a step goes on: at step ``to``, or at the one that is added next."""
+        """Set the next step of ``step``: ``to``, or the step that is added next."""
         self.steps[step][NEXT] = len(self.steps) if to is None else to
 
     def forget(self, count: int) -> None:
@@ -138,19 +138,19 @@ class AvroProgramBuilder:
         del self.steps[count:], self.paths[count:]
 
     def keep(self, data: bytes) -> int:
-        """Put bytes among the constants; where they are."""
+        """Append bytes to the constants; returns their position."""
         at = len(self.constants)
         self.constants += data
         return at
 
     def look_up(self, values: Iterable[int]) -> int:
-        """Put numbers into the table; where they are."""
+        """Append numbers to the lookup table; returns their position."""
         at = len(self.table)
         self.table += values
         return at
 
     def program(self) -> AvroProgram:
-        """What the loops take."""
+        """The finished program."""
         return AvroProgram(
             np.array(self.steps, np.int64).reshape(-1, _COLUMNS),
             np.array(self.table or [0], np.int64),

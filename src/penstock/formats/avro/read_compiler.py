@@ -1,8 +1,8 @@
-"""Resolution of two schemas, by the specification of Avro: what was written, and what the columns want.
+"""Schema resolution by the Avro specification: compiles the writer's schema and the table's columns into a program.
 
-The result is a program that the loop in :mod:`penstock.formats.avro.read_kernel` runs over messages. Beyond the
-specification, columns take what Flink's type mapping gives them: STRING also takes enums, BYTES also takes fixed, and
-times and timestamps are converted from the unit in which they were written.
+:mod:`penstock.formats.avro.read_kernel` runs the program over messages. Columns also read the types that Flink's type
+mapping pairs with them: STRING reads enums, BYTES reads fixed, and times and timestamps are converted from the unit in
+which they were written.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class _Unfit(Exception):
 
 
 def reading(writer: Schema, reader: Record, shape: Shape) -> p.AvroProgram:
-    """The program that reads what was written with ``writer`` into the columns of ``shape``, as ``reader`` sees them.
+    """The program that reads data of ``writer`` into the columns of ``shape``, with ``reader`` as the reader's schema.
 
-    Fields of ``reader`` are paired with columns by name; its defaults stand for fields that ``writer`` lacks. Raises
-    SchemaError where the two, or schema and columns, do not fit.
+    Fields of ``reader`` are paired with columns by name. Its defaults replace fields that ``writer`` lacks. Raises
+    SchemaError if the schemas do not fit each other or the columns.
     """
     compiler = _AvroReadCompiler(shape)
     try:
@@ -108,7 +108,7 @@ def _simple(name: str) -> str:
 
 
 def _promotes(writer: Schema, reader: Schema) -> bool:
-    """Whether a value of one type can be read as one of another, or a time of day in the one unit as in the other."""
+    """Whether a value of one type can be read as the other; times of day are converted between units."""
     times = [getattr(each, "logical", "").startswith("time-") for each in (writer, reader)]
     return kind_name(reader) in _PROMOTIONS.get(kind_name(writer), ()) or all(times)
 
@@ -142,7 +142,7 @@ class _AvroReadCompiler:
             self._plain(writer, self._branch(writer, reader, path), node, path, p.SKIP)
 
     def _branch(self, writer: Schema, reader: Schema | None, path: str) -> Schema | None:
-        """The branch of the reader's union that takes the value, or the reader's schema when it is none."""
+        """The branch of the reader's union that fits the value; the reader's schema itself if it is not a union."""
         if not isinstance(reader, Union):
             return reader
         kind = kind_name(writer)
@@ -316,7 +316,7 @@ class _AvroReadCompiler:
                 yield from (self.steps.keep(found.encode()), len(found.encode()))
 
     def _conversion(self, writer: Schema, reader: Schema, data_type: DataType) -> tuple[int, int] | None:
-        """How the value becomes the column's, with its argument; None where it cannot."""
+        """The conversion from the value to the column's, with its argument; None if there is none."""
         code, precision, scale = root_of(data_type)
         written, read = kind_name(writer), kind_name(reader)
         if read != written and not _promotes(writer, reader):
@@ -364,7 +364,7 @@ def _fits(read: str, code: int) -> bool:
 
 
 def _scale(writer: Schema, reader: Schema) -> int:
-    """The scale of a decimal; what was written counts, when it says so."""
+    """The scale of a decimal; the writer's schema wins if it has one."""
     for each in (writer, reader):
         if isinstance(each, Primitive | Fixed) and each.logical == "decimal":
             return each.scale
@@ -372,7 +372,7 @@ def _scale(writer: Schema, reader: Schema) -> int:
 
 
 def _pairs(writer: Record, reader: Record) -> Iterator[tuple[str, str]]:
-    """Names of the reader's fields with those of the writer's that they are read from: the same, or an alias."""
+    """The names of the reader's fields, each with the name or alias under which the writer has it."""
     names = [field.name for field in writer.fields]
     taken = {field.name for field in reader.fields}
     for each in reader.fields:

@@ -76,7 +76,7 @@ _DAY = 86_400_000_000_000
 
 @compiled
 def _pad(node: int, padded: Vector, starts: Vector, nodes: Vector, words: Vector, valid: Vector, counts: Vector) -> int:
-    """Put a null into a node and those that follow it; the node for which there is no room, or -1."""
+    """Append a null to a node and to its dependent nodes; returns the node without room, or -1."""
     for place in range(starts[node], starts[node + 1]):
         each: int = padded[place]
         count = counts[each]

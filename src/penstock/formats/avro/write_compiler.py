@@ -149,7 +149,7 @@ class _AvroWriteCompiler:
 
 
 def _conversion(schema: Schema, data_type: DataType) -> tuple[int, int, int] | None:
-    """How a column's value is encoded, what is done to it before and with which argument; None where it cannot be."""
+    """The encoding of a column's value, the conversion before it and its argument; None if there is no encoding."""
     code, _, scale = root_of(data_type)
     match schema:
         case Primitive(type="string"):

@@ -44,10 +44,10 @@ __all__ = ["WIDEST", "WRITE_REASONS", "write_records"]
 #: Why a row cannot be written, by number.
 WRITE_REASONS = (
     "",
-    "NULL, where the Avro schema has no null",
+    "NULL, but the Avro schema does not allow null",
     "out of the range of the Avro type",
     "the enum of the Avro schema has no such symbol",
-    "not of the size that the Avro schema fixes",
+    "not of the fixed size in the Avro schema",
 )
 _NULL, _RANGE, _NO_SYMBOL, _SIZE = 1, 2, 3, 4
 

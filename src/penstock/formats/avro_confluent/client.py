@@ -1,7 +1,7 @@
-"""The client of a schema registry: schemas by id, and ids of schemas, by the API that Confluent's has.
+"""The client of a schema registry: schemas by id and ids of schemas, over Confluent's API.
 
-What a registry once said about an id does not change, so it is asked once for each: by one thread, while others that
-want the same wait. There is one client per process and settings; a forked process has its own.
+The answer for an id never changes, so the client asks once per id. One thread asks while others that need the same
+answer wait. There is one client per process and settings; a forked process has its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["SchemaRegistry", "UnknownSchema", "registry_for"]
 
 _T = TypeVar("_T")
 _CONTENT = "application/vnd.schemaregistry.v1+json"
-#: Answers after which it is asked again (those of Confluent's client).
+#: Statuses after which the request is repeated, as in Confluent's client.
 _PASSING = {
     HTTPStatus.REQUEST_TIMEOUT,
     HTTPStatus.TOO_MANY_REQUESTS,
@@ -47,7 +47,7 @@ _CONNECTIONS = 4
 
 
 class UnknownSchema(ValueError):
-    """No record can be read by the schema of this id: the registry does not have it, or it is no schema for Avro."""
+    """The registry has no Avro schema under this id, so no record with it can be read."""
 
 
 class SchemaRegistry:
@@ -63,11 +63,11 @@ class SchemaRegistry:
         """The schema of an id. Raises UnknownSchema, SchemaRegistryError or SchemaRegistryUnavailableError."""
         found = self._once((number,), lambda: self._fetched(number))
         if isinstance(found, UnknownSchema):
-            raise UnknownSchema(*found.args)  # anew: the kept one would keep the frames of those who met it
+            raise UnknownSchema(*found.args)  # A new error: the cached one would keep the frames of its earlier callers
         return found
 
     def id_of(self, subject: str, text: str, *, register: bool) -> int:
-        """The id of a schema under a subject, where it is registered if it may be.
+        """The id of a schema under a subject. Registers the schema if that is allowed.
 
         Raises SchemaRegistryError or SchemaRegistryUnavailableError.
         """
@@ -76,7 +76,7 @@ class SchemaRegistry:
     # --- once ------------------------------------------------------------------------------------------------
 
     def _once(self, key: tuple[Any, ...], ask: Callable[[], _T]) -> _T:
-        """What ``ask`` said the first time that it did not raise; threads that come meanwhile wait for it."""
+        """The first answer of ``ask`` that was not an error. Other threads wait for it."""
         with self._lock:
             answer = self._answers.get(key)
             mine = answer is None
@@ -107,7 +107,7 @@ class SchemaRegistry:
             return UnknownSchema(f"the schema with id {number} cannot be understood: {error}")
 
     def _referenced(self, said: dict[str, Any], known: set[tuple[str, Any]]) -> Iterator[str]:
-        """The texts of the schemas that one names, each behind those that it names itself."""
+        """The texts of the schemas that a schema refers to; each comes after the schemas that it refers to itself."""
         for each in said.get("references") or ():
             subject, version = each["subject"], each["version"]
             if (subject, version) not in known:
@@ -162,9 +162,9 @@ class SchemaRegistry:
     def _ask(
         self, method: str, path: str, what: str, body: dict[str, Any] | None = None
     ) -> tuple[int, dict[str, Any], str]:
-        """Status and document of an answer that is final, and the address that gave it.
+        """Status and document of a final answer, and the address that gave it.
 
-        Each address is tried in turn, the one that answered last first, and all of them again until the time is up.
+        Tries each address in turn, first the one that answered last, and repeats until the time is up.
         """
         deadline = Deadline.after(self._settings.timeout_ms)
         backoff = Backoff(self._settings.wait_ms, self._settings.longest_wait_ms)
@@ -193,7 +193,7 @@ class SchemaRegistry:
     def _send(
         self, method: str, where: str, address: Address, body: dict[str, Any] | None, deadline: Deadline
     ) -> tuple[int, dict[str, Any], str]:
-        """One attempt: status, document, and what went wrong if it may go right the next time."""
+        """One attempt: status, document, and the error if another attempt may succeed."""
         headers = {"Accept": f"{_CONTENT}, application/json"}
         if login := self._settings.authorization_for(address):
             headers["Authorization"] = login
@@ -213,7 +213,7 @@ class SchemaRegistry:
 
 
 def _trouble(error: urllib3.exceptions.HTTPError, where: str) -> str:
-    """What went wrong on the way. Raises SchemaRegistryError for what does not go away by itself."""
+    """The error of a connection. Raises SchemaRegistryError if another attempt cannot succeed."""
     cause: BaseException = error
     while isinstance(cause, urllib3.exceptions.MaxRetryError) and cause.reason is not None:
         cause = cause.reason

@@ -37,9 +37,9 @@ def _reader(writer: Schema, reader: Record, row: RowType) -> DatumReader:
 
 @dataclass(frozen=True)
 class AvroConfluentDecoder:
-    """Decodes one record per message, by the schema whose id stands before it. A null message gives no row.
+    """Decodes one record per message with the schema whose id precedes it. A null message gives no row.
 
-    Raises SchemaError for columns that Avro cannot hold, or that do not fit the schema that is given.
+    Raises SchemaError for columns that Avro cannot hold or that do not fit the given schema.
     """
 
     schema: RowType
@@ -50,7 +50,7 @@ class AvroConfluentDecoder:
 
     @property
     def ignores_errors(self) -> bool:
-        """Never: the format has no such option."""
+        """Always false: the format has no option for it."""
         return False
 
     @cached_property
@@ -66,10 +66,10 @@ class AvroConfluentDecoder:
         return {"schema": self.schema, "options": self.options}
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages, whose schemas may differ from one to the next. Those that are refused are listed
-        in ``bad``.
+        """Decode a column of messages, which may have different schemas. ``bad`` lists the refused ones.
 
-        Raises SchemaRegistryError where the registry refuses, or cannot be reached: that is no message's fault.
+        Raises SchemaRegistryError if the registry refuses or cannot be reached, because the messages are not at fault
+        then.
         """
         status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
         spans = Spans.of(messages, status)
@@ -98,7 +98,7 @@ class AvroConfluentDecoder:
         return self._joined(parts, status, tuple(sorted(bad, key=lambda each: each.index)))
 
     def _reader_of(self, number: int) -> DatumReader:
-        """What reads the data of a schema. Raises UnknownSchema, SchemaError, SchemaRegistryError."""
+        """The reader for the data of a schema. Raises UnknownSchema, SchemaError, SchemaRegistryError."""
         reader = _reader(self._registry.schema(number), self._wanted, self.schema)
         _ = reader.program
         return reader
@@ -125,11 +125,11 @@ class AvroConfluentDecoder:
 
 
 def _without_header(spans: Spans, status: npt.NDArray[np.uint8]) -> list[BadRecord]:
-    """The messages that do not begin as they have to; marks them in ``status``."""
+    """The messages without the magic byte and the id of a schema; marks them EXACT in ``status``."""
     sizes = spans.stops - spans.starts
     short = (status == READ) & (sizes < _HEADER)
     bad = [
-        BadRecord(index, f"{sizes[index]} bytes are too few: the id of the schema is in the first {_HEADER}")
+        BadRecord(index, f"{sizes[index]} bytes are too few: the first {_HEADER} hold the id of the schema")
         for index in np.flatnonzero(short).tolist()
     ]
     status[short] = EXACT
@@ -138,8 +138,7 @@ def _without_header(spans: Spans, status: npt.NDArray[np.uint8]) -> list[BadReco
     bad += [
         BadRecord(
             index,
-            f"the first byte is 0x{spans.text[spans.starts[index]]:02x}, not the magic byte 0x00, which stands before "
-            "the id of a schema",
+            f"the first byte is 0x{spans.text[spans.starts[index]]:02x}, not the magic byte 0x00 of a schema id",
         )
         for index in other.tolist()
     ]
@@ -157,7 +156,7 @@ def _schema_ids(spans: Spans, status: npt.NDArray[np.uint8]) -> tuple[npt.NDArra
 def _groups(
     numbers: npt.NDArray[np.int64], places: npt.NDArray[np.int64]
 ) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Each id, and where it is."""
+    """Each id with the places of its messages."""
     if len(numbers) and (numbers == numbers[0]).all():
         yield int(numbers[0]), places
         return

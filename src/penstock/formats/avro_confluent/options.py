@@ -26,7 +26,7 @@ _STORE = "JKS or PKCS12; a PEM file with the property `schema.registry.ssl.{}.ty
 def _registry(options: AvroConfluentOptions) -> Iterator[Problem]:
     yield from options._settings()[1]
     if options.request_timeout <= timedelta(0):
-        yield Problem("expected more than nothing", "request.timeout")
+        yield Problem("must not be empty", "request.timeout")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""``canal-json`` messages to rows with kinds."""
+"""``canal-json`` messages to rows with row kinds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ METADATA = {
 
 @dataclass(frozen=True)
 class _Lists:
-    """An array of rows in each envelope: how many there are, and where the first of them is in ``rows``."""
+    """An array of rows in each envelope: its size, and the place of its first row in ``rows``."""
 
     rows: pa.StructArray
     sizes: npt.NDArray[np.int64]
@@ -55,7 +55,7 @@ class _Lists:
 class CanalJsonDecoder(OverlayDecoder):
     """Decodes messages of Canal: the arrays ``data`` and ``old``, and ``type``, which is INSERT, UPDATE or DELETE.
 
-    CREATE, which Canal writes when a table is made, gives nothing.
+    CREATE, which Canal writes when a table is created, gives no rows.
     """
 
     options: CanalJsonOptions
@@ -98,11 +98,11 @@ class CanalJsonDecoder(OverlayDecoder):
 
 
 def _check(wrong: Faults, before: Images, after: Images, update: Mask, place: npt.NDArray[np.int64]) -> None:
-    """Find the changes that lack a row."""
+    """Add a fault for each change that lacks a row."""
     gone = is_null(after.rows)[after.at]
     wrong.add(gone, lambda index: (f"data[{place[index]}]", "expected a row, not null"))
     unpaired = update & (before.at < 0)
-    wrong.add(unpaired, lambda index: (f"old[{place[index]}]", "missing in an update; expected one for each of data"))
+    wrong.add(unpaired, lambda index: (f"old[{place[index]}]", "missing in an update; expected one per row of data"))
     if len(before.rows):
         empty = update & is_null(before.rows)[before.at]
-        wrong.add(empty, lambda index: (f"old[{place[index]}]", "expected what the changed columns had, not null"))
+        wrong.add(empty, lambda index: (f"old[{place[index]}]", "expected former values of changed columns, not null"))

@@ -1,4 +1,4 @@
-"""Which messages are of the databases and tables that are wanted."""
+"""Filters for the databases and tables of messages."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["Include"]
 
 @dataclass(frozen=True)
 class Include:
-    """Chooses messages whose ``field`` is matched whole by ``pattern``, a regular expression of Java, before anything
-    else of them is read."""
+    """Selects messages whose whole ``field`` matches ``pattern``, a Java regular expression, before the rest of them is
+    read."""
 
     field: str
     pattern: str
@@ -33,7 +33,7 @@ class Include:
         return JsonDecoder(RowType((Field(self.field, STRING),)), options)
 
     def chosen(self, messages: pa.BinaryArray) -> tuple[npt.NDArray[np.int64], list[BadRecord]]:
-        """The indices of the messages chosen, and the messages that do not tell. A null is the text ``null``."""
+        """The indices of selected messages, and the messages without the field. A null counts as the text ``null``."""
         found = read_envelopes(self._reader, messages)
         names = found.columns[self.field].fill_null("null").dictionary_encode()
         match = java_pattern(self.pattern).fullmatch

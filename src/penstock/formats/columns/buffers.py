@@ -32,14 +32,14 @@ __all__ = [
 
 Bytes = npt.NDArray[np.uint8]
 
-#: How many bytes or elements one column may have.
+#: The most bytes or elements of one column.
 LARGEST = 2**31 - 1
 
 _EMPTY = np.zeros(0, np.uint8)
 
 
 def bits_of(buffer: pa.Buffer | None, offset: int, length: int) -> npt.NDArray[np.uint8]:
-    """``length`` bits from bit ``offset`` on, one byte each; ones when there is no buffer."""
+    """``length`` bits from bit ``offset`` on, one byte per bit; all ones without a buffer."""
     if buffer is None:
         return np.ones(length, np.uint8)
     first = offset // 8
@@ -53,7 +53,7 @@ def validity(array: pa.Array) -> npt.NDArray[np.uint8]:
 
 
 def binary_parts(array: pa.Array) -> tuple[Bytes, npt.NDArray[np.int64]]:
-    """The bytes of a binary or string column and its n + 1 offsets into them, whatever slice it is."""
+    """The bytes of a binary or string column and its n + 1 offsets into them, also for a slice."""
     large = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
     if not (large or pa.types.is_binary(array.type) or pa.types.is_string(array.type)):
         raise TypeError(f"expected a binary or string column, not {array.type}")
@@ -66,14 +66,14 @@ def binary_parts(array: pa.Array) -> tuple[Bytes, npt.NDArray[np.int64]]:
 
 
 def fixed_values(array: pa.Array, width: Any) -> npt.NDArray[Any]:
-    """The values of a column of fixed width as a view; what stands under nulls is undefined."""
+    """The values of a fixed-width column as a view. Values under nulls are undefined."""
     if len(array) == 0:
         return np.zeros(0, width)
     return np.frombuffer(array.buffers()[1], width)[array.offset : array.offset + len(array)]
 
 
 def validity_buffer(valid: npt.NDArray[np.uint8]) -> pa.Buffer | None:
-    """Arrow's bit map of ``valid``, or None when nothing is null."""
+    """Arrow's bitmap of ``valid``, or None if nothing is null."""
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
@@ -84,9 +84,9 @@ def from_buffers(data_type: pa.DataType, valid: npt.NDArray[np.uint8], *buffers:
 
 
 def messages_of(data: Bytes, offsets: npt.NDArray[np.int64], format: str) -> pa.BinaryArray:
-    """A column of messages that stand in ``data`` one after the other, from the first to the last of ``offsets``.
+    """A column of the messages in ``data`` between the first and the last of ``offsets``.
 
-    Raises RecordError, which names ``format``, when they exceed what one column can hold.
+    Raises RecordError, which names ``format``, if they exceed the size of a column.
     """
     if offsets[-1] - offsets[0] > LARGEST:
         raise RecordError("the messages of one batch exceed 2 GiB", format=format, hint="use smaller batches")
@@ -95,7 +95,7 @@ def messages_of(data: Bytes, offsets: npt.NDArray[np.int64], format: str) -> pa.
 
 
 def batch_of(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """A batch of these columns; it has ``rows`` rows also when it has no column, as for a table of metadata alone."""
+    """A batch of these columns. It has ``rows`` rows even without columns, as for a table of metadata columns."""
     if columns:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
@@ -115,12 +115,12 @@ _WIDTHS: dict[int, Any] = {
 
 
 def decimal_pairs(column: pa.Array) -> npt.NDArray[np.int64]:
-    """The low and the high 64 bits of each decimal, as a view; what stands under nulls is undefined."""
+    """The low and high 64 bits of each decimal, as a view. Values under nulls are undefined."""
     return fixed_values(column, np.dtype((np.int64, 2))).reshape(-1, 2)
 
 
 def words(code: int, column: pa.Array) -> npt.NDArray[np.int64]:
-    """64 bits per value of a column of fixed width other than a decimal; those of a FLOAT are its own 32."""
+    """64 bits per value of a fixed-width column other than a decimal; a FLOAT is its own 32 bits."""
     if code == type_roots.BOOLEAN:
         return bits_of(column.buffers()[1], column.offset, len(column)).astype(np.int64)
     return fixed_values(column, _WIDTHS.get(code, np.int64)).astype(np.int64, copy=False)
@@ -129,7 +129,7 @@ def words(code: int, column: pa.Array) -> npt.NDArray[np.int64]:
 def fixed_column(
     arrow: pa.DataType, root: int, values: npt.NDArray[np.int64], valid: npt.NDArray[np.uint8]
 ) -> pa.Array:
-    """A column of fixed width from 64 bits a value: floating-point numbers as those of a double, decimals unscaled."""
+    """A fixed-width column from 64 bits per value: floating-point numbers are given as doubles, decimals unscaled."""
     if root == type_roots.BOOLEAN:
         return from_buffers(arrow, valid, np.packbits(values.astype(np.uint8), bitorder="little"))
     if root == type_roots.FLOAT:
@@ -149,9 +149,10 @@ def gathered(
     valid: npt.NDArray[np.uint8],
     gather: Gather,
 ) -> pa.Array:
-    """A column of strings or bytes that ``gather`` copies from ``text``; the last of each span is how much it takes.
+    """A column of strings or bytes that ``gather`` copies from ``text``. The last number of each span is the copied
+    size.
 
-    Raises RecordError where they exceed what one column can hold.
+    Raises RecordError if they exceed the size of a column.
     """
     ends = np.cumsum(spans[:, -1] * valid)
     if len(ends) and ends[-1] > LARGEST:

@@ -1,8 +1,7 @@
-"""Columns of any depth, laid out flat for compiled loops: one node for each column, field, element, key and value.
+"""Nested columns as flat buffers for compiled loops: one node per column, field, element, key and value.
 
-The nodes of a row stand in the order in which their types are written, a row, array or map before what it holds; the
-row itself is node 0. Every node has as many values as the row, array or map that holds it has rows or elements, so that
-a null row holds a null for each of its fields.
+The nodes follow the order of the types, with a row, array or map before its contents; node 0 is the row itself. A node
+has as many values as its parent has rows or elements, so a null row has a null for each of its fields.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ __all__ = [
 #: its validity begin; for how many values there is room.
 ROOT, WIDTH, BASE, VALID_BASE, CAPACITY = 0, 1, 2, 3, 4
 
-#: What a loop may write as the validity of a null that was given as such, so that it can be told from a lacking value.
+#: The validity of an explicit null, for loops that distinguish it from a missing value.
 GIVEN_NULL = 2
 
 _WIDTHS = {type_roots.ROW: 0, type_roots.STRING: 2, type_roots.BYTES: 2, type_roots.DECIMAL: 2}
@@ -61,7 +60,7 @@ _LEAST_CAPACITY = 64
 
 @dataclass(frozen=True)
 class Node:
-    """One node: its type, the nodes that it holds, and whether an array or map holds it."""
+    """One node: its type, its child nodes, and whether an array or map contains it."""
 
     name: str
     type: DataType
@@ -70,7 +69,7 @@ class Node:
 
     @property
     def root(self) -> int:
-        """How the loops tell it apart."""
+        """The type root of the node."""
         return nested_root(self.type)
 
 
@@ -90,7 +89,7 @@ class Shape:
 
     @cached_property
     def padding(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Which nodes get a null when node ``n`` does: ``padded[starts[n]:starts[n + 1]]``."""
+        """The nodes that get a null along with node ``n``: ``padded[starts[n]:starts[n + 1]]``."""
         found = [list(self._padded(index)) for index in range(len(self.nodes))]
         starts = np.zeros(len(found) + 1, np.int64)
         starts[1:] = np.cumsum([len(each) for each in found])
@@ -156,7 +155,7 @@ class NestedColumns:
         self.valid = np.empty(int(capacities.sum()), np.uint8)
 
     def grow(self, node: int) -> None:
-        """Make room for twice as many values of a node that an array or map holds, and of those that follow it."""
+        """Double the room of a node inside an array or map, and of its dependent nodes."""
         nodes, words, valid = self.nodes, self.words, self.valid
         capacities = nodes[:, CAPACITY].copy()
         padded, starts = self.shape.padding
@@ -170,22 +169,22 @@ class NestedColumns:
             self.valid[to : to + count] = valid[start : start + count]
 
     def given(self, index: int) -> npt.NDArray[np.bool_]:
-        """For each value of a node whether it was given, be it as null."""
+        """Whether each value of a node was given, possibly as null."""
         start = int(self.nodes[index, VALID_BASE])
         found: npt.NDArray[np.bool_] = self.valid[start : start + int(self.counts[index])] != 0
         return found
 
     def ends(self, index: int) -> npt.NDArray[np.int64]:
-        """For each value of an array or map how many elements it and all before it have."""
+        """The number of elements up to the end of each value of an array or map."""
         start = int(self.nodes[index, BASE])
         return self.words[start : start + int(self.counts[index])]
 
     def batch(
         self, text: npt.NDArray[np.uint8], strings: Gather = gather_strings, binaries: Gather = gather_strings
     ) -> pa.RecordBatch:
-        """All columns; ``strings`` and ``binaries`` copy strings and bytes from ``text``.
+        """All columns. ``strings`` and ``binaries`` copy strings and bytes from ``text``.
 
-        Raises RecordError where a column cannot hold them, for it takes 2 GiB of text and 2**31 elements at most.
+        Raises RecordError if a column would exceed 2 GiB of text or 2**31 elements.
         """
         root, schema = self.shape.nodes[0], arrow_schema(self.shape.row)
         copy = {type_roots.STRING: strings, type_roots.BYTES: binaries}
@@ -218,11 +217,11 @@ class NestedColumns:
 
 
 class NestedInputs:
-    """What a loop writes: the columns of a batch. ``counts[n]`` is how many values node ``n`` has.
+    """The columns of a batch, as input of a loop. ``counts[n]`` is the number of values of node ``n``.
 
-    Value ``i`` of node ``n`` is at ``words[nodes[n, BASE] + i]``: 64 bits of a number (a FLOAT's own 32), or where a
-    string in ``text`` or an array's or map's elements begin; they end where the next begins. A decimal is at twice
-    ``i``, low 64 bits first.
+    Value ``i`` of node ``n`` is at ``words[nodes[n, BASE] + i]``. It is 64 bits of a number (32 of a FLOAT), or the
+    start of a string in ``text`` or of an array's or map's elements, which end where the next value starts. A decimal
+    is at twice ``i``, low 64 bits first.
     """
 
     def __init__(self, shape: Shape, rows: pa.RecordBatch):

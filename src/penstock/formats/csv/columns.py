@@ -1,4 +1,4 @@
-"""Where compiled loops find and put each column."""
+"""Flat columns as the compiled loops of CSV fill and read them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["Cells", "Inputs", "Layout", "fixed_cells"]
 
 @dataclass(frozen=True)
 class Cells:
-    """What the loop fills: values of fixed width, (start, bytes) of strings in the messages, and which are not null."""
+    """The values that a loop fills: fixed-width values, (start, size) of strings in the messages, and validity."""
 
     fixed: npt.NDArray[np.int64]
     spans: npt.NDArray[np.int64]
@@ -44,7 +44,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a schema, with (kind, slot, precision, scale) of each."""
+    """The columns of a schema, with (type root, slot, precision, scale) of each."""
 
     schema: pa.Schema
     columns: npt.NDArray[np.int64]
@@ -63,7 +63,7 @@ class Layout:
         return cls(arrow_schema(schema), columns)
 
     def cells(self, rows: int) -> Cells:
-        """Empty cells for so many rows."""
+        """Empty cells for ``rows`` rows."""
         codes = self.columns[:, 0]
         spans = int(np.count_nonzero((codes == type_roots.STRING) | (codes == type_roots.BYTES)))
         fixed = len(codes) - spans - int(np.count_nonzero(codes == type_roots.OTHER))
@@ -76,7 +76,7 @@ class Layout:
     def batch(
         self, text: npt.NDArray[np.uint8], cells: Cells, status: npt.NDArray[np.uint8], gather: Gather
     ) -> pa.RecordBatch:
-        """All columns, one row per record, null in those that were not read; ``gather`` copies strings together."""
+        """All columns, one row per record, null for records that were not read. ``gather`` copies strings."""
         cells.valid[:, status != READ] = 0
         columns = [self._column(index, text, cells, gather) for index in range(len(self.columns))]
         return batch_of(columns, self.schema, len(status))
@@ -101,7 +101,7 @@ _MICROS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
 
 
 def fixed_cells(code: int, column: pa.Array) -> npt.NDArray[np.int64] | None:
-    """64 bits per value of a column of fixed width; None where a value is beyond what the loops write."""
+    """64 bits per value of a fixed-width column; None if the loop cannot write one of the values."""
     if code == type_roots.DECIMAL:
         pairs = decimal_pairs(column)
         fits = (pairs[:, 1] == pairs[:, 0] >> 63) | (validity(column) == 0)
@@ -120,7 +120,7 @@ def _within(column: pa.Array, limits: tuple[int, int]) -> bool:
 
 
 class Inputs:
-    """The columns of one batch as the loops want them. ``size`` is what the strings take at most."""
+    """The columns of one batch as input of a loop. ``size`` is the most bytes that the strings take when written."""
 
     def __init__(self, columns: npt.NDArray[np.int64], rows: int):
         self.columns = columns.copy()
@@ -138,14 +138,14 @@ class Inputs:
         return np.concatenate(self._texts) if self._texts else np.zeros(0, np.uint8)
 
     def put_fixed(self, index: int, values: npt.NDArray[np.int64]) -> None:
-        """Values of fixed width; what stands under nulls is not looked at."""
+        """Fixed-width values; values under nulls are ignored."""
         if self.columns[index, 0] == type_roots.TIME:
             unit = 10 ** (9 - int(self.columns[index, 2]))
             values = values // unit * unit
         self.fixed[index] = values
 
     def put_text(self, index: int, column: pa.Array, size: Callable[[Bytes], int]) -> None:
-        """Strings or bytes, and ``size``, how much all of them take at most when they are written."""
+        """Strings or bytes. ``size`` returns the most bytes that all of them take when written."""
         data, offsets = binary_parts(column)
         part = data[offsets[0] : offsets[-1]]
         self.spans[index, :, 0] = offsets[:-1] - offsets[0] + self._taken

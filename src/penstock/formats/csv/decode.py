@@ -1,4 +1,4 @@
-"""``csv`` messages to rows: the compiled loop first, the exact path for what it leaves."""
+"""``csv`` messages to rows: with a compiled loop, and the exact reader for records that the loop leaves."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class CsvDecoder:
 
     @property
     def _plain(self) -> bool:
-        """Whether the loop knows all that these options ask for."""
+        """Whether the loop supports these options."""
         options = self.options
         return options.ascii_marks and not (options.trim_spaces or options.ignore_first_line)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored."""
+        """Decode a column of messages. ``bad`` lists the refused ones, also when errors are ignored."""
         options, layout = self.options, self._layout
         text, offsets = binary_parts(messages)
         status = np.where(validity(messages) == 0, NO_ROW, READ if self._plain else EXACT)

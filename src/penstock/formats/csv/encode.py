@@ -1,4 +1,4 @@
-"""Rows to ``csv`` messages: a compiled loop over columns, nested ones turned into text beforehand."""
+"""Rows to ``csv`` messages: a compiled loop over columns. Nested columns are converted to text first."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["CsvEncoder"]
 
 @dataclass(frozen=True)
 class CsvEncoder:
-    """Encodes each row as one line, without a line end. Text is quoted by Jackson's loose rule: when it is longer than
-    24 characters or has one that does not come after the delimiter and the quote, or is the escape character, for which
-    a backslash is taken where there is none.
+    """Encodes each row as one line without a line end. Text is quoted by Jackson's loose rule: if it has more than 24
+    characters, or a character that does not sort after both delimiter and quote, or the escape character (a backslash
+    if there is none).
 
     Raises SchemaError for a schema that CSV cannot hold.
     """
@@ -44,7 +44,7 @@ class CsvEncoder:
         return {"schema": self.schema, "options": self.options}
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """One message per row. Raises RecordError when they exceed what one column of messages can hold."""
+        """One message per row. Raises RecordError if they exceed the size of a column."""
         rows, options = rows.cast(self._layout.schema) if self.schema.fields else rows, self.options
         if not options.ascii_marks:
             return pa.array(csv_lines(rows, self.schema, options), pa.binary())
@@ -90,5 +90,5 @@ class CsvEncoder:
 
 
 def _doubled(data: Bytes) -> int:
-    """What text takes at most when every character of it is doubled, or bytes in base64."""
+    """The most bytes of text if every character is doubled, or of bytes in base64."""
     return 2 * len(data)

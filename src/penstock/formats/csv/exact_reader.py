@@ -1,7 +1,7 @@
-"""One line at a time, by the whole of Flink's rules: what the compiled loop must agree with.
+"""Reads one line at a time by all of Flink's rules; the compiled loop must agree with it.
 
 After Flink's ``CsvToRowDataConverters``. An empty cell is NULL unless its column is text, bytes, an ARRAY or a ROW, so
-that a NULL that was written without ``null-literal`` reads as NULL again.
+that a NULL written without ``null-literal`` reads as NULL.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Convert = Callable[[str], Any]
 
 @dataclass
 class ExactCsvReader:
-    """Reads messages one by one into Python values that Arrow takes for the schema's types."""
+    """Reads messages one by one into Python values that Arrow accepts for the schema's types."""
 
     schema: RowType
     options: CsvOptions
@@ -44,7 +44,7 @@ class ExactCsvReader:
         self._converters = tuple(self._nullable(each.type) for each in self.schema.fields)
 
     def row(self, message: bytes) -> dict[str, Any]:
-        """The row of one message. Raises Malformed for what is no CSV, FieldError for a value that does not fit."""
+        """The row of one message. Raises Malformed if it is not CSV, and FieldError if a value does not fit."""
         found = self._arranged(cells(message, self.options))
         row: dict[str, Any] = dict.fromkeys(self.schema.names)
         for name, convert, text in zip(self.schema.names, self._converters, found, strict=False):
@@ -55,7 +55,7 @@ class ExactCsvReader:
         return row
 
     def _arranged(self, found: list[str]) -> list[str]:
-        """The cells when they are as many as the columns, or when their number is allowed to differ."""
+        """The cells, if there is one per column or the options allow another number."""
         wanted, given = len(self._converters), len(found)
         if given == wanted + 1 and not numbers.java_trim(found[-1]) and self.options.allow_trailing_comma:
             return found[:wanted]

@@ -1,5 +1,5 @@
-"""Any column to one unquoted text per value: nested columns, and values that the compiled loop does not write. And
-whole lines, for what it does not know."""
+"""Writes CSV in Python: one unquoted text per value for nested columns and values that the compiled loop cannot write,
+and whole lines for options that it does not support."""
 
 from __future__ import annotations
 

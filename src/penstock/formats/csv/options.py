@@ -96,7 +96,7 @@ class CsvOptions(OptionSet):
 
     @property
     def quote(self) -> str | None:
-        """The quote character in force, None when there is none."""
+        """The active quote character, or None."""
         return None if self.disable_quote_character else self.quote_character or '"'
 
     @property

@@ -1,4 +1,4 @@
-"""One line of CSV to its cells, as Jackson's CSV parser takes it."""
+"""Splits one line of CSV into cells, like Jackson's CSV parser."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ class _LineReader:
         return found
 
     def _skip_comments(self) -> None:
-        """Go on to a line that is neither a comment nor blank, and behind the spaces that it starts with, where there
-        may be comments."""
+        """Move to a line that is neither blank nor a comment, and past its leading spaces, if comments are allowed."""
         while self.options.allow_comments and self._here() in ("#", " ", "\n", "\r"):
             if self._here() == "#":
                 self._to_the_end_of_the_line()

@@ -32,10 +32,10 @@ WIDEST = 64
 
 @compiled
 def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: int) -> int:
-    """Quote the text at ``out[start:end]`` in its place if it needs that; the position after it.
+    """Quote the text at ``out[start:end]`` in place if it needs quotes; returns the position after it.
 
-    It does when it is long, or has a character below ``safe`` or the escape character, for which Jackson takes a
-    backslash where there is none. Quotes and escapes are doubled.
+    Text needs quotes if it is long, or has a character below ``safe`` or the escape character (a backslash if there is
+    none), as in Jackson. Quotes and escapes are doubled.
     """
     size, needed, doubled = 0, False, 0
     for place in range(start, end):
@@ -103,10 +103,11 @@ def write_records(
     out: Vector,
     offsets: Vector,
 ) -> None:
-    """Write one line per row, one after the other, without line ends, and where each of them ends.
+    """Write one line per row, one after the other and without line ends, and store the end of each in ``offsets``.
 
-    ``columns``, ``fixed``, ``text``, ``spans`` and ``valid`` are those of :class:`penstock.formats.csv.inputs.Inputs`.
-    ``words`` are the texts of false, true and NULL. ``safe`` is the least character that needs no quotes.
+    ``columns``, ``fixed``, ``text``, ``spans`` and ``valid`` are the fields of
+    :class:`penstock.formats.csv.columns.Inputs`. ``words`` are the texts of false, true and NULL. ``safe`` is the least
+    character that needs no quotes.
     """
     text, words, out = borrowed(text), borrowed(words), borrowed(out)
     at = 0

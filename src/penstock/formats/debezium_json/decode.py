@@ -1,4 +1,4 @@
-"""``debezium-json`` messages to rows with kinds."""
+"""``debezium-json`` messages to rows with row kinds."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DebeziumJsonDecoder(ChangeDecoder):
         return tuple(self._source() if each == _SOURCE else each for each in super()._wanted(beside=beside))
 
     def _source(self) -> Field:
-        """``source`` as a row of what is wanted of it, which is faster than all of it, unless all is wanted."""
+        """``source`` as a row of the requested fields, which is faster than reading all of it."""
         if "source.properties" in self.metadata:
             return _SOURCE
         names = dict.fromkeys(METADATA[key].entry for key in self.metadata if METADATA[key].field == _SOURCE)

@@ -1,4 +1,4 @@
-"""Bytes as text: base64 as Jackson reads it, one value at a time."""
+"""Base64 as Jackson reads it, one value at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _QUAD = re.compile(r"[A-Za-z0-9+/=]{4}")
 
 
 def parse_base64(text: str) -> bytes:
-    """Base64 with padding; white space may stand between its groups of four. Raises ValueError."""
+    """Bytes from base64 with padding. White space is allowed between groups of four. Raises ValueError."""
     if _TEXT.fullmatch(text) is None:
         raise ValueError("expected base64 text with padding")
     return b"".join(base64.b64decode(quad) for quad in _QUAD.findall(text))

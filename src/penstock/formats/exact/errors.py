@@ -1,4 +1,4 @@
-"""Why the exact path refuses a message."""
+"""Errors with which decoders refuse a message or a value."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 __all__ = ["FieldError", "Malformed", "shown"]
 
-#: How much of a value an error shows: errors are kept in the headers of dead letters, beside the value itself.
+#: The most characters of a value in an error: dead letters keep errors in headers, next to the value itself.
 _LONGEST = 100
 
 
 def shown(text: str) -> str:
-    """A value as an error names it: in quotes, and not all of a long one."""
+    """A value in an error message: quoted, and shortened if it is long."""
     return f"'{text}'" if len(text) <= _LONGEST else f"'{text[:_LONGEST]}...', {len(text)} characters"
 
 
 class Malformed(ValueError):
-    """The message is not what its format says. ``rows`` are what can be read of it all the same."""
+    """The message does not follow its format. ``rows`` are the rows that can still be read."""
 
     def __init__(self, reason: str, rows: Sequence[dict[str, Any]] = ()):
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""Rows that the exact path has read, put into the place of the records that the compiled loop left."""
+"""Merges rows of the exact reader into the batch of the compiled loop."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["completed"]
 def completed(
     read: pa.RecordBatch, status: npt.NDArray[np.uint8], rows_of: Callable[[int], list[dict[str, Any]]]
 ) -> Decoded:
-    """``read``, one row per record, with what ``rows_of`` makes of each record whose ``status`` is EXACT.
+    """``read``, which has one row per record, with the rows of ``rows_of`` for each record whose ``status`` is EXACT.
 
-    ``rows_of`` raises Malformed, which may have rows all the same, or FieldError for a record that it refuses; a record
-    without a row is left out.
+    ``rows_of`` raises FieldError or Malformed for a record that it refuses; a Malformed may still carry rows. Records
+    without a row are left out.
     """
     counts = (status == READ).astype(np.int64)
     rows: list[dict[str, Any]] = []

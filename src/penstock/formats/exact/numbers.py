@@ -1,4 +1,4 @@
-"""Numbers as text by Java's rules, one value at a time: what ``parseInt``, ``parseDouble``, ``BigDecimal`` accept."""
+"""Numbers as text by the rules of Java's ``parseInt``, ``parseDouble`` and ``BigDecimal``, one value at a time."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _neighbour(single: float, towards: float) -> float:
 
 
 def parse_decimal(text: str) -> Decimal:
-    """What ``new BigDecimal(text)`` gives. Raises ValueError."""
+    """The value of ``new BigDecimal(text)``. Raises ValueError."""
     if _DECIMAL.fullmatch(text) is None:
         raise ValueError(f"expected a decimal number, not {shown(text)}")
     return _EXACT.create_decimal(text) if len(text) < 4096 else Decimal(text)
@@ -188,7 +188,7 @@ def _java_notation(value: float, shortest: str) -> str:
     if value == 0.0:
         return "-0.0" if math.copysign(1.0, value) < 0 else "0.0"
     sign, digits, exponent = Decimal(shortest).normalize().as_tuple()
-    if len(digits) == 1:  # Java takes the nearest of two digits where one digit would do
+    if len(digits) == 1:  # Java picks the nearest number of two digits even if one digit is enough
         sign, digits, exponent = Decimal(f"{value:.1e}").normalize().as_tuple()
     text = "".join(map(str, digits))
     point = len(text) + int(exponent)  # the value is 0.text * 10**point

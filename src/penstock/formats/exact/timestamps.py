@@ -1,8 +1,8 @@
-"""Dates, times and timestamps as text: the whole of Java's rules, one value at a time.
+"""Dates, times and timestamps as text by all of Java's rules, one value at a time.
 
 The formatters are those of Flink's ``TimeFormats``. Java resolves the SQL and the zoned formats *smartly*: a day past
-the end of its month becomes the month's last day and ``24:00:00`` is midnight of the next day. ``ISO_LOCAL_DATE`` and
-``ISO_LOCAL_DATE_TIME`` are strict. Years beyond four digits carry a sign.
+the end of its month becomes the last day of the month, and ``24:00:00`` is midnight of the next day. ``ISO_LOCAL_DATE``
+and ``ISO_LOCAL_DATE_TIME`` are strict. A year has a sign if it has more than four digits.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def parse_date(text: str, smart: bool = False) -> int:
         raise ValueError(f"expected a date 'yyyy-MM-dd', not {shown(text)}")
     sign, digits = match.group(1), match.group(2)
     if (len(digits) > 4) != (sign == "+") and sign != "-":
-        raise ValueError(f"a year of more than four digits, and no other, carries a sign: {shown(text)}")
+        raise ValueError(f"a year has a sign if and only if it has more than four digits: {shown(text)}")
     year, month, day = int(sign + digits), int(match.group(3)), int(match.group(4))
     if not (1 <= month <= 12 and 1 <= day <= 31):
         raise ValueError(f"no such day: {shown(text)}")

@@ -1,4 +1,4 @@
-"""``json`` messages to rows: the compiled loop first, the exact path for what it leaves."""
+"""``json`` messages to rows: with a compiled loop, and the exact reader for records that the loop leaves."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _SEPARATORS = {TimestampStandard.SQL: ord(" "), TimestampStandard.ISO_8601: ord(
 
 @dataclass(frozen=True)
 class Given:
-    """Which fields stand in the objects of a column, be it as null.
+    """The fields that are given, possibly as null, in the objects of a column.
 
-    ``read[m]`` tells whether anything is known of message ``m``. Then ``fields[f, starts[m]]`` is about field ``f`` of
-    its object or of the first in its array, which the others follow.
+    ``read[m]`` says whether message ``m`` was read by the loop. If so, ``fields[f, starts[m]]`` is about field ``f`` of
+    its object, or of the first object in its array; the array's other objects follow.
     """
 
     read: npt.NDArray[np.bool_]
@@ -45,7 +45,7 @@ class Given:
 
 @dataclass(frozen=True)
 class JsonDecoder:
-    """Decodes JSON objects, one message one row; a top-level array gives a row for each of its objects.
+    """Decodes JSON objects, one row per message. A top-level array gives a row for each of its objects.
 
     A null or empty message gives no row. Raises SchemaError for a schema that JSON cannot hold.
     """
@@ -77,12 +77,12 @@ class JsonDecoder:
         return {"schema": self.schema, "options": self.options}
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored."""
+        """Decode a column of messages. ``bad`` lists the refused ones, also when errors are ignored."""
         return self._decoded(messages)[0]
 
     def decode_given(self, messages: pa.BinaryArray, column: str) -> tuple[Decoded, Given]:
-        """As :meth:`decode`, and what is given in ``column``, a ROW or an ARRAY of them. Of messages that the compiled
-        loop leaves nothing is known."""
+        """Like :meth:`decode`, and also which fields are given in ``column``, a ROW or an ARRAY of them. This is not
+        known for messages that the compiled loop leaves."""
         decoded, nested, read = self._decoded(messages)
         index = self._shape.nodes[0].children[self.schema.names.index(column)]
         starts = np.arange(len(messages))
@@ -96,7 +96,7 @@ class JsonDecoder:
         return decoded, Given(read, fields, starts)
 
     def _decoded(self, messages: pa.BinaryArray) -> tuple[Decoded, NestedColumns, npt.NDArray[np.bool_]]:
-        """What the messages mean, what the loop filled, and which messages it read."""
+        """The decoded messages, the columns that the loop filled, and the messages that it read."""
         text, offsets = binary_parts(messages)
         empty = (validity(messages) == 0) | (np.diff(offsets) == 0)
         status = np.where(empty, NO_ROW, READ if self._names.plain else EXACT).astype(np.uint8)
@@ -112,7 +112,7 @@ class JsonDecoder:
         return found, nested, read
 
     def _read(self, text: Bytes, offsets: npt.NDArray[np.int64], status: npt.NDArray[np.uint8]) -> NestedColumns:
-        """What the loop reads; it marks in ``status`` what it leaves."""
+        """The columns that the loop reads; it changes the ``status`` of records that it leaves."""
         shape, names, options = self._shape, self._names, self.options
         columns = NestedColumns(shape, len(status))
         padded, pad_starts = shape.padding

@@ -1,4 +1,4 @@
-"""Rows to ``json`` messages: a compiled loop, and Python text for columns with a value that it leaves."""
+"""Rows to ``json`` messages: a compiled loop, and Python for columns with a value that the loop cannot write."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class JsonEncoder:
         return {"schema": self.schema, "options": self.options}
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """One message per row. Raises RecordError when they exceed what one column of messages can hold."""
+        """One message per row. Raises RecordError if they exceed the size of a column."""
         rows = rows.cast(arrow_schema(self.schema)) if self.schema.fields else rows
         steps, given = self._steps, rows
         while True:
@@ -55,7 +55,7 @@ class JsonEncoder:
         return messages_of(out, offsets, "json")
 
     def _write(self, steps: JsonWriteProgram, rows: pa.RecordBatch) -> tuple[Bytes, npt.NDArray[np.int64], int]:
-        """The messages, one after the other, and their offsets; or a column with a value that the loop leaves."""
+        """The messages, one after the other, and their offsets; or a column with a value that the loop cannot write."""
         inputs = NestedInputs(steps.shape, rows)
         size = steps.size(inputs.counts, write_kernel.WIDEST) + escaped_size(inputs.text) + len(inputs.text)
         standard = self.options.timestamp_standard
@@ -77,7 +77,7 @@ class JsonEncoder:
         return out, offsets, left
 
     def _without(self, left: frozenset[int], rows: pa.RecordBatch) -> tuple[JsonWriteProgram, pa.RecordBatch]:
-        """The same rows with finished JSON for the columns that the loop leaves."""
+        """The same rows with finished JSON in the columns that the loop cannot write."""
         fields, columns = list(self.schema.fields), list(rows.columns)
         for index in left:
             texts = json_texts(columns[index], fields[index].type, self.options)

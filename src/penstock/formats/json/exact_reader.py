@@ -1,8 +1,8 @@
-"""One record at a time, by the whole of Flink's rules: what the compiled loop must agree with.
+"""Reads one record at a time by all of Flink's rules; the compiled loop must agree with it.
 
-After Flink's ``JsonParserToRowDataConverters`` (the streaming parser) and, where they differ, its tree parser.
-Where Flink's streaming parser loses its place after a value of the wrong shape that it was told to ignore, this one
-does not: the value is NULL and reading goes on behind it.
+After Flink's ``JsonParserToRowDataConverters`` (the streaming parser) and its tree parser. After an ignored value of
+the wrong shape, Flink's streaming parser may lose its place in the message. This reader does not: the value is NULL,
+and reading continues after it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NOT_ZERO = re.compile(r"[^eE]*[1-9]")
 
 @dataclass
 class ExactJsonReader:
-    """Reads messages one by one into Python values that Arrow takes for the schema's types."""
+    """Reads messages one by one into Python values that Arrow accepts for the schema's types."""
 
     schema: RowType
     options: JsonOptions
@@ -56,9 +56,9 @@ class ExactJsonReader:
     def rows(self, message: bytes) -> list[dict[str, Any]]:
         """The rows in one message: one for an object, one for each object of a top-level array.
 
-        Raises Malformed for text that is no JSON and FieldError for a value that does not fit. With
-        ``ignore-parse-errors`` the objects in an array still give rows, beside what is none and, by the streaming
-        parser, before what is no JSON.
+        Raises Malformed for text that is not JSON and FieldError for a value that does not fit. With
+        ``ignore-parse-errors`` the objects of an array still give rows if another element is not an object, and with
+        the streaming parser those before text that is not JSON.
         """
         rows: list[dict[str, Any]] = []
         refusal: Malformed | None = None
@@ -78,7 +78,7 @@ class ExactJsonReader:
         return rows
 
     def row(self, document: Object) -> dict[str, Any]:
-        """The row that one object stands for. Raises FieldError for a value that does not fit."""
+        """The row of one object. Raises FieldError for a value that does not fit."""
         row: dict[str, Any] = self._convert(document)
         return row
 
@@ -139,8 +139,7 @@ class ExactJsonReader:
         return lambda value: timestamps.parse_date(_scalar(value))
 
     def _numeral(self, value: Document) -> str:
-        """What FLOAT and DOUBLE are read from: the tree parser keeps numbers in its own form, where only a double has a
-        zero with a sign."""
+        """The text of a FLOAT or DOUBLE. The tree parser normalizes numbers; only a double keeps the sign of zero."""
         if not isinstance(value, Number) or self.options.json_parser:
             return _scalar(value)
         if value.whole or self._decimals:
@@ -169,7 +168,7 @@ class ExactJsonReader:
 
         def converted(given: Document) -> list[tuple[Any, Any]]:
             if not isinstance(given, Object):
-                raise _unfit("an object, as the JSON of a map", given)
+                raise _unfit("an object for a map", given)
             return list({convert_key(name): convert_value(each) for name, each in given.pairs}.items())
 
         return converted
@@ -180,7 +179,7 @@ class ExactJsonReader:
 
         def converted(value: Document) -> dict[str, Any]:
             if not isinstance(value, Object):
-                raise _unfit("an object, as the JSON of a row", value)
+                raise _unfit("an object for a row", value)
             pairs = value.pairs if streaming else tuple(dict(value.pairs).items())
             row: dict[str, Any] = dict.fromkeys(converters)
             found = 0
@@ -213,7 +212,7 @@ def _unfit(wanted: str, value: Document) -> ValueError:
 
 
 def _told(value: Document) -> str:
-    """What a value is, for an error."""
+    """A value in an error message."""
     if value is None:
         return "null"
     if isinstance(value, Object | list):
@@ -262,8 +261,8 @@ def _bytes(value: Document) -> bytes:
 
 
 def _normalised(value: Number, decimals: bool) -> str:
-    """A number as the tree parser turns it into text: an integer as it is, others as Java prints the double, or, where
-    a column is a DECIMAL, the BigDecimal without trailing zeros. Raises ValueError for what BigDecimal cannot hold."""
+    """A number as the tree parser writes it: an integer unchanged, others as Java prints the double or, with a DECIMAL
+    column, the BigDecimal without trailing zeros. Raises ValueError for a number beyond BigDecimal."""
     if value.whole:
         return str(int(value.text))
     if decimals:
@@ -283,7 +282,7 @@ def _has_decimals(data_type: DataType) -> bool:
 
 
 def _serialized(value: Document, decimals: bool) -> str:
-    """A container as compact JSON, as Jackson's tree prints it: of a repeated key the last value at the first place."""
+    """A container as compact JSON, as Jackson's tree prints it: a repeated key has its last value at its first place."""
     parts: list[str] = []
     todo: list[Document | _Literal] = [value]
     while todo:

@@ -1,4 +1,4 @@
-"""Any column to one piece of JSON per value: the exact path for columns with a value that the loop does not write."""
+"""Writes one JSON text per value in Python, for columns with a value that the loop cannot write."""
 
 from __future__ import annotations
 

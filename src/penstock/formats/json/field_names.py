@@ -1,4 +1,4 @@
-"""The fields of rows as the compiled loops look them up."""
+"""The names of a row's fields, as the compiled loop looks them up."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ FIRST, ARITY, PRECISION, SCALE = 0, 1, 2, 3
 
 @dataclass(frozen=True)
 class FieldNames:
-    """The names of all rows' fields, joined, as they stand in messages: without the first quote, with a colon.
+    """The names of all rows' fields, joined, as in messages: without the first quote and with a colon.
 
-    Field ``f`` is node ``fields[f]``, and its name is ``keys[starts[f]:starts[f + 1]]``. ``repeated`` are the nodes of
-    which an array or a map may have any number: elements, keys and values.
+    Field ``f`` is node ``fields[f]``, and its name is ``keys[starts[f]:starts[f + 1]]``. ``repeated`` are the elements,
+    keys and values of arrays and maps, which may have any number of values.
     """
 
     table: npt.NDArray[np.int64]
@@ -35,7 +35,7 @@ class FieldNames:
 
     @classmethod
     def of(cls, shape: Shape) -> FieldNames:
-        """The names in a shape. They are ``plain`` when none needs an escape and bytes can be compared."""
+        """The names in a shape. They are ``plain`` if none needs an escape, so that bytes can be compared."""
         table = np.zeros((len(shape.nodes), 4), np.int64)
         fields: list[int] = []
         repeated: list[int] = []

@@ -14,7 +14,7 @@ __all__ = ["JsonOptions", "JsonTextOptions", "MapNullKeyMode", "TimestampStandar
 
 
 class TimestampStandard(enum.Enum):
-    """How timestamps are written as text."""
+    """The text form of timestamps."""
 
     SQL = "SQL"
     ISO_8601 = "ISO-8601"
@@ -22,7 +22,7 @@ class TimestampStandard(enum.Enum):
 
 
 class MapNullKeyMode(enum.Enum):
-    """What becomes of a map's entry without a key."""
+    """The handling of map entries without a key."""
 
     FAIL = "FAIL"
     DROP = "DROP"
@@ -40,7 +40,7 @@ def _missing_or_ignored(options: JsonOptions) -> Iterator[Problem]:
 
 @dataclass(frozen=True, kw_only=True)
 class JsonTextOptions(OptionSet):
-    """How values stand in JSON: options of ``json``, and of every format of change data that is JSON."""
+    """How values are written in JSON: options of ``json`` and of all change data formats."""
 
     timestamp_standard: TimestampStandard = opt(
         "timestamp-format.standard",

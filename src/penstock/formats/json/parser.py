@@ -1,6 +1,6 @@
-"""JSON text to tokens as Jackson takes it: strict, but for control characters within strings and what follows the end.
+"""Parses JSON like Jackson: strictly, but control characters in strings and text after the value are allowed.
 
-Objects keep every pair in order, numbers their text; what they mean is decided column by column.
+Objects keep all pairs in order and numbers keep their text; the columns decide what they mean.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 def parse(message: bytes) -> Document:
-    """The first JSON value in ``message``; whatever follows it is not looked at. Raises Malformed."""
+    """The first JSON value in ``message``; text after it is ignored. Raises Malformed."""
     return _reader(message).document()
 
 
 def documents(message: bytes) -> Iterator[Document]:
-    """The elements of the array that ``message`` starts with, one by one, or its first value. Raises Malformed where
-    it gets to what is no JSON."""
+    """The elements of the array at the start of ``message``, one by one, or its first value. Raises Malformed when it
+    reaches text that is not JSON."""
     return _reader(message).documents()
 
 
@@ -73,13 +73,13 @@ def _reader(message: bytes) -> _DocumentReader:
 
 
 class _DocumentReader:
-    """One pass over a text, without recursion, so that depth is bounded by the limit alone."""
+    """One pass over a text without recursion, so that only the limit bounds the depth."""
 
     def __init__(self, text: str, complaint: str):
         self.text, self.complaint, self.at = text, complaint, 0
 
     def documents(self) -> Iterator[Document]:
-        """The elements of the array that comes, or the value that comes."""
+        """The elements of the next array, or the next value."""
         if not self._take("["):
             yield self.document()
         elif not self._take("]"):
@@ -90,7 +90,7 @@ class _DocumentReader:
                 yield self.document()
 
     def document(self) -> Document:
-        """The value that comes."""
+        """The next value."""
         open_containers: list[tuple[list[Document], list[str] | None]] = []
         while True:
             value, container = self._value()
@@ -120,7 +120,7 @@ class _DocumentReader:
         return values if keys is None else Object(tuple(zip(keys, values, strict=True)))
 
     def _value(self) -> tuple[Document, tuple[list[Document], list[str] | None] | None]:
-        """The scalar at this place, or the container that opens here."""
+        """The next scalar, or the container that opens here."""
         self._skip_blank()
         first = self.text[self.at : self.at + 1]
         if first in ("{", "["):
@@ -139,7 +139,7 @@ class _DocumentReader:
 
     def _number(self, match: re.Match[str]) -> Number:
         if match.end() - match.start() > LONGEST_NUMBER:
-            raise Malformed(f"a number of more than {LONGEST_NUMBER} characters")
+            raise Malformed(f"a number has more than {LONGEST_NUMBER} characters")
         self.at = match.end()
         if self.text[self.at : self.at + 1] not in ("", " ", "\t", "\r", "\n", ",", "]", "}"):
             raise self._unexpected("the end of a number")
@@ -168,7 +168,7 @@ class _DocumentReader:
                 break
             parts.append(self._escaped())
         text = "".join(parts)
-        if _LONE.search(text):  # halves that meet are one character, others are what Java encodes as '?'
+        if _LONE.search(text):  # Two halves are one character; a single half becomes '?', as in Java's encoder
             text = _LONE.sub("?", text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass"))
         return text
 

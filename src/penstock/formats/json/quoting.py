@@ -1,4 +1,4 @@
-"""Strings and words as JSON has them and Jackson writes them: in Python, and inside compiled loops."""
+"""JSON strings and words as Jackson writes them: in Python, and inside compiled loops."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
 __all__ = ["escaped_size", "quote", "quote_in_bytes", "write_string", "write_word"]
 
 _MUST_ESCAPE = re.compile(r'["\\\x00-\x1f]')
-#: What follows the backslash of those that have an escape of their own.
+#: The character after the backslash, for characters with a short escape.
 _SHORT = dict(zip('\b\t\n\f\r"\\', 'btnfr"\\', strict=True))
 _BEYOND = re.compile("[\U00010000-\U0010ffff]")
 
@@ -36,8 +36,8 @@ _HEX = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 
 
 def _short_escapes() -> Vector:
-    """What follows the backslash: 0 for a byte written as it is, ``u`` for one written as four digits, ``U`` for the
-    first of four bytes that are written as two of those."""
+    """The character after the backslash for each byte: 0 for a byte without escape, ``u`` for four digits, ``U`` for
+    the first of four bytes that are written as two such escapes."""
     marks = np.zeros(256, np.uint8)
     marks[:32] = ord("u")
     marks[0xF0:0xF5] = ord("U")
@@ -52,14 +52,14 @@ _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
 
 def quote(text: str) -> str:
-    """A JSON string literal: quotes, backslashes and control characters escaped, nothing else."""
+    """A JSON string literal. Only quotes, backslashes and control characters are escaped."""
     if text.isprintable():  # then only quotes and backslashes need it, and the interpreter has a faster way
         return encode_basestring(text)
     return f'"{_MUST_ESCAPE.sub(_escape, text)}"'
 
 
 def quote_in_bytes(text: str) -> str:
-    """A JSON string literal as Jackson writes it to bytes: a character beyond U+FFFF is two escapes."""
+    """A JSON string literal as Jackson writes it to bytes: a character beyond U+FFFF becomes two escapes."""
     literal = quote(text)
     return literal if text.isascii() else _BEYOND.sub(_pair, literal)
 
@@ -76,7 +76,7 @@ def _escape(match: re.Match[str]) -> str:
 
 @compiled
 def escaped_size(text: Vector) -> int:
-    """How many bytes the text takes when everything is escaped that must be."""
+    """The number of bytes of the text with all escapes."""
     size = len(text)
     for each in text:
         if _ESCAPES[each]:
@@ -95,8 +95,8 @@ def _write_code(out: Vector, at: int, code: Word) -> int:
 
 @compiled
 def _write_pair(out: Vector, at: int, text: Vector, start: int, end: int) -> int:
-    """A character of four bytes as the two halves of a surrogate pair, as Jackson writes it; the position after it.
-    The same position where there is no such character."""
+    """Write a character of four bytes as an escaped surrogate pair, like Jackson; returns the position after it, or the
+    same position if there is no such character."""
     if start + 4 > end:
         return at
     code = (np.int64(text[start]) & 7) << 18 | (np.int64(text[start + 1]) & 63) << 12

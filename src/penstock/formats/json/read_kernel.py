@@ -45,7 +45,7 @@ _RUNNING, _DONE, _LEFT = 0, 1, 2
 def _pad(
     node: int, index: int, padded: Vector, starts: Vector, nodes: Vector, words: Vector, valid: Vector, counts: Vector
 ) -> None:
-    """Make value ``index`` of a node null, and of those that follow it."""
+    """Make value ``index`` of a node and of its dependent nodes null."""
     for place in range(starts[node], starts[node + 1]):
         each: int = padded[place]
         valid[nodes[each, VALID_BASE] + index] = 0
@@ -60,7 +60,7 @@ def _pad(
 
 @compiled
 def _may_repeat(text: Vector, words: Vector, first: int, last: int, places: Vector) -> bool:
-    """Whether two of the keys whose spans are in ``words[first:last]`` may be the same; those with escapes may be."""
+    """Whether two of the keys with spans in ``words[first:last]`` may be equal; keys with escapes may always be."""
     if last - first <= 2:
         return False
     for place in range(first, last, 2):

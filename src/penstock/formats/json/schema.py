@@ -1,4 +1,4 @@
-"""Which schemas JSON can hold."""
+"""The schemas that JSON can hold."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["check_schema"]
 
 
 def check_schema(schema: RowType) -> None:
-    """Raise SchemaError, naming every column, for maps whose keys are no strings: JSON has no other keys."""
+    """Raise SchemaError with every column that has a map whose keys are not strings."""
     problems = tuple(
-        Problem("JSON objects have text keys; a map needs a STRING, VARCHAR or CHAR key", field.name)
+        Problem("keys of JSON objects are strings; a map needs a STRING, VARCHAR or CHAR key", field.name)
         for field in schema.fields
         if not _keys_are_text(field.type)
     )

@@ -1,4 +1,4 @@
-"""JSON's grammar inside compiled loops: where strings and values end, and what is within strings."""
+"""JSON's grammar inside compiled loops: where strings and values end, and strings without their escapes."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def blank(text: Vector, at: int, end: int) -> int:
 
 @compiled
 def keeps_its_text(text: Vector, start: int, end: int, digits: Word, power: int, whole: bool) -> bool:
-    """Whether a number, once read, is written as it was: by Java as a double, as a BigDecimal and as an integer.
+    """Whether a number keeps its text when Java reads and writes it as a double, a BigDecimal or an integer.
 
-    ``digits``, ``power`` and ``whole`` are what ``scan_number`` says of it.
+    ``digits``, ``power`` and ``whole`` are the results of ``scan_number``.
     """
     if whole:
         return bool(digits != 0 or text[start] != MINUS)
@@ -92,9 +92,9 @@ def _hex(text: Vector, at: int) -> Word:
 
 @inlined
 def string(text: Vector, at: int, end: int) -> tuple[int, int]:
-    """The closing quote of the string that starts at ``at``, and how many bytes it has without its escapes.
+    """The closing quote of the string that starts at ``at``, and the string's size without its escapes.
 
-    FAILED where it is not closed, not UTF-8, wrongly escaped or has half of a surrogate pair.
+    FAILED if it is not closed, not UTF-8, wrongly escaped or has half of a surrogate pair.
     """
     start, saved = at, 0
     seen = NONE
@@ -138,7 +138,7 @@ def string(text: Vector, at: int, end: int) -> tuple[int, int]:
 
 @compiled
 def _member(text: Vector, at: int, end: int) -> int:
-    """The start of the value behind the key at ``at`` and its colon, or FAILED."""
+    """The start of the value after the key at ``at`` and its colon, or FAILED."""
     if at >= end or text[at] != QUOTE:
         return FAILED
     at, _ = string(text, at + 1, end)
@@ -152,7 +152,7 @@ def _member(text: Vector, at: int, end: int) -> int:
 
 @inlined
 def value_end(text: Vector, at: int, end: int) -> int:
-    """The end of the value at ``at``, however nested, or FAILED."""
+    """The end of the value at ``at``, at any depth, or FAILED."""
     depth, objects = 0, np.int64(0)  # one bit a level: set in an object, clear in an array
     while True:
         if at < 0 or at >= end:
@@ -199,8 +199,8 @@ def value_end(text: Vector, at: int, end: int) -> int:
 
 @compiled
 def gather_unescaped(text: Vector, spans: Vector, valid: Vector, offsets: Vector, out: Vector) -> None:
-    """Copy strings one after the other into ``out``, as ``offsets`` says; those that start at ``~start`` have escapes,
-    and are copied without them."""
+    """Copy strings one after the other to ``out`` at ``offsets``. Strings that start at ``~start`` are copied without
+    their escapes."""
     for row in range(len(valid)):
         if not valid[row]:
             continue

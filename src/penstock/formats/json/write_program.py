@@ -1,4 +1,4 @@
-"""What the loop that writes JSON executes: a table of steps, in the order in which an object is written."""
+"""The program of the loop that writes JSON: a table of steps in the order in which an object is written."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _COLUMNS = 9
 VALUE, STRUCT, LIST, CLOSE, KEY, ITEM, END = 0, 1, 2, 3, 4, 5, 6
 
 _PADDING = b"\0" * 8  # names are copied eight bytes at a time
-_MARKS = 8  # at least what null or the quotes, brackets and commas of a value take, and eight for the end of a name
+_MARKS = 8  # At least the size of null or of a value's quotes, brackets and comma, and eight for the end of a name
 
 
 @dataclass
 class JsonWriteProgram:
-    """The steps for a shape. The columns of ``finished`` hold text that is JSON already."""
+    """The steps for a shape. The columns in ``finished`` hold text that is already JSON."""
 
     shape: Shape
     finished: frozenset[int] = frozenset()
@@ -66,7 +66,7 @@ class JsonWriteProgram:
         self.names = np.frombuffer(self._names + _PADDING, np.uint8)
 
     def size(self, counts: npt.NDArray[np.int64], widest: int) -> int:
-        """How many bytes all values take at most beside the text in them, where a number or time takes ``widest``."""
+        """The most bytes of all values without their text, if a number or time takes ``widest``."""
         root = self.table[:, ROOT]
         fixed = (self.table[:, STEP] == VALUE) & ~np.isin(root, (type_roots.STRING, type_roots.BYTES, type_roots.OTHER))
         widths = self.table[:, NAME_STOP] - self.table[:, NAME] + np.where(fixed, widest, _MARKS)
@@ -85,7 +85,7 @@ class JsonWriteProgram:
         return len(self._steps) - 1
 
     def _write(self, node: int, column: int, name: str | None = None) -> None:
-        """A value, after its name where it is a field."""
+        """Add the steps of a value, with its name before it if it is a field."""
         root, children = self.shape.nodes[node].root, self.shape.nodes[node].children
         step = STRUCT if root == type_roots.ROW else LIST if children else VALUE
         begun = self._add(step, node, column, name)

@@ -1,4 +1,4 @@
-"""ASCII characters by the numbers that stand for them in the bytes of messages."""
+"""The ASCII codes of characters that compiled loops compare and write."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 
 @compiled
 def base64_size(text: Vector, start: int, end: int) -> int:
-    """How many bytes the base64 text stands for, or FAILED where it is not plain, padded base64."""
+    """The number of bytes that the base64 text encodes, or FAILED if it is not plain, padded base64."""
     size = end - start
     if size % 4:
         return FAILED
@@ -41,7 +41,7 @@ def base64_size(text: Vector, start: int, end: int) -> int:
 
 @compiled
 def gather_base64(text: Vector, spans: Vector, valid: Vector, offsets: Vector, out: Vector) -> None:
-    """Decode base64 strings one after the other into ``out``, as ``offsets`` says."""
+    """Decode base64 strings one after the other to ``out`` at ``offsets``."""
     for row in range(len(valid)):
         if not valid[row]:
             continue
@@ -62,7 +62,7 @@ def gather_base64(text: Vector, spans: Vector, valid: Vector, offsets: Vector, o
 
 @compiled
 def write_base64(out: Vector, at: int, data: Vector, start: int, end: int) -> int:
-    """``data[start:end]`` in padded base64 at ``out[at]``; the position after it."""
+    """Write ``data[start:end]`` in padded base64; returns the position after it."""
     while start + 2 < end:
         word = np.int64(data[start]) << 16 | np.int64(data[start + 1]) << 8 | np.int64(data[start + 2])
         out[at], out[at + 1] = _ALPHABET[word >> 18], _ALPHABET[word >> 12 & 63]

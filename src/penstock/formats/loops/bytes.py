@@ -1,4 +1,4 @@
-"""Runs of bytes handled eight at a time, inside compiled loops."""
+"""Bytes inside compiled loops: compared, copied and read eight at a time, and little-endian numbers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def eight_bytes(_: Any, array: Any, at: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def put_eight_bytes(_: Any, array: Any, at: Any, word: Any) -> Any:
-    """Put what :func:`eight_bytes` gave into ``array``, from ``array[at]`` on, for compiled code."""
+    """Write a number from :func:`eight_bytes` to ``array`` from ``array[at]`` on, for compiled code."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         given = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -80,7 +80,7 @@ def put_eight_bytes(_: Any, array: Any, at: Any, word: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def first_mark(_: Any, marks: Any) -> Any:
-    """Which of eight bytes is the first that has a bit set, for compiled code; there must be one."""
+    """The index of the first of eight bytes with a bit set, for compiled code; there must be one."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         bit = builder.cttz(arguments[0], context.get_constant(types.boolean, True))
@@ -100,7 +100,7 @@ def read_little_endian(data: Vector, at: int, size: int) -> Word:
 
 @inlined
 def write_little_endian(out: Vector, at: int, value: Word, size: int) -> int:
-    """Write the lowest ``size`` bytes of a number, the least significant first; the position after them."""
+    """Write the lowest ``size`` bytes of a number, the least significant first; returns the position after them."""
     for _ in range(size):
         out[at] = value & 255
         value >>= 8

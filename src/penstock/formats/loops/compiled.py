@@ -1,4 +1,4 @@
-"""The one way in which formats compile a loop: to machine code, kept on disk, without the interpreter's lock."""
+"""Compilation of loops with numba: to machine code that is cached on disk and releases the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 #: A numpy array inside compiled code, where numba, not the annotation, decides the element type.
 Vector: TypeAlias = Any
 
-#: A number inside compiled code whose width and sign matter, so that it must not be taken for a Python int.
+#: A number inside compiled code whose width and sign matter; the annotation int would hide them.
 Word: TypeAlias = Any
 
 
@@ -32,18 +32,18 @@ def compiled(function: _F) -> _F:
 
 
 def inlined(function: _F) -> _F:
-    """``function`` compiled into each of its callers, for hot paths: handing it an array takes longer than a field."""
+    """``function`` compiled into each of its callers, for hot paths: passing an array takes longer than reading a
+    field."""
     return cast(_F, njit(cache=True, nogil=True, forceinline=True)(function))
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def borrowed(_: Any, array: Any) -> Any:
-    """``array`` without its count of references, for compiled code: a call that is not inlined counts one up and down,
-    with a locked instruction each, for every array that it is handed.
+    """``array`` without reference counting, for compiled code. Otherwise a call that is not inlined increments and
+    decrements the count of each array argument, with a locked instruction each.
 
-    Only arguments of a compiled function may be borrowed (into the variable of the same name, if one likes): whoever
-    calls it keeps them. An array that is made inside has no other owner. It would be freed when its own variable is
-    last used, or given another array, and what was borrowed of it would dangle.
+    Borrow only the arguments of a compiled function; its caller keeps them alive. An array that is created inside has
+    no other owner: it would be freed at the last use of its own variable, and the borrowed one would dangle.
     """
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

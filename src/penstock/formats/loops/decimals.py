@@ -1,4 +1,4 @@
-"""Decimals of up to 128 bits as text, inside compiled loops: what is too long for 64."""
+"""Decimals of up to 128 bits as text, inside compiled loops."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def _ten_times(low: Word, high: Word, digit: Word) -> tuple[Word, Word]:
 
 @compiled
 def wide_decimal(text: Vector, start: int, end: int, scale: int, precision: int) -> tuple[bool, Word, Word]:
-    """The low and the high 64 bits of the number in ``text[start:end]`` at ``scale``, rounded half up.
+    """The low and high 64 bits of the number in ``text[start:end]`` at ``scale``, rounded half up.
 
-    False for text that is no JSON number, and for one that has more digits than ``precision`` then.
+    False if the text is not a JSON number, or if the result has more than ``precision`` digits.
     """
     low, high = _U0, _U0
     stop, _, power, _ = scan_number(text, start, end)
@@ -102,7 +102,7 @@ def write_wide_decimal(out: Vector, at: int, low: Word, high: Word, scale: int, 
     size = count - first
     power = size - 1 - scale
     scientific = not plain and (scale < 0 or power < -6)
-    whole = 1 if scientific else size - scale  # how many digits stand before the point
+    whole = 1 if scientific else size - scale  # The number of digits before the point
     if whole <= 0:
         out[at], out[at + 1] = ZERO, POINT
         at += 2

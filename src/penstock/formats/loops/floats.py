@@ -1,8 +1,8 @@
-"""Doubles and floats to their shortest text and decimal digits to doubles, exactly, inside compiled loops.
+"""Doubles and floats to their shortest text, and decimal digits to doubles, exactly, inside compiled loops.
 
-Printing follows the Schubfach method (R. Giulietti, "The Schubfach way to render doubles", 2020), which is also what
-``Double.toString`` does since Java 19. Reading follows D. Lemire, "Number parsing at a gigabyte per second" (2021): it
-gives the correctly rounded double, or says that it cannot tell. Both need powers of ten to 128 bits.
+Printing follows the Schubfach method (R. Giulietti, "The Schubfach way to render doubles", 2020), like
+``Double.toString`` since Java 19. Reading follows D. Lemire, "Number parsing at a gigabyte per second" (2021): it
+returns the correctly rounded double, or reports that it cannot decide. Both need powers of ten to 128 bits.
 """
 
 from __future__ import annotations
@@ -259,9 +259,9 @@ def _write(out: Vector, at: int, negative: bool, digits: Word, exponent: int) ->
 
 @compiled
 def write_double(out: Vector, at: int, bits: int, quoted: bool) -> int:
-    """The double with these 64 ``bits`` (signed) as text at ``out[at]``; the position after it.
+    """Write the double with these 64 ``bits`` (signed); returns the position after it.
 
-    NaN and the infinities stand in quotes when ``quoted``.
+    NaN and the infinities are quoted if ``quoted``.
     """
     raw = np.uint64(bits)
     fraction = raw & np.uint64(0xFFFFFFFFFFFFF)
@@ -314,7 +314,7 @@ def _write_special(out: Vector, at: int, nan: bool, negative: bool, quoted: bool
 
 @compiled
 def to_double(digits: int, exponent: int) -> Word:
-    """``digits * 10**exponent`` as the nearest double, for ``0 <= digits < 10**19``; NaN where it cannot tell."""
+    """``digits * 10**exponent`` as the nearest double, for ``0 <= digits < 10**19``; NaN if it cannot decide."""
     if digits == 0:
         return 0.0
     if digits < 1 << 53 and -22 <= exponent <= 22:

@@ -1,4 +1,4 @@
-"""Whether a map may have a key twice, inside compiled loops."""
+"""Detection of repeated map keys inside compiled loops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MIXER, _U32 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(32)
 
 @compiled
 def _same(text: Vector, words: Vector, one: int, other: int) -> bool:
-    """Whether the strings whose (start, size) is at ``words[one]`` and ``words[other]`` are the same."""
+    """Whether the strings with (start, size) at ``words[one]`` and ``words[other]`` are equal."""
     if words[one + 1] != words[other + 1]:
         return False
     place, stop = words[one], words[one] + words[one + 1]
@@ -31,7 +31,7 @@ def _same(text: Vector, words: Vector, one: int, other: int) -> bool:
 
 @compiled
 def _emptied(places: Vector, count: int) -> int:
-    """Empty the first places, twice as many as there are keys or more, up to a power of two; that less one."""
+    """Clear the first places, at least two per key and a power of two; returns their number less one."""
     mask = 1
     while mask < 2 * count:
         mask *= 2
@@ -42,10 +42,10 @@ def _emptied(places: Vector, count: int) -> int:
 
 @compiled
 def texts_repeat(text: Vector, words: Vector, first: int, last: int, places: Vector) -> bool:
-    """Whether two of the strings whose (start, size) is in ``words[first:last]`` are the same, or may be.
+    """Whether two of the strings with (start, size) in ``words[first:last]`` are equal, or may be.
 
-    Few are compared with one another, more by a table of hashes in ``places``, which has room for two a key; very many
-    are not looked at.
+    A few strings are compared pairwise. More go through a hash table in ``places``, which has room for two places per
+    key. Very many are not compared.
     """
     count = (last - first) // 2
     if count <= _FEW_KEYS:
@@ -75,7 +75,7 @@ def texts_repeat(text: Vector, words: Vector, first: int, last: int, places: Vec
 
 @compiled
 def numbers_repeat(words: Vector, first: int, last: int, places: Vector) -> bool:
-    """Whether two of ``words[first:last]`` are the same, or may be; as :func:`texts_repeat`."""
+    """Whether two of ``words[first:last]`` are equal, or may be; like :func:`texts_repeat`."""
     if last - first <= _FEW_KEYS:
         for one in range(first, last):
             for other in range(first, one):

@@ -1,6 +1,6 @@
-"""Pieces of text to values, inside compiled loops: what several formats read alike.
+"""Numbers as text, inside compiled loops.
 
-Everything here refuses what it is not sure of; the format's exact path decides then.
+The loops refuse any case that they cannot decide; the format's exact reader decides it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
     "write_integer",
 ]
 
-#: What a scanner returns in the place of a position for text that it does not take.
+#: Returned by scanners instead of a position, for text that they refuse.
 FAILED = -1
 
 _LONGEST_NUMBER, _LARGEST_EXPONENT = 300, 9999
@@ -38,9 +38,9 @@ _MOST = np.array([2**7 - 1, 2**15 - 1, 2**31 - 1, 2**63 - 1], np.int64)
 
 @inlined
 def _more_digits(text: Vector, at: int, end: int, value: Word) -> tuple[int, Word]:
-    """The end of the digits at ``at``, and the number that they make behind those of ``value``; it may wrap.
+    """The end of the digits at ``at``, and the number that they form after the digits of ``value``; it may wrap.
 
-    Eight at a time: how many there are is hard to foresee, and a wrong guess costs more than all the rest.
+    Reads eight digits at a time: their count is hard to predict, and a wrong branch costs more than the rest.
     """
     while at + 8 <= end:
         word = eight_bytes(text, at) ^ _ZEROS
@@ -70,9 +70,9 @@ def _eight_digits(word: Word) -> Word:
 
 @inlined
 def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
-    """A number by JSON's grammar: its end, digits without point, power of ten, and whether it is a whole one.
+    """Read a number in JSON's grammar: its end, its digits without point, its power of ten, and whether it is whole.
 
-    The end is FAILED where it is malformed; the digits are FAILED where they exceed 63 bits.
+    The end is FAILED if it is malformed; the digits are FAILED if they exceed 63 bits.
     """
     start = at
     if at < end and text[at] == MINUS:
@@ -123,7 +123,7 @@ def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
 
 @compiled
 def _single_is_safe(value: float, bits: int) -> bool:
-    """Whether rounding this double to a float gives the float nearest to the text that it was read from."""
+    """Whether rounding this double to a float gives the float that is nearest to the original text."""
     return value == 0.0 or (1.2e-38 <= abs(value) <= 3.4e38 and bits & 0x1FFFFFFF != 0x10000000)
 
 
@@ -148,7 +148,7 @@ def _scaled(digits: Word, power: int, scale: int, precision: int) -> int:
 def number_value(
     root: int, negative: bool, digits: Word, power: int, whole: bool, scale: int, precision: int
 ) -> tuple[bool, Word]:
-    """The 64 bits that a numeric column stores for a number; False where that is for the exact path."""
+    """The 64 bits of a number in a numeric column; False if the exact reader must decide."""
     if digits < 0:
         return False, digits
     if root <= BIGINT:
@@ -181,7 +181,7 @@ def digit_count(value: Word) -> int:
 
 @inlined
 def write_integer(out: Vector, at: int, value: int) -> int:
-    """A signed 64-bit number at ``out[at]``; the position after it."""
+    """Write a signed 64-bit number; returns the position after it."""
     rest = magnitude(value)
     if value < 0:
         out[at] = MINUS

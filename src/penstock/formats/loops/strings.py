@@ -42,7 +42,7 @@ def is_utf8(text: Vector, at: int, end: int) -> bool:
 
 @compiled
 def gather_strings(text: Vector, spans: Vector, valid: Vector, offsets: Vector, out: Vector) -> None:
-    """Copy strings one after the other into ``out``, as ``offsets`` says."""
+    """Copy strings one after the other to ``out`` at ``offsets``."""
     for row in range(len(valid)):
         if valid[row]:
             copy_bytes(text, spans[row, 0], out, offsets[row], spans[row, 1])

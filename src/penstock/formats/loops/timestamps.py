@@ -1,7 +1,7 @@
 """Dates, times and timestamps inside compiled loops: text to numbers and back, for years 0001 to 9999.
 
-What these do not take (other years, days that Java would move to the end of the month, ``24:00:00``) they refuse, and
-the caller asks :mod:`penstock.formats.exact.timestamps`, which holds the whole rule.
+The loops refuse other years, days that Java would move to the end of the month, and ``24:00:00``;
+:mod:`penstock.formats.exact.timestamps` implements all rules.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from penstock.formats.loops.compiled import Vector, compiled, inlined
 
 __all__ = ["REFUSED", "parse_date", "parse_time", "parse_timestamp", "write_date", "write_time", "write_timestamp"]
 
-#: What a parser returns for text that it does not take: no valid count of days, microseconds or nanoseconds is this.
+#: Returned by parsers for text that they refuse; never a valid number of days, microseconds or nanoseconds.
 REFUSED = -(2**63)
 
 DAY_MICROS = 86_400_000_000
@@ -111,7 +111,7 @@ def _put_two(out: Vector, at: int, value: int) -> None:
 
 @compiled
 def write_date(out: Vector, at: int, days: int) -> int:
-    """Ten bytes of ``yyyy-MM-dd`` at ``out[at]``; the position after them, or -1 for a year beyond 0000 to 9999."""
+    """Write ``yyyy-MM-dd``; returns the position after it, or -1 for a year beyond 0000 to 9999."""
     shifted = days + 719468
     era = shifted // 146097
     of_era = shifted - era * 146097
@@ -134,7 +134,7 @@ def write_date(out: Vector, at: int, days: int) -> int:
 
 @compiled
 def write_time(out: Vector, at: int, nanos: int) -> int:
-    """``HH:mm:ss`` and the fraction without trailing zeros at ``out[at]``; the position after it."""
+    """Write ``HH:mm:ss`` and the fraction without trailing zeros; returns the position after it."""
     seconds = nanos // 1_000_000_000
     fraction = nanos - seconds * 1_000_000_000
     _put_two(out, at, seconds // 3600)
@@ -158,7 +158,7 @@ def write_time(out: Vector, at: int, nanos: int) -> int:
 
 @compiled
 def write_timestamp(out: Vector, at: int, micros: int, separator: int, zone: bool) -> int:
-    """A timestamp in microseconds as text at ``out[at]``; the position after it, or -1 (see :func:`write_date`)."""
+    """Write a timestamp in microseconds; returns the position after it, or -1 (see :func:`write_date`)."""
     days = micros // DAY_MICROS
     at = write_date(out, at, days)
     if at < 0:

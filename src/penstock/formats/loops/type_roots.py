@@ -1,4 +1,4 @@
-"""Type roots: the numbers by which compiled loops tell types apart."""
+"""Type roots: the numbers by which compiled loops distinguish types."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ _ROOTS = {
 
 
 def time_digits(data_type: TimeType) -> int:
-    """How many digits after the second a TIME keeps: as declared, at most the three that Flink's TIME holds."""
+    """The digits after the second that a TIME keeps: as declared, at most three, as in Flink."""
     return min(data_type.precision, 3)
 
 
 def root_of(data_type: DataType) -> tuple[int, int, int]:
-    """Kind, precision and scale of a column for the compiled loops."""
+    """Type root, precision and scale of a column for the compiled loops."""
     match data_type:
         case PrimitiveType(name=name):
             return _ROOTS[name], 0, 0
@@ -82,7 +82,7 @@ def root_of(data_type: DataType) -> tuple[int, int, int]:
 
 
 def nested_root(data_type: DataType) -> int:
-    """How the loops tell a type apart, rows, arrays and maps included."""
+    """The type root, including rows, arrays and maps."""
     match data_type:
         case RowType():
             return ROW

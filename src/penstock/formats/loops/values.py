@@ -46,7 +46,7 @@ def scan_word(text: Vector, at: int, end: int) -> int:
 def text_value(
     root: int, text: Vector, start: int, close: int, scale: int, precision: int, separator: int
 ) -> tuple[bool, Word]:
-    """The 64 bits that a column stores for a string without escapes; False where that is for the exact path."""
+    """The 64 bits of a string without escapes in a column; False if the exact reader must decide."""
     if root == DATE:
         value = parse_date(text, start, close)
     elif root == TIME:

@@ -1,4 +1,4 @@
-"""``maxwell-json`` messages to rows with kinds."""
+"""``maxwell-json`` messages to rows with row kinds."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class MaxwellJsonDecoder(OverlayDecoder):
         )
         faults.add(
             (action == UPDATE) & is_null(old),
-            always("old", "the field is missing or null in an update; expected what the changed columns had before"),
+            always("old", "the field is missing or null in an update; expected former values of changed columns"),
         )
         every = np.arange(len(envelopes))
         after = Images(data, every)

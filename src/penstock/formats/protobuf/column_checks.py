@@ -1,4 +1,4 @@
-"""Which column takes which field, by Flink's table of types."""
+"""Checks which column fits which field, by Flink's table of types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MessageField: TypeAlias = Any
 
 _F = FieldDescriptor
 _WHOLE = (type_roots.TINYINT, type_roots.SMALLINT, type_roots.INT, type_roots.BIGINT)
-#: How the kinds of fields are called, and the kinds of columns that take them.
+#: The column types that fit each C++ type of a field: their name in errors, and their type roots.
 _COLUMNS: dict[int, tuple[str, tuple[int, ...]]] = {
     _F.CPPTYPE_BOOL: ("BOOLEAN", (type_roots.BOOLEAN,)),
     _F.CPPTYPE_INT32: ("INT", (type_roots.INT,)),
@@ -39,7 +39,7 @@ _NAMES = {getattr(_F, name): name.removeprefix("TYPE_").lower() for name in dir(
 
 
 def check(message: Message, schema: RowType) -> None:
-    """Raise SchemaError, naming every column that its field does not fit, or for which there is no field."""
+    """Raise SchemaError with every column that does not fit its field, or that has no field."""
     problems = tuple(_row_problems(message, schema, ""))
     if problems:
         raise SchemaError(problems)
@@ -51,12 +51,12 @@ def is_map(field: MessageField) -> bool:
 
 
 def must_be_utf8(field: MessageField) -> bool:
-    """Whether a message is refused when this string is not well-formed UTF-8: so in proto3, and not in proto2."""
+    """Whether a message is refused if this string is not well-formed UTF-8: true in proto3, false in proto2."""
     return bool(field._GetFeatures().utf8_validation == FeatureSet.Utf8Validation.VERIFY)
 
 
 def first_names(enum: Any) -> dict[int, str]:
-    """The names of an enum's numbers; of those that share one, the first, as in Java."""
+    """The names of an enum's numbers; the first name if several share a number, as in Java."""
     found: dict[int, str] = {}
     for value in enum.values:
         found.setdefault(value.number, value.name)

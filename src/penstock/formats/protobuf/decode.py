@@ -1,4 +1,4 @@
-"""``protobuf`` messages to rows: the compiled loop first, protobuf's own runtime for what it leaves."""
+"""``protobuf`` messages to rows: with a compiled loop, and protobuf's own runtime for messages that the loop leaves."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ __all__ = ["ProtobufDecoder"]
 
 @dataclass(frozen=True)
 class ProtobufDecoder:
-    """Decodes one message per row. A null message gives no row; an empty one is a message without fields.
+    """Decodes one row per message. A null message gives no row; an empty one is a message without fields.
 
-    Raises SchemaError for columns that the message has no field for, or that do not fit it.
+    Raises SchemaError for columns that have no field or do not fit it.
     """
 
     schema: RowType

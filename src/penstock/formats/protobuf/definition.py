@@ -1,6 +1,6 @@
-"""Which protobuf message a table's rows are: out of a descriptor file, or of a .proto file that is compiled.
+"""The protobuf message of a table's rows, from a descriptor file or from a compiled .proto file.
 
-Files are read where the table is defined. What tasks get is the bytes of the descriptors, and needs no file.
+Files are read when the table is defined. Tasks get the bytes of the descriptors and need no file.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["Definition"]
 
 _INSTALL = "pip install 'penstock[protobuf]', or give a descriptor file"
 _DESCRIBE = "write it with protoc --include_imports --descriptor_set_out=FILE"
-#: Lines of protoc that are no errors: its warnings, and what its library logs.
+#: Output lines of protoc that are not errors: its warnings and its library's log.
 _WARNING = re.compile(r"(?i:warning): |.*: warning: |[IW][0-9]{4} ")
 
 
 class _Unusable(Exception):
-    """Says which option is to blame, why, and what to do."""
+    """Names the wrong option, the reason and the remedy."""
 
     def __init__(self, key: str, *reasons: str, hint: str = ""):
         super().__init__(key, reasons)
@@ -42,9 +42,9 @@ class _Unusable(Exception):
 
 @dataclass(frozen=True)
 class Definition:
-    """The message ``name`` and the files that describe it, as the bytes of a FileDescriptorSet; or what is wrong.
+    """The message ``name`` and the files that describe it, as the bytes of a FileDescriptorSet; or the problems.
 
-    A ``Problem`` is about the option of its ``key``.
+    The ``key`` of a ``Problem`` is an option.
     """
 
     files: bytes = b""
@@ -55,10 +55,10 @@ class Definition:
     def load(
         cls, name: str, descriptor_file: str | None, proto_file: str | None, proto_path: tuple[str, ...]
     ) -> Definition:
-        """Read or compile the one file that is given, and find the message in it.
+        """Read or compile the given file, and find the message in it.
 
-        ``name`` is the message's full name, or that of the Java class that protoc makes of it, as Flink wants it. What
-        the message does not need is left out. Nothing is raised: ``problems`` says what is wrong.
+        ``name`` is the full name of the message, or of the Java class that protoc generates for it, as in Flink. Parts
+        of the file that the message does not need are dropped. Errors are returned in ``problems``, not raised.
         """
         try:
             if (descriptor_file is None) == (proto_file is None):
@@ -79,7 +79,7 @@ class Definition:
 
     @cached_property
     def message(self) -> Any:
-        """The message's descriptor. Raises OptionsError where there is none."""
+        """The message's descriptor. Raises OptionsError if there is none."""
         if self.problems:
             raise OptionsError(self.problems)
         pool = DescriptorPool()
@@ -96,7 +96,7 @@ def _read(key: str, path: str) -> bytes:
 
 
 def _compiled(proto_file: str | None, proto_path: tuple[str, ...]) -> bytes:
-    """What protoc makes of a .proto file. Its own folder is searched after ``proto_path``."""
+    """The descriptors that protoc generates from a .proto file. The file's folder is searched after ``proto_path``."""
     path = Path(proto_file or "")
     if not path.is_file():
         raise _Unusable("proto-file", f"there is no file '{path}'")
@@ -119,7 +119,7 @@ def _compiled(proto_file: str | None, proto_path: tuple[str, ...]) -> bytes:
 
 
 def _parsed(key: str, data: bytes) -> list[FileDescriptorProto]:
-    """The files, each after those that it imports, without the extensions of others: they are skipped when read."""
+    """The files, each after its imports and without extensions of other messages, which are skipped when reading."""
     try:
         found = {each.name: each for each in FileDescriptorSet.FromString(data).file}
     except DecodeError as error:
@@ -186,7 +186,7 @@ def _names(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
 
 
 def _needed(files: list[FileDescriptorProto], name: str) -> FileDescriptorSet:
-    """The file that has the message, and those that it imports, directly or not."""
+    """The file that defines the message, and its direct and indirect imports."""
     wanted: set[str] = set()
     for file in reversed(files):
         if file.name in wanted or any(name == each for each, _ in _names(file)):

@@ -49,7 +49,7 @@ class ProtobufEncoder:
         return writing(self.options.loaded.message, self._shape, self.options.write_null_string_literal)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """One message per row. Raises RecordError for a row that lacks what the message requires, with its index."""
+        """One message per row. Raises RecordError with the index of a row that lacks a required field."""
         program = self._program
         inputs = NestedInputs(self._shape, rows.cast(arrow_schema(self.schema)) if self.schema.fields else rows)
         out = np.empty(self._room(inputs), np.uint8)

@@ -1,4 +1,4 @@
-"""Messages to rows by protobuf's own runtime, one at a time: what the compiled loop leaves."""
+"""Reads messages one at a time with protobuf's own runtime, for messages that the compiled loop leaves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PREFIX = re.compile(r"Error parsing message(?: with type '[^']*')?:? ?")
 
 @dataclass(frozen=True)
 class ExactProtobufReader:
-    """Reads messages of one type into rows of columns that fit it. Entries of maps come in the order of their keys."""
+    """Reads messages of one type into rows of columns that fit it. Map entries are sorted by key."""
 
     message: Message
     row: RowType
@@ -41,14 +41,14 @@ class ExactProtobufReader:
         return GetMessageClass(self.message)
 
     def read(self, data: bytes) -> dict[str, Any]:
-        """The row of a message, as Arrow takes it. Raises Malformed or FieldError."""
+        """The row of a message, as Python values that Arrow accepts. Raises Malformed or FieldError."""
         try:
             found = self._class.FromString(data)
         except DecodeError as error:
             text = _PREFIX.sub("", str(error))
-            raise Malformed(f"protobuf's own parser refuses it{': ' if text else ''}{text}") from error
+            raise Malformed(f"protobuf's parser refuses the message{': ' if text else ''}{text}") from error
         if not found.IsInitialized():
-            raise FieldError(_missing(found, ""), "the field is required, and is not in the message")
+            raise FieldError(_missing(found, ""), "the message lacks this required field")
         return self._row(found, self.row, "")
 
     def _row(self, message: Any, row: RowType, path: str) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class ExactProtobufReader:
 
 
 def _missing(message: Any, path: str) -> str:
-    """Where the first field is that is required and absent. The runtime's own search for it has crashed on messages."""
+    """The path of the first required field that is missing. The runtime's own search has crashed on some messages."""
     for field in message.DESCRIPTOR.fields:
         if field.is_required and not message.HasField(field.name):
             return joined(path, field.name)

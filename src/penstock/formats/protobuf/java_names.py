@@ -1,4 +1,4 @@
-"""The names of the Java classes that protoc makes of messages: what Flink's tables know messages by."""
+"""The names of the Java classes that protoc generates for messages, by which Flink's tables refer to messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _nested(message: DescriptorProto, full: str, java: str) -> Iterator[tuple[st
 
 
 def _outer_class(file: FileDescriptorProto) -> str:
-    """The file's name in camel case, with ``OuterClass`` behind it where something in the file has that name."""
+    """The file's name in camel case, with ``OuterClass`` appended if something in the file has that name."""
     name, upper = "", True
     for each in PurePosixPath(file.name).stem:
         if each.isascii() and each.isalnum():

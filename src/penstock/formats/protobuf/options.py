@@ -1,8 +1,7 @@
 """The options of the ``protobuf`` format.
 
-Flink finds the message in a Java class on its class path. Here a file tells: ``descriptor-file`` is what Spark's
-``from_protobuf`` takes as its ``descFilePath``, named as Flink names options; ``proto-file`` and ``proto-path`` are
-protoc's own words.
+Flink finds the message in a Java class on its class path; here a file describes it. ``descriptor-file`` corresponds to
+``descFilePath`` of Spark's ``from_protobuf``; ``proto-file`` and ``proto-path`` are protoc's terms.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ def _usable(options: ProtobufOptions) -> Iterator[Problem]:
 
 @dataclass(frozen=True, kw_only=True)
 class ProtobufOptions(OptionSet):
-    """Options of ``protobuf``, with Flink's names and defaults, and three more that say where messages are described.
+    """Options of ``protobuf``, with Flink's names and defaults, and three more for the description of messages.
 
-    The files are read when the options are made; ``definition`` is what was in them, and goes to tasks in their place.
+    The files are read when the options are created. ``definition`` is their content, which tasks get instead of them.
     """
 
     message_class_name: str = opt(

@@ -1,4 +1,4 @@
-"""From a message's descriptor and the columns of a table: the tables that the loop in ``read_kernel`` reads by."""
+"""Compiles a message's descriptor and the columns of a table into the program of the loop in ``read_kernel``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.formats.protobuf.column_checks import Message, MessageField, first
 
 __all__ = ["UNRECOGNIZED", "reading"]
 
-#: What Java calls a value of an enum that has no such number, and Flink reads.
+#: Java's name, and Flink's text, for a number that the enum does not have.
 UNRECOGNIZED = "UNRECOGNIZED"
 
 _Init: TypeAlias = tuple[int, int, int, int, int]
@@ -30,10 +30,10 @@ _NEVER = -1
 
 
 def reading(message: Message, shape: Shape, read_defaults: bool) -> p.ProtobufReadProgram:
-    """The tables that read ``message`` into the columns of ``shape``, which fit it.
+    """The program that reads ``message`` into the columns of ``shape``, which fit it.
 
-    With ``read_defaults`` fields that are absent get their default even where they know that they are absent. Raises
-    SchemaError where the column does not take it.
+    With ``read_defaults``, absent fields get their default even if they have presence. Raises SchemaError if the column
+    cannot hold the default.
     """
     compiler = _ProtobufReadCompiler(shape, read_defaults)
     compiler.tables.set(compiler.tables.reserve(""), [], (0, 0), 0, False)
@@ -81,7 +81,7 @@ class _ProtobufReadCompiler:
         return {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
 
     def _entry(self, field: MessageField, node: int, path: str) -> int:
-        """The number of a map's entry; its values stand among the elements of the map's keys."""
+        """The number of the message for a map's entry; its values are elements of the map's key and value nodes."""
         message = field.message_type
         if node == p.SKIP:
             return self.message(message, p.SKIP, path)
@@ -122,7 +122,7 @@ class _ProtobufReadCompiler:
 
     @staticmethod
     def _needed(field: MessageField, is_entry: bool) -> bool:
-        """Whether a message is incomplete without a field; so is an entry without a value that has such a field."""
+        """Whether a message is incomplete without a field. So is a map entry whose value has such a field."""
         if is_entry:
             return bool(field.message_type) and any(each.is_required for each in field.message_type.fields)
         return bool(field.is_required)
@@ -174,10 +174,10 @@ class _ProtobufReadCompiler:
             )
         return self.enums[enum.full_name]
 
-    # --- what values begin with -------------------------------------------------------------------------------
+    # --- initial values ---------------------------------------------------------------------------------------
 
     def opened(self, message: Message, node: int) -> list[_Init]:
-        """A row of a message of which no field has been seen."""
+        """The initial values of a row whose message has no fields yet."""
         found = [(node, 1, 0, 0, p.NOTHING)]
         children = self._children(node)
         for each in message.fields:
@@ -220,7 +220,7 @@ class _ProtobufReadCompiler:
         return node, int(valid), (int(value) + 2**63) % 2**64 - 2**63, 0, p.NUMERIC
 
     def _path(self, node: int) -> str:
-        """Where a node is among the columns."""
+        """The place of a node among the columns."""
         parent = next((at for at, each in enumerate(self.shape.nodes) if node in each.children), 0)
         name = self.shape.nodes[node].name
         return joined(self._path(parent), name) if parent else name

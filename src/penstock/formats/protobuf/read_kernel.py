@@ -1,11 +1,11 @@
 """Protobuf messages straight to columns, inside a compiled loop that reads by tables.
 
-Fields come in any order, any number of times. Every value has its place from the moment its message begins, and starts
-as what it is when absent: a later value takes the place of an earlier one, a message that comes in parts is merged, and
-elements that lie apart follow one another, for no other list of the same column is written before this one ends.
+Fields may come in any order and any number of times. Every value has its place when its message begins, and starts as
+absent. A later value replaces an earlier one, and the parts of a message are merged. Separate elements of a list stay
+adjacent, because no other list of the same column is written before this one ends.
 
-Messages are read as protobuf's official parsers do: a field that is encoded unlike its type is skipped as an unknown
-one, numbers may be packed or not whatever was declared.
+The loop follows protobuf's official parsers: a field whose wire type does not fit is skipped as unknown, and repeated
+numbers may be packed or not, whatever was declared.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _begin(
     valid: Vector,
     counts: Vector,
 ) -> int:
-    """Set value ``index`` of nodes to what ``inits`` says; the node that has no room for it, or -1."""
+    """Set value ``index`` of nodes to the values in ``inits``; returns a node without room, or -1."""
     for place in range(first, last):
         node: int = inits[place, INIT_NODE]
         if index >= nodes[node, CAPACITY]:
@@ -154,7 +154,7 @@ def _place(value: Word, enum: int, table: Vector) -> int:
 
 @compiled
 def _enum(value: Word, enum: int, column: int, table: Vector, constants_at: int) -> tuple[int, Word, Word]:
-    """How many words a column has for a number of an enum, and the words; or _UNKNOWN, or _UNFIT."""
+    """The number of words of a column for an enum's number, and the words; or _UNKNOWN, or _UNFIT."""
     place = _place(value, enum, table)
     if place < 0:
         if table[enum + 1]:
@@ -275,7 +275,7 @@ def read_records(
                     packed = wire == LEN and fields[field, REPEATED] != 0 and expected != SGROUP
                     if not packed:
                         field = -1
-            # --- what is not known
+            # --- an unknown field
             if field < 0:
                 if wire == VARINT:
                     _, at = read_varint(text, at, end)
@@ -318,7 +318,7 @@ def read_records(
                     reason = BAD_TAG
                     break
                 continue
-            # --- how far it goes, where that is said
+            # --- the length
             node = fields[field, NODE]
             size = end - at
             if wire == LEN:
@@ -349,7 +349,7 @@ def read_records(
                         break
                     if width == _UNKNOWN:
                         continue
-            # --- it is there: one of a oneof drives the others out
+            # --- the field is present: unset the other members of its oneof
             mask |= fields[field, BIT]
             begin, stop = fields[field, RIVALS], fields[field, RIVALS_END]
             if begin < stop:
@@ -395,7 +395,7 @@ def read_records(
                         break
             if node < 0 and not packed:
                 continue
-            # --- into its place
+            # --- store the value
             if not fields[field, REPEATED]:
                 place = nodes[node, BASE] + index * width
                 words[place] = value

@@ -1,7 +1,7 @@
-"""What the loop that reads knows of the messages: tables, one row each for a message, a field, a value to begin with.
+"""The program of the loop that reads: tables with one row per message, field and initial value.
 
-A message stands in the tables once for every place among the columns that it is read into, and once for all places
-where it is only checked; the latter may contain itself.
+A message is in the tables once for every place among the columns that it is read into, and once for all places where it
+is only checked. The latter may contain itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AS_TEXT = -1
 
 #: How many numbers of fields are looked up rather than searched for.
 MOST_DENSE = 256
-#: The message that has no fields: what an unknown group is.
+#: The message without fields, which stands for an unknown group.
 UNKNOWN = 0
 
 
@@ -62,7 +62,7 @@ class ProtobufReadProgram:
 
 @dataclass
 class ProtobufReadProgramBuilder:
-    """A program that is being put together."""
+    """Builds a program table by table."""
 
     messages: list[list[int]] = field(default_factory=list)
     fields: list[list[int]] = field(default_factory=list)
@@ -74,7 +74,7 @@ class ProtobufReadProgramBuilder:
     message_paths: list[str] = field(default_factory=list)
 
     def reserve(self, path: str) -> int:
-        """The number of a message whose row comes later."""
+        """Reserve the number of a message whose row is set later."""
         self.messages.append([])
         self.message_paths.append(path)
         return len(self.messages) - 1
@@ -82,7 +82,7 @@ class ProtobufReadProgramBuilder:
     def set(
         self, message: int, fields: list[tuple[str, list[int]]], begin: tuple[int, int], mask: int, entry: bool
     ) -> None:
-        """The row of a message, whose fields, each with its path, are in the order of their numbers."""
+        """Set the row of a message. Its fields, each with its path, are in the order of their numbers."""
         dense = min(MOST_DENSE, fields[-1][1][NUMBER] + 1) if fields else 0
         at, first = len(self.lookup), len(self.fields)
         self.lookup += [-1] * dense
@@ -96,25 +96,25 @@ class ProtobufReadProgramBuilder:
         self.messages[message] = [at, dense, sparse, len(self.fields), *begin, mask, int(entry)]
 
     def begin_with(self, values: Iterable[tuple[int, int, int, int, int]]) -> tuple[int, int]:
-        """Put values among ``inits``; from where to where they are."""
+        """Append values to ``inits``; returns their first and last position."""
         first = len(self.inits)
         self.inits += values
         return first, len(self.inits)
 
     def keep(self, data: bytes) -> int:
-        """Put bytes among the constants; where they are."""
+        """Append bytes to the constants; returns their position."""
         at = len(self.constants)
         self.constants += data
         return at
 
     def look_up(self, values: Iterable[int]) -> int:
-        """Put numbers into the table; where they are."""
+        """Append numbers to the lookup table; returns their position."""
         at = len(self.table)
         self.table += values
         return at
 
     def program(self, root: int, blank: tuple[int, int], maps: list[tuple[int, int, int]]) -> ProtobufReadProgram:
-        """What the loop takes."""
+        """The finished program."""
         return ProtobufReadProgram(
             np.array(self.messages, np.int64).reshape(-1, ENTRY + 1),
             np.array(self.fields, np.int64).reshape(-1, BIT + 1),

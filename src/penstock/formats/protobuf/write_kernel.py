@@ -1,4 +1,4 @@
-"""Columns to protobuf messages, inside a compiled loop whose steps go from the end of a message to its beginning."""
+"""Columns to protobuf messages, inside a compiled loop that writes each message from its end to its beginning."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ __all__ = ["WIDEST", "WRITE_REASONS", "write_records"]
 #: Why a row cannot be written, by number.
 WRITE_REASONS = (
     "",
-    "NULL, where the message requires a value",
-    "NULL, for which an empty message is written, but it requires fields",
+    "NULL, but the field is required",
+    "NULL is written as an empty message, but that message has required fields",
 )
 _NULL, _INCOMPLETE = 1, 2
 
@@ -71,7 +71,7 @@ def _same(text: Vector, start: int, size: int, constants: Vector, place: int) ->
 
 @compiled
 def _named(text: Vector, start: int, size: int, constants: Vector, table: Vector, enum: int) -> int:
-    """The number of the name, or that of the first one where there is no such name."""
+    """The number of the name, or of the enum's first name if there is no such name."""
     for place in range(enum + 2, enum + 2 + 3 * table[enum], 3):
         if table[place + 2] == size and _same(text, start, size, constants, table[place + 1]):
             number: int = table[place]
@@ -82,7 +82,7 @@ def _named(text: Vector, start: int, size: int, constants: Vector, table: Vector
 
 @compiled
 def _known(number: int, table: Vector, enum: int) -> int:
-    """The number, or the first one where the enum has no such number."""
+    """The number, or the enum's first number if there is no such number."""
     for place in range(enum + 2, enum + 2 + 3 * table[enum], 3):
         if table[place] == number:
             return number
@@ -92,7 +92,7 @@ def _known(number: int, table: Vector, enum: int) -> int:
 
 @compiled
 def _write_number(out: Vector, at: int, field_type: int, value: Word) -> int:
-    """Write a number of a type so that it ends before ``at``; where it begins."""
+    """Write a number of a type that ends before ``at``; returns where it begins."""
     wire = WIRES[field_type]
     if wire == VARINT:
         if field_type == TYPE_UINT32:
@@ -116,7 +116,7 @@ def _number(
     constants: Vector,
     table: Vector,
 ) -> Word:
-    """The number that a field has for the value at ``place`` of the columns."""
+    """The number of a field for the value at ``place`` of the columns."""
     value: Word = words[place]
     if field_type == TYPE_ENUM:
         if b:
@@ -173,7 +173,7 @@ def write_records(
                 at = write_varint(out, at, steps[step, TAG])
                 step += 1
                 continue
-            # --- where a later one of a oneof has a value, this one is not written
+            # --- skipped if a later member of its oneof has a value
             begin, stop = steps[step, RIVALS], steps[step, RIVALS_END]
             present = node == 0 or valid[nodes[node, VALID_BASE] + index] != 0
             while begin < stop and present:

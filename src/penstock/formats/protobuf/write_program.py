@@ -1,6 +1,6 @@
-"""From the columns of a table to a message's descriptor: the steps that the loop in ``write_kernel`` runs over rows.
+"""Compiles the columns of a table and a message's descriptor into the program of the loop in ``write_kernel``.
 
-Messages are written from their end to their beginning, for what they hold must be known before its length: the steps
+Messages are written from their end to their beginning, because the length of a message precedes its content. The steps
 go from the last field to the first.
 """
 
@@ -101,11 +101,11 @@ class _ProtobufWriteCompiler:
         return len(self.steps) - 1
 
     def point(self, step: int, to: int | None = None) -> None:
-        """Set where a step goes on: at step ``to``, or at the one that is added next."""
+        """Set the next step of ``step``: ``to``, or the step that is added next."""
         self.steps[step][NEXT] = len(self.steps) if to is None else to
 
     def fields(self, message: Message, node: int, path: str) -> None:
-        """The fields of a message that have a column in the row ``node``, the one with the highest number first."""
+        """The fields of a message with a column in the row ``node``, by descending number."""
         children = {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
         for each in sorted(message.fields, key=lambda each: int(each.number), reverse=True):
             inner = joined(path, each.name)
@@ -192,6 +192,6 @@ class _ProtobufWriteCompiler:
 
 
 def _later(each: MessageField, children: dict[str, int]) -> list[int]:
-    """The columns behind that of a field that are of the same oneof: where one of them has a value, it wins."""
+    """The columns after a field's that are in the same oneof: if one of them has a value, it wins."""
     members = (children.get(other.name, -1) for other in each.containing_oneof.fields)
     return [node for node in members if node > children[each.name]]

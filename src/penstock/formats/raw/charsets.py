@@ -1,4 +1,4 @@
-"""Text to bytes and back as Java's ``String`` does it: malformed input becomes U+FFFD, unmappable output ``?``."""
+"""Text to bytes and back by the rules of Java's ``String``: malformed input becomes U+FFFD, unmappable output ``?``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["is_utf8", "read_text", "write_text"]
 #: A surrogate written as three bytes of UTF-8 counts as one error in Java and as three in Python.
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 _REPLACEMENT = "\ufffd".encode()
-#: Where a message may say its byte order; it is big-endian where it does not.
+#: Byte order marks of a message; without one it is big-endian.
 _MARKS = {
     "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
     "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),

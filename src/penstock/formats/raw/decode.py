@@ -19,9 +19,9 @@ __all__ = ["RawDecoder"]
 
 @dataclass(frozen=True)
 class RawDecoder:
-    """Takes each message as the value of the only column; a null message is NULL. Text and bytes are not copied.
+    """Decodes each message as the value of the only column; a null message is NULL. Text and bytes are not copied.
 
-    Raises SchemaError when there is not exactly one column or its type is not one that raw knows.
+    Raises SchemaError if there is not exactly one column, or if raw does not support its type.
     """
 
     schema: RowType
@@ -32,11 +32,11 @@ class RawDecoder:
 
     @property
     def ignores_errors(self) -> bool:
-        """Flink's raw format has no such option."""
+        """Always false: the format has no option for it."""
         return False
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages; one of the wrong length for its number is bad and gives no row."""
+        """Decode a column of messages. A message of the wrong length for its number is bad and gives no row."""
         data_type = only_column(self.schema).type
         schema = arrow_schema(self.schema)
         if isinstance(data_type, BinaryType):
@@ -72,5 +72,5 @@ class RawDecoder:
 
 
 def _gather(text: Bytes, starts: np.ndarray[tuple[int], np.dtype[np.int64]], size: int) -> Bytes:
-    """The bytes of messages of one size, a row each."""
+    """The bytes of messages of equal size, one row each."""
     return text[starts[:, None] + np.arange(size)] if len(starts) else np.zeros((0, size), np.uint8)

@@ -21,7 +21,7 @@ __all__ = ["RawEncoder"]
 class RawEncoder:
     """Writes the value of the only column as the message; NULL is a message without a value.
 
-    Raises SchemaError when there is not exactly one column or its type is not one that raw knows.
+    Raises SchemaError if there is not exactly one column, or if raw does not support its type.
     """
 
     schema: RowType
@@ -31,7 +31,7 @@ class RawEncoder:
         only_column(self.schema)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """One message per row. Raises RecordError when they exceed what one column of messages can hold."""
+        """One message per row. Raises RecordError if they exceed the size of a column."""
         data_type = only_column(self.schema).type
         column = rows.cast(arrow_schema(self.schema)).column(0)
         if isinstance(data_type, BinaryType):
