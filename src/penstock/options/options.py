@@ -169,14 +169,15 @@ class OptionSet:
 
         partial: Any = object.__new__(type(cls.__name__, (cls,), {"__getattribute__": guarded}))
         for each in dataclasses.fields(cls):
-            if each.name not in unread:
-                default = each.default_factory() if each.default_factory is not MISSING else each.default
-                object.__setattr__(partial, each.name, values.get(each.name, default))
+            if each.name in values or each.default is not MISSING:
+                object.__setattr__(partial, each.name, values.get(each.name, each.default))
+            else:
+                unread.add(each.name)
         found: list[Problem] = []
         for rule in cls.rules:
             with suppress(_UnreadError):
                 found += rule(partial)
-        return tuple(_placed(problem, origin, prefix) for problem in found)
+        return tuple(dict.fromkeys(_placed(problem, origin, prefix) for problem in found))
 
     @classmethod
     def expect(cls, options: OptionSet) -> Self:

@@ -14,6 +14,7 @@ from penstock.formats.avro_confluent.settings import (
     URLS,
     Address,
     RegistrySettings,
+    address_problems,
     settings_and_problems,
 )
 from penstock.options import BOOLEAN, DURATION, MAP, TEXT, OptionSet, Properties, Rule, opt
@@ -23,10 +24,17 @@ __all__ = ["AvroConfluentOptions"]
 _STORE = "JKS or PKCS12; a PEM file with the property `schema.registry.ssl.{}.type` = `PEM`."
 
 
-def _registry(options: AvroConfluentOptions) -> Iterator[Problem]:
-    yield from options._settings()[1]
+def _reachable(options: AvroConfluentOptions) -> Iterator[Problem]:
+    yield from address_problems(options.addresses)
+
+
+def _client(options: AvroConfluentOptions) -> Iterator[Problem]:
+    yield from options._settings((), 0)[1]
+
+
+def _timeout(options: AvroConfluentOptions) -> Iterator[Problem]:
     if options.request_timeout <= timedelta(0):
-        yield Problem("must not be empty", "request.timeout")
+        yield Problem("expected a duration greater than 0", "request.timeout")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,14 +125,16 @@ class AvroConfluentOptions(OptionSet):
     )
     settings: RegistrySettings = field(init=False, repr=False, compare=False)
 
-    rules: ClassVar[tuple[Rule, ...]] = (schema_of_a_record, _registry)
+    rules: ClassVar[tuple[Rule, ...]] = (schema_of_a_record, _reachable, _client, _timeout)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", self._settings()[0])
-
-    def _settings(self) -> tuple[RegistrySettings, list[Problem]]:
-        stand_for_properties = ("basic-auth.", "bearer-auth.", "ssl.")
-        given = {option.key: getattr(self, name) for name, option in self.declared().items()}
-        own = {key: each for key, each in given.items() if key.startswith(stand_for_properties) and each is not None}
         timeout = self.request_timeout / timedelta(milliseconds=1)
-        return settings_and_problems(self.addresses, dict(self.properties), timeout, own)
+        object.__setattr__(self, "settings", self._settings(self.addresses, timeout)[0])
+
+    def _settings(self, addresses: tuple[Address, ...], timeout_ms: float) -> tuple[RegistrySettings, list[Problem]]:
+        properties = ("basic-auth.", "bearer-auth.", "ssl.")
+        given = {
+            each.key: getattr(self, name) for name, each in self.declared().items() if each.key.startswith(properties)
+        }
+        own = {key: value for key, value in given.items() if value is not None}
+        return settings_and_problems(addresses, dict(self.properties), timeout_ms, own)

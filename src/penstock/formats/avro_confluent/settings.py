@@ -16,7 +16,7 @@ from penstock.errors import Problem
 from penstock.options import TEXT, Codec, Property, nearest, number
 from penstock.tls import TLS_PROPERTIES, Tls, read_tls
 
-__all__ = ["PROPERTIES", "URLS", "Address", "RegistrySettings", "settings_and_problems"]
+__all__ = ["PROPERTIES", "URLS", "Address", "RegistrySettings", "address_problems", "settings_and_problems"]
 
 _SSL = "schema.registry."
 _MILLISECONDS = number(1)
@@ -90,12 +90,12 @@ class RegistrySettings:
 def settings_and_problems(
     addresses: tuple[Address, ...], given: Mapping[str, str], timeout_ms: float, own: Mapping[str, str]
 ) -> tuple[RegistrySettings, list[Problem]]:
-    """The settings from addresses and properties, and all their problems.
+    """The settings from addresses and properties, and the problems of the properties.
 
     ``given`` are the client's properties. ``own`` are options that stand for properties, by the option's key. Problems
     name the key that the user wrote.
     """
-    problems = list(_address_problems(addresses))
+    problems: list[Problem] = []
     written = {**{name: f"properties.{name}" for name in given}, **{_NAMES[key]: key for key in own}}
     properties = {**given, **{_NAMES[key]: value for key, value in own.items()}}
     values: dict[str, Any] = {}
@@ -138,7 +138,8 @@ _NAMES = {
 }
 
 
-def _address_problems(addresses: tuple[Address, ...]) -> Iterator[Problem]:
+def address_problems(addresses: tuple[Address, ...]) -> Iterator[Problem]:
+    """What is wrong with the addresses of a registry."""
     if not addresses:
         yield Problem("expected the address of a schema registry", "url", hint="for example http://localhost:8081")
     for each in addresses:

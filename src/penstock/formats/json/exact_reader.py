@@ -282,7 +282,7 @@ def _has_decimals(data_type: DataType) -> bool:
 
 
 def _serialized(value: Document, decimals: bool) -> str:
-    """A container as compact JSON, as Jackson's tree prints it: a repeated key has its last value at its first place."""
+    """A container as compact JSON, as Jackson prints it: a repeated key has its last value at its first place."""
     parts: list[str] = []
     todo: list[Document | _Literal] = [value]
     while todo:

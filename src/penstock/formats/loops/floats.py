@@ -20,7 +20,6 @@ __all__ = [
     "LONGEST_FLOAT",
     "double_bits",
     "double_value",
-    "float_bits",
     "float_value",
     "to_double",
     "write_double",
@@ -103,17 +102,6 @@ def float_value(context: Any, value: Any) -> Any:
         return builder.bitcast(narrow, context.get_value_type(types.float32))
 
     return types.float32(types.int64), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def float_bits(context: Any, value: Any) -> Any:
-    """The 32 bits of a float, as a signed number."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        narrow = builder.bitcast(arguments[0], context.get_value_type(types.int32))
-        return builder.sext(narrow, context.get_value_type(types.int64))
-
-    return types.int64(types.float32), generate
 
 
 @compiled

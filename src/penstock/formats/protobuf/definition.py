@@ -53,12 +53,13 @@ class Definition:
 
     @classmethod
     def load(
-        cls, name: str, descriptor_file: str | None, proto_file: str | None, proto_path: tuple[str, ...]
+        cls, name: str | None, descriptor_file: str | None, proto_file: str | None, proto_path: tuple[str, ...]
     ) -> Definition:
         """Read or compile the given file, and find the message in it.
 
         ``name`` is the full name of the message, or of the Java class that protoc generates for it, as in Flink. Parts
-        of the file that the message does not need are dropped. Errors are returned in ``problems``, not raised.
+        of the file that the message does not need are dropped. Without a name only the files are checked. Errors are
+        returned in ``problems``, not raised.
         """
         try:
             if (descriptor_file is None) == (proto_file is None):
@@ -68,6 +69,8 @@ class Definition:
             key = "proto-file" if descriptor_file is None else "descriptor-file"
             data = _read(key, descriptor_file) if descriptor_file is not None else _compiled(proto_file, proto_path)
             files = _parsed(key, data)
+            if name is None:
+                return cls()
             found = _found(files, name)
             _build(key, files)
             return cls(_needed(files, found).SerializeToString(deterministic=True), found)

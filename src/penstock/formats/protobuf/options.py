@@ -17,6 +17,11 @@ from penstock.options import BOOLEAN, LIST, TEXT, OptionSet, Rule, opt
 __all__ = ["ProtobufOptions"]
 
 
+def _usable_files(options: ProtobufOptions) -> Iterator[Problem]:
+    if options.definition is None:  # an option is missing or wrong; the files can be checked nevertheless
+        yield from Definition.load(None, options.descriptor_file, options.proto_file, options.proto_path).problems
+
+
 def _usable(options: ProtobufOptions) -> Iterator[Problem]:
     yield from options.loaded.problems
 
@@ -75,16 +80,15 @@ class ProtobufOptions(OptionSet):
     )
     definition: Definition | None = field(default=None, repr=False)
 
-    rules: ClassVar[tuple[Rule, ...]] = (_usable,)
+    rules: ClassVar[tuple[Rule, ...]] = (_usable_files, _usable)
 
     def __post_init__(self) -> None:
         if self.definition is None:
-            given = self.descriptor_file, self.proto_file, self.proto_path
-            object.__setattr__(self, "definition", Definition.load(self.message_class_name, *given))
+            object.__setattr__(self, "definition", self.loaded)
 
     @property
     def loaded(self) -> Definition:
-        """The definition, which is there once the options are made."""
+        """The definition of the message, which is loaded once."""
         if self.definition is None:
-            raise TypeError("options that were not made by their constructor")
+            return Definition.load(self.message_class_name, self.descriptor_file, self.proto_file, self.proto_path)
         return self.definition

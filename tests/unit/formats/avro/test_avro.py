@@ -337,9 +337,7 @@ def test_items_without_bytes_are_limited() -> None:
 
     decoded = decode("a ARRAY<ROW<> NOT NULL> NOT NULL", count(3), count(1001), count(2**62))
     assert decoded.rows.to_pylist() == [{"a": [{}, {}, {}]}]
-    assert decoded.bad == tuple(
-        BadRecord(index, "more than 1000 items that take no bytes", "a") for index in (1, 2)
-    )
+    assert decoded.bad == tuple(BadRecord(index, "more than 1000 items that take no bytes", "a") for index in (1, 2))
 
 
 def test_numbers_are_read_as_by_java() -> None:

@@ -550,7 +550,9 @@ def test_a_row_that_lacks_what_the_message_requires_is_refused(strict: Any) -> N
         with pytest.raises(RecordError, match="requires") as raised:
             table.encode(good, good, row, good, row)
         assert (raised.value.offset, raised.value.field, raised.value.format) == (2, field, "protobuf")
-    with pytest.raises(RecordError, match="NULL is written as an empty message, but that message has required fields") as raised:
+    with pytest.raises(
+        RecordError, match="NULL is written as an empty message, but that message has required fields"
+    ) as raised:
         table.encode({"a": 1, "more": [None]})
     assert raised.value.field == "more"
 
