@@ -68,7 +68,9 @@ class ExactJsonReader:
                 if isinstance(each, Object):
                     rows.append(self.row(each))
                 else:
-                    refusal = refusal or Malformed(f"expected a JSON object, or an array of them, not {_told(each)}")
+                    refusal = refusal or Malformed(
+                        f"expected a JSON object, or an array of them, not {_described(each)}"
+                    )
                     if not ignore:
                         break
         except Malformed as error:
@@ -208,10 +210,10 @@ def _named(name: str, convert: _Convert, value: Document) -> Any:
 
 
 def _unfit(wanted: str, value: Document) -> ValueError:
-    return ValueError(f"expected {wanted}, not {_told(value)}")
+    return ValueError(f"expected {wanted}, not {_described(value)}")
 
 
-def _told(value: Document) -> str:
+def _described(value: Document) -> str:
     """A value in an error message."""
     if value is None:
         return "null"
