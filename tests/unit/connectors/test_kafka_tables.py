@@ -347,7 +347,7 @@ def test_secrets_are_not_in_errors_either():
         ({"scan.parallelism": "0"}, scan, "'scan.parallelism': expected 1 or more"),
         ({"scan.max-records-per-trigger": "0"}, scan, "'scan.max-records-per-trigger': expected 1 or more"),
         ({"sink.parallelism": "0"}, sink, "'sink.parallelism': expected 1 or more"),
-        ({"sink.partitioner": ""}, sink, "'sink.partitioner': expected more than nothing"),
+        ({"sink.partitioner": ""}, sink, "'sink.partitioner': must not be empty"),
         ({"sink.delivery-guarantee": "exactly-once"}, sink, "'sink.transactional-id-prefix': is required with"),
         ({"key.fields": "user"}, scan, "'key.fields': needs 'key.format'"),
         ({"key.format": "json"}, sink, "'key.format': needs 'key.fields'"),

@@ -56,30 +56,32 @@ __all__ = [
     "B",
 ]
 
-#: The columns of a step. ``NODE`` is the node of the columns that it fills or writes, SKIP for none. ``NULL_AT`` is the
-#: branch of a union that is null, ``VALUE_AT`` the other one, both SKIP where there is no union of null and one type.
+#: The columns of a step. ``NODE`` is the node that it fills or writes, or SKIP. For a union of null and one type,
+#: ``NULL_AT`` is the branch of null and ``VALUE_AT`` the other one; otherwise both are SKIP.
 STEP, NODE, WIRE, CONVERT, A, B, NULL_AT, VALUE_AT, NEXT = 0, 1, 2, 3, 4, 5, 6, 7, 8
 _COLUMNS = 9
 SKIP = -1
 
-#: A single value; a row begins, which may be null; an array or map begins, which may be null, NEXT is its BLOCK; the
-#: end of an item, after which a BLOCK goes back to the first step of the next one or on; the end of everything.
+#: VALUE is a single value. STRUCT starts a row and LIST an array or map, which may be null; NEXT of a LIST is its
+#: BLOCK. BLOCK ends an item and continues with the next item or after the list. END ends the program.
 VALUE, STRUCT, LIST, BLOCK, END = 0, 1, 2, 3, 4
-#: Reading: which of A branches comes, by the table from B on; go to NEXT; a null that is not in the message; read the
-#: B bytes at A of the constants until RESTORE; refuse the message for the reason A.
+#: Only for reading. UNION selects one of A branches with the table from B on. JUMP continues at NEXT. PAD adds a null
+#: that is not in the message. DEFAULT reads the B bytes at A of the constants, until RESTORE. REFUSE refuses the
+#: message with reason A.
 UNION, JUMP, PAD, DEFAULT, RESTORE, REFUSE = 5, 6, 7, 8, 9, 10
-#: Writing: the B bytes at A of the constants, once for each value of NODE.
+#: Only for writing: the B bytes at A of the constants, once for each value of NODE.
 CONSTANT = 11
 
-#: How a value is encoded.
+#: The encoding of a value.
 WIRE_BOOLEAN, WIRE_INT, WIRE_LONG, WIRE_FLOAT, WIRE_DOUBLE, WIRE_BYTES, WIRE_FIXED, WIRE_ENUM = 0, 1, 2, 3, 4, 5, 6, 7
 
-#: What is between the encoded value and the column's: nothing; times A or divided by A, rounded down; a time of day
-#: times or divided by A; a rounding to float or double; text; bytes; a decimal of A digits; a symbol, by the table.
+#: The conversion between the encoded value and the column's. KEEP: none. SCALE_UP and SCALE_DOWN: multiply or divide by
+#: A, rounding down. TO_TIME: a time of day, multiplied or divided by A. TO_FLOAT, TO_DOUBLE: round. TEXT and RAW: a
+#: string or bytes. TO_DECIMAL: a decimal of A digits. SYMBOL: an enum's symbol from the table.
 KEEP, SCALE_UP, SCALE_DOWN, TO_TIME, TO_FLOAT, TO_DOUBLE, TEXT, RAW, TO_DECIMAL, SYMBOL = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 
-#: How deep arrays and maps may be nested; how many branches a union that is written may have; how many steps there may
-#: be: a type that is used by its name is a part of the program wherever it is used.
+#: Limits: the depth of arrays and maps, the branches of a written union, and the steps. A named type adds its steps
+#: wherever it is used.
 DEEPEST = 64
 WIDEST_UNION = 64
 MOST_STEPS = 20_000

@@ -172,7 +172,7 @@ def read_records(
                 wire = steps[step, WIRE]
                 value: Word = np.int64(0)
                 more: Word = np.int64(0)
-                # what is encoded: a number in value, or the bytes from value on, more of them
+                # A number is in value; bytes start at value, and more is their size
                 if wire in (WIRE_LONG, WIRE_INT):
                     if at < end and text[at] < 128:
                         value = np.int64(text[at])

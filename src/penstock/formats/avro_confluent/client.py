@@ -117,33 +117,33 @@ class SchemaRegistry:
                 yield from self._referenced(inner, known)
                 yield str(inner["schema"])
 
-    def _document(self, path: str, what: str) -> dict[str, Any]:
-        status, said, where = self._ask("GET", path, what)
+    def _document(self, path: str, wanted: str) -> dict[str, Any]:
+        status, said, where = self._ask("GET", path, wanted)
         if status == HTTPStatus.NOT_FOUND and said.get("error_code") in _NOT_FOUND:
-            raise UnknownSchema(f"the schema registry does not have {what}: GET {where} said: {said.get('message')}")
+            raise UnknownSchema(f"the schema registry does not have {wanted}: GET {where} said: {said.get('message')}")
         if status != HTTPStatus.OK or "schema" not in said:
-            raise _unexpected(status, said, where, what)
+            raise _unexpected(status, said, where, wanted)
         return said
 
     def _asked_for_id(self, subject: str, text: str, register: bool) -> int:
         path = f"subjects/{quote(subject, safe='')}" + ("/versions" if register else "")
-        what = f"the id of the schema of subject '{subject}'"
-        status, said, where = self._ask("POST", path, what, {"schema": text})
+        wanted = f"the id of the schema of subject '{subject}'"
+        status, said, where = self._ask("POST", path, wanted, {"schema": text})
         reason = said.get("message", "")
         if status == HTTPStatus.CONFLICT:
             raise SchemaRegistryError(
-                f"subject '{subject}' does not take the schema, which is not compatible with those that it has: "
+                f"subject '{subject}' refuses the schema, which is not compatible with its earlier schemas: "
                 f"{reason} ({where}); change the table or the option 'schema', or the compatibility of the subject"
             )
         if status == HTTPStatus.NOT_FOUND and said.get("error_code") in _NOT_FOUND:
             raise SchemaRegistryError(
-                f"subject '{subject}' does not have the schema of what is written: {reason} ({where}); register it, or "
-                "set 'auto.register.schemas' to true"
+                f"subject '{subject}' does not have the schema of the written messages: {reason} ({where}); register "
+                "it, or set 'auto.register.schemas' to true"
             )
         if status == HTTPStatus.UNPROCESSABLE_ENTITY:
-            raise SchemaRegistryError(f"the schema registry takes the schema for invalid: {reason} ({where})")
+            raise SchemaRegistryError(f"the schema registry refuses the schema as invalid: {reason} ({where})")
         if status != HTTPStatus.OK or not isinstance(said.get("id"), int):
-            raise _unexpected(status, said, where, what)
+            raise _unexpected(status, said, where, wanted)
         return int(said["id"])
 
     # --- requests --------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class SchemaRegistry:
         return urllib3.PoolManager(maxsize=_CONNECTIONS, retries=retries, ssl_context=context, assert_hostname=named)
 
     def _ask(
-        self, method: str, path: str, what: str, body: dict[str, Any] | None = None
+        self, method: str, path: str, wanted: str, body: dict[str, Any] | None = None
     ) -> tuple[int, dict[str, Any], str]:
         """Status and document of a final answer, and the address that gave it.
 
@@ -176,7 +176,7 @@ class SchemaRegistry:
                 status, said, trouble = self._send(method, where, addresses[index], body, deadline)
                 if status in _REFUSED:
                     raise SchemaRegistryError(
-                        f"the schema registry does not let one ask for {what}: {where} answered {status}: "
+                        f"the schema registry refuses access to {wanted}: {where} answered {status}: "
                         f"{said.get('message', 'no reason given')}; check credentials and rights"
                     )
                 if not trouble:
@@ -185,8 +185,8 @@ class SchemaRegistry:
             wait = backoff.next()
             if deadline.left <= wait:
                 raise SchemaRegistryUnavailableError(
-                    f"the schema registry did not say {what} within {deadline}: {where}: {trouble}; check that it runs "
-                    "and can be reached from here"
+                    f"the schema registry did not return {wanted} within {deadline}: {where}: {trouble}; check that "
+                    "it runs and can be reached from here"
                 )
             time.sleep(wait)
 
@@ -221,11 +221,13 @@ def _trouble(error: urllib3.exceptions.HTTPError, where: str) -> str:
         reason = cause.args[0] if cause.args else cause
         if not isinstance(reason, ssl.SSLEOFError):
             raise SchemaRegistryError(
-                f"there is no TLS connection to the schema registry at {where}: {reason}; check its certificate, the "
+                f"cannot open a TLS connection to the schema registry at {where}: {reason}; check its certificate, the "
                 "truststore and the keystore"
             ) from None
     if isinstance(cause, urllib3.exceptions.ResponseError):
-        raise SchemaRegistryError(f"{where} leads nowhere: {cause}; check the address of the schema registry") from None
+        raise SchemaRegistryError(
+            f"{where} cannot be followed: {cause}; check the address of the schema registry"
+        ) from None
     inner = cause.__cause__ or cause.__context__ or cause
     if isinstance(inner, TimeoutError):
         return "no answer in time"
@@ -240,10 +242,10 @@ def _object(data: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _unexpected(status: int, said: dict[str, Any], where: str, what: str) -> SchemaRegistryError:
-    reason = said.get("message") or said.get("detail") or "nothing that a schema registry says"
+def _unexpected(status: int, said: dict[str, Any], where: str, wanted: str) -> SchemaRegistryError:
+    reason = said.get("message") or said.get("detail") or "not an answer of a schema registry"
     return SchemaRegistryError(
-        f"{where}, asked for {what}, answered {status}: {reason}; check that this is the address of a schema registry"
+        f"{where}, asked for {wanted}, answered {status}: {reason}; check that this is the address of a schema registry"
     )
 
 

@@ -55,7 +55,7 @@ class AvroConfluentOptions(OptionSet):
         default=None,
         default_text="in sinks of `kafka` with one topic: the topic and `-value` or `-key`",
         aliases=("schema-registry.subject",),
-        doc="The subject under which the schema of what is written is registered, or looked up.",
+        doc="The subject under which the schema of written messages is registered or looked up.",
     )
     schema: str | None = opt(
         "schema",
@@ -69,7 +69,7 @@ class AvroConfluentOptions(OptionSet):
         "auto.register.schemas",
         BOOLEAN,
         default=True,
-        doc="Whether the schema of what is written is registered. If not, it has to be there already.",
+        doc="Whether the schema of written messages is registered. If not, it must be registered already.",
     )
     keystore_location: str | None = opt(
         "ssl.keystore.location",

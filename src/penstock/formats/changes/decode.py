@@ -163,10 +163,10 @@ class ChangeDecoder(ABC):
 
 def _refused(envelopes: Envelopes, faults: Faults, changes: Changes) -> list[BadRecord]:
     """The messages at fault, each with the first thing that is wrong with it."""
-    told = {index: faults.tell(index) for index in np.flatnonzero(faults.found).tolist()}
+    reasons = {index: faults.tell(index) for index in np.flatnonzero(faults.found).tolist()}
     for change in np.flatnonzero(changes.faults.found).tolist():
-        told.setdefault(int(changes.envelope[change]), changes.faults.tell(change))
-    return [BadRecord(int(envelopes.message[index]), reason, field) for index, (field, reason) in told.items()]
+        reasons.setdefault(int(changes.envelope[change]), changes.faults.tell(change))
+    return [BadRecord(int(envelopes.message[index]), reason, field) for index, (field, reason) in reasons.items()]
 
 
 def _rows(changes: Changes, kept: Mask) -> tuple[list[pa.Array], npt.NDArray[np.int8], npt.NDArray[np.int64]]:

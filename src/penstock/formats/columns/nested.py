@@ -47,8 +47,8 @@ __all__ = [
     "Shape",
 ]
 
-#: What ``nodes[n]`` says to the loops: the kind of node ``n``; how many words a value of it takes; where its words and
-#: its validity begin; for how many values there is room.
+#: The columns of ``nodes``, whose row ``n`` is about node ``n``: its type root; the words of a value; the start of its
+#: words and of its validity; the number of values that it has room for.
 ROOT, WIDTH, BASE, VALID_BASE, CAPACITY = 0, 1, 2, 3, 4
 
 #: The validity of an explicit null, for loops that distinguish it from a missing value.

@@ -13,8 +13,8 @@ from penstock.formats.loops.type_roots import root_of
 
 __all__ = ["ARITY", "FIRST", "PRECISION", "SCALE", "FieldNames"]
 
-#: What ``table[n]`` says of node ``n``: which is the first of its fields, how many it has; of a number or a time, its
-#: precision and scale.
+#: The columns of ``table``, whose row ``n`` is about node ``n``: the first and the number of its fields; precision and
+#: scale of a number or time.
 FIRST, ARITY, PRECISION, SCALE = 0, 1, 2, 3
 
 

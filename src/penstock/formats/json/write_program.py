@@ -32,13 +32,13 @@ __all__ = [
     "JsonWriteProgram",
 ]
 
-#: The columns of a step: what to do with which node, and of which kind it is; the name before it, where it is a field;
-#: of a number or a time its precision and scale; where to go on when it is null; which column of the table it is in.
+#: The columns of a step: its operation, node and type root; the name of a field; precision and scale of a number or
+#: time; the next step if it is null; the column of the table that it belongs to.
 STEP, NODE, ROOT, NAME, NAME_STOP, PRECISION, SCALE, NEXT, COLUMN = 0, 1, 2, 3, 4, 5, 6, 7, 8
 _COLUMNS = 9
 
-#: A single value; a row begins; an array or map begins; a row ends; a key of a map; the end of an element or of a map's
-#: value, after which NEXT is the first step of the next one; the end of everything.
+#: VALUE is a single value. STRUCT and CLOSE start and end a row; LIST starts an array or map. KEY is a map's key. ITEM
+#: ends an element or a map's value; its NEXT is the first step of the next one. END ends the program.
 VALUE, STRUCT, LIST, CLOSE, KEY, ITEM, END = 0, 1, 2, 3, 4, 5, 6
 
 _PADDING = b"\0" * 8  # names are copied eight bytes at a time

@@ -14,27 +14,28 @@ import numpy.typing as npt
 
 __all__ = ["ProtobufReadProgram", "ProtobufReadProgramBuilder"]
 
-#: The columns of ``messages``. DENSE numbers of fields are looked up from LOOKUP on; the other fields are those from
-#: FIRST to LAST, in the order of their numbers. INIT to INIT_END is what a new one begins with. MASK has a bit for
-#: each field that must be there. ENTRY says whether it is the entry of a map that is a column.
+#: The columns of ``messages``. Field numbers below DENSE are looked up from LOOKUP on; other fields are between FIRST
+#: and LAST, sorted by number. INIT to INIT_END are the initial values of a new message. MASK has a bit for each
+#: required field. ENTRY: the message is the entry of a map that is a column.
 LOOKUP, DENSE, FIRST, LAST, INIT, INIT_END, MASK, ENTRY = range(8)
-#: The columns of ``fields``. NODE is the node of the columns that is filled, SKIP for none; CHILD that of the elements
-#: or keys of a list or map; MESSAGE the message of a message. A and B are for strings and enums, see below. From RIVALS
-#: to RIVALS_END is what the other members of its oneof are set to. BIT is its bit in the mask of its message.
+#: The columns of ``fields``. NODE is the node that is filled, or SKIP; CHILD is the node of a list's elements or a
+#: map's keys; INNER is the message of a message field. A and B are for strings and enums, see below. RIVALS to
+#: RIVALS_END are the values to which the other members of its oneof are set. BIT is its bit in its message's mask.
 NUMBER, TYPE, REPEATED, NODE, CHILD, INNER, A, B, RIVALS, RIVALS_END, BIT = range(11)
-#: The columns of ``inits``: a node, whether it is valid, its words, and what kind of words they are.
+#: The columns of ``inits``: a node, its validity, its words, and the form of the words.
 INIT_NODE, INIT_VALID, INIT_LOW, INIT_HIGH, INIT_KIND = range(5)
-#: No words; a number; text among the constants; the end of a list whose elements are those of node INIT_LOW.
+#: No words; a number; text among the constants; the end of a list whose elements are in node INIT_LOW.
 NOTHING, NUMERIC, TEXTUAL, LISTED = range(4)
 SKIP = -1
-#: For strings, ``A``: not looked at, refused when it is not text, left to the exact path then.
+#: For strings, ``A`` says what happens if the bytes are not UTF-8: nothing, the message is refused, or it is left to
+#: the exact reader.
 ANYTHING, REFUSED_UNLESS_TEXT, LEFT_UNLESS_TEXT = range(3)
-#: For enums, ``A`` is where the table has: how many numbers, whether others are unknown fields, the numbers in their
-#: order; and for each, and for any other, where its name is among the constants, and its size. ``B`` is AS_TEXT, or the
-#: largest number that the column takes.
+#: For enums, ``A`` is a position in the table, which has: the count of numbers, whether other numbers are unknown
+#: fields, the sorted numbers; and for each number, and for all others, the position and size of its name among the
+#: constants. ``B`` is AS_TEXT, or the largest number that the column holds.
 AS_TEXT = -1
 
-#: How many numbers of fields are looked up rather than searched for.
+#: The most field numbers that are looked up; fields with larger numbers are searched for.
 MOST_DENSE = 256
 #: The message without fields, which stands for an unknown group.
 UNKNOWN = 0
@@ -44,8 +45,8 @@ UNKNOWN = 0
 class ProtobufReadProgram:
     """The tables, the bytes that they use, and for errors the path of each field and then of each message.
 
-    ``maps`` has, for every map, its node, that of its keys, and whether these are text. ``blank`` is the part of
-    ``inits`` that makes a row of nulls, ``root`` the number of the message.
+    ``maps`` has, for every map, its node, the node of its keys, and whether the keys are text. ``blank`` is the part of
+    ``inits`` that makes a row of nulls. ``root`` is the number of the top-level message.
     """
 
     messages: npt.NDArray[np.int64]

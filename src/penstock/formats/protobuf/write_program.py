@@ -21,21 +21,21 @@ from penstock.formats.protobuf.wire import EGROUP, LEN, SGROUP, WIRES
 
 __all__ = ["ProtobufWriteProgram", "writing"]
 
-#: The columns of a step. ``TAG`` stands before the value, ``END_TAG`` behind it where it is a group, else it is 0.
-#: What ``A`` and ``B`` are is said below. From RIVALS to RIVALS_END the table has the nodes that are written instead.
+#: The columns of a step. ``TAG`` precedes the value; ``END_TAG`` follows it if it is a group and is 0 otherwise. ``A``
+#: and ``B`` are explained below. RIVALS to RIVALS_END are the places in the table of nodes that are written instead.
 STEP, NODE, TYPE, WHEN, TAG, END_TAG, NEXT, A, B, RIVALS, RIVALS_END = range(11)
-#: A single value; a message begins and ends, or the entry of a map, which has no node; a list begins, and ends with a
-#: BLOCK, which goes back to the first step for the next element; a list of numbers that are packed; the end.
+#: VALUE is a single value. OPEN and CLOSE start and end a message, or a map's entry, which has no node. LIST starts a
+#: list; BLOCK ends it or returns to its first step for the next element. PACKED is a list of packed numbers.
 VALUE, OPEN, CLOSE, LIST, BLOCK, PACKED, END = range(7)
-#: When a value is written: if it is not the default, if it is not NULL, which is refused or not, always, with the
+#: When a value is written: if it is not the default; if it is not NULL; the same, but NULL is refused; always, with the
 #: default for NULL.
 NOT_DEFAULT, NOT_NULL, REQUIRED, ALWAYS = range(4)
-#: For strings ``A`` and ``B`` are where the constants have what is written for NULL, and its size. For enums the table
-#: has from ``A`` on the number of names, the number of the first one, and for each its number, where the constants
-#: have it and its size; ``B`` says whether the column has names. For messages ``B`` says that fields are missing from
-#: an empty one.
+#: For strings, ``A`` and ``B`` are the position and size of the constant that is written for NULL. For enums, the table
+#: has from ``A`` on: the count of names, the number of the first one, and for each its number and the position and size
+#: of its constant; ``B`` says whether the column has names. For messages, ``B`` says that an empty one lacks required
+#: fields.
 #:
-#: Messages in messages, lists and maps may be nested so deep.
+#: The greatest depth of messages in messages, lists and maps.
 DEEPEST = 128
 
 _F = FieldDescriptor
@@ -55,7 +55,7 @@ class ProtobufWriteProgram:
 def writing(message: Message, shape: Shape, null_text: str) -> ProtobufWriteProgram:
     """The steps that write the columns of ``shape``, which fit it, as ``message``.
 
-    Raises SchemaError for fields that must be there and have no column.
+    Raises SchemaError for required fields without a column.
     """
     compiler = _ProtobufWriteCompiler(shape, null_text.encode())
     compiler.fields(message, 0, "")
@@ -90,7 +90,7 @@ class _ProtobufWriteCompiler:
         self.constants += self.null_text
 
     def add(self, step: int, path: str, node: int, **more: int) -> int:
-        """Add a step; its number."""
+        """Add a step; returns its number."""
         places = {"type": TYPE, "when": WHEN, "tag": TAG, "end_tag": END_TAG, "a": A, "b": B}
         row = [0] * (RIVALS_END + 1)
         row[STEP], row[NODE] = step, node
