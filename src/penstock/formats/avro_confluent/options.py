@@ -46,7 +46,7 @@ class AvroConfluentOptions(OptionSet):
         "url",
         URLS,
         aliases=("schema-registry.url",),
-        doc="The address of the schema registry; of several, joined by commas, the first that answers is asked.",
+        doc="The address of the schema registry. Several addresses are separated by commas and tried in turn.",
         example="http://localhost:8081",
     )
     subject: str | None = opt(
@@ -62,8 +62,8 @@ class AvroConfluentOptions(OptionSet):
         TEXT,
         default=None,
         aliases=("schema-registry.schema",),
-        doc="The Avro schema, as JSON, that is registered and written, and that messages are read as; by default it "
-        "follows from the columns. Fields and columns are paired by name.",
+        doc="The Avro schema, as JSON, for reading, writing and registration; by default it is derived from the "
+        "columns. Fields and columns are paired by name.",
     )
     auto_register: bool = opt(
         "auto.register.schemas",
@@ -93,13 +93,13 @@ class AvroConfluentOptions(OptionSet):
         "basic-auth.credentials-source",
         TEXT,
         default=None,
-        doc="Where user and password are: `USER_INFO`, or `URL` for those in the address.",
+        doc="The source of user and password: `USER_INFO`, or `URL` if they are part of the address.",
     )
     basic_login: str | None = opt(
         "basic-auth.user-info", TEXT, default=None, doc="User and password.", example="user:password", secret=True
     )
     bearer_source: str | None = opt(
-        "bearer-auth.credentials-source", TEXT, default=None, doc="Where a token is: `STATIC_TOKEN`."
+        "bearer-auth.credentials-source", TEXT, default=None, doc="The source of the token: `STATIC_TOKEN`."
     )
     bearer_token: str | None = opt("bearer-auth.token", TEXT, default=None, doc="The token.", secret=True)
     properties: Properties = opt(
@@ -115,13 +115,13 @@ class AvroConfluentOptions(OptionSet):
         "timestamp_mapping.legacy",
         BOOLEAN,
         default=True,
-        doc="As with `avro`; Flink has it for `avro` only.",
+        doc="The same as for `avro`. Flink has it only for `avro`.",
     )
     request_timeout: timedelta = opt(
         "request.timeout",
         DURATION,
         default=timedelta(minutes=2),
-        doc="How long the registry is asked again before the batch fails. Not in Flink.",
+        doc="How long requests to the registry are repeated before the batch fails. Not in Flink.",
     )
     settings: RegistrySettings = field(init=False, repr=False, compare=False)
 

@@ -18,8 +18,8 @@ class ChangeOptions(JsonTextOptions):
         "ignore-parse-errors",
         BOOLEAN,
         default=False,
-        doc="Read a value that does not fit its column as NULL and skip messages that are no change, instead of "
-        "failing.",
+        doc="Read a value that does not fit its column as NULL, and skip messages that are not changes, instead "
+        "of failing.",
     )
 
     @property

@@ -44,23 +44,23 @@ class ProtobufOptions(OptionSet):
         TEXT,
         default=None,
         example="/etc/messages/orders.desc",
-        doc="A file that describes the message, as protoc --include_imports --descriptor_set_out writes it. It is read "
-        "where the table is defined. Not in Flink, which has a Java class.",
+        doc="A file that describes the message, as protoc --include_imports --descriptor_set_out writes it. It is "
+        "read when the table is defined. Not in Flink, which uses a Java class.",
     )
     proto_file: str | None = opt(
         "proto-file",
         TEXT,
         default=None,
         example="/etc/messages/orders.proto",
-        doc="The .proto file that defines the message, in the place of descriptor-file. It is compiled where the "
-        "table is defined, by the package grpcio-tools: pip install 'penstock[protobuf]'. Not in Flink.",
+        doc="The .proto file that defines the message, instead of descriptor-file. It is compiled when the table "
+        "is defined, with the package grpcio-tools: pip install 'penstock[protobuf]'. Not in Flink.",
     )
     proto_path: tuple[str, ...] = opt(
         "proto-path",
         LIST,
         default=(),
         example="/etc/messages;/etc/common",
-        doc="The folders in which proto-file's imports are looked for; its own folder by default.",
+        doc="The folders that are searched for imports of proto-file; its own folder by default.",
     )
     ignore_parse_errors: bool = opt(
         "ignore-parse-errors", BOOLEAN, default=False, doc="Skip messages that cannot be read instead of failing."
@@ -69,14 +69,15 @@ class ProtobufOptions(OptionSet):
         "read-default-values",
         BOOLEAN,
         default=False,
-        doc="Read the default value of a field that is not in the message, instead of NULL. Numbers, text, bytes and "
-        "enums that do not know whether they are present, as most of proto3, always read as their default.",
+        doc="Read the default value of an absent field instead of NULL. Numbers, text, bytes and enums without "
+        "presence, as most in proto3, are always read as their default.",
     )
     write_null_string_literal: str = opt(
         "write-null-string-literal",
         TEXT,
         default="",
-        doc="What is written for NULL in an array of strings, or as a string in a map; protobuf has no NULL there.",
+        doc="The text that is written for NULL in an array of strings, or as a string in a map; protobuf has no "
+        "NULL there.",
     )
     definition: Definition | None = field(default=None, repr=False)
 
