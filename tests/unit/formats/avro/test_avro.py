@@ -232,8 +232,8 @@ def test_the_text_of_a_schema_is_that_of_flinks_library() -> None:
         ("v TIMESTAMP_LTZ(3)", True, "'v': the legacy mapping of timestamps has no TIMESTAMP_LTZ(3)"),
         ("v ARRAY<TIMESTAMP_LTZ(3)>", False, "'v': the legacy mapping of timestamps has no TIMESTAMP_LTZ(3)"),
         ("v ROW<a MAP<INT, INT>>", True, "'v.a': keys of Avro maps are strings"),
-        ("`a-b` INT", True, "'a-b': a name in Avro has letters, digits and '_'"),
-        ("`1a` INT", True, "'1a': a name in Avro"),
+        ("`a-b` INT", True, "'a-b': an Avro name consists of letters, digits and '_'"),
+        ("`1a` INT", True, "'1a': an Avro name"),
         (
             "a ROW<b ROW<c INT>>, a_b ROW<c STRING>",
             True,

@@ -455,7 +455,7 @@ BROKEN = [
     (b"\x88\x80\x80\x80\x80\x00\x01", "", "a number has more bytes than protobuf allows"),
     (b"\x0c", "", "a group ends that was not started, or has no end"),
     (b"\xa3\x06\x08\x01", "", "the message ends inside this value"),
-    (b"\xa3\x06\xac\x06", "", "a group ends that did not begin"),
+    (b"\xa3\x06\xac\x06", "", "a group ends that was not started"),
     (b"\xa3\x06\x00\x00\xa4\x06", "", "expected the number and the wire type of a field"),
     (b"\xa2\x06\x05a", "", "a length is larger than the rest of the message"),
     (b"\xa5\x06123", "", "the message ends inside this value"),
