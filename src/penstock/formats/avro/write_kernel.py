@@ -142,8 +142,10 @@ def write_records(
                     elif wire == WIRE_BOOLEAN:
                         out[at] = value
                         at += 1
+                    elif wire == WIRE_FLOAT:
+                        at = write_little_endian(out, at, value, 4)
                     else:
-                        at = write_little_endian(out, at, value, 4 if wire == WIRE_FLOAT else 8)
+                        at = write_little_endian(out, at, value, 8)
                 elif convert == TO_DECIMAL:
                     place = nodes[node, BASE] + 2 * index
                     low, high = words[place], words[place + 1]

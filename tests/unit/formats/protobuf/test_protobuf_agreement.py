@@ -235,7 +235,7 @@ def test_rows_are_written_as_the_runtime_writes_them(
         return
     encoder = ProtobufEncoder(row, options)
     if incomplete:
-        with pytest.raises(RecordError, match="requires") as raised:
+        with pytest.raises(RecordError, match="required") as raised:
             encoder.encode(batch)
         assert raised.value.offset == incomplete[0]
         return
