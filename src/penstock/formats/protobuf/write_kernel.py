@@ -100,9 +100,11 @@ def _write_number(out: Vector, at: int, field_type: int, value: Word) -> int:
         elif field_type in (TYPE_SINT32, TYPE_SINT64):
             value = value << 1 ^ value >> 63
         return write_varint(out, at, value)
-    size = 8 if wire == I64 else 4
-    write_little_endian(out, at - size, value, size)
-    return at - size
+    if wire == I64:
+        write_little_endian(out, at - 8, value, 8)
+        return at - 8
+    write_little_endian(out, at - 4, value, 4)
+    return at - 4
 
 
 @compiled
