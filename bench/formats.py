@@ -32,7 +32,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from bench.messages import options_of
 from bench.records import SCHEMA
-from penstock.formats.avro.derived import derived
+from penstock.formats.avro.derived_schema import derived
 from penstock.formats.avro.schema import document_of
 from penstock.formats.json.factory import JsonFormat
 from penstock.formats.json.options import JsonOptions

@@ -22,19 +22,19 @@ from google.protobuf.message_factory import GetMessageClass
 
 from bench.messages import options_of
 from penstock.errors import RecordError
-from penstock.formats.avro.derived import derived
-from penstock.formats.avro.jsontext import JsonText
+from penstock.formats.avro.derived_schema import derived
+from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import document_of
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.formats.csv.exact import ExactReader as CsvReader
+from penstock.formats.csv.exact_reader import ExactCsvReader as CsvReader
 from penstock.formats.csv.options import CsvOptions
-from penstock.formats.json.document import Document, Object, parse
-from penstock.formats.json.exact import ExactReader as JsonReader
+from penstock.formats.exact.errors import FieldError, Malformed
+from penstock.formats.json.exact_reader import ExactJsonReader as JsonReader
 from penstock.formats.json.options import JsonOptions, TimestampStandard
-from penstock.formats.protobuf.exact import ExactReader as ProtobufReader
+from penstock.formats.json.parser import Document, Object, parse
+from penstock.formats.protobuf.exact_reader import ExactProtobufReader as ProtobufReader
 from penstock.formats.raw.options import Endianness, RawOptions
-from penstock.formats.refusals import FieldError, Malformed
 from penstock.options import OptionSet
 from penstock.services import RegistryServer
 from penstock.spi import Decoded, formats
@@ -240,11 +240,11 @@ def _avro(rng: random.Random) -> Subject:
     second, same = _fastavro(schema, b"")
     if rng.random() < 0.5:
         return Subject("avro", schema, AvroOptions(), _AVRO_TOKENS, second, same)
-    text = JsonText(derived(schema))
+    text = JsonEncoding(derived(schema))
 
     def from_json(message: bytes) -> Answer:
         try:
-            return second(text.exact(message))
+            return second(text.binary(message))
         except (Malformed, FieldError):
             return [REFUSED]
 

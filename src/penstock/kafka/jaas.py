@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.options.values import Malformed
-
 __all__ = ["LoginModule", "login_module"]
 
 _MODULE = re.compile(
@@ -32,13 +30,13 @@ class LoginModule:
 def login_module(value: str, expected: str) -> LoginModule:
     """The one login module of a JAAS text.
 
-    Raises Malformed, saying what was ``expected``. The text is never quoted: it holds the password.
+    Raises ValueError with what was ``expected``. The error never quotes the text, which holds the password.
     """
     if '=\\"' in value:  # an editor that wants quotes escaped leaves the backslashes in
         value = value.replace('\\"', '"')
     found = _MODULE.fullmatch(value)
     if found is None:
-        raise Malformed(f"expected {expected}")
+        raise ValueError(f"expected {expected}")
     options = {}
     for name, double, single, bare in _OPTION.findall(found["options"]):
         options[name] = re.sub(r"\\(.)", r"\1", double or single) if double or single else bare

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from penstock.errors import Problem
 from penstock.kafka.jaas import LoginModule, login_module
-from penstock.options.values import Malformed, Property, flag, number, one_of, text
+from penstock.options import BOOLEAN, TEXT, Codec, Property, number, one_of
 from penstock.tls import Tls, read_tls
 
 __all__ = [
@@ -95,9 +95,9 @@ def _part(value: str) -> float:
     try:
         found = float(value)
     except ValueError:
-        raise Malformed(f"expected a number, not '{value}'") from None
+        raise ValueError("expected a number") from None
     if not 0.5 <= found <= 1:
-        raise Malformed(f"expected a number from 0.5 to 1, not {value.strip()}")
+        raise ValueError("expected a number from 0.5 to 1")
     return found
 
 
@@ -106,22 +106,22 @@ def _token_address(value: str) -> str:
     parts = urlsplit(address)
     if parts.scheme in {"http", "https"} and parts.hostname:
         if parts.username is not None or parts.password is not None:
-            raise Malformed("expected an address without user and password; the client's id and secret are properties")
+            raise ValueError("expected an address without user and password; the client's id and secret are properties")
         try:
             parts.port  # noqa: B018 - raises when it is no number
         except ValueError:
-            raise Malformed("expected a port from 0 to 65535 in the address") from None
+            raise ValueError("expected a port from 0 to 65535 in the address") from None
         return address
     if parts.scheme == "file" and parts.netloc in {"", "localhost"} and parts.path:
         return address
-    raise Malformed("expected an address such as https://host/token, or file:///path of a file with a token")
+    raise ValueError("expected an address such as https://host/token, or file:///path of a file with a token")
 
 
 def _of_java(value: str, known: tuple[str, ...]) -> str:
     """A class of Kafka's that names what is done here; in a shaded client its package is another one."""
     name = re.split(r"[.$]", value.strip())[-1]
     if name and name not in known:
-        raise Malformed(f"Java classes are not loaded; expected one of Kafka's own: {', '.join(known)}")
+        raise ValueError(f"Java classes are not loaded; expected one of Kafka's own: {', '.join(known)}")
     return name
 
 
@@ -149,26 +149,32 @@ LOGIN_PROPERTIES: Mapping[str, Property] = {
         one_of(*MECHANISMS, fold=str.upper), "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI (the default)."
     ),
     "sasl.jaas.config": Property(
-        text, "Login module of the mechanism, with its options; its package does not matter.", secret=True
+        TEXT, "Login module of the mechanism, with its options; its package does not matter.", secret=True
     ),
-    "sasl.kerberos.service.name": Property(text, "Service of the brokers' Kerberos principals; `kafka` by default."),
+    "sasl.kerberos.service.name": Property(TEXT, "Service of the brokers' Kerberos principals; `kafka` by default."),
     "sasl.login.callback.handler.class": Property(
-        _handler, "One of Kafka's own, which change nothing: what gives the token follows from the other properties."
+        Codec("Class", _handler, quoted=False),
+        "One of Kafka's own, which change nothing: what gives the token follows from the other properties.",
     ),
     "sasl.login.connect.timeout.ms": Property(number(1), "Longest wait for a connection to the token endpoint."),
     "sasl.login.read.timeout.ms": Property(number(1), "Longest wait for an answer of the token endpoint."),
-    _WINDOW: Property(_part, "Part of a token's lifetime after which a new connection gets a new one; 0.8 by default."),
-    _CLIENT_ID: Property(text, "Id of this client at the token endpoint; also `clientId` in `sasl.jaas.config`."),
-    _CLIENT_SECRET: Property(text, "Its secret; also `clientSecret` in `sasl.jaas.config`.", secret=True),
+    _WINDOW: Property(
+        Codec("Double", _part),
+        "Part of a token's lifetime after which a new connection gets a new one; 0.8 by default.",
+    ),
+    _CLIENT_ID: Property(TEXT, "Id of this client at the token endpoint; also `clientId` in `sasl.jaas.config`."),
+    _CLIENT_SECRET: Property(TEXT, "Its secret; also `clientSecret` in `sasl.jaas.config`.", secret=True),
     "sasl.oauthbearer.header.urlencode": Property(
-        flag, "Whether id and secret are URL-encoded in the request to the token endpoint."
+        BOOLEAN, "Whether id and secret are URL-encoded in the request to the token endpoint."
     ),
     "sasl.oauthbearer.jwt.retriever.class": Property(
-        _retriever, "One of Kafka's own for client credentials and files, which change nothing."
+        Codec("Class", _retriever, quoted=False),
+        "One of Kafka's own for client credentials and files, which change nothing.",
     ),
-    "sasl.oauthbearer.scope": Property(text, "Scope to ask for; also `scope` in `sasl.jaas.config`."),
+    "sasl.oauthbearer.scope": Property(TEXT, "Scope to ask for; also `scope` in `sasl.jaas.config`."),
     _ENDPOINT: Property(
-        _token_address, "Where tokens are asked for, `https://...`; or a file with a token, `file:///...`."
+        Codec("URL", _token_address, quoted=False),
+        "Where tokens are asked for, `https://...`; or a file with a token, `file:///...`.",
     ),
 }
 
@@ -183,7 +189,7 @@ def read_login(properties: Mapping[str, str], sasl: bool) -> tuple[Login | None,
         if sasl and name in properties:
             try:
                 values[name] = each.read(properties[name])
-            except Malformed as malformed:
+            except ValueError as malformed:
                 problems.append(Problem(str(malformed), name))
     if not sasl or problems:
         return None, problems
@@ -209,7 +215,7 @@ def _module(values: Mapping[str, Any], mechanism: str, name: str, example: str) 
         return None
     try:
         found = login_module(values[_JAAS], example)
-    except Malformed as malformed:
+    except ValueError as malformed:
         raise _Misfit(Problem(str(malformed), _JAAS)) from None
     if found.name != name:
         reason = f"login module {found.written} does not belong to {mechanism}: expected {example}"

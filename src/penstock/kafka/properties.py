@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock.errors import OptionsError, Problem
 from penstock.kafka.login import LOGIN_PROPERTIES, Login, read_login
-from penstock.options.values import Malformed, Property, flag, items, number, one_of, text
+from penstock.options import BOOLEAN, COMMA_LIST, TEXT, Codec, Property, number, one_of
 from penstock.tls import TLS_PROPERTIES, Tls, read_tls
 
 __all__ = ["ACTS", "REFUSED", "WITHOUT_MEANING", "ClientConfig", "check"]
@@ -99,30 +99,24 @@ def check(properties: Mapping[str, str]) -> tuple[Problem, ...]:
 
 
 def _servers(value: str) -> tuple[str, ...]:
-    servers = tuple(re.sub(r"^[A-Za-z_]+://", "", server) for server in items(value))
+    servers = tuple(re.sub(r"^[A-Za-z_]+://", "", server) for server in COMMA_LIST.parse(value))
     for server in servers:
         if not re.fullmatch(r"(\[[0-9A-Fa-f:.%]+\]|[^:\s/]+):\d{1,5}", server):
-            raise Malformed(f"expected host:port, not '{server}'")
+            raise ValueError("expected host:port, with commas between several")
     return servers
 
 
 def _acks(value: str) -> int:
     known = {"all": -1, "-1": -1, "0": 0, "1": 1}
     if value.strip().lower() not in known:
-        raise Malformed(f"expected 'all', '1' or '0', not '{value}'")
+        raise ValueError("expected 'all', '1' or '0'")
     return known[value.strip().lower()]
 
 
-def _reset(value: str) -> str:
-    if value.strip().lower() not in {"earliest", "latest", "none"}:
-        raise Malformed(f"expected 'earliest', 'latest' or 'none', not '{value}'")
-    return value.strip().lower()
-
-
 def _gzip_level(value: str) -> int | None:
-    level = number(-1, 9)(value)
+    level = number(-1, 9).parse(value)
     if level == 0:
-        raise Malformed("expected a level from 1 to 9, or -1 for the default, not 0")
+        raise ValueError("expected a level from 1 to 9, or -1 for the default")
     return None if level < 0 else level
 
 
@@ -130,13 +124,13 @@ _MS = number(0, 2**63 - 1)
 
 #: Properties that do here what they do in the Java client.
 ACTS: Mapping[str, Property] = {
-    "bootstrap.servers": Property(_servers, "Brokers to ask first, as `host:port,host:port`."),
-    "client.id": Property(text, "Name of this client in the brokers' logs, metrics and quotas."),
-    "client.rack": Property(text, "Rack of this client; sent with every fetch."),
+    "bootstrap.servers": Property(Codec("List<String>", _servers), "Brokers to ask first, as `host:port,host:port`."),
+    "client.id": Property(TEXT, "Name of this client in the brokers' logs, metrics and quotas."),
+    "client.rack": Property(TEXT, "Rack of this client; sent with every fetch."),
     "client.dns.lookup": Property(
         one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"), "How bootstrap names are resolved."
     ),
-    "group.id": Property(text, "Consumer group whose offsets are read and committed."),
+    "group.id": Property(TEXT, "Consumer group whose offsets are read and committed."),
     "security.protocol": Property(
         one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", fold=str.upper), "Encryption and authentication."
     ),
@@ -157,8 +151,10 @@ ACTS: Mapping[str, Property] = {
         one_of(READ_UNCOMMITTED, READ_COMMITTED, fold=str.lower),
         "`read_committed` leaves out open and aborted transactions.",
     ),
-    "auto.offset.reset": Property(_reset, "Where to start when the group has no valid offset."),
-    "check.crcs": Property(flag, "Verify the checksum of every record batch read."),
+    "auto.offset.reset": Property(
+        one_of("earliest", "latest", "none", fold=str.lower), "Where to start when the group has no valid offset."
+    ),
+    "check.crcs": Property(BOOLEAN, "Verify the checksum of every record batch read."),
     "fetch.max.bytes": Property(
         number(1),
         "Upper bound of one fetch answer; a larger record batch still passes. What was fetched is decompressed 64 MiB "
@@ -167,15 +163,15 @@ ACTS: Mapping[str, Property] = {
     "max.partition.fetch.bytes": Property(number(1), "Upper bound per partition of one fetch answer."),
     "fetch.min.bytes": Property(number(0), "Bytes a broker waits for before it answers a fetch."),
     "fetch.max.wait.ms": Property(number(0), "Longest time a broker waits for `fetch.min.bytes`."),
-    "allow.auto.create.topics": Property(flag, "Whether asking for a missing topic may create it."),
+    "allow.auto.create.topics": Property(BOOLEAN, "Whether asking for a missing topic may create it."),
     "acks": Property(
-        _acks,
+        Codec("String", _acks),
         "Replicas that must have a record batch: `all`, `1` or `0`. At-least-once needs `all`: with less, which is "
         "warned of, it loses records with a broker. Exactly-once refuses less.",
     ),
-    "enable.idempotence": Property(flag, "Broker-side removal of repeated record batches."),
+    "enable.idempotence": Property(BOOLEAN, "Broker-side removal of repeated record batches."),
     "compression.type": Property(one_of("none", "gzip", "snappy", "lz4", "zstd", fold=str.lower), "Compression."),
-    "compression.gzip.level": Property(_gzip_level, "Level for gzip; -1 for the default, 6."),
+    "compression.gzip.level": Property(Codec("Integer", _gzip_level), "Level for gzip; -1 for the default, 6."),
     "compression.lz4.level": Property(number(1, 17), "Level for lz4."),
     "compression.zstd.level": Property(number(-131_072, 22), "Level for zstd."),
     "batch.size": Property(number(0), "Size at which a record batch is cut; 0 for one record in each."),
@@ -312,7 +308,7 @@ def _read(properties: Mapping[str, str]) -> tuple[dict[str, Any], tuple[Problem,
         if name in ACTS:
             try:
                 values[name.replace(".", "_")] = ACTS[name].read(value)
-            except Malformed as malformed:
+            except ValueError as malformed:
                 problems.append(Problem(str(malformed), name))
         elif name in REFUSED:
             problems.append(Problem(f"cannot be set: {REFUSED[name]}", name, hint="remove it"))

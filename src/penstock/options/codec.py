@@ -1,4 +1,4 @@
-"""How one option's text becomes a value and back."""
+"""Codecs: how the text of an option or a client property becomes a value, and back."""
 
 from __future__ import annotations
 
@@ -11,17 +11,45 @@ from typing import Any
 
 from penstock.options.patterns import java_pattern
 
-__all__ = ["BOOLEAN", "CHARACTER", "DURATION", "INTEGER", "LIST", "MAP", "MEMORY", "PATTERN", "TEXT", "Codec", "choice"]
+__all__ = [
+    "BOOLEAN",
+    "CHARACTER",
+    "COMMA_LIST",
+    "DURATION",
+    "INTEGER",
+    "LIST",
+    "MAP",
+    "MEMORY",
+    "PATTERN",
+    "TEXT",
+    "Codec",
+    "choice",
+    "number",
+    "one_of",
+]
 
 
 @dataclass(frozen=True)
 class Codec:
-    """A pair of ``parse`` (text to value, ValueError with the reason) and ``show`` (value to text)."""
+    """A pair of functions: ``parse`` from text to value, and ``show`` from value to text.
+
+    ``parse`` raises ValueError with what it expected. ``values`` are the accepted texts, if there are only a few.
+    ``quoted`` is false where an error must not show the text, because part of it may be secret.
+    """
 
     name: str
     parse: Callable[[str], Any]
     show: Callable[[Any], str] = str
     values: tuple[str, ...] = ()
+    quoted: bool = True
+
+    def read(self, text: str, *, secret: bool = False) -> Any:
+        """The value of ``text``. Raises ValueError, which quotes the text unless it is or may be secret."""
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            shown = f", not '{text}'" if self.quoted and not secret else ""
+            raise ValueError(f"{error}{shown}") from None
 
 
 def _boolean(text: str) -> bool:
@@ -75,6 +103,13 @@ def _memory(text: str) -> int:
 
 def _list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(";") if part.strip())
+
+
+def _comma_list(text: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not found:
+        raise ValueError("expected a list separated by commas")
+    return found
 
 
 _QUOTED = r"""'(?:[^']|'')*'|"(?:[^"]|"")*\""""
@@ -138,19 +173,45 @@ DURATION = Codec("Duration", _duration, _show_duration)
 MEMORY = Codec("MemorySize", _memory)
 PATTERN = Codec("Regex", _pattern)
 LIST = Codec("List<String>", _list, ";".join)
-#: Pairs, sorted by key. Each may also be written as an option of its own, whose key has that of the pair at its end.
+#: The form of lists in the properties of Java clients: at least one item, separated by commas.
+COMMA_LIST = Codec("List<String>", _comma_list, ",".join)
+#: Pairs, sorted by key. Each pair may also be an option of its own: ``<option>.<key of the pair>``.
 MAP = Codec("Map", _map, _show_map)
 CHARACTER = Codec("Character", _character, _show_character)
 
 
-def choice(kind: type[enum.Enum]) -> Codec:
+def number(low: int, high: int = 2**31 - 1) -> Codec:
+    """A whole number from ``low`` to ``high``."""
+
+    def parse(text: str) -> int:
+        found = _integer(text)
+        if not low <= found <= high:
+            raise ValueError(f"expected a number between {low} and {high}")
+        return found
+
+    return Codec("Integer", parse)
+
+
+def one_of(*names: str, fold: Callable[[str], str] = str) -> Codec:
+    """One of these names, compared after ``fold``."""
+
+    def parse(text: str) -> str:
+        found = fold(text.strip())
+        if found not in names:
+            raise ValueError(f"expected one of {', '.join(repr(name) for name in names)}")
+        return found
+
+    return Codec("String", parse, values=names)
+
+
+def choice(members: type[enum.Enum]) -> Codec:
     """One of an enum's values; case does not matter and ``-`` equals ``_``, as in Flink."""
 
     def parse(text: str) -> enum.Enum:
         wanted = text.strip().lower().replace("_", "-")
-        for member in kind:
+        for member in members:
             if str(member.value).lower().replace("_", "-") == wanted:
                 return member
-        raise ValueError(f"expected one of {', '.join(str(member.value) for member in kind)}")
+        raise ValueError(f"expected one of {', '.join(str(member.value) for member in members)}")
 
-    return Codec("Enum", parse, lambda member: str(member.value), tuple(str(member.value) for member in kind))
+    return Codec("Enum", parse, lambda member: str(member.value), tuple(str(member.value) for member in members))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -16,6 +17,7 @@ __all__ = [
     "OptionSet",
     "Origin",
     "Properties",
+    "Property",
     "Rule",
     "nearest",
     "opt",
@@ -26,19 +28,19 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Origin:
-    """Where options were written: ``name`` such as ``table 't'``, ``places[key]`` such as ``line 3, column 5``."""
+    """Where options were written: ``name`` is for example ``table 't'``, ``places[key]`` ``line 3, column 5``."""
 
     name: str = ""
     places: Mapping[str, str] = field(default_factory=dict, compare=False, hash=False)
 
     def of(self, key: str) -> str:
-        """The place of one key, or of the whole."""
+        """The place of ``key``; only the name if the place is not known."""
         return ", ".join(part for part in (self.name, self.places.get(key, "")) if part)
 
 
 @dataclass(frozen=True)
 class Option:
-    """What was declared about one option."""
+    """The declaration of one option."""
 
     key: str
     codec: Codec
@@ -57,7 +59,7 @@ class Option:
 
     @property
     def shown_default(self) -> str:
-        """The default as the user would write it; ``(none)`` when there is none."""
+        """The default as the user would write it; ``(none)`` without one."""
         if self.default_text:
             return self.default_text
         return "(none)" if self.default in (None, ()) else self.codec.show(self.default)
@@ -74,10 +76,10 @@ def opt(
     secret: bool = False,
     default_text: str = "",
 ) -> Any:
-    """Declare an option: ``dataclasses.field`` with what is needed to parse, check and document it.
+    """Declare an option: a ``dataclasses.field`` that knows how to parse, check and document itself.
 
-    Without ``default`` the option is required. ``aliases`` are older names that still work; ``default_text`` says
-    in the reference what the default is where it is not one value.
+    An option without ``default`` is required. ``aliases`` are older names that still work. ``default_text`` is shown in
+    the reference if the default is not a single value.
     """
     option = Option(
         key,
@@ -100,7 +102,8 @@ Rule = Callable[[Any], Iterable[Problem]]
 class OptionSet:
     """The options of one component. Subclasses declare fields with :func:`opt` and cross-field checks in ``rules``.
 
-    A rule takes the bound set and yields problems whose ``key`` names an option; the place is filled in.
+    A rule takes the bound set and yields problems; the ``key`` of a problem names an option, and its place is added
+    here.
     """
 
     rules: ClassVar[tuple[Rule, ...]] = ()
@@ -112,24 +115,25 @@ class OptionSet:
 
     @classmethod
     def keys(cls) -> tuple[str, ...]:
-        """Every key that is understood, older names included."""
+        """All known keys, including older names."""
         return tuple(key for option in cls.declared().values() for key in option.all_keys)
 
     @classmethod
     def prefixes(cls) -> tuple[str, ...]:
-        """What stands before the keys of single entries of options that are maps."""
+        """The prefixes of options that are entries of a map."""
         return tuple(f"{key}." for option in cls.declared().values() if option.codec is MAP for key in option.all_keys)
 
     @classmethod
     def from_text(cls, given: Mapping[str, str], origin: Origin | None = None, prefix: str = "", **extra: Any) -> Self:
-        """Bind text. ``prefix`` stands before every key in ``given``; ``extra`` sets fields that are no options.
+        """Bind text. All keys in ``given`` start with ``prefix``; ``extra`` sets fields that are not options.
 
-        Keys that are not declared here are left alone (see :func:`unknown_keys`). Raises OptionsError with every
-        problem found, each with its place.
+        Ignores keys that are not declared here (see :func:`unknown_keys`). Raises OptionsError with all problems and
+        their places. If an option is missing or wrong, the rules that do not read it still run.
         """
         origin = origin or Origin()
         values: dict[str, Any] = dict(extra)
         problems: list[Problem] = []
+        unread: set[str] = set()
         for name, option in cls.declared().items():
             key = next((prefix + key for key in option.all_keys if prefix + key in given), None)
             entries = _entries(option, given, prefix)
@@ -137,37 +141,55 @@ class OptionSet:
                 if option.required:
                     hint = f"for example '{prefix}{option.key}' = '{option.example}'" if option.example else ""
                     problems.append(Problem("is required", prefix + option.key, origin.of(""), hint))
+                    unread.add(name)
                 continue
             try:
-                values[name] = option.codec.parse(given[key]) if key is not None else ()
+                values[name] = option.codec.read(given[key], secret=option.secret) if key is not None else ()
                 if entries:
                     values[name] = tuple(sorted((dict(values[name]) | entries).items()))
             except ValueError as error:
-                shown = "" if option.secret or key is None else f", not '{given[key]}'"
-                problems.append(Problem(f"{error}{shown}", key or "", origin.of(key or "")))
+                problems.append(Problem(str(error), key or "", origin.of(key or "")))
+                unread.add(name)
         if problems:
-            raise OptionsError(tuple(problems))
+            raise OptionsError((*problems, *cls._partly_checked(values, unread, origin, prefix)))
         bound = cls(**values)
         bound.check(origin, prefix)
         return bound
 
     @classmethod
+    def _partly_checked(
+        cls, values: Mapping[str, Any], unread: set[str], origin: Origin, prefix: str
+    ) -> tuple[Problem, ...]:
+        """The problems that the rules find without the options ``unread``, which are missing or wrong."""
+
+        def guarded(self: object, name: str) -> Any:
+            if name in unread:
+                raise _UnreadError(name)
+            return object.__getattribute__(self, name)
+
+        partial: Any = object.__new__(type(cls.__name__, (cls,), {"__getattribute__": guarded}))
+        for each in dataclasses.fields(cls):
+            if each.name in values or each.default is not MISSING:
+                object.__setattr__(partial, each.name, values.get(each.name, each.default))
+            else:
+                unread.add(each.name)
+        found: list[Problem] = []
+        for rule in cls.rules:
+            with suppress(_UnreadError):
+                found += rule(partial)
+        return tuple(dict.fromkeys(_placed(problem, origin, prefix) for problem in found))
+
+    @classmethod
     def expect(cls, options: OptionSet) -> Self:
-        """``options``, which are of this class. Raises TypeError when they are not."""
+        """``options`` if it is of this class. Raises TypeError otherwise."""
         if not isinstance(options, cls):
             raise TypeError(f"expected {cls.__name__}, not {type(options).__name__}")
         return options
 
     def check(self, origin: Origin | None = None, prefix: str = "") -> None:
-        """Run the cross-field rules. Raises OptionsError with every problem found."""
+        """Run the cross-field rules. Raises OptionsError with all problems."""
         origin = origin or Origin()
-        problems = tuple(
-            dataclasses.replace(
-                problem, key=prefix + problem.key, where=problem.where or origin.of(prefix + problem.key)
-            )
-            for rule in self.rules
-            for problem in rule(self)
-        )
+        problems = tuple(_placed(problem, origin, prefix) for rule in self.rules for problem in rule(self))
         if problems:
             raise OptionsError(problems)
 
@@ -180,15 +202,24 @@ class OptionSet:
         }
 
 
+class _UnreadError(Exception):
+    """A rule asked for an option that is missing or wrong."""
+
+
+def _placed(problem: Problem, origin: Origin, prefix: str) -> Problem:
+    key = prefix + problem.key
+    return dataclasses.replace(problem, key=key, where=problem.where or origin.of(key))
+
+
 def _entries(option: Option, given: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """The entries of a map that are written as options of their own."""
+    """The entries of a map that are given as options of their own."""
     if option.codec is not MAP:
         return {}
     return {key: value for start in option.all_keys for key, value in properties_of(given, f"{prefix}{start}.")}
 
 
 def nearest(key: str, known: Iterable[str]) -> str:
-    """A hint naming the known key that is closest to ``key``, or nothing."""
+    """A hint with the known key that is closest to ``key``; empty if none is close."""
     found = difflib.get_close_matches(key, list(known), n=1, cutoff=0.6)
     return f"did you mean '{found[0]}'?" if found else ""
 
@@ -196,7 +227,7 @@ def nearest(key: str, known: Iterable[str]) -> str:
 def unknown_keys(
     given: Mapping[str, str], known: Iterable[str], prefixes: tuple[str, ...], origin: Origin
 ) -> tuple[Problem, ...]:
-    """One problem for each given key that is neither known nor under one of the prefixes."""
+    """A problem for each given key that is neither known nor starts with one of the prefixes."""
     understood = set(known)
     return tuple(
         Problem("unknown option", key, origin.of(key), nearest(key, understood))
@@ -207,6 +238,19 @@ def unknown_keys(
 
 #: Client properties: sorted pairs, so that equal properties compare and hash equal.
 Properties = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Property:
+    """The declaration of a client property that has an effect: its codec, and its meaning for the reference."""
+
+    codec: Codec
+    doc: str
+    secret: bool = False
+
+    def read(self, text: str) -> Any:
+        """The value of ``text``. Raises ValueError with what was expected."""
+        return self.codec.read(text, secret=self.secret)
 
 
 def properties_of(given: Mapping[str, str], prefix: str = "properties.") -> Properties:

@@ -1,4 +1,4 @@
-"""Regular expressions as Java's ``Pattern`` reads them: what Flink's options take."""
+"""Regular expressions in the syntax of Java's ``Pattern``, which Flink's options use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 
 __all__ = ["java_pattern"]
 
-#: Java's names for classes of characters of US-ASCII, as what stands between brackets.
+#: Java's names for ASCII character classes, as the content of brackets.
 _CLASSES = {
     "Lower": "a-z",
     "Upper": "A-Z",
@@ -25,9 +25,9 @@ _CLASSES = {
     "XDigit": "0-9a-fA-F",
     "Space": r" \t\n\x0B\f\r",
 }
-#: Escapes that stand for a class of characters, in the same way.
+#: Escapes for character classes, in the same way.
 _SPACES = {"h": r" \t\xA0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000", "v": r"\n\x0B\f\r\x85\u2028\u2029"}
-#: Escapes that Python does not have or reads otherwise.
+#: Escapes that Python does not have or reads differently.
 _ESCAPES = {"z": r"\Z", "Z": r"(?=\n?\Z)", "R": rf"(?:\r\n|[{_SPACES['v']}])", "e": r"\x1B"}
 _PART = re.compile(
     r"\\Q(?P<quoted>.*?)(?:\\E|\Z)"
@@ -46,15 +46,15 @@ _PART = re.compile(
 
 @lru_cache
 def java_pattern(text: str) -> re.Pattern[str]:
-    """The regular expression that ``text`` is in Java, compiled.
+    """The Java regular expression ``text``, compiled.
 
-    ``\\d``, ``\\w``, ``\\s`` and letters of either case are those of US-ASCII, as in Java. Raises ValueError, saying
-    why, for what is none, and for what Java alone has: properties of Unicode, classes within classes and flags in the
-    middle. (``.`` also matches the line separators that are not of US-ASCII.)
+    ``\\d``, ``\\w``, ``\\s`` and case apply to ASCII only, as in Java. Raises ValueError with the reason for an invalid
+    expression, and for features that Python lacks: Unicode properties, character classes within classes and flags in
+    the middle. (``.`` also matches line separators beyond ASCII.)
     """
     try:
         with warnings.catch_warnings():
-            # Of characters that may get a meaning within brackets one day
+            # About characters that may get a meaning inside brackets in future
             warnings.simplefilter("ignore", FutureWarning)
             return re.compile("".join(_translated(text)), re.ASCII)
     except re.error as error:
@@ -69,7 +69,7 @@ def _translated(text: str) -> Iterator[str]:
         kind, found = str(part.lastgroup), part[0]
         if inside and kind in ("open", "intersection"):
             shown = found.rstrip("]^")
-            raise ValueError(f"'{shown}' within brackets is not supported; write one class of characters")
+            raise ValueError(f"'{shown}' within brackets is not supported; write a single character class")
         if kind == "open":
             inside = True
         elif inside and found == "]":
@@ -83,7 +83,7 @@ def _replaced(kind: str, part: re.Match[str], inside: bool) -> str:
             return re.escape(part["quoted"])
         case "named":
             if part["named"] not in _CLASSES or (inside and part["sign"] == "P"):
-                raise ValueError(f"'{part[0]}' is not supported; write the characters that are meant in brackets")
+                raise ValueError(f"'{part[0]}' is not supported; list the characters in brackets")
             return _class(_CLASSES[part["named"]], inside, "^" if part["sign"] == "P" else "")
         case "group":
             return f"(?P={part['group']})"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import OptionsError, Problem
-from penstock.options.values import Malformed, Property, items, one_of, text
+from penstock.options import COMMA_LIST, TEXT, Codec, Property, one_of
 from penstock.tls.stores import TYPES, Identity, StoreError, identity, pem_identity, trusted
 
 __all__ = ["TLS_PROPERTIES", "Tls", "read_tls", "tls_context"]
@@ -45,7 +45,7 @@ class Tls:
 def _location(value: str) -> str | None:
     address = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", value.strip())
     if address:
-        raise Malformed(
+        raise ValueError(
             f"expected the path of a local file, not an address ('{address[1]}:'): nothing is fetched from object "
             "storage or the web; put a copy of the file at one path on every machine"
         )
@@ -53,18 +53,19 @@ def _location(value: str) -> str | None:
 
 
 def _protocols(value: str) -> tuple[str, ...]:
-    protocols = items(value)
+    protocols: tuple[str, ...] = COMMA_LIST.parse(value)
     if not set(protocols) <= {"TLSv1.2", "TLSv1.3"}:
-        raise Malformed(f"expected TLSv1.2, TLSv1.3 or both, not '{value}'")
+        raise ValueError("expected TLSv1.2, TLSv1.3 or both")
     return protocols
 
 
 def _check_algorithm(value: str) -> str:
     if value.strip().lower() not in {"", "https"}:
-        raise Malformed(f"expected 'https', or nothing for no host name check, not '{value}'")
+        raise ValueError("expected 'https', or nothing for no host name check")
     return value.strip().lower()
 
 
+_LOCATION = Codec("Path", _location, quoted=False)
 _TYPE = one_of(*TYPES, fold=str.upper)
 
 #: Those of ``ssl.*`` that act.
@@ -73,26 +74,27 @@ TLS_PROPERTIES: Mapping[str, Property] = {
         _TYPE, "Format of the truststore: JKS (the default), PKCS12 or PEM. JKS and PKCS12 are told apart by the file."
     ),
     "ssl.truststore.location": Property(
-        _location, "File with the certificates to trust, on every machine; without it, those of the system are trusted."
+        _LOCATION, "File with the certificates to trust, on every machine; without it, those of the system are trusted."
     ),
-    "ssl.truststore.password": Property(text, "Password of a JKS or PKCS12 truststore.", secret=True),
-    "ssl.truststore.certificates": Property(text, "Certificates to trust, as PEM text.", secret=True),
+    "ssl.truststore.password": Property(TEXT, "Password of a JKS or PKCS12 truststore.", secret=True),
+    "ssl.truststore.certificates": Property(TEXT, "Certificates to trust, as PEM text.", secret=True),
     "ssl.keystore.type": Property(
         _TYPE, "Format of the keystore: JKS (the default), PKCS12 or PEM. JKS and PKCS12 are told apart by the file."
     ),
     "ssl.keystore.location": Property(
-        _location, "File with this client's private key and certificate chain, on every machine. The first key counts."
+        _LOCATION, "File with this client's private key and certificate chain, on every machine. The first key counts."
     ),
-    "ssl.keystore.password": Property(text, "Password of a JKS or PKCS12 keystore.", secret=True),
-    "ssl.keystore.certificate.chain": Property(text, "This client's certificate chain, as PEM text.", secret=True),
-    "ssl.keystore.key": Property(text, "This client's private key, as PEM text.", secret=True),
+    "ssl.keystore.password": Property(TEXT, "Password of a JKS or PKCS12 keystore.", secret=True),
+    "ssl.keystore.certificate.chain": Property(TEXT, "This client's certificate chain, as PEM text.", secret=True),
+    "ssl.keystore.key": Property(TEXT, "This client's private key, as PEM text.", secret=True),
     "ssl.key.password": Property(
-        text, "Password of the private key; in a JKS keystore the store's own where this is not given.", secret=True
+        TEXT, "Password of the private key; in a JKS keystore the store's own where this is not given.", secret=True
     ),
     "ssl.endpoint.identification.algorithm": Property(
-        _check_algorithm, "`https` compares the broker's host name with its certificate; empty does not."
+        Codec("String", _check_algorithm),
+        "`https` compares the broker's host name with its certificate; empty does not.",
     ),
-    "ssl.enabled.protocols": Property(_protocols, "TLS versions that may be used."),
+    "ssl.enabled.protocols": Property(Codec("List<String>", _protocols), "TLS versions that may be used."),
 }
 
 
@@ -104,7 +106,7 @@ def read_tls(properties: Mapping[str, str]) -> tuple[Tls, list[Problem]]:
         if name in properties:
             try:
                 values[name.removeprefix("ssl.").replace(".", "_")] = each.read(properties[name])
-            except Malformed as malformed:
+            except ValueError as malformed:
                 problems.append(Problem(str(malformed), name))
     chain, key = "ssl.keystore.certificate.chain", "ssl.keystore.key"
     if (chain in properties) != (key in properties):

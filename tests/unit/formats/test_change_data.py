@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SchemaError
-from penstock.formats.json.names import Names
-from penstock.formats.nested import Shape
+from penstock.formats.columns.nested import Shape
+from penstock.formats.json.field_names import FieldNames
 from penstock.spi import ChangeFormat, formats
 from penstock.types import RowKind, RowType, arrow_schema, parse_columns
 from tests.unit.formats.changes import decoded, shown
@@ -90,9 +90,9 @@ def test_the_loop_and_the_exact_path_give_the_same_changes(name: str, data: st.D
     metadata = tuple(data.draw(st.lists(st.sampled_from(sorted(fmt.metadata)), max_size=3)))
     by_the_loop = answer(name, found, metadata, ignore)
     with pytest.MonkeyPatch.context() as patch:
-        names_of = Names.of
-        patch.setattr(Names, "of", staticmethod(lambda shape: replace(names_of(shape), plain=False)))
-        assert not Names.of(Shape.of(parse_columns(COLUMNS))).plain
+        names_of = FieldNames.of
+        patch.setattr(FieldNames, "of", staticmethod(lambda shape: replace(names_of(shape), plain=False)))
+        assert not FieldNames.of(Shape.of(parse_columns(COLUMNS))).plain
         assert answer(name, found, metadata, ignore) == by_the_loop
 
 
@@ -118,7 +118,7 @@ def test_what_is_written_is_read_as_insertions_and_deletions(name: str) -> None:
 def test_a_map_without_text_for_its_keys_is_refused(name: str) -> None:
     fmt, schema = formats.get(name), parse_columns("m MAP<INT, INT>")
     for build in (fmt.decoder, fmt.encoder):
-        with pytest.raises(SchemaError, match=r"'m': JSON objects have text keys"):
+        with pytest.raises(SchemaError, match=r"'m': keys of JSON objects are strings"):
             build(schema, fmt.options.from_text({}))
 
 

@@ -89,7 +89,7 @@ def test_values_are_read(name: str, value: str, field: str, expected: object) ->
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("bootstrap.servers", "broker", "expected host:port, not 'broker'"),
+        ("bootstrap.servers", "broker", "expected host:port, with commas between several, not 'broker'"),
         ("acks", "2", "expected 'all', '1' or '0', not '2'"),
         ("request.timeout.ms", "0", "expected a number between 1"),
         ("request.timeout.ms", "soon", "expected a whole number, not 'soon'"),

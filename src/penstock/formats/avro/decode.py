@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats import kinds
-from penstock.formats.avro.codec import DatumReader, Spans
-from penstock.formats.avro.derived import derived
-from penstock.formats.avro.jsontext import JsonText
+from penstock.formats.avro.datum import DatumReader, Spans
+from penstock.formats.avro.derived_schema import derived
+from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import parse
-from penstock.formats.columns import validity
-from penstock.formats.rows import completed
+from penstock.formats.columns.buffers import validity
+from penstock.formats.exact.merge import completed
+from penstock.formats.loops.record_status import NO_ROW, READ
 from penstock.spi import Decoded
 from penstock.types import RowType
 
@@ -27,7 +27,7 @@ __all__ = ["AvroDecoder"]
 class AvroDecoder:
     """Decodes one record per message. A null message gives no row.
 
-    Raises SchemaError for columns that Avro cannot hold, or that do not fit the schema that is given.
+    Raises SchemaError for columns that Avro cannot hold or that do not fit the given schema.
     """
 
     schema: RowType
@@ -38,7 +38,7 @@ class AvroDecoder:
 
     @property
     def ignores_errors(self) -> bool:
-        """Never: the format has no such option."""
+        """Always false: the format has no option for it."""
         return False
 
     @cached_property
@@ -47,20 +47,20 @@ class AvroDecoder:
         return DatumReader(parse(self.options.schema) if self.options.schema else reader, reader, self.schema)
 
     @cached_property
-    def _json(self) -> JsonText:
-        return JsonText(self._reader.writer)
+    def _json(self) -> JsonEncoding:
+        return JsonEncoding(self._reader.writer)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"schema": self.schema, "options": self.options}
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages. Those that are refused are listed in ``bad``."""
-        status = np.where(validity(messages) == 0, kinds.NO_ROW, kinds.READ).astype(np.uint8)
+        """Decode a column of messages. ``bad`` lists the refused ones."""
+        status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
         data, refusals = Spans.of(messages, status), dict[int, ValueError]()
         if self.options.encoding is Encoding.JSON:
-            data, refusals = self._json.binary(messages, status)
+            data, refusals = self._json.spans(messages, status)
         read = self._reader.read(data)
-        if not (read.status != kinds.READ).any():
+        if not (read.status != READ).any():
             return Decoded(read.rows)
 
         def refuse(index: int) -> list[dict[str, Any]]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.formats.avro.codec import DatumWriter
-from penstock.formats.avro.derived import derived
-from penstock.formats.avro.jsontext import JsonText
+from penstock.formats.avro.datum import DatumWriter
+from penstock.formats.avro.derived_schema import derived
+from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import Record, parse
 from penstock.types import RowType
@@ -22,7 +22,7 @@ __all__ = ["AvroEncoder"]
 class AvroEncoder:
     """Encodes each row as one record, without its schema.
 
-    Raises SchemaError for columns that Avro cannot hold, or that do not fit the schema that is given.
+    Raises SchemaError for columns that Avro cannot hold or that do not fit the given schema.
     """
 
     schema: RowType
@@ -39,8 +39,8 @@ class AvroEncoder:
         return DatumWriter(given, self.schema)
 
     @cached_property
-    def _json(self) -> JsonText:
-        return JsonText(self._writer.schema)
+    def _json(self) -> JsonEncoding:
+        return JsonEncoding(self._writer.schema)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"schema": self.schema, "options": self.options}
@@ -49,4 +49,4 @@ class AvroEncoder:
         """One message per row. Raises RecordError for a row that the schema cannot hold, with its index."""
         if self.options.encoding is Encoding.BINARY:
             return self._writer.messages(rows)
-        return self._json.text(*self._writer.write(rows))
+        return self._json.texts(*self._writer.write(rows))

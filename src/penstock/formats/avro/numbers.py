@@ -1,15 +1,14 @@
-"""Numbers as Avro encodes them, inside compiled loops.
+"""Avro's encoding of numbers, inside compiled loops.
 
-They are read as Avro's Java library reads them: an int has five bytes at most and a long ten, and what they have too
-many bits of is cut off.
+Reading follows Avro's Java library: an int has at most five bytes and a long ten, and excess bits are cut off.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.avro.refused import CUT_SHORT, TOO_LONG
-from penstock.formats.compiled import Vector, Word, compiled
+from penstock.formats.avro.read_reasons import CUT_SHORT, TOO_LONG
+from penstock.formats.loops.compiled import Vector, Word, compiled
 
 __all__ = ["byte_of", "decimal_size", "read_decimal", "read_number", "write_number"]
 
@@ -21,7 +20,8 @@ _LIMITS_LOW = np.array([10**digits & (2**64 - 1) for digits in range(39)], np.ui
 
 @compiled
 def read_number(text: Vector, at: int, end: int, most: int) -> tuple[Word, int]:
-    """An int or long of at most so many bytes, and where it ends: less than 0 is the reason why it cannot be read."""
+    """An int or long of at most ``most`` bytes, and the position after it. A negative position is the reason why the
+    number cannot be read."""
     value, shift = _U0, _U0
     for place in range(at, at + most):
         if place >= end:
@@ -38,7 +38,7 @@ def read_number(text: Vector, at: int, end: int, most: int) -> tuple[Word, int]:
 
 @compiled
 def read_decimal(text: Vector, start: int, size: int, digits: int) -> tuple[bool, Word, Word]:
-    """Whether a number of so many bytes has no more than so many digits, and its lower and upper 64 bits."""
+    """Whether a number of ``size`` bytes has at most ``digits`` digits, and its lower and upper 64 bits."""
     negative = text[start] >= 128
     sign = 255 if negative else 0
     while size > 16:
@@ -64,7 +64,7 @@ def read_decimal(text: Vector, start: int, size: int, digits: int) -> tuple[bool
 
 @compiled
 def write_number(out: Vector, at: int, value: int) -> int:
-    """A number in zigzag, seven bits a byte; the position after it."""
+    """Write a number in zigzag encoding, seven bits per byte; returns the position after it."""
     rest = np.uint64(value << 1 ^ value >> 63)
     while rest > _U127:
         out[at] = np.uint8(rest & _U127) | np.uint8(128)
@@ -76,13 +76,13 @@ def write_number(out: Vector, at: int, value: int) -> int:
 
 @compiled
 def byte_of(low: int, high: int, place: int) -> int:
-    """Byte ``place`` of 16, the least significant one first."""
+    """Byte ``place`` of the 16 bytes of a number, counted from the least significant one."""
     return (low >> 8 * place if place < 8 else high >> 8 * (place - 8)) & 255
 
 
 @compiled
 def decimal_size(low: int, high: int) -> int:
-    """How many bytes a number of 128 bits takes at least, with its sign."""
+    """The least number of bytes that hold a number of 128 bits and its sign."""
     sign = 255 if high < 0 else 0
     size = 16
     while size > 1 and byte_of(low, high, size - 1) == sign and byte_of(low, high, size - 2) & 128 == sign & 128:

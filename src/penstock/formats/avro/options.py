@@ -15,14 +15,14 @@ __all__ = ["AvroOptions", "Encoding", "schema_of_a_record"]
 
 
 class Encoding(enum.Enum):
-    """How Avro data is written."""
+    """The encoding of Avro data."""
 
     BINARY = "binary"
     JSON = "json"
 
 
 def schema_of_a_record(options: Any) -> Iterator[Problem]:
-    """What is wrong with the option ``schema`` of a format of the family."""
+    """The problems of the option ``schema`` in a format of the Avro family."""
     if options.schema is None:
         return
     try:
@@ -43,27 +43,27 @@ class AvroOptions(OptionSet):
         "encoding",
         choice(Encoding),
         default=Encoding.BINARY,
-        doc="How data is written: binary, or Avro's own JSON.",
+        doc="The encoding of data: binary, or Avro's own JSON, which is much slower.",
     )
     codec: str = opt("codec", TEXT, default="snappy", doc="The compression of Avro files; messages have none.")
     legacy_timestamps: bool = opt(
         "timestamp_mapping.legacy",
         BOOLEAN,
         default=True,
-        doc="Map TIMESTAMP(3) to timestamp-millis, and know no other timestamp. With false TIMESTAMP is "
-        "local-timestamp-millis, -micros or -nanos by its precision, and TIMESTAMP_LTZ is timestamp-millis, -micros "
-        "or -nanos.",
+        doc="Map TIMESTAMP(3) to timestamp-millis and refuse other timestamps. If false, TIMESTAMP is "
+        "local-timestamp-millis, -micros or -nanos by its precision, and TIMESTAMP_LTZ is timestamp-millis, "
+        "-micros or -nanos.",
     )
     fast_read: bool = opt(
-        "open.fastread", BOOLEAN, default=False, doc="Understood, but without effect: reading is always fast."
+        "open.fastread", BOOLEAN, default=False, doc="Accepted, but without effect: reading is always fast."
     )
     schema: str | None = opt(
         "schema",
         TEXT,
         default=None,
-        doc="The Avro schema, as JSON, of the messages that are read and written; by default it follows from the "
-        "columns. Fields and columns are paired by name and resolved by Avro's rules; fields without a column are "
-        "skipped when reading, and get their default when writing. Not in Flink, where only avro-confluent has it.",
+        doc="The Avro schema of the messages, as JSON; by default it is derived from the columns. Fields and "
+        "columns are paired by name and resolved by Avro's rules. Fields without a column are skipped when "
+        "reading and get their default when writing. Not in Flink, where only avro-confluent has it.",
     )
 
     rules: ClassVar[tuple[Rule, ...]] = (schema_of_a_record,)

@@ -1,4 +1,4 @@
-"""What the compiled loops execute: a table of steps, one row each."""
+"""The programs that the compiled loops run: a table of steps, one row per step."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ __all__ = [
     "BLOCK",
     "CONSTANT",
     "CONVERT",
-    "DECIMAL",
     "DEEPEST",
     "DEFAULT",
     "END",
     "JUMP",
     "KEEP",
     "LIST",
-    "LONGEST",
+    "MOST_STEPS",
     "NEXT",
     "NODE",
     "NULL_AT",
@@ -34,9 +33,10 @@ __all__ = [
     "STRUCT",
     "SYMBOL",
     "TEXT",
-    "TIME",
+    "TO_DECIMAL",
     "TO_DOUBLE",
     "TO_FLOAT",
+    "TO_TIME",
     "UNION",
     "VALUE",
     "VALUE_AT",
@@ -50,47 +50,46 @@ __all__ = [
     "WIRE_FLOAT",
     "WIRE_INT",
     "WIRE_LONG",
-    "WIRE_NULL",
     "A",
+    "AvroProgram",
+    "AvroProgramBuilder",
     "B",
-    "Program",
-    "Steps",
 ]
 
-#: The columns of a step. ``NODE`` is the node of the columns that it fills or writes, SKIP for none. ``NULL_AT`` is the
-#: branch of a union that is null, ``VALUE_AT`` the other one, both SKIP where there is no union of null and one type.
+#: The columns of a step. ``NODE`` is the node that it fills or writes, or SKIP. For a union of null and one type,
+#: ``NULL_AT`` is the branch of null and ``VALUE_AT`` the other one; otherwise both are SKIP.
 STEP, NODE, WIRE, CONVERT, A, B, NULL_AT, VALUE_AT, NEXT = 0, 1, 2, 3, 4, 5, 6, 7, 8
 _COLUMNS = 9
 SKIP = -1
 
-#: A single value; a row begins, which may be null; an array or map begins, which may be null, NEXT is its BLOCK; the
-#: end of an item, after which a BLOCK goes back to the first step of the next one or on; the end of everything.
+#: VALUE is a single value. STRUCT starts a row and LIST an array or map, which may be null; NEXT of a LIST is its
+#: BLOCK. BLOCK ends an item and continues with the next item or after the list. END ends the program.
 VALUE, STRUCT, LIST, BLOCK, END = 0, 1, 2, 3, 4
-#: Reading: which of A branches comes, by the table from B on; go to NEXT; a null that is not in the message; read the
-#: B bytes at A of the constants until RESTORE; refuse the message for the reason A.
+#: Only for reading. UNION selects one of A branches with the table from B on. JUMP continues at NEXT. PAD adds a null
+#: that is not in the message. DEFAULT reads the B bytes at A of the constants, until RESTORE. REFUSE refuses the
+#: message with reason A.
 UNION, JUMP, PAD, DEFAULT, RESTORE, REFUSE = 5, 6, 7, 8, 9, 10
-#: Writing: the B bytes at A of the constants, once for each value of NODE. In a program that rewrites data as JSON they
-#: stand in the JSON; a LIST or BLOCK has its bracket in A there.
+#: Only for writing: the B bytes at A of the constants, once for each value of NODE.
 CONSTANT = 11
 
-#: How a value is encoded.
+#: The encoding of a value.
 WIRE_BOOLEAN, WIRE_INT, WIRE_LONG, WIRE_FLOAT, WIRE_DOUBLE, WIRE_BYTES, WIRE_FIXED, WIRE_ENUM = 0, 1, 2, 3, 4, 5, 6, 7
-WIRE_NULL = 8
 
-#: What is between the encoded value and the column's: nothing; times A or divided by A, rounded down; a time of day
-#: times or divided by A; a rounding to float or double; text; bytes; a decimal of A digits; a symbol, by the table.
-KEEP, SCALE_UP, SCALE_DOWN, TIME, TO_FLOAT, TO_DOUBLE, TEXT, RAW, DECIMAL, SYMBOL = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+#: The conversion between the encoded value and the column's. KEEP: none. SCALE_UP and SCALE_DOWN: multiply or divide by
+#: A, rounding down. TO_TIME: a time of day, multiplied or divided by A. TO_FLOAT, TO_DOUBLE: round. TEXT and RAW: a
+#: string or bytes. TO_DECIMAL: a decimal of A digits. SYMBOL: an enum's symbol from the table.
+KEEP, SCALE_UP, SCALE_DOWN, TO_TIME, TO_FLOAT, TO_DOUBLE, TEXT, RAW, TO_DECIMAL, SYMBOL = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 
-#: How deep arrays and maps may be nested; how many branches a union that is written may have; how many steps there may
-#: be: a type that is used by its name is a part of the program wherever it is used.
+#: Limits: the depth of arrays and maps, the branches of a written union, and the steps. A named type adds its steps
+#: wherever it is used.
 DEEPEST = 64
 WIDEST_UNION = 64
-LONGEST = 20_000
+MOST_STEPS = 20_000
 
 
 @dataclass(frozen=True)
-class Program:
-    """Steps, the table that they look into, the bytes that they use, and the field of each step for errors."""
+class AvroProgram:
+    """Steps, the lookup table and the bytes that they use, and the field of each step for errors."""
 
     steps: npt.NDArray[np.int64]
     table: npt.NDArray[np.int64]
@@ -99,14 +98,14 @@ class Program:
 
     @property
     def written_sizes(self) -> npt.NDArray[np.int64]:
-        """How many bytes each step writes that it does not take from the columns: fixed sizes and constants."""
+        """The number of bytes that each step writes but does not take from the columns: fixed sizes and constants."""
         fixed = (self.steps[:, STEP] == VALUE) & (self.steps[:, WIRE] == WIRE_FIXED)
         return np.where(fixed | (self.steps[:, STEP] == CONSTANT), self.steps[:, B], 0)
 
 
 @dataclass
-class Steps:
-    """A program that is being put together."""
+class AvroProgramBuilder:
+    """Builds a program step by step."""
 
     steps: list[list[int]] = field(default_factory=list)
     table: list[int] = field(default_factory=list)
@@ -127,13 +126,13 @@ class Steps:
         value_at: int = SKIP,
         next: int = 0,
     ) -> int:
-        """Add a step; its number."""
+        """Add a step; returns its number."""
         self.steps.append([step, node, wire, convert, a, b, null_at, value_at, next])
         self.paths.append(path)
         return len(self.steps) - 1
 
     def point(self, step: int, to: int | None = None) -> None:
-        """Set where a step goes on: at step ``to``, or at the one that is added next."""
+        """Set the next step of ``step``: ``to``, or the step that is added next."""
         self.steps[step][NEXT] = len(self.steps) if to is None else to
 
     def forget(self, count: int) -> None:
@@ -141,20 +140,20 @@ class Steps:
         del self.steps[count:], self.paths[count:]
 
     def keep(self, data: bytes) -> int:
-        """Put bytes among the constants; where they are."""
+        """Append bytes to the constants; returns their position."""
         at = len(self.constants)
         self.constants += data
         return at
 
     def look_up(self, values: Iterable[int]) -> int:
-        """Put numbers into the table; where they are."""
+        """Append numbers to the lookup table; returns their position."""
         at = len(self.table)
         self.table += values
         return at
 
-    def program(self) -> Program:
-        """What the loops take."""
-        return Program(
+    def program(self) -> AvroProgram:
+        """The finished program."""
+        return AvroProgram(
             np.array(self.steps, np.int64).reshape(-1, _COLUMNS),
             np.array(self.table or [0], np.int64),
             np.frombuffer(bytes(self.constants), np.uint8),

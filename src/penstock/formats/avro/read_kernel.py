@@ -11,7 +11,6 @@ from penstock.formats.avro.numbers import read_decimal, read_number
 from penstock.formats.avro.program import (
     BLOCK,
     CONVERT,
-    DECIMAL,
     DEEPEST,
     DEFAULT,
     END,
@@ -28,9 +27,10 @@ from penstock.formats.avro.program import (
     STEP,
     STRUCT,
     TEXT,
-    TIME,
+    TO_DECIMAL,
     TO_DOUBLE,
     TO_FLOAT,
+    TO_TIME,
     UNION,
     VALUE,
     WIRE,
@@ -45,7 +45,7 @@ from penstock.formats.avro.program import (
     A,
     B,
 )
-from penstock.formats.avro.refused import (
+from penstock.formats.avro.read_reasons import (
     BAD_LENGTH,
     CUT_SHORT,
     NO_BRANCH,
@@ -56,13 +56,14 @@ from penstock.formats.avro.refused import (
     REPEATS,
     TOO_EMPTY,
 )
-from penstock.formats.compiled import Vector, Word, compiled
-from penstock.formats.keys import MOST_KEYS, texts_repeat
-from penstock.formats.kinds import ARRAY, BYTES, EXACT, MAP, READ, STRING
-from penstock.formats.kinds import DECIMAL as DECIMAL_KIND
-from penstock.formats.nested import BASE, CAPACITY, KIND, VALID_BASE, WIDTH
-from penstock.formats.scan import is_utf8
-from penstock.formats.shortest import double_bits, float_value
+from penstock.formats.columns.nested import BASE, CAPACITY, ROOT, VALID_BASE, WIDTH
+from penstock.formats.loops.bytes import read_little_endian
+from penstock.formats.loops.compiled import Vector, Word, compiled
+from penstock.formats.loops.floats import double_bits, float_value
+from penstock.formats.loops.map_keys import MOST_KEYS, texts_repeat
+from penstock.formats.loops.record_status import EXACT, READ
+from penstock.formats.loops.strings import is_utf8
+from penstock.formats.loops.type_roots import ARRAY, BYTES, DECIMAL, MAP, STRING
 
 __all__ = ["read_records"]
 
@@ -75,7 +76,7 @@ _DAY = 86_400_000_000_000
 
 @compiled
 def _pad(node: int, padded: Vector, starts: Vector, nodes: Vector, words: Vector, valid: Vector, counts: Vector) -> int:
-    """Put a null into a node and those that follow it; the node for which there is no room, or -1."""
+    """Append a null to a node and to its dependent nodes; returns the node without room, or -1."""
     for place in range(starts[node], starts[node + 1]):
         each: int = padded[place]
         count = counts[each]
@@ -83,12 +84,12 @@ def _pad(node: int, padded: Vector, starts: Vector, nodes: Vector, words: Vector
             return each
         counts[each] = count + 1
         valid[nodes[each, VALID_BASE] + count] = 0
-        kind, at = nodes[each, KIND], nodes[each, BASE] + count * nodes[each, WIDTH]
-        if kind in (ARRAY, MAP):
+        root, at = nodes[each, ROOT], nodes[each, BASE] + count * nodes[each, WIDTH]
+        if root in (ARRAY, MAP):
             words[at] = counts[each + 1]
         elif nodes[each, WIDTH] > 0:
             words[at] = 0
-            if kind in (STRING, BYTES, DECIMAL_KIND):
+            if root in (STRING, BYTES, DECIMAL):
                 words[at + 1] = 0
     return -1
 
@@ -112,14 +113,15 @@ def read_records(
     first: int,
     compare_keys: bool,
 ) -> tuple[int, int]:
-    """Read every record from ``first`` on whose ``status`` is READ; the others become a row of nulls.
+    """Read every record from ``first`` on whose ``status`` is READ. Other records become a row of nulls.
 
-    ``text`` holds the data of record ``i`` from ``starts[i]`` to ``stops[i]``, and the program's constants from
-    ``constants_at`` on. ``nodes``, ``words``, ``valid`` and ``counts`` are those of
-    :class:`penstock.formats.nested.NestedColumns`. A record that is refused is marked EXACT, with (reason, step) in
-    ``reasons``. Gives the number of records and -1, or the record at which a node lacks room, and that node: the record
-    is to be read again when there is room. One long function on purpose: handing all these arrays to another one for
-    each value costs more than reading the value.
+    Record ``i`` is ``text[starts[i]:stops[i]]``. The program's constants start at ``text[constants_at]``. ``nodes``,
+    ``words``, ``valid`` and ``counts`` are the fields of :class:`penstock.formats.columns.nested.NestedColumns`. A
+    refused record is marked EXACT, with (reason, step) in ``reasons``.
+
+    Returns the number of records and -1. If a node runs out of room, returns the record and the node instead; the
+    caller grows the node and calls again from that record. This is one long function because passing these arrays to
+    another function for each value costs more than reading the value.
     """
     marks = np.zeros(len(counts), np.int64)
     frames = np.zeros((DEEPEST, 2), np.int64)  # of each open array or map: items left in the block, its place
@@ -170,7 +172,7 @@ def read_records(
                 wire = steps[step, WIRE]
                 value: Word = np.int64(0)
                 more: Word = np.int64(0)
-                # what is encoded: a number in value, or the bytes from value on, more of them
+                # A number is in value; bytes start at value, and more is their size
                 if wire in (WIRE_LONG, WIRE_INT):
                     if at < end and text[at] < 128:
                         value = np.int64(text[at])
@@ -200,8 +202,7 @@ def read_records(
                     if end - at < 8:
                         reason = CUT_SHORT
                         break
-                    for place in range(7, -1, -1):
-                        value = value << 8 | np.int64(text[at + place])
+                    value = read_little_endian(text, at, 8)
                     at += 8
                 elif wire == WIRE_BOOLEAN:
                     if at >= end:
@@ -213,10 +214,8 @@ def read_records(
                     if end - at < 4:
                         reason = CUT_SHORT
                         break
-                    for place in range(3, -1, -1):
-                        value = value << 8 | np.int64(text[at + place])
+                    value = double_bits(np.float64(float_value(read_little_endian(text, at, 4))))
                     at += 4
-                    value = double_bits(np.float64(float_value(value)))
                 elif wire == WIRE_FIXED:
                     more = steps[step, B]
                     if more > end - at:
@@ -248,7 +247,7 @@ def read_records(
                     present = True
                     if wire >= WIRE_BYTES:
                         convert = steps[step, CONVERT]
-                        if convert == DECIMAL:
+                        if convert == TO_DECIMAL:
                             if more == 0:
                                 reason = NO_DIGITS
                                 break
@@ -272,7 +271,7 @@ def read_records(
                                 value *= ratio
                             elif convert == SCALE_DOWN:
                                 value //= ratio
-                            elif convert == TIME:
+                            elif convert == TO_TIME:
                                 if value < 0 or value >= _DAY // ratio:
                                     reason = OUT_OF_RANGE
                                     break

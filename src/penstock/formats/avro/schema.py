@@ -39,7 +39,7 @@ _LOGICAL = {
 
 @dataclass(frozen=True)
 class Primitive:
-    """A primitive type; ``logical`` is empty where it has no logical type, or one that does not fit it."""
+    """A primitive type. ``logical`` is empty if it has no logical type, or one that does not fit it."""
 
     type: str
     logical: str = ""
@@ -49,7 +49,7 @@ class Primitive:
 
 @dataclass(frozen=True)
 class Fixed:
-    """So many bytes, under a full name."""
+    """A fixed number of bytes, under a full name."""
 
     name: str
     size: int
@@ -61,7 +61,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Enum:
-    """One of several symbols. ``default`` stands for symbols that a reader does not know."""
+    """One of several symbols. ``default`` replaces symbols that a reader does not know."""
 
     name: str
     symbols: tuple[str, ...]
@@ -92,7 +92,7 @@ class Union:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a record. ``default`` is JSON text, None where there is none."""
+    """A field of a record. ``default`` is JSON text, or None."""
 
     name: str
     type: Schema
@@ -113,10 +113,10 @@ Schema: TypeAlias = Primitive | Fixed | Enum | Array | Map | Union | Record
 
 
 def parse(text: str, references: Sequence[str] = ()) -> Schema:
-    """The schema in a JSON document. Raises SchemaError naming the place of what is wrong.
+    """The schema in a JSON document. Raises SchemaError with the place of the mistake.
 
-    ``references`` are the documents of schemas whose named types it may use, each behind those that it uses itself.
-    Schemas that contain themselves are refused: a column has no such type.
+    ``references`` are the documents of schemas whose named types it may use; each comes after the schemas that it uses
+    itself. Recursive schemas are refused: no column has such a type.
     """
     named: dict[str, Schema] = {}
     for each in references:
@@ -128,7 +128,7 @@ def _document(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _error(f"an Avro schema is a JSON document: {error}") from error
+        raise _error(f"an Avro schema must be a JSON document: {error}") from error
 
 
 def _error(reason: str, path: str = "") -> SchemaError:
@@ -172,7 +172,7 @@ class _Parser:
             return Primitive(name)
         full = name if "." in name or not space else f"{space}.{name}"
         if full in self.open:
-            raise _error(f"'{full}' contains itself, and no column has such a type", path)
+            raise _error(f"'{full}' contains itself; recursive types are not supported", path)
         found = self.named.get(full, self.named.get(name))
         if found is None:
             raise _error(f"no type '{full}' is defined before it is used", path)
@@ -186,10 +186,10 @@ class _Parser:
     def _union(self, node: list[Any], space: str, path: str) -> Schema:
         branches = tuple(self.schema(each, space, path) for each in node)
         if not branches or any(isinstance(each, Union) for each in branches):
-            raise _error("a union has at least one type, and none of them is a union", path)
+            raise _error("a union must have at least one type and must not contain a union", path)
         kinds = [getattr(each, "name", None) or kind_name(each) for each in branches]
         if len(set(kinds)) < len(kinds):
-            raise _error(f"a union has each type once, not {', '.join(kinds)}", path)
+            raise _error(f"a union must not have a type twice: {', '.join(kinds)}", path)
         return Union(branches)
 
     def _define(self, node: dict[str, Any], space: str, path: str) -> tuple[str, str, tuple[str, ...]]:
@@ -208,7 +208,7 @@ class _Parser:
         name, space, aliases = self._define(node, space, path)
         given = self._part(node, "fields", path)
         if not isinstance(given, list):
-            raise _error("'fields' is an array", path)
+            raise _error("'fields' must be an array", path)
         self.open.add(name)
         fields = tuple(self._field(each, space, path) for each in given)
         self.open.discard(name)
@@ -221,7 +221,7 @@ class _Parser:
 
     def _field(self, node: Any, space: str, path: str) -> Field:
         if not isinstance(node, dict) or not isinstance(node.get("name"), str) or "type" not in node:
-            raise _error("a field is an object with 'name' and 'type'", path)
+            raise _error("a field must be an object with 'name' and 'type'", path)
         inner = f"{path}.{node['name']}" if path else node["name"]
         default = json.dumps(node["default"]) if "default" in node else None
         return Field(node["name"], self.schema(node["type"], space, inner), default, _texts(node, "aliases"))
@@ -233,7 +233,7 @@ class _Parser:
         if len(set(symbols)) < len(symbols):
             raise _error(f"enum '{name}' has a symbol twice", path)
         if default is not None and default not in symbols:
-            raise _error(f"the default of enum '{name}' is none of its symbols", path)
+            raise _error(f"the default of enum '{name}' is not one of its symbols", path)
         self.named[name] = found = Enum(name, symbols, aliases, default)
         return found
 
@@ -254,12 +254,13 @@ class _Parser:
 def _texts(node: dict[str, Any], key: str) -> tuple[str, ...]:
     found = node.get(key, [])
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise _error(f"'{key}' is an array of names")
+        raise _error(f"'{key}' must be an array of names")
     return tuple(found)
 
 
 def _decimal(node: dict[str, Any]) -> tuple[int, int]:
-    """Precision and scale of a decimal, (0, 0) for what is none: logical types that do not fit are not there."""
+    """Precision and scale of a decimal, or (0, 0) if it is not a valid decimal: logical types that do not fit are
+    ignored."""
     precision, scale = node.get("precision"), node.get("scale", 0)
     if node.get("logicalType") != "decimal" or not isinstance(precision, int) or not isinstance(scale, int):
         return 0, 0
@@ -275,7 +276,7 @@ def _with_logical(plain: Primitive, node: dict[str, Any]) -> Primitive:
 
 
 def kind_name(schema: Schema) -> str:
-    """What the specification calls such a type: ``int``, ``record``, ``map``."""
+    """The name of the type in the specification: ``int``, ``record``, ``map``."""
     return schema.type if isinstance(schema, Primitive) else type(schema).__name__.lower()
 
 
@@ -288,12 +289,12 @@ def shown(schema: Schema) -> str:
 
 
 def text_of(schema: Schema) -> str:
-    """The schema as JSON, as Avro for Java writes it; a named type is written out where it is first used."""
+    """The schema as JSON, in the form of Avro for Java: a named type is written in full at its first use."""
     return json.dumps(document_of(schema), separators=(",", ":"), ensure_ascii=False)
 
 
 def document_of(schema: Schema, known: set[str] | None = None, space: str = "") -> Any:
-    """The schema as what JSON holds: names, objects and arrays. ``space`` is the namespace around it."""
+    """The schema as a JSON document of names, objects and arrays. ``space`` is the enclosing namespace."""
     known = set() if known is None else known
     match schema:
         case Primitive(type=kind, logical=logical):

@@ -9,7 +9,6 @@ from penstock.formats.avro.program import (
     BLOCK,
     CONSTANT,
     CONVERT,
-    DECIMAL,
     DEEPEST,
     END,
     LIST,
@@ -20,6 +19,7 @@ from penstock.formats.avro.program import (
     SCALE_UP,
     STEP,
     STRUCT,
+    TO_DECIMAL,
     TO_DOUBLE,
     VALUE,
     VALUE_AT,
@@ -34,19 +34,20 @@ from penstock.formats.avro.program import (
     A,
     B,
 )
-from penstock.formats.compiled import Vector, compiled
-from penstock.formats.nested import BASE, VALID_BASE
-from penstock.formats.shortest import double_bits, float_value
+from penstock.formats.columns.nested import BASE, VALID_BASE
+from penstock.formats.loops.bytes import write_little_endian
+from penstock.formats.loops.compiled import Vector, compiled
+from penstock.formats.loops.floats import double_bits, float_value
 
-__all__ = ["REASONS", "WIDEST", "write_records"]
+__all__ = ["WIDEST", "WRITE_REASONS", "write_records"]
 
 #: Why a row cannot be written, by number.
-REASONS = (
+WRITE_REASONS = (
     "",
-    "NULL, where the Avro schema has no null",
+    "NULL, but the Avro schema does not allow null",
     "out of the range of the Avro type",
     "the enum of the Avro schema has no such symbol",
-    "not of the size that the Avro schema fixes",
+    "not of the fixed size in the Avro schema",
 )
 _NULL, _RANGE, _NO_SYMBOL, _SIZE = 1, 2, 3, 4
 
@@ -83,11 +84,12 @@ def write_records(
     out: Vector,
     offsets: Vector,
 ) -> tuple[int, int, int]:
-    """Write one record per row, one after the other, and where each of them ends.
+    """Write one record per row, one after the other, and store the end of each in ``offsets``.
 
-    ``nodes``, ``words``, ``valid`` and ``text`` are those of :class:`penstock.formats.nested.NestedInputs`. ``out``
-    has room for WIDEST bytes a value, all text and the program's constants. Gives the number of rows, 0 and 0, or the
-    row that cannot be written, the reason and the step.
+    ``nodes``, ``words``, ``valid`` and ``text`` are the fields of
+    :class:`penstock.formats.columns.nested.NestedInputs`. ``out`` has room for WIDEST bytes per value, all text and
+    the program's constants. Returns the number of rows, 0 and 0; or a row that cannot be written, the reason and the
+    step.
     """
     frames = np.zeros((DEEPEST, 2), np.int64)  # of each open array or map: where to go on, and its last item
     at = 0
@@ -140,13 +142,11 @@ def write_records(
                     elif wire == WIRE_BOOLEAN:
                         out[at] = value
                         at += 1
+                    elif wire == WIRE_FLOAT:
+                        at = write_little_endian(out, at, value, 4)
                     else:
-                        size = 4 if wire == WIRE_FLOAT else 8
-                        for _ in range(size):
-                            out[at] = value & 255
-                            value >>= 8
-                            at += 1
-                elif convert == DECIMAL:
+                        at = write_little_endian(out, at, value, 8)
+                elif convert == TO_DECIMAL:
                     place = nodes[node, BASE] + 2 * index
                     low, high = words[place], words[place + 1]
                     size = decimal_size(low, high)

@@ -1,1 +1,1 @@
-"""The ``avro-confluent`` format: Avro data behind the id of its schema, which a registry keeps."""
+"""The ``avro-confluent`` format: Avro data after the id of its schema in a schema registry."""

@@ -1,7 +1,7 @@
-"""The client of a schema registry: schemas by id, and ids of schemas, by the API that Confluent's has.
+"""The client of a schema registry: schemas by id and ids of schemas, over Confluent's API.
 
-What a registry once said about an id does not change, so it is asked once for each: by one thread, while others that
-want the same wait. There is one client per process and settings; a forked process has its own.
+The answer for an id never changes, so the client asks once per id. One thread asks while others that need the same
+answer wait. There is one client per process and settings; a forked process has its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["SchemaRegistry", "UnknownSchema", "registry_for"]
 
 _T = TypeVar("_T")
 _CONTENT = "application/vnd.schemaregistry.v1+json"
-#: Answers after which it is asked again (those of Confluent's client).
+#: Statuses after which the request is repeated, as in Confluent's client.
 _PASSING = {
     HTTPStatus.REQUEST_TIMEOUT,
     HTTPStatus.TOO_MANY_REQUESTS,
@@ -47,7 +47,7 @@ _CONNECTIONS = 4
 
 
 class UnknownSchema(ValueError):
-    """No record can be read by the schema of this id: the registry does not have it, or it is no schema for Avro."""
+    """The registry has no Avro schema under this id, so no record with it can be read."""
 
 
 class SchemaRegistry:
@@ -63,11 +63,11 @@ class SchemaRegistry:
         """The schema of an id. Raises UnknownSchema, SchemaRegistryError or SchemaRegistryUnavailableError."""
         found = self._once((number,), lambda: self._fetched(number))
         if isinstance(found, UnknownSchema):
-            raise UnknownSchema(*found.args)  # anew: the kept one would keep the frames of those who met it
+            raise UnknownSchema(*found.args)  # A new error: the cached one would keep the frames of its earlier callers
         return found
 
     def id_of(self, subject: str, text: str, *, register: bool) -> int:
-        """The id of a schema under a subject, where it is registered if it may be.
+        """The id of a schema under a subject. Registers the schema if that is allowed.
 
         Raises SchemaRegistryError or SchemaRegistryUnavailableError.
         """
@@ -76,7 +76,7 @@ class SchemaRegistry:
     # --- once ------------------------------------------------------------------------------------------------
 
     def _once(self, key: tuple[Any, ...], ask: Callable[[], _T]) -> _T:
-        """What ``ask`` said the first time that it did not raise; threads that come meanwhile wait for it."""
+        """The first answer of ``ask`` that was not an error. Other threads wait for it."""
         with self._lock:
             answer = self._answers.get(key)
             mine = answer is None
@@ -107,7 +107,7 @@ class SchemaRegistry:
             return UnknownSchema(f"the schema with id {number} cannot be understood: {error}")
 
     def _referenced(self, said: dict[str, Any], known: set[tuple[str, Any]]) -> Iterator[str]:
-        """The texts of the schemas that one names, each behind those that it names itself."""
+        """The texts of the schemas that a schema refers to; each comes after the schemas that it refers to itself."""
         for each in said.get("references") or ():
             subject, version = each["subject"], each["version"]
             if (subject, version) not in known:
@@ -117,33 +117,33 @@ class SchemaRegistry:
                 yield from self._referenced(inner, known)
                 yield str(inner["schema"])
 
-    def _document(self, path: str, what: str) -> dict[str, Any]:
-        status, said, where = self._ask("GET", path, what)
+    def _document(self, path: str, wanted: str) -> dict[str, Any]:
+        status, said, where = self._ask("GET", path, wanted)
         if status == HTTPStatus.NOT_FOUND and said.get("error_code") in _NOT_FOUND:
-            raise UnknownSchema(f"the schema registry does not have {what}: GET {where} said: {said.get('message')}")
+            raise UnknownSchema(f"the schema registry does not have {wanted}: GET {where} said: {said.get('message')}")
         if status != HTTPStatus.OK or "schema" not in said:
-            raise _unexpected(status, said, where, what)
+            raise _unexpected(status, said, where, wanted)
         return said
 
     def _asked_for_id(self, subject: str, text: str, register: bool) -> int:
         path = f"subjects/{quote(subject, safe='')}" + ("/versions" if register else "")
-        what = f"the id of the schema of subject '{subject}'"
-        status, said, where = self._ask("POST", path, what, {"schema": text})
+        wanted = f"the id of the schema of subject '{subject}'"
+        status, said, where = self._ask("POST", path, wanted, {"schema": text})
         reason = said.get("message", "")
         if status == HTTPStatus.CONFLICT:
             raise SchemaRegistryError(
-                f"subject '{subject}' does not take the schema, which is not compatible with those that it has: "
+                f"subject '{subject}' refuses the schema, which is not compatible with its earlier schemas: "
                 f"{reason} ({where}); change the table or the option 'schema', or the compatibility of the subject"
             )
         if status == HTTPStatus.NOT_FOUND and said.get("error_code") in _NOT_FOUND:
             raise SchemaRegistryError(
-                f"subject '{subject}' does not have the schema of what is written: {reason} ({where}); register it, or "
-                "set 'auto.register.schemas' to true"
+                f"subject '{subject}' does not have the schema of the written messages: {reason} ({where}); register "
+                "it, or set 'auto.register.schemas' to true"
             )
         if status == HTTPStatus.UNPROCESSABLE_ENTITY:
-            raise SchemaRegistryError(f"the schema registry takes the schema for invalid: {reason} ({where})")
+            raise SchemaRegistryError(f"the schema registry refuses the schema as invalid: {reason} ({where})")
         if status != HTTPStatus.OK or not isinstance(said.get("id"), int):
-            raise _unexpected(status, said, where, what)
+            raise _unexpected(status, said, where, wanted)
         return int(said["id"])
 
     # --- requests --------------------------------------------------------------------------------------------
@@ -160,11 +160,11 @@ class SchemaRegistry:
         return urllib3.PoolManager(maxsize=_CONNECTIONS, retries=retries, ssl_context=context, assert_hostname=named)
 
     def _ask(
-        self, method: str, path: str, what: str, body: dict[str, Any] | None = None
+        self, method: str, path: str, wanted: str, body: dict[str, Any] | None = None
     ) -> tuple[int, dict[str, Any], str]:
-        """Status and document of an answer that is final, and the address that gave it.
+        """Status and document of a final answer, and the address that gave it.
 
-        Each address is tried in turn, the one that answered last first, and all of them again until the time is up.
+        Tries each address in turn, first the one that answered last, and repeats until the time is up.
         """
         deadline = Deadline.after(self._settings.timeout_ms)
         backoff = Backoff(self._settings.wait_ms, self._settings.longest_wait_ms)
@@ -176,7 +176,7 @@ class SchemaRegistry:
                 status, said, trouble = self._send(method, where, addresses[index], body, deadline)
                 if status in _REFUSED:
                     raise SchemaRegistryError(
-                        f"the schema registry does not let one ask for {what}: {where} answered {status}: "
+                        f"the schema registry refuses access to {wanted}: {where} answered {status}: "
                         f"{said.get('message', 'no reason given')}; check credentials and rights"
                     )
                 if not trouble:
@@ -185,15 +185,15 @@ class SchemaRegistry:
             wait = backoff.next()
             if deadline.left <= wait:
                 raise SchemaRegistryUnavailableError(
-                    f"the schema registry did not say {what} within {deadline}: {where}: {trouble}; check that it runs "
-                    "and can be reached from here"
+                    f"the schema registry did not return {wanted} within {deadline}: {where}: {trouble}; check that "
+                    "it runs and can be reached from here"
                 )
             time.sleep(wait)
 
     def _send(
         self, method: str, where: str, address: Address, body: dict[str, Any] | None, deadline: Deadline
     ) -> tuple[int, dict[str, Any], str]:
-        """One attempt: status, document, and what went wrong if it may go right the next time."""
+        """One attempt: status, document, and the error if another attempt may succeed."""
         headers = {"Accept": f"{_CONTENT}, application/json"}
         if login := self._settings.authorization_for(address):
             headers["Authorization"] = login
@@ -213,7 +213,7 @@ class SchemaRegistry:
 
 
 def _trouble(error: urllib3.exceptions.HTTPError, where: str) -> str:
-    """What went wrong on the way. Raises SchemaRegistryError for what does not go away by itself."""
+    """The error of a connection. Raises SchemaRegistryError if another attempt cannot succeed."""
     cause: BaseException = error
     while isinstance(cause, urllib3.exceptions.MaxRetryError) and cause.reason is not None:
         cause = cause.reason
@@ -221,11 +221,13 @@ def _trouble(error: urllib3.exceptions.HTTPError, where: str) -> str:
         reason = cause.args[0] if cause.args else cause
         if not isinstance(reason, ssl.SSLEOFError):
             raise SchemaRegistryError(
-                f"there is no TLS connection to the schema registry at {where}: {reason}; check its certificate, the "
+                f"cannot open a TLS connection to the schema registry at {where}: {reason}; check its certificate, the "
                 "truststore and the keystore"
             ) from None
     if isinstance(cause, urllib3.exceptions.ResponseError):
-        raise SchemaRegistryError(f"{where} leads nowhere: {cause}; check the address of the schema registry") from None
+        raise SchemaRegistryError(
+            f"{where} cannot be followed: {cause}; check the address of the schema registry"
+        ) from None
     inner = cause.__cause__ or cause.__context__ or cause
     if isinstance(inner, TimeoutError):
         return "no answer in time"
@@ -240,10 +242,10 @@ def _object(data: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _unexpected(status: int, said: dict[str, Any], where: str, what: str) -> SchemaRegistryError:
-    reason = said.get("message") or said.get("detail") or "nothing that a schema registry says"
+def _unexpected(status: int, said: dict[str, Any], where: str, wanted: str) -> SchemaRegistryError:
+    reason = said.get("message") or said.get("detail") or "not an answer of a schema registry"
     return SchemaRegistryError(
-        f"{where}, asked for {what}, answered {status}: {reason}; check that this is the address of a schema registry"
+        f"{where}, asked for {wanted}, answered {status}: {reason}; check that this is the address of a schema registry"
     )
 
 

@@ -12,13 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import SchemaError
-from penstock.formats import kinds
-from penstock.formats.avro.codec import DatumReader, Read, Spans
-from penstock.formats.avro.derived import derived
+from penstock.formats.avro.datum import DatumReader, Read, Spans
+from penstock.formats.avro.derived_schema import derived
 from penstock.formats.avro.schema import Record, Schema, parse
 from penstock.formats.avro_confluent.client import SchemaRegistry, UnknownSchema, registry_for
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.formats.columns import batch_of, validity
+from penstock.formats.columns.buffers import batch_of, validity
+from penstock.formats.loops.record_status import EXACT, NO_ROW, READ
 from penstock.spi import BadRecord, Decoded
 from penstock.types import RowType, arrow_schema
 
@@ -37,9 +37,9 @@ def _reader(writer: Schema, reader: Record, row: RowType) -> DatumReader:
 
 @dataclass(frozen=True)
 class AvroConfluentDecoder:
-    """Decodes one record per message, by the schema whose id stands before it. A null message gives no row.
+    """Decodes one record per message with the schema whose id precedes it. A null message gives no row.
 
-    Raises SchemaError for columns that Avro cannot hold, or that do not fit the schema that is given.
+    Raises SchemaError for columns that Avro cannot hold or that do not fit the given schema.
     """
 
     schema: RowType
@@ -50,7 +50,7 @@ class AvroConfluentDecoder:
 
     @property
     def ignores_errors(self) -> bool:
-        """Never: the format has no such option."""
+        """Always false: the format has no option for it."""
         return False
 
     @cached_property
@@ -66,12 +66,12 @@ class AvroConfluentDecoder:
         return {"schema": self.schema, "options": self.options}
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages, whose schemas may differ from one to the next. Those that are refused are listed
-        in ``bad``.
+        """Decode a column of messages, which may have different schemas. ``bad`` lists the refused ones.
 
-        Raises SchemaRegistryError where the registry refuses, or cannot be reached: that is no message's fault.
+        Raises SchemaRegistryError if the registry refuses or cannot be reached, because the messages are not at fault
+        then.
         """
-        status = np.where(validity(messages) == 0, kinds.NO_ROW, kinds.READ).astype(np.uint8)
+        status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
         spans = Spans.of(messages, status)
         bad = _without_header(spans, status)
         numbers, places = _schema_ids(spans, status)
@@ -82,13 +82,13 @@ class AvroConfluentDecoder:
                 reader = self._reader_of(number)
             except UnknownSchema as error:
                 bad += [BadRecord(index, str(error)) for index in chosen.tolist()]
-                status[chosen] = kinds.EXACT
+                status[chosen] = EXACT
                 continue
             except SchemaError as error:
                 problem = error.problems[0]
                 reason = f"the schema with id {number} does not fit the table: {problem.reason}"
                 bad += [BadRecord(index, reason, problem.key) for index in chosen.tolist()]
-                status[chosen] = kinds.EXACT
+                status[chosen] = EXACT
                 continue
             whole = len(chosen) == len(status)
             read = reader.read(body if whole else body.among(chosen))
@@ -98,7 +98,7 @@ class AvroConfluentDecoder:
         return self._joined(parts, status, tuple(sorted(bad, key=lambda each: each.index)))
 
     def _reader_of(self, number: int) -> DatumReader:
-        """What reads the data of a schema. Raises UnknownSchema, SchemaError, SchemaRegistryError."""
+        """The reader for the data of a schema. Raises UnknownSchema, SchemaError, SchemaRegistryError."""
         reader = _reader(self._registry.schema(number), self._wanted, self.schema)
         _ = reader.program
         return reader
@@ -107,7 +107,7 @@ class AvroConfluentDecoder:
         self, parts: list[tuple[npt.NDArray[np.int64], Read]], status: npt.NDArray[np.uint8], bad: tuple[BadRecord, ...]
     ) -> Decoded:
         """The rows of all schemas, in the order of their messages."""
-        good = status == kinds.READ
+        good = status == READ
         if len(parts) == 1 and good.all():
             return Decoded(parts[0][1].rows)
         place = np.zeros(len(status), np.int64)
@@ -125,31 +125,30 @@ class AvroConfluentDecoder:
 
 
 def _without_header(spans: Spans, status: npt.NDArray[np.uint8]) -> list[BadRecord]:
-    """The messages that do not begin as they have to; marks them in ``status``."""
+    """The messages without the magic byte and the id of a schema; marks them EXACT in ``status``."""
     sizes = spans.stops - spans.starts
-    short = (status == kinds.READ) & (sizes < _HEADER)
+    short = (status == READ) & (sizes < _HEADER)
     bad = [
-        BadRecord(index, f"{sizes[index]} bytes are too few: the id of the schema is in the first {_HEADER}")
+        BadRecord(index, f"{sizes[index]} bytes are too few: the first {_HEADER} hold the id of the schema")
         for index in np.flatnonzero(short).tolist()
     ]
-    status[short] = kinds.EXACT
-    left = np.flatnonzero(status == kinds.READ)
+    status[short] = EXACT
+    left = np.flatnonzero(status == READ)
     other = left[spans.text[spans.starts[left]] != 0]
     bad += [
         BadRecord(
             index,
-            f"the first byte is 0x{spans.text[spans.starts[index]]:02x}, not the magic byte 0x00, which stands before "
-            "the id of a schema",
+            f"the first byte is 0x{spans.text[spans.starts[index]]:02x}, not the magic byte 0x00 of a schema id",
         )
         for index in other.tolist()
     ]
-    status[other] = kinds.EXACT
+    status[other] = EXACT
     return bad
 
 
 def _schema_ids(spans: Spans, status: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The id in each message that has one, and the place of that message."""
-    places = np.flatnonzero(status == kinds.READ)
+    places = np.flatnonzero(status == READ)
     head = spans.text[spans.starts[places][:, None] + np.arange(1, _HEADER)]
     return head.view(">i4")[:, 0].astype(np.int64), places
 
@@ -157,7 +156,7 @@ def _schema_ids(spans: Spans, status: npt.NDArray[np.uint8]) -> tuple[npt.NDArra
 def _groups(
     numbers: npt.NDArray[np.int64], places: npt.NDArray[np.int64]
 ) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Each id, and where it is."""
+    """Each id with the places of its messages."""
     if len(numbers) and (numbers == numbers[0]).all():
         yield int(numbers[0]), places
         return
@@ -167,6 +166,6 @@ def _groups(
 
 
 def _refusals(reader: DatumReader, read: Read, chosen: npt.NDArray[np.int64]) -> Iterator[BadRecord]:
-    for index in np.flatnonzero(read.status == kinds.EXACT).tolist():
+    for index in np.flatnonzero(read.status == EXACT).tolist():
         error = reader.refusal(read, index)
         yield BadRecord(int(chosen[index]), str(error), getattr(error, "field", ""))

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import OptionsError, Problem
-from penstock.formats.avro.codec import DatumWriter
-from penstock.formats.avro.derived import derived
+from penstock.formats.avro.datum import DatumWriter
+from penstock.formats.avro.derived_schema import derived
 from penstock.formats.avro.schema import Record, parse, text_of
 from penstock.formats.avro_confluent.client import registry_for
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
@@ -23,10 +23,10 @@ _NAME = "avro-confluent"
 
 @dataclass(frozen=True)
 class AvroConfluentEncoder:
-    """Encodes each row as one record behind the id of its schema, which is asked for when the first row comes.
+    """Encodes each row as one record after the id of its schema, which is requested with the first row.
 
-    Raises SchemaError for columns that Avro cannot hold, or that do not fit the schema that is given, and OptionsError
-    without a subject.
+    Raises SchemaError for columns that Avro cannot hold or that do not fit the given schema, and OptionsError without a
+    subject.
     """
 
     schema: RowType
@@ -45,7 +45,7 @@ class AvroConfluentEncoder:
 
     @cached_property
     def _writer(self) -> DatumWriter:
-        # The registry is given the text of the user's schema, in which more may stand than is understood here.
+        # The registry gets the text of the user's schema, which may hold more than is parsed here.
         number = registry_for(self.options.settings).id_of(
             self.options.subject or "",
             self.options.schema or text_of(self._written),

@@ -12,7 +12,7 @@ __all__ = ["AvroConfluentFormat"]
 
 
 class AvroConfluentFormat:
-    """One Avro record per message, behind the id under which a schema registry keeps the record's schema."""
+    """One Avro record per message, after the id of its schema in a schema registry."""
 
     identifier = "avro-confluent"
     options: type[OptionSet] = AvroConfluentOptions

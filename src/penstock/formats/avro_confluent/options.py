@@ -14,6 +14,7 @@ from penstock.formats.avro_confluent.settings import (
     URLS,
     Address,
     RegistrySettings,
+    address_problems,
     settings_and_problems,
 )
 from penstock.options import BOOLEAN, DURATION, MAP, TEXT, OptionSet, Properties, Rule, opt
@@ -23,10 +24,17 @@ __all__ = ["AvroConfluentOptions"]
 _STORE = "JKS or PKCS12; a PEM file with the property `schema.registry.ssl.{}.type` = `PEM`."
 
 
-def _registry(options: AvroConfluentOptions) -> Iterator[Problem]:
-    yield from options._settings()[1]
+def _reachable(options: AvroConfluentOptions) -> Iterator[Problem]:
+    yield from address_problems(options.addresses)
+
+
+def _client(options: AvroConfluentOptions) -> Iterator[Problem]:
+    yield from options._settings((), 0)[1]
+
+
+def _timeout(options: AvroConfluentOptions) -> Iterator[Problem]:
     if options.request_timeout <= timedelta(0):
-        yield Problem("expected more than nothing", "request.timeout")
+        yield Problem("expected a duration greater than 0", "request.timeout")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +46,7 @@ class AvroConfluentOptions(OptionSet):
         "url",
         URLS,
         aliases=("schema-registry.url",),
-        doc="The address of the schema registry; of several, joined by commas, the first that answers is asked.",
+        doc="The address of the schema registry. Several addresses are separated by commas and tried in turn.",
         example="http://localhost:8081",
     )
     subject: str | None = opt(
@@ -47,21 +55,21 @@ class AvroConfluentOptions(OptionSet):
         default=None,
         default_text="in sinks of `kafka` with one topic: the topic and `-value` or `-key`",
         aliases=("schema-registry.subject",),
-        doc="The subject under which the schema of what is written is registered, or looked up.",
+        doc="The subject under which the schema of written messages is registered or looked up.",
     )
     schema: str | None = opt(
         "schema",
         TEXT,
         default=None,
         aliases=("schema-registry.schema",),
-        doc="The Avro schema, as JSON, that is registered and written, and that messages are read as; by default it "
-        "follows from the columns. Fields and columns are paired by name.",
+        doc="The Avro schema, as JSON, for reading, writing and registration; by default it is derived from the "
+        "columns. Fields and columns are paired by name.",
     )
     auto_register: bool = opt(
         "auto.register.schemas",
         BOOLEAN,
         default=True,
-        doc="Whether the schema of what is written is registered. If not, it has to be there already.",
+        doc="Whether the schema of written messages is registered. If not, it must be registered already.",
     )
     keystore_location: str | None = opt(
         "ssl.keystore.location",
@@ -85,13 +93,13 @@ class AvroConfluentOptions(OptionSet):
         "basic-auth.credentials-source",
         TEXT,
         default=None,
-        doc="Where user and password are: `USER_INFO`, or `URL` for those in the address.",
+        doc="The source of user and password: `USER_INFO`, or `URL` if they are part of the address.",
     )
     basic_login: str | None = opt(
         "basic-auth.user-info", TEXT, default=None, doc="User and password.", example="user:password", secret=True
     )
     bearer_source: str | None = opt(
-        "bearer-auth.credentials-source", TEXT, default=None, doc="Where a token is: `STATIC_TOKEN`."
+        "bearer-auth.credentials-source", TEXT, default=None, doc="The source of the token: `STATIC_TOKEN`."
     )
     bearer_token: str | None = opt("bearer-auth.token", TEXT, default=None, doc="The token.", secret=True)
     properties: Properties = opt(
@@ -107,24 +115,26 @@ class AvroConfluentOptions(OptionSet):
         "timestamp_mapping.legacy",
         BOOLEAN,
         default=True,
-        doc="As with `avro`; Flink has it for `avro` only.",
+        doc="The same as for `avro`. Flink has it only for `avro`.",
     )
     request_timeout: timedelta = opt(
         "request.timeout",
         DURATION,
         default=timedelta(minutes=2),
-        doc="How long the registry is asked again before the batch fails. Not in Flink.",
+        doc="How long requests to the registry are repeated before the batch fails. Not in Flink.",
     )
     settings: RegistrySettings = field(init=False, repr=False, compare=False)
 
-    rules: ClassVar[tuple[Rule, ...]] = (schema_of_a_record, _registry)
+    rules: ClassVar[tuple[Rule, ...]] = (schema_of_a_record, _reachable, _client, _timeout)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", self._settings()[0])
-
-    def _settings(self) -> tuple[RegistrySettings, list[Problem]]:
-        stand_for_properties = ("basic-auth.", "bearer-auth.", "ssl.")
-        given = {option.key: getattr(self, name) for name, option in self.declared().items()}
-        own = {key: each for key, each in given.items() if key.startswith(stand_for_properties) and each is not None}
         timeout = self.request_timeout / timedelta(milliseconds=1)
-        return settings_and_problems(self.addresses, dict(self.properties), timeout, own)
+        object.__setattr__(self, "settings", self._settings(self.addresses, timeout)[0])
+
+    def _settings(self, addresses: tuple[Address, ...], timeout_ms: float) -> tuple[RegistrySettings, list[Problem]]:
+        properties = ("basic-auth.", "bearer-auth.", "ssl.")
+        given = {
+            each.key: getattr(self, name) for name, each in self.declared().items() if each.key.startswith(properties)
+        }
+        own = {key: value for key, value in given.items() if value is not None}
+        return settings_and_problems(addresses, dict(self.properties), timeout_ms, own)

@@ -1,7 +1,7 @@
-"""What a client of a schema registry has to know: addresses, credentials, TLS and times, out of a table's options.
+"""The settings of a schema registry's client: addresses, credentials, TLS and timeouts, from a table's options.
 
-Besides the options of its own the format takes properties by the names of Confluent's client for Java; where both say
-something, the option counts, as in Flink.
+The format also accepts properties with the names of Confluent's Java client. If an option and a property say the same
+thing, the option wins, as in Flink.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from penstock.errors import Problem
-from penstock.options import Codec, nearest
-from penstock.options.values import Malformed, Property, number, text
+from penstock.options import TEXT, Codec, Property, nearest, number
 from penstock.tls import TLS_PROPERTIES, Tls, read_tls
 
-__all__ = ["PROPERTIES", "URLS", "Address", "RegistrySettings", "settings_and_problems"]
+__all__ = ["PROPERTIES", "URLS", "Address", "RegistrySettings", "address_problems", "settings_and_problems"]
 
 _SSL = "schema.registry."
 _MILLISECONDS = number(1)
 
-#: Those of the client's properties that act, without the ``schema.registry.ssl.*``.
+#: The client's properties that have an effect, without ``schema.registry.ssl.*``.
 PROPERTIES: Mapping[str, Property] = {
-    "basic.auth.credentials.source": Property(text, "As the option `basic-auth.credentials-source`."),
-    "basic.auth.user.info": Property(text, "As the option `basic-auth.user-info`.", secret=True),
-    "bearer.auth.credentials.source": Property(text, "As the option `bearer-auth.credentials-source`."),
-    "bearer.auth.token": Property(text, "As the option `bearer-auth.token`.", secret=True),
+    "basic.auth.credentials.source": Property(TEXT, "As the option `basic-auth.credentials-source`."),
+    "basic.auth.user.info": Property(TEXT, "As the option `basic-auth.user-info`.", secret=True),
+    "bearer.auth.credentials.source": Property(TEXT, "As the option `bearer-auth.credentials-source`."),
+    "bearer.auth.token": Property(TEXT, "As the option `bearer-auth.token`.", secret=True),
     "http.connect.timeout.ms": Property(_MILLISECONDS, "Longest wait for a connection, 60000 by default."),
     "http.read.timeout.ms": Property(_MILLISECONDS, "Longest wait for a part of an answer, 60000 by default."),
     "retries.wait.ms": Property(_MILLISECONDS, "First wait before the registry is asked again, 1000 by default."),
@@ -37,7 +36,7 @@ PROPERTIES: Mapping[str, Property] = {
 
 @dataclass(frozen=True)
 class Address:
-    """The URL of a registry without what is secret in it, and the user and password that stood there."""
+    """The URL of a registry without secrets, and the user and password that it contained."""
 
     url: str
     login: str = field(default="", repr=False)
@@ -53,7 +52,7 @@ def _addresses(given: str) -> tuple[Address, ...]:
 def _address(given: str) -> Address:
     if "@" not in given:
         return Address(given.rstrip("/"))
-    # What stands before the last @ is taken for a login even where that breaks the address: it may be a secret.
+    # Everything before the last @ is a login, even if that breaks the address: it may be a secret.
     before, _, behind = given.rpartition("@")
     scheme, slashes, login = before.partition("//")
     return Address(f"{scheme}{slashes}{behind}".rstrip("/"), unquote(login))
@@ -66,13 +65,13 @@ def _shown(addresses: tuple[Address, ...]) -> str:
     return ",".join(map(whole, addresses))
 
 
-#: Addresses joined by commas; user and password may stand before the host.
+#: Addresses separated by commas; each may have user and password before the host.
 URLS = Codec("String", _addresses, _shown)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegistrySettings:
-    """How one registry is reached. Equal settings share a client. Times are milliseconds."""
+    """The connection to one registry. Equal settings share a client. Times are milliseconds."""
 
     addresses: tuple[Address, ...]
     authorization: str = field(default="", repr=False)
@@ -84,19 +83,19 @@ class RegistrySettings:
     longest_wait_ms: int = 20_000
 
     def authorization_for(self, address: Address) -> str:
-        """The value of the header Authorization, empty where there is none."""
+        """The value of the Authorization header, or an empty string."""
         return _basic(address.login) if address.login and not self.authorization else self.authorization
 
 
 def settings_and_problems(
     addresses: tuple[Address, ...], given: Mapping[str, str], timeout_ms: float, own: Mapping[str, str]
 ) -> tuple[RegistrySettings, list[Problem]]:
-    """The settings that addresses and properties give, and every problem of them.
+    """The settings from addresses and properties, and the problems of the properties.
 
-    ``given`` are the client's properties, ``own`` those that options stand for, by the option's key; problems are named
-    by what the user wrote.
+    ``given`` are the client's properties. ``own`` are options that stand for properties, by the option's key. Problems
+    name the key that the user wrote.
     """
-    problems = list(_address_problems(addresses))
+    problems: list[Problem] = []
     written = {**{name: f"properties.{name}" for name in given}, **{_NAMES[key]: key for key in own}}
     properties = {**given, **{_NAMES[key]: value for key, value in own.items()}}
     values: dict[str, Any] = {}
@@ -104,12 +103,12 @@ def settings_and_problems(
         if name in PROPERTIES:
             try:
                 values[name] = PROPERTIES[name].read(value)
-            except Malformed as malformed:
+            except ValueError as malformed:
                 problems.append(Problem(str(malformed), written[name]))
         elif name.removeprefix(_SSL) not in TLS_PROPERTIES or not name.startswith(_SSL):
             known = [*PROPERTIES, *(_SSL + each for each in TLS_PROPERTIES)]
             hint = nearest(name, known) or f"known are {', '.join(known[: len(PROPERTIES)])} and {_SSL}ssl.*"
-            problems.append(Problem("is no property that the registry's client has", written[name], hint=hint))
+            problems.append(Problem("is not a property of the registry's client", written[name], hint=hint))
     tls, unfit = read_tls({name.removeprefix(_SSL): each for name, each in properties.items() if name.startswith(_SSL)})
     problems += [Problem(each.reason, written.get(_SSL + each.key, each.key), hint=each.hint) for each in unfit]
     authorization, refused = _authorization(values, written)
@@ -126,7 +125,7 @@ def settings_and_problems(
     return found, problems + refused
 
 
-#: What each option is called among the client's properties (Flink's RegistryAvroFormatFactory).
+#: The client property of each option, as in Flink's RegistryAvroFormatFactory.
 _NAMES = {
     "basic-auth.credentials-source": "basic.auth.credentials.source",
     "basic-auth.user-info": "basic.auth.user.info",
@@ -139,7 +138,8 @@ _NAMES = {
 }
 
 
-def _address_problems(addresses: tuple[Address, ...]) -> Iterator[Problem]:
+def address_problems(addresses: tuple[Address, ...]) -> Iterator[Problem]:
+    """What is wrong with the addresses of a registry."""
     if not addresses:
         yield Problem("expected the address of a schema registry", "url", hint="for example http://localhost:8081")
     for each in addresses:
@@ -153,7 +153,7 @@ def _address_problems(addresses: tuple[Address, ...]) -> Iterator[Problem]:
 
 
 def _authorization(values: Mapping[str, Any], written: Mapping[str, str]) -> tuple[str, list[Problem]]:
-    """The header for every address, empty where there is none or each address has its own, and what is wrong."""
+    """The header for all addresses and its problems. It is empty if there is none, or if each address has its own."""
     basic, bearer = "basic.auth.credentials.source", "bearer.auth.credentials.source"
     if basic in values and bearer in values:
         return "", [Problem(f"cannot be combined with '{written[basic]}'", written[bearer], hint="keep one of the two")]
@@ -177,7 +177,7 @@ def _authorization(values: Mapping[str, Any], written: Mapping[str, str]) -> tup
 
 
 def _unknown(source: str, known: tuple[str, ...], key: str) -> Problem:
-    return Problem(f"'{source}' is no source of credentials that penstock has", key, hint=f"use {' or '.join(known)}")
+    return Problem(f"'{source}' is not a supported source of credentials", key, hint=f"use {' or '.join(known)}")
 
 
 def _basic(login: str) -> str:

@@ -1,4 +1,4 @@
-"""``canal-json`` messages to rows with kinds."""
+"""``canal-json`` messages to rows with row kinds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.formats.canal_json.include import Include
+from penstock.formats.canal_json.filters import Include
 from penstock.formats.canal_json.options import CanalJsonOptions
-from penstock.formats.changes.decode import DELETE, INSERT, SKIP, UPDATE, Changes, Images, operations
+from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, Changes, Images, operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null
 from penstock.formats.changes.metadata import MILLISECONDS, Metadata, as_it_is, epoch
 from penstock.formats.changes.overlay import OverlayDecoder
@@ -22,7 +22,7 @@ from penstock.types import BIGINT, INT, STRING, ArrayType, Field, MapType, RowTy
 
 __all__ = ["METADATA", "CanalJsonDecoder"]
 
-_OPERATIONS = {"INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE, "CREATE": SKIP}
+_OPERATIONS = {"INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE, "CREATE": NO_CHANGE}
 _TEXTS = ArrayType(element=STRING)
 _CODES = MapType(key=STRING, value=INT)
 
@@ -39,7 +39,7 @@ METADATA = {
 
 @dataclass(frozen=True)
 class _Lists:
-    """An array of rows in each envelope: how many there are, and where the first of them is in ``rows``."""
+    """An array of rows in each envelope: its size, and the place of its first row in ``rows``."""
 
     rows: pa.StructArray
     sizes: npt.NDArray[np.int64]
@@ -55,7 +55,7 @@ class _Lists:
 class CanalJsonDecoder(OverlayDecoder):
     """Decodes messages of Canal: the arrays ``data`` and ``old``, and ``type``, which is INSERT, UPDATE or DELETE.
 
-    CREATE, which Canal writes when a table is made, gives nothing.
+    CREATE, which Canal writes when a table is created, gives no rows.
     """
 
     options: CanalJsonOptions
@@ -82,9 +82,9 @@ class CanalJsonDecoder(OverlayDecoder):
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
         action = operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
         data, old = _Lists.of(envelopes.columns["data"]), _Lists.of(envelopes.columns["old"])
-        absent = (action != SKIP) & is_null(envelopes.columns["data"])
+        absent = (action != NO_CHANGE) & is_null(envelopes.columns["data"])
         faults.add(absent, always("data", "the field is missing or null; expected an array of rows"))
-        sizes = np.where((action == SKIP) | faults.found, 0, data.sizes)
+        sizes = np.where((action == NO_CHANGE) | faults.found, 0, data.sizes)
         envelope = np.repeat(np.arange(len(envelopes)), sizes)
         place = np.arange(len(envelope)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         after = Images(data.rows, data.starts[envelope] + place)
@@ -98,11 +98,11 @@ class CanalJsonDecoder(OverlayDecoder):
 
 
 def _check(wrong: Faults, before: Images, after: Images, update: Mask, place: npt.NDArray[np.int64]) -> None:
-    """Find the changes that lack a row."""
+    """Add a fault for each change that lacks a row."""
     gone = is_null(after.rows)[after.at]
     wrong.add(gone, lambda index: (f"data[{place[index]}]", "expected a row, not null"))
     unpaired = update & (before.at < 0)
-    wrong.add(unpaired, lambda index: (f"old[{place[index]}]", "missing in an update; expected one for each of data"))
+    wrong.add(unpaired, lambda index: (f"old[{place[index]}]", "missing in an update; expected one per row of data"))
     if len(before.rows):
         empty = update & is_null(before.rows)[before.at]
-        wrong.add(empty, lambda index: (f"old[{place[index]}]", "expected what the changed columns had, not null"))
+        wrong.add(empty, lambda index: (f"old[{place[index]}]", "expected former values of changed columns, not null"))

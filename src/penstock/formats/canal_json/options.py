@@ -18,13 +18,13 @@ class CanalJsonOptions(ChangeOptions):
         "database.include",
         PATTERN,
         default=None,
-        doc="Read only changes of databases whose whole name this regular expression of Java matches.",
+        doc="Read only changes of databases whose whole name matches this Java regular expression.",
         example="shop_[0-9]+",
     )
     table_include: str | None = opt(
         "table.include",
         PATTERN,
         default=None,
-        doc="Read only changes of tables whose whole name this regular expression of Java matches.",
+        doc="Read only changes of tables whose whole name matches this Java regular expression.",
         example="orders|items",
     )

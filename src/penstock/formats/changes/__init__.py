@@ -1,1 +1,1 @@
-"""What the formats of change data share: messages that say which rows came, changed and went."""
+"""The shared parts of the change data formats, whose messages say which rows were inserted, updated and deleted."""

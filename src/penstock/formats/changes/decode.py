@@ -1,4 +1,4 @@
-"""Envelopes of change data to rows with kinds."""
+"""Change data envelopes to rows with row kinds."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from penstock.errors import RecordError
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, is_null, positions, read_envelopes
 from penstock.formats.changes.metadata import Metadata
 from penstock.formats.changes.options import ChangeOptions
-from penstock.formats.columns import batch_of
+from penstock.formats.columns.buffers import batch_of
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.schema import check_schema
 from penstock.spi import BadRecord, Decoded
 from penstock.types import Field, RowKind, RowType, arrow_schema
 
-__all__ = ["DELETE", "INSERT", "SKIP", "UPDATE", "ChangeDecoder", "Changes", "Images", "operations"]
+__all__ = ["DELETE", "INSERT", "NO_CHANGE", "UPDATE", "ChangeDecoder", "Changes", "Images", "operations"]
 
-#: What a change does. SKIP: nothing, and rightly so.
-INSERT, UPDATE, DELETE, SKIP = 0, 1, 2, 3
+#: The operation of a change. NO_CHANGE is a valid message that changes no row.
+INSERT, UPDATE, DELETE, NO_CHANGE = 0, 1, 2, 3
 #: How much is shown of an unknown operation, or of metadata that cannot be read.
 _LONGEST = 100
 _ROWS = np.array([1, 2, 1, 0])
@@ -34,7 +34,7 @@ _KINDS = np.array([RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.DELETE, RowKin
 
 @dataclass(frozen=True)
 class Images:
-    """Rows as a struct column, and which of them each change means."""
+    """Rows as a struct column, and the row of each change."""
 
     rows: pa.StructArray
     at: npt.NDArray[np.int64]
@@ -42,11 +42,11 @@ class Images:
 
 @dataclass(frozen=True)
 class Changes:
-    """Changes in the order in which they happened, of those that have no fault in ``faults``.
+    """Changes in the order in which they happened; a change with a fault is in ``faults``.
 
-    ``envelope[i]`` is the envelope that change ``i`` stands in. ``missing[c, i]``: column ``c`` of the image before is
-    not given, so that it is that of the image after; None: all are given. ``removed`` is the image that a deletion
-    gives.
+    ``envelope[i]`` is the envelope of change ``i``. ``missing[c, i]`` is true if the image before lacks column ``c``,
+    which then has the value of the image after; None means that no column is missing. ``removed`` is the image that a
+    deletion returns.
     """
 
     action: npt.NDArray[np.int64]
@@ -60,7 +60,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class ChangeDecoder(ABC):
-    """Decodes messages of change data into rows of ``schema``, each followed by the columns ``metadata``."""
+    """Decodes change data messages into rows of ``schema``, each followed by the columns ``metadata``."""
 
     schema: RowType
     options: ChangeOptions
@@ -68,7 +68,7 @@ class ChangeDecoder(ABC):
 
     #: The format's metadata columns by key.
     known: ClassVar[Mapping[str, Metadata]]
-    #: The field of the messages of which it has to be known what is given in it, if there is one.
+    #: The field of the messages whose given subfields must be known, if there is one.
     asked: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
@@ -84,14 +84,14 @@ class ChangeDecoder(ABC):
 
     @abstractmethod
     def _envelope(self) -> RowType:
-        """What is read of a message's JSON."""
+        """The fields that are read from a message's JSON."""
 
     @abstractmethod
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
-        """The changes in ``envelopes``; ``faults`` takes what is wrong with an envelope as a whole."""
+        """The changes in ``envelopes``. Faults of whole envelopes are added to ``faults``."""
 
     def _place(self, name: str) -> str:
-        """How people are told of the field ``name`` of a message."""
+        """The name of the field ``name`` in error messages."""
         return name
 
     def _column(self, envelopes: Envelopes, each: Metadata) -> pa.Array:
@@ -115,8 +115,8 @@ class ChangeDecoder(ABC):
         return columns
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored; then the
-        changes that stand before the one at fault in the same message are still given, as by Flink."""
+        """Decode a column of messages. ``bad`` lists the refused ones, also when errors are ignored. In that case a
+        message still gives the changes before its first fault, as in Flink."""
         messages, places, refused = self._included(messages)
         envelopes = read_envelopes(self._reader, messages, self.asked)
         faults = Faults(len(envelopes))
@@ -133,15 +133,15 @@ class ChangeDecoder(ABC):
         return Decoded(rows, places[envelopes.message[envelope]], kinds, tuple(bad))
 
     def _included(self, messages: pa.BinaryArray) -> tuple[pa.BinaryArray, npt.NDArray[np.int64], list[BadRecord]]:
-        """The messages that are meant for this table, the index of each, and those that do not tell."""
+        """The messages of this table, the index of each, and the messages that do not say."""
         return messages, np.arange(len(messages)), []
 
     def _read(self, envelopes: Envelopes, each: Metadata, changes: Changes) -> pa.Array:
-        """A metadata column, one value per envelope; those that cannot be read are faults of the changes there."""
+        """A metadata column, one value per envelope. An unreadable value is a fault of the changes in its envelope."""
         given = each.given(self._column(envelopes, each))
         column, refused = each.read(given)
         if refused is not None:
-            place, wanted = self._place(each.place), f"expected what can be read as {each.type}"
+            place, wanted = self._place(each.place), f"expected a value that can be read as {each.type}"
 
             def tell(change: int) -> tuple[str, str]:
                 return place, f"{wanted}, not '{str(given[changes.envelope[change]])[:_LONGEST]}'"
@@ -150,8 +150,8 @@ class ChangeDecoder(ABC):
         return column
 
     def _kept(self, changes: Changes, envelopes: int) -> Mask:
-        """Which changes are given: not those at fault, nor those behind one in the same message, nor, unless errors
-        are ignored, those before it."""
+        """Which changes give rows: not those with a fault, not those after a fault in the same message and, unless
+        errors are ignored, not those before it."""
         faulty = changes.faults.found
         if not faulty.any():
             return np.ones(len(changes.action), bool)
@@ -163,14 +163,14 @@ class ChangeDecoder(ABC):
 
 def _refused(envelopes: Envelopes, faults: Faults, changes: Changes) -> list[BadRecord]:
     """The messages at fault, each with the first thing that is wrong with it."""
-    told = {index: faults.tell(index) for index in np.flatnonzero(faults.found).tolist()}
+    reasons = {index: faults.tell(index) for index in np.flatnonzero(faults.found).tolist()}
     for change in np.flatnonzero(changes.faults.found).tolist():
-        told.setdefault(int(changes.envelope[change]), changes.faults.tell(change))
-    return [BadRecord(int(envelopes.message[index]), reason, field) for index, (field, reason) in told.items()]
+        reasons.setdefault(int(changes.envelope[change]), changes.faults.tell(change))
+    return [BadRecord(int(envelopes.message[index]), reason, field) for index, (field, reason) in reasons.items()]
 
 
 def _rows(changes: Changes, kept: Mask) -> tuple[list[pa.Array], npt.NDArray[np.int8], npt.NDArray[np.int64]]:
-    """The columns of the rows that the changes give, the kind of each row and the change that it is of."""
+    """The columns of the rows of all changes, the row kind of each row and the change that it belongs to."""
     counts = np.where(kept, _ROWS[changes.action], 0)
     change = np.repeat(np.arange(len(counts)), counts)
     kinds = _KINDS[changes.action[change]]
@@ -198,7 +198,7 @@ def _mixed(
     before_at: npt.NDArray[np.int64],
     after_at: npt.NDArray[np.int64],
 ) -> pa.Array:
-    """Column ``index`` of the images before where ``old``, else of those after."""
+    """Column ``index`` of the images before if ``old``, else of the images after."""
     if not old.any():
         return _taken([after.field(index)], after_at)
     if old.all():
@@ -207,8 +207,7 @@ def _mixed(
 
 
 def _taken(columns: list[pa.Array], at: npt.NDArray[np.int64]) -> pa.Array:
-    """The values at these places of the columns, one behind the other. Raises RecordError where one column cannot hold
-    them."""
+    """The values at these places of the concatenated columns. Raises RecordError if one column cannot hold them."""
     first, *others = columns
     if not others and len(at) == len(first) and bool((at == np.arange(len(at))).all()):
         return first
@@ -219,10 +218,10 @@ def _taken(columns: list[pa.Array], at: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def operations(names: Mapping[str, int], column: pa.Array, place: str, faults: Faults) -> npt.NDArray[np.int64]:
-    """What each envelope does, by the name of its operation; SKIP with a fault where there is none or another."""
+    """The operation of each envelope by its name. NO_CHANGE with a fault if the name is missing or unknown."""
     known = list(names)
     at = positions(column, known)
     wanted = f"expected {', '.join(known[:-1])} or {known[-1]}"
     faults.add(is_null(column), lambda _: (place, f"the field is missing or null; {wanted}"))
     faults.add(at < 0, lambda index: (place, f"unknown operation '{column[index].as_py()[:_LONGEST]}'; {wanted}"))
-    return np.append(np.array(list(names.values())), SKIP)[at]
+    return np.append(np.array(list(names.values())), NO_CHANGE)[at]

@@ -1,4 +1,4 @@
-"""Rows with kinds to messages of change data: each row's JSON within what its kind puts around it."""
+"""Rows with row kinds to change data messages: the JSON of each row, framed according to its row kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import RecordError
 from penstock.formats.changes.options import ChangeOptions
-from penstock.formats.columns import LARGEST
+from penstock.formats.columns.buffers import LARGEST
 from penstock.formats.json.encode import JsonEncoder
 from penstock.types import RowKind, RowType
 
@@ -22,15 +22,15 @@ __all__ = ["ChangeJsonEncoder", "Frame", "image_frames"]
 
 @dataclass(frozen=True)
 class Frame:
-    """What stands before and behind a row."""
+    """The text before and after a row."""
 
     head: bytes
     tail: bytes
 
 
 def image_frames(operation: str, came: str, went: str, *, omit: bool) -> tuple[Frame, Frame]:
-    """Around the row of ``before`` and ``after`` with ``operation``; ``omit``: the other one, which is null, is left
-    out."""
+    """The frame for a row in ``before`` or ``after`` with ``operation``. ``omit`` leaves out the other field, which is
+    null."""
     first = b"{" if omit else b'{"before":null,'
     between = b"" if omit else b',"after":null'
     return (
@@ -41,8 +41,8 @@ def image_frames(operation: str, came: str, went: str, *, omit: bool) -> tuple[F
 
 @dataclass(frozen=True)
 class ChangeJsonEncoder:
-    """Encodes a row that came (+I, +U) within ``inserted`` and one that went (-U, -D) within ``deleted``, as Flink
-    does: there is no message of an update.
+    """Encodes rows of kind +I and +U within ``inserted`` and -U and -D within ``deleted``, as Flink does: there is no
+    message for an update.
 
     Raises SchemaError for a schema that JSON cannot hold.
     """
@@ -64,7 +64,7 @@ class ChangeJsonEncoder:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def encode(self, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8] | None = None) -> pa.BinaryArray:
-        """One message per row. Raises RecordError when they exceed what one column of messages can hold."""
+        """One message per row. Raises RecordError if they exceed the size of a column."""
         texts = self._rows.encode(rows)
         around = max(len(each.head) + len(each.tail) for each in (self.inserted, self.deleted))
         if texts.nbytes + around * len(texts) > LARGEST:

@@ -1,4 +1,4 @@
-"""Messages of change data as columns: what stands around the images of rows."""
+"""Change data messages as columns: the fields around the row images."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.columns import binary_parts, validity
+from penstock.formats.columns.buffers import binary_parts, validity
 from penstock.formats.json.decode import Given, JsonDecoder
 from penstock.spi import BadRecord
 
@@ -21,10 +21,10 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Envelopes:
-    """Messages that are JSON objects, one row each, and those that are not.
+    """Messages that are JSON objects, one row each, and the other messages in ``bad``.
 
-    ``columns`` are the fields asked for, by name; ``message[i]`` is the index of row ``i``'s message. ``given`` tells,
-    if it was asked for, which fields of one column the messages had.
+    ``columns`` are the requested fields by name. ``message[i]`` is the index of row ``i``'s message. ``given`` says, if
+    requested, which fields of one column the messages had.
     """
 
     columns: dict[str, pa.Array]
@@ -37,9 +37,9 @@ class Envelopes:
 
 
 def read_envelopes(decoder: JsonDecoder, messages: pa.BinaryArray, column: str = "") -> Envelopes:
-    """Read ``messages``, and what is given in ``column``.
+    """Read ``messages``, and which fields are given in ``column``.
 
-    An array around a single object is taken for it, as Flink does; other arrays are refused.
+    An array with a single object counts as that object, as in Flink; other arrays are refused.
     """
     decoded, given = decoder.decode_given(messages, column) if column else (decoder.decode(messages), None)
     rows, origin = decoded.rows, decoded.origin
@@ -49,7 +49,7 @@ def read_envelopes(decoder: JsonDecoder, messages: pa.BinaryArray, column: str =
             return Envelopes(_by_name(rows), origin, (), given)
     counts = np.bincount(origin, minlength=len(messages))
     refused = [each.index for each in decoded.bad]
-    counts[refused] = 0  # with errors ignored, an array with what is no object in it has rows all the same
+    counts[refused] = 0  # With errors ignored, an array gives rows although some of its elements are not objects
     _, offsets = binary_parts(messages)
     filled = (validity(messages) != 0) & (np.diff(offsets) > 0)
     filled[refused] = False
@@ -75,7 +75,7 @@ class Faults:
         self._told: list[Callable[[int], tuple[str, str]]] = []
 
     def add(self, where: Mask, tell: Callable[[int], tuple[str, str]]) -> None:
-        """Fault those in ``where`` that have no fault yet; ``tell`` gives the field and the reason for an index."""
+        """Add a fault for each of ``where`` that has none; ``tell`` returns the field and the reason for an index."""
         if where.any():
             self._told.append(tell)
             self._codes[where & (self._codes == 0)] = len(self._told)

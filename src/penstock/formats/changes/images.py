@@ -1,4 +1,4 @@
-"""Messages with the whole row before a change and the whole row after it."""
+"""Messages with the complete row before and after a change."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["image_changes"]
 def image_changes(
     columns: Mapping[str, pa.Array], names: Mapping[str, int], op: str, place: Callable[[str], str], faults: Faults
 ) -> Changes:
-    """One change for each envelope with ``before``, ``after`` and ``op``, whose names say what they mean.
+    """One change per envelope with ``before``, ``after`` and ``op``.
 
-    ``place`` is how people are told of a field.
+    ``place`` returns the name of a field in error messages.
     """
     before, after = columns["before"], columns["after"]
     action = operations(names, columns[op], place(op), faults)

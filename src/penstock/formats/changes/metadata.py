@@ -1,4 +1,4 @@
-"""What a message of change data says besides its rows, as columns."""
+"""Metadata columns of change data messages."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import Problem, SchemaError
-from penstock.formats import numbers
 from penstock.formats.changes.envelopes import Mask, is_null
-from penstock.formats.columns import fixed_values, from_buffers, validity
+from penstock.formats.columns.buffers import fixed_values, from_buffers, validity
+from penstock.formats.exact import numbers
 from penstock.options import nearest
 from penstock.types import STRING, DataType, Field, MapType, TimestampType, arrow_type
 
 __all__ = [
     "MILLISECONDS",
-    "PROPERTIES",
+    "TEXT_MAP",
     "Metadata",
     "as_it_is",
     "checked",
@@ -33,7 +33,7 @@ __all__ = [
 #: A column and, where some of its values could not be read, which.
 Values: TypeAlias = tuple[pa.Array, Mask | None]
 
-PROPERTIES = MapType(key=STRING, value=STRING)
+TEXT_MAP = MapType(key=STRING, value=STRING)
 MILLISECONDS = TimestampType(precision=3, local_zone=True)
 _MICROS = arrow_type(MILLISECONDS)
 _LARGEST = 2**63 - 1
@@ -42,10 +42,10 @@ _LONG = re.compile(r"[+-]?[0-9]+")
 
 @dataclass(frozen=True)
 class Metadata:
-    """A metadata column: its type, the field of the message that it comes from, and how it is read from that.
+    """A metadata column: its type, the field of the message that it comes from, and the function that reads it.
 
-    ``entry`` is the one entry of the field's map that it comes from, if it is not the whole of the field. ``beside``:
-    the field stands beside ``payload``, not in it.
+    ``entry`` is the entry of the field's map that it comes from, if it is not the whole field. ``beside``: the field is
+    next to ``payload``, not inside it.
     """
 
     type: DataType
@@ -56,11 +56,11 @@ class Metadata:
 
     @property
     def place(self) -> str:
-        """How people are told of the value."""
+        """The name of the value in error messages."""
         return f"{self.field.name}.{self.entry}" if self.entry else self.field.name
 
     def given(self, column: pa.Array) -> pa.Array:
-        """The values out of the field: of a map, or of a row of what is wanted of it."""
+        """The values of the field: an entry of a map, or a part of a row."""
         if not self.entry:
             return column
         if pa.types.is_struct(column.type):
@@ -90,7 +90,7 @@ def as_it_is(column: pa.Array) -> Values:
 
 
 def epoch(unit: int) -> Callable[[pa.Array], Values]:
-    """Numbers of so many microseconds each since the epoch as timestamps."""
+    """Integers in units of ``unit`` microseconds since the epoch to timestamps."""
 
     def read(column: pa.Array) -> Values:
         return _timestamps(fixed_values(column, np.int64), is_null(column), unit)
@@ -122,11 +122,11 @@ _NULL = np.iinfo(np.int64).min
 
 
 def parsed(
-    texts: pa.Array, plain: str, kind: pa.DataType, one: Callable[[str], int | None]
+    texts: pa.Array, plain: str, data_type: pa.DataType, one: Callable[[str], int | None]
 ) -> tuple[npt.NDArray[np.int64], Mask]:
     """Texts as 64 bits each: by a cast to ``kind`` where they match ``plain``, by ``one`` where they do not."""
     quick = pc.match_substring_regex(texts, plain).fill_null(False)
-    cast = pc.if_else(quick, texts, None).cast(kind)
+    cast = pc.if_else(quick, texts, None).cast(data_type)
     values = np.where(is_null(cast), _NULL, fixed_values(cast, np.int64))
     refused = np.zeros(len(texts), bool)
     left = (validity(texts) != 0) & is_null(cast)
@@ -147,7 +147,7 @@ def _long(text: str) -> int:
 
 
 def _timestamps(values: npt.NDArray[np.int64], missing: Mask, unit: int) -> Values:
-    """Refused is what 64 bits of microseconds cannot hold."""
+    """Values beyond 64 bits of microseconds are refused."""
     outside = ~missing & ((values > _LARGEST // unit) | (values < -_LARGEST // unit))
     usable = ~(missing | outside)
     column = from_buffers(_MICROS, usable.astype(np.uint8), np.where(usable, values, 0) * unit)

@@ -1,4 +1,4 @@
-"""The options that every format of change data has."""
+"""The options of all change data formats."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class ChangeOptions(JsonTextOptions):
         "ignore-parse-errors",
         BOOLEAN,
         default=False,
-        doc="Read a value that does not fit its column as NULL and skip messages that are no change, instead of "
-        "failing.",
+        doc="Read a value that does not fit its column as NULL, and skip messages that are not changes, instead "
+        "of failing.",
     )
 
     @property
     def json(self) -> JsonOptions:
-        """How the JSON of a message is read and written: Flink's change data goes through its tree parser."""
+        """The JSON options of a message. Flink reads change data with its tree parser."""
         shared = {each.name: getattr(self, each.name) for each in fields(JsonTextOptions)}
         return JsonOptions(**shared, ignore_parse_errors=self.ignore_parse_errors, json_parser=False)

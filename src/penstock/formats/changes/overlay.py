@@ -1,7 +1,7 @@
-"""Messages that have a whole row and, for an update, under ``old`` what it had in the columns that changed.
+"""Messages with a complete row and, for an update, the former values of changed columns under ``old``.
 
-In the row before an update stands what ``old`` gives for a column; a column that ``old`` lacks is that of the row after
-it. A column that is null in ``old`` was null, so that what is lacking has to be told from what is null.
+The row before an update has the value in ``old`` for each column that is given there, and the value of the row after
+for the others. A column that is null in ``old`` was null, so a missing column must be distinguished from a null one.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ _NAMES = MapType(key=STRING, value=STRING)
 
 
 class OverlayDecoder(ChangeDecoder):
-    """Decodes messages whose ``old`` is an object like a row, or an array of such objects."""
+    """Decodes messages whose ``old`` is an object with columns of the row, or an array of such objects."""
 
     asked = "old"
 
     @cached_property
     def _names(self) -> JsonDecoder:
-        """Reads the names of all that stands in ``old``."""
-        kind: DataType = _NAMES
+        """Reads the names of all fields in ``old``."""
+        data_type: DataType = _NAMES
         if isinstance(self._reader.schema.fields[self._reader.schema.names.index("old")].type, ArrayType):
-            kind = ArrayType(element=_NAMES)
-        return JsonDecoder(RowType((Field("old", kind),)), JsonOptions(ignore_parse_errors=True, json_parser=False))
+            data_type = ArrayType(element=_NAMES)
+        return JsonDecoder(
+            RowType((Field("old", data_type),)), JsonOptions(ignore_parse_errors=True, json_parser=False)
+        )
 
     def _lacking(
         self,
@@ -44,9 +46,9 @@ class OverlayDecoder(ChangeDecoder):
         envelopes: Envelopes,
         messages: pa.BinaryArray,
     ) -> Mask | None:
-        """For each column and change whether ``old`` lacks the column; None where there are none of ``changes``.
+        """For each column and change whether ``old`` lacks the column; None if there are no ``changes``.
 
-        ``envelope`` and ``place`` say of each change where it stands.
+        ``envelope`` and ``place`` are the envelope and the array index of each change.
         """
         if not changes.any() or envelopes.given is None:
             return None

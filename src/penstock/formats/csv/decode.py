@@ -1,4 +1,4 @@
-"""``csv`` messages to rows: the compiled loop first, the exact path for what it leaves."""
+"""``csv`` messages to rows: with a compiled loop, and the exact reader for records that the loop leaves."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats import kinds
-from penstock.formats.columns import binary_parts, validity
-from penstock.formats.csv import kernel
-from penstock.formats.csv.exact import ExactReader
+from penstock.formats.columns.buffers import binary_parts, validity
+from penstock.formats.csv import read_kernel
+from penstock.formats.csv.columns import Layout
+from penstock.formats.csv.exact_reader import ExactCsvReader
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.csv.schema import check_schema
-from penstock.formats.layout import Layout
-from penstock.formats.rows import completed
-from penstock.formats.scan import gather_strings
+from penstock.formats.exact.merge import completed
+from penstock.formats.loops.record_status import EXACT, NO_ROW, READ
+from penstock.formats.loops.strings import gather_strings
 from penstock.spi import Decoded
 from penstock.types import RowType
 
@@ -51,27 +51,27 @@ class CsvDecoder:
         return Layout.of(self.schema)
 
     @cached_property
-    def _reader(self) -> ExactReader:
-        return ExactReader(self.schema, self.options)
+    def _reader(self) -> ExactCsvReader:
+        return ExactCsvReader(self.schema, self.options)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"schema": self.schema, "options": self.options}
 
     @property
     def _plain(self) -> bool:
-        """Whether the loop knows all that these options ask for."""
+        """Whether the loop supports these options."""
         options = self.options
         return options.ascii_marks and not (options.trim_spaces or options.ignore_first_line)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored."""
+        """Decode a column of messages. ``bad`` lists the refused ones, also when errors are ignored."""
         options, layout = self.options, self._layout
         text, offsets = binary_parts(messages)
-        status = np.where(validity(messages) == 0, kinds.NO_ROW, kinds.READ if self._plain else kinds.EXACT)
+        status = np.where(validity(messages) == 0, NO_ROW, READ if self._plain else EXACT)
         status = status.astype(np.uint8)
         cells = layout.cells(len(messages))
         literal = options.null_literal
-        kernel.read_records(
+        read_kernel.read_records(
             text,
             offsets,
             layout.columns,
@@ -88,7 +88,7 @@ class CsvDecoder:
             cells.valid,
         )
         read = layout.batch(text, cells, status, gather_strings)
-        if not (status != kinds.READ).any():
+        if not (status != READ).any():
             return Decoded(read)
         return completed(
             read,

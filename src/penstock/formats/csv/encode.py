@@ -1,4 +1,4 @@
-"""Rows to ``csv`` messages: a compiled loop over columns, nested ones turned into text beforehand."""
+"""Rows to ``csv`` messages: a compiled loop over columns. Nested columns are converted to text first."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats import kinds
-from penstock.formats.columns import Bytes, messages_of, validity
-from penstock.formats.csv import render
+from penstock.formats.columns.buffers import Bytes, messages_of, validity
+from penstock.formats.csv import write_kernel
+from penstock.formats.csv.columns import Inputs, Layout, fixed_cells
+from penstock.formats.csv.exact_writer import csv_lines, csv_texts
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.csv.schema import check_schema
-from penstock.formats.csv.texts import csv_lines, csv_texts
-from penstock.formats.inputs import Inputs, fixed_cells
-from penstock.formats.layout import Layout
+from penstock.formats.loops import type_roots
 from penstock.types import DataType, RowType
 
 __all__ = ["CsvEncoder"]
@@ -24,9 +23,9 @@ __all__ = ["CsvEncoder"]
 
 @dataclass(frozen=True)
 class CsvEncoder:
-    """Encodes each row as one line, without a line end. Text is quoted by Jackson's loose rule: when it is longer than
-    24 characters or has one that does not come after the delimiter and the quote, or is the escape character, for which
-    a backslash is taken where there is none.
+    """Encodes each row as one line without a line end. Text is quoted by Jackson's loose rule: if it has more than 24
+    characters, or a character that does not sort after both delimiter and quote, or the escape character (a backslash
+    if there is none).
 
     Raises SchemaError for a schema that CSV cannot hold.
     """
@@ -45,7 +44,7 @@ class CsvEncoder:
         return {"schema": self.schema, "options": self.options}
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """One message per row. Raises RecordError when they exceed what one column of messages can hold."""
+        """One message per row. Raises RecordError if they exceed the size of a column."""
         rows, options = rows.cast(self._layout.schema) if self.schema.fields else rows, self.options
         if not options.ascii_marks:
             return pa.array(csv_lines(rows, self.schema, options), pa.binary())
@@ -54,11 +53,11 @@ class CsvEncoder:
             self._put(inputs, index, rows.column(index), field.type)
         null = (options.null_literal or "").encode()
         starts = np.array([0, 5, 9, 9 + len(null)], np.int64)
-        size = inputs.size + rows.num_rows * len(self.schema.fields) * (render.WIDEST + len(null) + 1)
+        size = inputs.size + rows.num_rows * len(self.schema.fields) * (write_kernel.WIDEST + len(null) + 1)
         out, offsets = np.empty(size, np.uint8), np.zeros(rows.num_rows + 1, np.int64)
         quote = -1 if options.quote is None else ord(options.quote)
         escape = -1 if options.escape_character is None else ord(options.escape_character)
-        render.write_records(
+        write_kernel.write_records(
             inputs.columns,
             inputs.fixed,
             inputs.text,
@@ -75,21 +74,21 @@ class CsvEncoder:
         )
         return messages_of(out, offsets, "csv")
 
-    def _put(self, inputs: Inputs, index: int, column: pa.Array, kind: DataType) -> None:
+    def _put(self, inputs: Inputs, index: int, column: pa.Array, data_type: DataType) -> None:
         code = int(inputs.columns[index, 0])
         inputs.valid[index] = validity(column)
-        if code in (kinds.STRING, kinds.BYTES):
+        if code in (type_roots.STRING, type_roots.BYTES):
             inputs.put_text(index, column, _doubled)
             return
-        values = None if code == kinds.OTHER else fixed_cells(code, column)
+        values = None if code == type_roots.OTHER else fixed_cells(code, column)
         if values is not None:
             inputs.put_fixed(index, values)
             return
         # Numbers are written as they are, everything else like text
-        inputs.columns[index, 0] = kinds.OTHER if code == kinds.DECIMAL else kinds.STRING
-        inputs.put_text(index, pa.array(csv_texts(column, kind, self.options), pa.string()), _doubled)
+        inputs.columns[index, 0] = type_roots.OTHER if code == type_roots.DECIMAL else type_roots.STRING
+        inputs.put_text(index, pa.array(csv_texts(column, data_type, self.options), pa.string()), _doubled)
 
 
 def _doubled(data: Bytes) -> int:
-    """What text takes at most when every character of it is doubled, or bytes in base64."""
+    """The most bytes of text if every character is doubled, or of bytes in base64."""
     return 2 * len(data)

@@ -35,49 +35,52 @@ class CsvOptions(OptionSet):
         "field-delimiter",
         CHARACTER,
         default=",",
-        doc="The character between two values; Java's escapes work.",
+        doc="The character between values. Java escapes are allowed.",
     )
-    disable_quote_character: bool = opt(
-        "disable-quote-character", BOOLEAN, default=False, doc="Whether no character quotes values."
-    )
+    disable_quote_character: bool = opt("disable-quote-character", BOOLEAN, default=False, doc="Never quote values.")
     quote_character: str | None = opt(
-        "quote-character", CHARACTER, default=None, default_text='"', doc="The character around values, where needed."
+        "quote-character",
+        CHARACTER,
+        default=None,
+        default_text='"',
+        doc="The character around values that need quotes.",
     )
     allow_comments: bool = opt(
         "allow-comments",
         BOOLEAN,
         default=False,
-        doc="Skip lines that start with '#', blank lines, and the spaces that a line starts with. A message of nothing "
-        "else is refused; see ignore-parse-errors.",
+        doc="Skip lines that start with '#', blank lines, and leading spaces of lines. A message without any "
+        "other line is refused; see ignore-parse-errors.",
     )
     ignore_parse_errors: bool = opt(
         "ignore-parse-errors",
         BOOLEAN,
         default=False,
-        doc="Read a value that does not fit its column as NULL and skip messages that are no CSV, instead of failing.",
+        doc="Read a value that does not fit its column as NULL, and skip messages that are not CSV, instead of "
+        "failing.",
     )
     array_element_delimiter: str = opt(
         "array-element-delimiter", CHARACTER, default=";", doc="The character between the elements of an ARRAY or ROW."
     )
     escape_character: str | None = opt(
-        "escape-character", CHARACTER, default=None, doc="The character that takes away the next one's meaning."
+        "escape-character", CHARACTER, default=None, doc="The character that escapes the next one."
     )
-    null_literal: str | None = opt("null-literal", TEXT, default=None, doc="The text that stands for NULL.")
+    null_literal: str | None = opt("null-literal", TEXT, default=None, doc="The text for NULL.")
     scientific_decimals: bool = opt(
         "write-bigdecimal-in-scientific-notation",
         BOOLEAN,
         default=True,
-        doc="Understood, but without effect, as in Flink 2.2: decimals are written with all the digits of their scale, "
+        doc="Accepted, but without effect, as in Flink 2.2: decimals are written with all digits of their scale "
         "and without an exponent.",
     )
     trim_spaces: bool = opt(
-        "trim-spaces", BOOLEAN, default=False, doc="When reading, remove white space around values without quotes."
+        "trim-spaces", BOOLEAN, default=False, doc="When reading, remove white space around unquoted values."
     )
     ignore_trailing_unmappable: bool = opt(
-        "ignore-trailing-unmappable", BOOLEAN, default=False, doc="When reading, ignore more values than columns."
+        "ignore-trailing-unmappable", BOOLEAN, default=False, doc="When reading, ignore values beyond the last column."
     )
     allow_trailing_comma: bool = opt(
-        "allow-trailing-comma", BOOLEAN, default=True, doc="When reading, allow a delimiter behind the last value."
+        "allow-trailing-comma", BOOLEAN, default=True, doc="When reading, allow a delimiter after the last value."
     )
     fail_on_missing_columns: bool = opt(
         "fail-on-missing-columns",
@@ -86,7 +89,7 @@ class CsvOptions(OptionSet):
         doc="When reading, refuse a message with fewer values than columns even with ignore-parse-errors.",
     )
     empty_string_as_null: bool = opt(
-        "empty-string-as-null", BOOLEAN, default=False, doc="When reading, take an empty value as NULL."
+        "empty-string-as-null", BOOLEAN, default=False, doc="When reading, treat an empty value as NULL."
     )
     ignore_first_line: bool = opt(
         "ignore-first-line", BOOLEAN, default=False, doc="When reading, skip the first line of each message."
@@ -96,7 +99,7 @@ class CsvOptions(OptionSet):
 
     @property
     def quote(self) -> str | None:
-        """The quote character in force, None when there is none."""
+        """The active quote character, or None."""
         return None if self.disable_quote_character else self.quote_character or '"'
 
     @property

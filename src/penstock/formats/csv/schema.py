@@ -1,4 +1,4 @@
-"""Which schemas a line of CSV can hold."""
+"""The schemas that CSV can hold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NESTED = (ArrayType, MapType, RowType)
 
 
 def check_schema(schema: RowType) -> None:
-    """Raise SchemaError, naming every column whose type has no place in CSV."""
+    """Raise SchemaError with every column whose type CSV cannot hold."""
     problems = tuple(
         Problem(reason, field.name) for field in schema.fields if (reason := _complaint(field.type)) is not None
     )
@@ -19,12 +19,12 @@ def check_schema(schema: RowType) -> None:
         raise SchemaError(problems)
 
 
-def _complaint(kind: DataType) -> str | None:
-    match kind:
+def _complaint(data_type: DataType) -> str | None:
+    match data_type:
         case MapType():
-            return "csv has no MAP; use the json format, or a STRING column"
+            return "csv does not support MAP; use the json format, or a STRING column"
         case TimeType(precision=precision) if precision > 3:
-            return f"csv has TIME with a precision of 0 to 3, not {precision}"
+            return f"csv supports TIME with a precision of 0 to 3, not {precision}"
         case ArrayType(element=element):
             inner: tuple[DataType, ...] = (element,)
         case RowType(fields=fields):
@@ -32,5 +32,5 @@ def _complaint(kind: DataType) -> str | None:
         case _:
             return None
     if any(isinstance(each, _NESTED) for each in inner):
-        return "csv has one level of nesting: the elements of an ARRAY or ROW must be single values"
+        return "csv supports one level of nesting: the elements of an ARRAY or ROW must be single values"
     return next((found for each in inner if (found := _complaint(each)) is not None), None)

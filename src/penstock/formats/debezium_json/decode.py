@@ -1,4 +1,4 @@
-"""``debezium-json`` messages to rows with kinds."""
+"""``debezium-json`` messages to rows with row kinds."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pyarrow as pa
 from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes
 from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
 from penstock.formats.changes.images import image_changes
-from penstock.formats.changes.metadata import MILLISECONDS, PROPERTIES, Metadata, as_it_is, epoch, epoch_text
+from penstock.formats.changes.metadata import MILLISECONDS, TEXT_MAP, Metadata, as_it_is, epoch, epoch_text
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
 from penstock.types import BIGINT, STRING, Field, RowType
 
 __all__ = ["METADATA", "DebeziumJsonDecoder"]
 
 _OPERATIONS = {"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE}
-_SOURCE = Field("source", PROPERTIES)
+_SOURCE = Field("source", TEXT_MAP)
 
 #: The metadata columns, by key.
 METADATA = {
@@ -28,7 +28,7 @@ METADATA = {
     "source.database": Metadata(STRING, _SOURCE, as_it_is, "db"),
     "source.schema": Metadata(STRING, _SOURCE, as_it_is, "schema"),
     "source.table": Metadata(STRING, _SOURCE, as_it_is, "table"),
-    "source.properties": Metadata(PROPERTIES, _SOURCE, as_it_is),
+    "source.properties": Metadata(TEXT_MAP, _SOURCE, as_it_is),
 }
 
 
@@ -50,7 +50,7 @@ class DebeziumJsonDecoder(ChangeDecoder):
         return tuple(self._source() if each == _SOURCE else each for each in super()._wanted(beside=beside))
 
     def _source(self) -> Field:
-        """``source`` as a row of what is wanted of it, which is faster than all of it, unless all is wanted."""
+        """``source`` as a row of the requested fields, which is faster than reading all of it."""
         if "source.properties" in self.metadata:
             return _SOURCE
         names = dict.fromkeys(METADATA[key].entry for key in self.metadata if METADATA[key].field == _SOURCE)

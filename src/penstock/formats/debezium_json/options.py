@@ -18,6 +18,6 @@ class DebeziumJsonOptions(ChangeOptions):
         "schema-include",
         BOOLEAN,
         default=False,
-        doc="Whether messages hold their schema, as Kafka Connect writes them with value.converter.schemas.enable: the "
-        "change then stands under payload. Only for reading.",
+        doc="Whether messages contain their schema, as Kafka Connect writes them with "
+        "value.converter.schemas.enable. The change is then under payload. Only for reading.",
     )

@@ -1,4 +1,4 @@
-"""``json`` messages to rows: the compiled loop first, the exact path for what it leaves."""
+"""``json`` messages to rows: with a compiled loop, and the exact reader for records that the loop leaves."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.formats import kinds
-from penstock.formats.columns import Bytes, binary_parts, validity
-from penstock.formats.json import kernel
-from penstock.formats.json.exact import ExactReader
-from penstock.formats.json.names import Names
+from penstock.formats.columns.buffers import Bytes, binary_parts, validity
+from penstock.formats.columns.nested import NestedColumns, Shape
+from penstock.formats.exact.merge import completed
+from penstock.formats.json import read_kernel
+from penstock.formats.json.exact_reader import ExactJsonReader
+from penstock.formats.json.field_names import FieldNames
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.formats.json.schema import check_schema
-from penstock.formats.nested import NestedColumns, Shape
-from penstock.formats.rows import completed
-from penstock.formats.scan import gather_base64
-from penstock.formats.syntax import gather_strings
+from penstock.formats.json.syntax import gather_unescaped
+from penstock.formats.loops import type_roots
+from penstock.formats.loops.base64 import gather_base64
+from penstock.formats.loops.record_status import EXACT, NO_ROW, READ
 from penstock.spi import Decoded
 from penstock.types import RowType
 
@@ -31,10 +32,10 @@ _SEPARATORS = {TimestampStandard.SQL: ord(" "), TimestampStandard.ISO_8601: ord(
 
 @dataclass(frozen=True)
 class Given:
-    """Which fields stand in the objects of a column, be it as null.
+    """The fields that are given, possibly as null, in the objects of a column.
 
-    ``read[m]`` tells whether anything is known of message ``m``. Then ``fields[f, starts[m]]`` is about field ``f`` of
-    its object or of the first in its array, which the others follow.
+    ``read[m]`` says whether message ``m`` was read by the loop. If so, ``fields[f, starts[m]]`` is about field ``f`` of
+    its object, or of the first object in its array; the array's other objects follow.
     """
 
     read: npt.NDArray[np.bool_]
@@ -44,7 +45,7 @@ class Given:
 
 @dataclass(frozen=True)
 class JsonDecoder:
-    """Decodes JSON objects, one message one row; a top-level array gives a row for each of its objects.
+    """Decodes JSON objects, one row per message. A top-level array gives a row for each of its objects.
 
     A null or empty message gives no row. Raises SchemaError for a schema that JSON cannot hold.
     """
@@ -65,27 +66,27 @@ class JsonDecoder:
         return Shape.of(self.schema)
 
     @cached_property
-    def _names(self) -> Names:
-        return Names.of(self._shape)
+    def _names(self) -> FieldNames:
+        return FieldNames.of(self._shape)
 
     @cached_property
-    def _reader(self) -> ExactReader:
-        return ExactReader(self.schema, self.options)
+    def _reader(self) -> ExactJsonReader:
+        return ExactJsonReader(self.schema, self.options)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"schema": self.schema, "options": self.options}
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored."""
+        """Decode a column of messages. ``bad`` lists the refused ones, also when errors are ignored."""
         return self._decoded(messages)[0]
 
     def decode_given(self, messages: pa.BinaryArray, column: str) -> tuple[Decoded, Given]:
-        """As :meth:`decode`, and what is given in ``column``, a ROW or an ARRAY of them. Of messages that the compiled
-        loop leaves nothing is known."""
+        """Like :meth:`decode`, and also which fields are given in ``column``, a ROW or an ARRAY of them. This is not
+        known for messages that the compiled loop leaves."""
         decoded, nested, read = self._decoded(messages)
         index = self._shape.nodes[0].children[self.schema.names.index(column)]
         starts = np.arange(len(messages))
-        if self._shape.nodes[index].kind == kinds.ARRAY:
+        if self._shape.nodes[index].root == type_roots.ARRAY:
             starts[1:] = nested.ends(index)[:-1]
             (index,) = self._shape.nodes[index].children
         children = self._shape.nodes[index].children
@@ -95,12 +96,12 @@ class JsonDecoder:
         return decoded, Given(read, fields, starts)
 
     def _decoded(self, messages: pa.BinaryArray) -> tuple[Decoded, NestedColumns, npt.NDArray[np.bool_]]:
-        """What the messages mean, what the loop filled, and which messages it read."""
+        """The decoded messages, the columns that the loop filled, and the messages that it read."""
         text, offsets = binary_parts(messages)
         empty = (validity(messages) == 0) | (np.diff(offsets) == 0)
-        status = np.where(empty, kinds.NO_ROW, kinds.READ if self._names.plain else kinds.EXACT).astype(np.uint8)
+        status = np.where(empty, NO_ROW, READ if self._names.plain else EXACT).astype(np.uint8)
         nested = self._read(text, offsets, status)
-        batch, read = nested.batch(text, gather_strings, gather_base64), status == kinds.READ
+        batch, read = nested.batch(text, gather_unescaped, gather_base64), status == READ
         if read.all():
             return Decoded(batch), nested, read
         found = completed(
@@ -111,13 +112,13 @@ class JsonDecoder:
         return found, nested, read
 
     def _read(self, text: Bytes, offsets: npt.NDArray[np.int64], status: npt.NDArray[np.uint8]) -> NestedColumns:
-        """What the loop reads; it marks in ``status`` what it leaves."""
+        """The columns that the loop reads; it changes the ``status`` of records that it leaves."""
         shape, names, options = self._shape, self._names, self.options
         columns = NestedColumns(shape, len(status))
         padded, pad_starts = shape.padding
         row = 0
         while row < len(status):
-            row, full = kernel.read_records(
+            row, full = read_kernel.read_records(
                 text,
                 offsets,
                 names.table,

@@ -14,7 +14,7 @@ __all__ = ["JsonOptions", "JsonTextOptions", "MapNullKeyMode", "TimestampStandar
 
 
 class TimestampStandard(enum.Enum):
-    """How timestamps are written as text."""
+    """The text form of timestamps."""
 
     SQL = "SQL"
     ISO_8601 = "ISO-8601"
@@ -22,7 +22,7 @@ class TimestampStandard(enum.Enum):
 
 
 class MapNullKeyMode(enum.Enum):
-    """What becomes of a map's entry without a key."""
+    """The handling of map entries without a key."""
 
     FAIL = "FAIL"
     DROP = "DROP"
@@ -40,33 +40,33 @@ def _missing_or_ignored(options: JsonOptions) -> Iterator[Problem]:
 
 @dataclass(frozen=True, kw_only=True)
 class JsonTextOptions(OptionSet):
-    """How values stand in JSON: options of ``json``, and of every format of change data that is JSON."""
+    """How values are written in JSON: options of ``json`` and of all change data formats."""
 
     timestamp_standard: TimestampStandard = opt(
         "timestamp-format.standard",
         choice(TimestampStandard),
         default=TimestampStandard.SQL,
-        doc="How timestamps are read and written: 'yyyy-MM-dd HH:mm:ss.f' (SQL) or 'yyyy-MM-ddTHH:mm:ss.f' (ISO-8601), "
-        "a TIMESTAMP_LTZ with a 'Z' behind it; or ISO-8601 with an offset such as '+02:00' or 'Z' behind either type.",
+        doc="The format of timestamps: 'yyyy-MM-dd HH:mm:ss.f' (SQL) or 'yyyy-MM-ddTHH:mm:ss.f' (ISO-8601), with "
+        "a 'Z' after a TIMESTAMP_LTZ; or ISO-8601 with an offset such as '+02:00' or 'Z' after both types.",
     )
     map_null_key_mode: MapNullKeyMode = opt(
         "map-null-key.mode",
         choice(MapNullKeyMode),
         default=MapNullKeyMode.FAIL,
         doc="When writing a map with a null key: fail, drop the entry, or write map-null-key.literal as its key. "
-        "Understood, but without effect: maps in Spark and Arrow have no null keys.",
+        "Accepted, but without effect: maps in Spark and Arrow have no null keys.",
     )
     map_null_key_literal: str = opt(
         "map-null-key.literal",
         TEXT,
         default="null",
-        doc="The key that stands for null when map-null-key.mode is LITERAL.",
+        doc="The key for null if map-null-key.mode is LITERAL.",
     )
     decimal_as_plain_number: bool = opt(
         "encode.decimal-as-plain-number",
         BOOLEAN,
         default=False,
-        doc="Write decimals without an exponent and with all the digits of their scale: 27000.00 instead of 2.7E+4.",
+        doc="Write decimals without an exponent and with all digits of their scale: 27000.00 instead of 2.7E+4.",
     )
     ignore_null_fields: bool = opt(
         "encode.ignore-null-fields", BOOLEAN, default=False, doc="Leave out fields that are NULL when writing."
@@ -84,7 +84,8 @@ class JsonOptions(JsonTextOptions):
         "ignore-parse-errors",
         BOOLEAN,
         default=False,
-        doc="Read a value that does not fit its column as NULL and skip messages that are no JSON, instead of failing.",
+        doc="Read a value that does not fit its column as NULL, and skip messages that are not JSON, instead of "
+        "failing.",
     )
     write_null_properties: bool = opt(
         "write-null-properties",
@@ -96,8 +97,8 @@ class JsonOptions(JsonTextOptions):
         "decode.json-parser.enabled",
         BOOLEAN,
         default=True,
-        doc="Read as Flink's streaming parser does. With false as its tree parser does: of a key given twice the "
-        "last value counts, and numbers are normalised before they become text.",
+        doc="Read like Flink's streaming parser. If false, read like its tree parser: the last value of a "
+        "repeated key counts, and numbers are normalized before they become text.",
     )
 
     rules: ClassVar[tuple[Rule, ...]] = (_missing_or_ignored,)

@@ -1,4 +1,4 @@
-"""Which schemas JSON can hold."""
+"""The schemas that JSON can hold."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["check_schema"]
 
 
 def check_schema(schema: RowType) -> None:
-    """Raise SchemaError, naming every column, for maps whose keys are no strings: JSON has no other keys."""
+    """Raise SchemaError with every column that has a map whose keys are not strings."""
     problems = tuple(
-        Problem("JSON objects have text keys; a map needs a STRING, VARCHAR or CHAR key", field.name)
+        Problem("keys of JSON objects are strings; a map needs a STRING, VARCHAR or CHAR key", field.name)
         for field in schema.fields
         if not _keys_are_text(field.type)
     )
@@ -19,8 +19,8 @@ def check_schema(schema: RowType) -> None:
         raise SchemaError(problems)
 
 
-def _keys_are_text(kind: DataType) -> bool:
-    match kind:
+def _keys_are_text(data_type: DataType) -> bool:
+    match data_type:
         case MapType(key=key, value=value):
             return isinstance(key, StringType) and _keys_are_text(value)
         case ArrayType(element=element):

@@ -1,4 +1,4 @@
-"""``maxwell-json`` messages to rows with kinds."""
+"""``maxwell-json`` messages to rows with row kinds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats.changes.decode import DELETE, INSERT, SKIP, UPDATE, Changes, Images, operations
+from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, Changes, Images, operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
 from penstock.formats.changes.metadata import MILLISECONDS, Metadata, as_it_is, epoch
 from penstock.formats.changes.overlay import OverlayDecoder
@@ -42,10 +42,12 @@ class MaxwellJsonDecoder(OverlayDecoder):
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
         data, old = envelopes.columns["data"], envelopes.columns["old"]
         action = operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
-        faults.add((action != SKIP) & is_null(data), always("data", "the field is missing or null; expected a row"))
+        faults.add(
+            (action != NO_CHANGE) & is_null(data), always("data", "the field is missing or null; expected a row")
+        )
         faults.add(
             (action == UPDATE) & is_null(old),
-            always("old", "the field is missing or null in an update; expected what the changed columns had before"),
+            always("old", "the field is missing or null in an update; expected former values of changed columns"),
         )
         every = np.arange(len(envelopes))
         after = Images(data, every)

@@ -1,4 +1,4 @@
-"""``ogg-json`` messages to rows with kinds."""
+"""``ogg-json`` messages to rows with row kinds."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from penstock.formats import timestamps
 from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes
 from penstock.formats.changes.envelopes import Envelopes, Faults
 from penstock.formats.changes.images import image_changes
 from penstock.formats.changes.metadata import Metadata, as_it_is, moments
+from penstock.formats.exact import timestamps
 from penstock.types import STRING, ArrayType, Field, RowType, TimestampType
 
 __all__ = ["METADATA", "OggJsonDecoder"]
@@ -29,7 +29,8 @@ _DAY_MICROS = 86_400_000_000
 
 
 def _current(text: str) -> int | None:
-    """``current_ts``: 'yyyy-MM-ddTHH:mm:ss.SSSSSS', else what ``java.sql.Timestamp`` or ``Date`` reads, else null."""
+    """``current_ts``: 'yyyy-MM-ddTHH:mm:ss.SSSSSS', or any text that ``java.sql.Timestamp`` or ``Date`` reads, else
+    null."""
     try:
         if _STRICT.fullmatch(text):
             return timestamps.parse_timestamp(text.replace("T", " "), False, False)
@@ -45,7 +46,7 @@ def _current(text: str) -> int | None:
 
 
 def _operation(text: str) -> int:
-    """``op_ts``: 'yyyy-M-d' and, behind a space, 'H:m:s' with a fraction or none. Raises ValueError."""
+    """``op_ts``: 'yyyy-M-d', optionally with a space and 'H:m:s' with or without fraction. Raises ValueError."""
     found = _LOOSE.fullmatch(text)
     if found is None:
         raise ValueError(f"expected a timestamp 'yyyy-MM-dd HH:mm:ss[.f]', not '{text}'")

@@ -1,4 +1,4 @@
-"""``protobuf`` messages to rows: the compiled loop first, protobuf's own runtime for what it leaves."""
+"""``protobuf`` messages to rows: with a compiled loop, and protobuf's own runtime for messages that the loop leaves."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats import kinds
-from penstock.formats.columns import binary_parts, validity
-from penstock.formats.nested import NestedColumns, Shape
+from penstock.formats.columns.buffers import binary_parts, validity
+from penstock.formats.columns.nested import NestedColumns, Shape
+from penstock.formats.exact.errors import FieldError, Malformed
+from penstock.formats.exact.merge import completed
+from penstock.formats.loops.record_status import NO_ROW, READ
 from penstock.formats.protobuf import read_kernel
-from penstock.formats.protobuf.exact import ExactReader
-from penstock.formats.protobuf.fields import check
+from penstock.formats.protobuf.column_checks import check
+from penstock.formats.protobuf.exact_reader import ExactProtobufReader
 from penstock.formats.protobuf.options import ProtobufOptions
-from penstock.formats.protobuf.program import Program
-from penstock.formats.protobuf.reading import reading
-from penstock.formats.protobuf.refused import LEFT, REASONS
-from penstock.formats.refusals import FieldError, Malformed
-from penstock.formats.rows import completed
+from penstock.formats.protobuf.read_compiler import reading
+from penstock.formats.protobuf.read_program import ProtobufReadProgram
+from penstock.formats.protobuf.read_reasons import LEFT, READ_REASONS
 from penstock.spi import Decoded
 from penstock.types import RowType
 
@@ -29,9 +29,9 @@ __all__ = ["ProtobufDecoder"]
 
 @dataclass(frozen=True)
 class ProtobufDecoder:
-    """Decodes one message per row. A null message gives no row; an empty one is a message without fields.
+    """Decodes one row per message. A null message gives no row; an empty one is a message without fields.
 
-    Raises SchemaError for columns that the message has no field for, or that do not fit it.
+    Raises SchemaError for columns that have no field or do not fit it.
     """
 
     schema: RowType
@@ -54,12 +54,12 @@ class ProtobufDecoder:
         return Shape.of(self.schema)
 
     @cached_property
-    def _program(self) -> Program:
+    def _program(self) -> ProtobufReadProgram:
         return reading(self.options.loaded.message, self._shape, self.options.read_default_values)
 
     @cached_property
-    def _exact(self) -> ExactReader:
-        return ExactReader(self.options.loaded.message, self.schema, self.options.read_default_values)
+    def _exact(self) -> ExactProtobufReader:
+        return ExactProtobufReader(self.options.loaded.message, self.schema, self.options.read_default_values)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored."""
@@ -68,7 +68,7 @@ class ProtobufDecoder:
         constants_at = len(text)
         if len(program.constants):
             text = np.concatenate([text, program.constants])
-        status = np.where(validity(messages) == 0, kinds.NO_ROW, kinds.READ).astype(np.uint8)
+        status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
         reasons = np.zeros((len(status), 2), np.int64)
         row, full = 0, 0
         while row < len(status):
@@ -95,7 +95,7 @@ class ProtobufDecoder:
             if full >= 0:
                 columns.grow(full)
         read = columns.batch(text)
-        if not (status != kinds.READ).any():
+        if not (status != READ).any():
             return Decoded(read)
 
         def rows_of(index: int) -> list[dict[str, Any]]:
@@ -103,6 +103,6 @@ class ProtobufDecoder:
             if reason == LEFT:
                 return [self._exact.read(text[offsets[index] : offsets[index + 1]].tobytes())]
             path = program.paths[place]
-            raise FieldError(path, REASONS[reason]) if path else Malformed(REASONS[reason])
+            raise FieldError(path, READ_REASONS[reason]) if path else Malformed(READ_REASONS[reason])
 
         return completed(read, status, rows_of)

@@ -1,6 +1,6 @@
-"""Which protobuf message a table's rows are: out of a descriptor file, or of a .proto file that is compiled.
+"""The protobuf message of a table's rows, from a descriptor file or from a compiled .proto file.
 
-Files are read where the table is defined. What tasks get is the bytes of the descriptors, and needs no file.
+Files are read when the table is defined. Tasks get the bytes of the descriptors and need no file.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from penstock.errors import OptionsError, Problem
-from penstock.formats.protobuf.javanames import java_names
+from penstock.formats.protobuf.java_names import java_names
 from penstock.options import nearest
 
 __all__ = ["Definition"]
 
 _INSTALL = "pip install 'penstock[protobuf]', or give a descriptor file"
 _DESCRIBE = "write it with protoc --include_imports --descriptor_set_out=FILE"
-#: Lines of protoc that are no errors: its warnings, and what its library logs.
+#: Output lines of protoc that are not errors: its warnings and its library's log.
 _WARNING = re.compile(r"(?i:warning): |.*: warning: |[IW][0-9]{4} ")
 
 
 class _Unusable(Exception):
-    """Says which option is to blame, why, and what to do."""
+    """Names the wrong option, the reason and the remedy."""
 
     def __init__(self, key: str, *reasons: str, hint: str = ""):
         super().__init__(key, reasons)
@@ -42,9 +42,9 @@ class _Unusable(Exception):
 
 @dataclass(frozen=True)
 class Definition:
-    """The message ``name`` and the files that describe it, as the bytes of a FileDescriptorSet; or what is wrong.
+    """The message ``name`` and the files that describe it, as the bytes of a FileDescriptorSet; or the problems.
 
-    A ``Problem`` is about the option of its ``key``.
+    The ``key`` of a ``Problem`` is an option.
     """
 
     files: bytes = b""
@@ -53,12 +53,13 @@ class Definition:
 
     @classmethod
     def load(
-        cls, name: str, descriptor_file: str | None, proto_file: str | None, proto_path: tuple[str, ...]
+        cls, name: str | None, descriptor_file: str | None, proto_file: str | None, proto_path: tuple[str, ...]
     ) -> Definition:
-        """Read or compile the one file that is given, and find the message in it.
+        """Read or compile the given file, and find the message in it.
 
-        ``name`` is the message's full name, or that of the Java class that protoc makes of it, as Flink wants it. What
-        the message does not need is left out. Nothing is raised: ``problems`` says what is wrong.
+        ``name`` is the full name of the message, or of the Java class that protoc generates for it, as in Flink. Parts
+        of the file that the message does not need are dropped. Without a name only the files are checked. Errors are
+        returned in ``problems``, not raised.
         """
         try:
             if (descriptor_file is None) == (proto_file is None):
@@ -68,6 +69,8 @@ class Definition:
             key = "proto-file" if descriptor_file is None else "descriptor-file"
             data = _read(key, descriptor_file) if descriptor_file is not None else _compiled(proto_file, proto_path)
             files = _parsed(key, data)
+            if name is None:
+                return cls()
             found = _found(files, name)
             _build(key, files)
             return cls(_needed(files, found).SerializeToString(deterministic=True), found)
@@ -79,7 +82,7 @@ class Definition:
 
     @cached_property
     def message(self) -> Any:
-        """The message's descriptor. Raises OptionsError where there is none."""
+        """The message's descriptor. Raises OptionsError if there is none."""
         if self.problems:
             raise OptionsError(self.problems)
         pool = DescriptorPool()
@@ -96,7 +99,7 @@ def _read(key: str, path: str) -> bytes:
 
 
 def _compiled(proto_file: str | None, proto_path: tuple[str, ...]) -> bytes:
-    """What protoc makes of a .proto file. Its own folder is searched after ``proto_path``."""
+    """The descriptors that protoc generates from a .proto file. The file's folder is searched after ``proto_path``."""
     path = Path(proto_file or "")
     if not path.is_file():
         raise _Unusable("proto-file", f"there is no file '{path}'")
@@ -119,7 +122,7 @@ def _compiled(proto_file: str | None, proto_path: tuple[str, ...]) -> bytes:
 
 
 def _parsed(key: str, data: bytes) -> list[FileDescriptorProto]:
-    """The files, each after those that it imports, without the extensions of others: they are skipped when read."""
+    """The files, each after its imports and without extensions of other messages, which are skipped when reading."""
     try:
         found = {each.name: each for each in FileDescriptorSet.FromString(data).file}
     except DecodeError as error:
@@ -186,7 +189,7 @@ def _names(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
 
 
 def _needed(files: list[FileDescriptorProto], name: str) -> FileDescriptorSet:
-    """The file that has the message, and those that it imports, directly or not."""
+    """The file that defines the message, and its direct and indirect imports."""
     wanted: set[str] = set()
     for file in reversed(files):
         if file.name in wanted or any(name == each for each, _ in _names(file)):

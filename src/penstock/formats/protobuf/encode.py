@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RecordError
-from penstock.formats import kinds
-from penstock.formats.columns import messages_of
-from penstock.formats.nested import NestedInputs, Shape
+from penstock.formats.columns.buffers import messages_of
+from penstock.formats.columns.nested import NestedInputs, Shape
+from penstock.formats.loops import type_roots
 from penstock.formats.protobuf import write_kernel
-from penstock.formats.protobuf.fields import check
+from penstock.formats.protobuf.column_checks import check
 from penstock.formats.protobuf.options import ProtobufOptions
-from penstock.formats.protobuf.writing import Program, writing
+from penstock.formats.protobuf.write_program import ProtobufWriteProgram, writing
 from penstock.types import RowType, arrow_schema
 
 __all__ = ["ProtobufEncoder"]
@@ -45,11 +45,11 @@ class ProtobufEncoder:
         return Shape.of(self.schema)
 
     @cached_property
-    def _program(self) -> Program:
+    def _program(self) -> ProtobufWriteProgram:
         return writing(self.options.loaded.message, self._shape, self.options.write_null_string_literal)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """One message per row. Raises RecordError for a row that lacks what the message requires, with its index."""
+        """One message per row. Raises RecordError with the index of a row that lacks a required field."""
         program = self._program
         inputs = NestedInputs(self._shape, rows.cast(arrow_schema(self.schema)) if self.schema.fields else rows)
         out = np.empty(self._room(inputs), np.uint8)
@@ -66,14 +66,16 @@ class ProtobufEncoder:
             offsets,
         )
         if reason:
-            raise RecordError(write_kernel.REASONS[reason], offset=row, format="protobuf", field=program.paths[step])
+            raise RecordError(
+                write_kernel.WRITE_REASONS[reason], offset=row, format="protobuf", field=program.paths[step]
+            )
         return messages_of(out, offsets, "protobuf")
 
     def _room(self, inputs: NestedInputs) -> int:
         """The bytes that the messages take at most."""
         literal = len(self.options.write_null_string_literal.encode())
         nodes = self._shape.nodes
-        nullable = [node.repeated and node.kind == kinds.STRING for node in nodes]
+        nullable = [node.repeated and node.root == type_roots.STRING for node in nodes]
         return int(inputs.counts.sum() * write_kernel.WIDEST + inputs.counts[nullable].sum() * literal) + len(
             inputs.text
         )

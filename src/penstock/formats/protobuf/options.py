@@ -1,8 +1,7 @@
 """The options of the ``protobuf`` format.
 
-Flink finds the message in a Java class on its class path. Here a file tells: ``descriptor-file`` is what Spark's
-``from_protobuf`` takes as its ``descFilePath``, named as Flink names options; ``proto-file`` and ``proto-path`` are
-protoc's own words.
+Flink finds the message in a Java class on its class path; here a file describes it. ``descriptor-file`` corresponds to
+``descFilePath`` of Spark's ``from_protobuf``; ``proto-file`` and ``proto-path`` are protoc's terms.
 """
 
 from __future__ import annotations
@@ -18,15 +17,20 @@ from penstock.options import BOOLEAN, LIST, TEXT, OptionSet, Rule, opt
 __all__ = ["ProtobufOptions"]
 
 
+def _usable_files(options: ProtobufOptions) -> Iterator[Problem]:
+    if options.definition is None:  # an option is missing or wrong; the files can be checked nevertheless
+        yield from Definition.load(None, options.descriptor_file, options.proto_file, options.proto_path).problems
+
+
 def _usable(options: ProtobufOptions) -> Iterator[Problem]:
     yield from options.loaded.problems
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProtobufOptions(OptionSet):
-    """Options of ``protobuf``, with Flink's names and defaults, and three more that say where messages are described.
+    """Options of ``protobuf``, with Flink's names and defaults, and three more for the description of messages.
 
-    The files are read when the options are made; ``definition`` is what was in them, and goes to tasks in their place.
+    The files are read when the options are created. ``definition`` is their content, which tasks get instead of them.
     """
 
     message_class_name: str = opt(
@@ -40,23 +44,23 @@ class ProtobufOptions(OptionSet):
         TEXT,
         default=None,
         example="/etc/messages/orders.desc",
-        doc="A file that describes the message, as protoc --include_imports --descriptor_set_out writes it. It is read "
-        "where the table is defined. Not in Flink, which has a Java class.",
+        doc="A file that describes the message, as protoc --include_imports --descriptor_set_out writes it. It is "
+        "read when the table is defined. Not in Flink, which uses a Java class.",
     )
     proto_file: str | None = opt(
         "proto-file",
         TEXT,
         default=None,
         example="/etc/messages/orders.proto",
-        doc="The .proto file that defines the message, in the place of descriptor-file. It is compiled where the "
-        "table is defined, by the package grpcio-tools: pip install 'penstock[protobuf]'. Not in Flink.",
+        doc="The .proto file that defines the message, instead of descriptor-file. It is compiled when the table "
+        "is defined, with the package grpcio-tools: pip install 'penstock[protobuf]'. Not in Flink.",
     )
     proto_path: tuple[str, ...] = opt(
         "proto-path",
         LIST,
         default=(),
         example="/etc/messages;/etc/common",
-        doc="The folders in which proto-file's imports are looked for; its own folder by default.",
+        doc="The folders that are searched for imports of proto-file; its own folder by default.",
     )
     ignore_parse_errors: bool = opt(
         "ignore-parse-errors", BOOLEAN, default=False, doc="Skip messages that cannot be read instead of failing."
@@ -65,27 +69,27 @@ class ProtobufOptions(OptionSet):
         "read-default-values",
         BOOLEAN,
         default=False,
-        doc="Read the default value of a field that is not in the message, instead of NULL. Numbers, text, bytes and "
-        "enums that do not know whether they are present, as most of proto3, always read as their default.",
+        doc="Read the default value of an absent field instead of NULL. Numbers, text, bytes and enums without "
+        "presence, as most in proto3, are always read as their default.",
     )
     write_null_string_literal: str = opt(
         "write-null-string-literal",
         TEXT,
         default="",
-        doc="What is written for NULL in an array of strings, or as a string in a map; protobuf has no NULL there.",
+        doc="The text that is written for NULL in an array of strings, or as a string in a map; protobuf has no "
+        "NULL there.",
     )
     definition: Definition | None = field(default=None, repr=False)
 
-    rules: ClassVar[tuple[Rule, ...]] = (_usable,)
+    rules: ClassVar[tuple[Rule, ...]] = (_usable_files, _usable)
 
     def __post_init__(self) -> None:
         if self.definition is None:
-            given = self.descriptor_file, self.proto_file, self.proto_path
-            object.__setattr__(self, "definition", Definition.load(self.message_class_name, *given))
+            object.__setattr__(self, "definition", self.loaded)
 
     @property
     def loaded(self) -> Definition:
-        """The definition, which is there once the options are made."""
+        """The definition of the message, which is loaded once."""
         if self.definition is None:
-            raise TypeError("options that were not made by their constructor")
+            return Definition.load(self.message_class_name, self.descriptor_file, self.proto_file, self.proto_path)
         return self.definition

@@ -1,22 +1,23 @@
 """Protobuf messages straight to columns, inside a compiled loop that reads by tables.
 
-Fields come in any order, any number of times. Every value has its place from the moment its message begins, and starts
-as what it is when absent: a later value takes the place of an earlier one, a message that comes in parts is merged, and
-elements that lie apart follow one another, for no other list of the same column is written before this one ends.
+Fields may come in any order and any number of times. Every value has its place when its message begins, and starts as
+absent. A later value replaces an earlier one, and the parts of a message are merged. Separate elements of a list stay
+adjacent, because no other list of the same column is written before this one ends.
 
-Messages are read as protobuf's official parsers do: a field that is encoded unlike its type is skipped as an unknown
-one, numbers may be packed or not whatever was declared.
+The loop follows protobuf's official parsers: a field whose wire type does not fit is skipped as unknown, and repeated
+numbers may be packed or not, whatever was declared.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.compiled import Vector, Word, borrowed, compiled
-from penstock.formats.keys import MOST_KEYS, numbers_repeat, texts_repeat
-from penstock.formats.kinds import EXACT, READ
-from penstock.formats.nested import BASE, CAPACITY, VALID_BASE, WIDTH
-from penstock.formats.protobuf.program import (
+from penstock.formats.columns.nested import BASE, CAPACITY, VALID_BASE, WIDTH
+from penstock.formats.loops.compiled import Vector, Word, borrowed, compiled
+from penstock.formats.loops.map_keys import MOST_KEYS, numbers_repeat, texts_repeat
+from penstock.formats.loops.record_status import EXACT, READ
+from penstock.formats.loops.strings import is_utf8
+from penstock.formats.protobuf.read_program import (
     AS_TEXT,
     BIT,
     CHILD,
@@ -48,23 +49,22 @@ from penstock.formats.protobuf.program import (
     A,
     B,
 )
-from penstock.formats.protobuf.refused import BAD_GROUP, BAD_LENGTH, BAD_TAG, CUT_SHORT, LEFT, NOT_TEXT
+from penstock.formats.protobuf.read_reasons import BAD_GROUP, BAD_LENGTH, BAD_TAG, CUT_SHORT, LEFT, NOT_TEXT
 from penstock.formats.protobuf.wire import (
-    ENUM,
-    FIXED_32,
-    FIXED_64,
-    GROUP,
-    GROUP_END,
-    MESSAGE,
-    SIZED,
-    STRING,
+    EGROUP,
+    I32,
+    I64,
+    LEN,
+    SGROUP,
+    TYPE_ENUM,
+    TYPE_MESSAGE,
+    TYPE_STRING,
     VARINT,
     WIRES,
     read_number,
     read_short,
     read_varint,
 )
-from penstock.formats.scan import is_utf8
 
 __all__ = ["read_records"]
 
@@ -87,20 +87,20 @@ def _begin(
     valid: Vector,
     counts: Vector,
 ) -> int:
-    """Set value ``index`` of nodes to what ``inits`` says; the node that has no room for it, or -1."""
+    """Set value ``index`` of nodes to the values in ``inits``; returns a node without room, or -1."""
     for place in range(first, last):
         node: int = inits[place, INIT_NODE]
         if index >= nodes[node, CAPACITY]:
             return node
         counts[node] = index + 1
         valid[nodes[node, VALID_BASE] + index] = inits[place, INIT_VALID]
-        kind, at = inits[place, INIT_KIND], nodes[node, BASE] + index * nodes[node, WIDTH]
-        if kind == NUMERIC:
+        field_type, at = inits[place, INIT_KIND], nodes[node, BASE] + index * nodes[node, WIDTH]
+        if field_type == NUMERIC:
             words[at] = inits[place, INIT_LOW]
-        elif kind == TEXTUAL:
+        elif field_type == TEXTUAL:
             words[at] = inits[place, INIT_LOW] + constants_at
             words[at + 1] = inits[place, INIT_HIGH]
-        elif kind == LISTED:
+        elif field_type == LISTED:
             words[at] = counts[inits[place, INIT_LOW]]
     return -1
 
@@ -154,7 +154,7 @@ def _place(value: Word, enum: int, table: Vector) -> int:
 
 @compiled
 def _enum(value: Word, enum: int, column: int, table: Vector, constants_at: int) -> tuple[int, Word, Word]:
-    """How many words a column has for a number of an enum, and the words; or _UNKNOWN, or _UNFIT."""
+    """The number of words of a column for an enum's number, and the words; or _UNKNOWN, or _UNFIT."""
     place = _place(value, enum, table)
     if place < 0:
         if table[enum + 1]:
@@ -212,13 +212,15 @@ def read_records(
     reasons: Vector,
     first: int,
 ) -> tuple[int, int]:
-    """Read every message from ``first`` on whose ``status`` is READ; the others become a row of nulls.
+    """Read every message from ``first`` on whose ``status`` is READ. Other messages become a row of nulls.
 
-    Message ``i`` is ``text[offsets[i]:offsets[i + 1]]``; the program's constants are in ``text`` from ``constants_at``
-    on. ``nodes``, ``words``, ``valid`` and ``counts`` are those of :class:`penstock.formats.nested.NestedColumns`. A
-    message that is not read is marked EXACT, with (reason, which of the program's paths) in ``reasons``. Gives the
-    number of messages and -1, or the message at which a node lacks room, and that node: the message is to be read
-    again when there is room.
+    Message ``i`` is ``text[offsets[i]:offsets[i + 1]]``. The program's constants start at ``text[constants_at]``.
+    ``nodes``, ``words``, ``valid`` and ``counts`` are the fields of
+    :class:`penstock.formats.columns.nested.NestedColumns`. A message that is not read is marked EXACT, with (reason,
+    index of the path) in ``reasons``.
+
+    Returns the number of messages and -1. If a node runs out of room, returns the message and the node instead; the
+    caller grows the node and calls again from that message.
     """
     text, inits, nodes = borrowed(text), borrowed(inits), borrowed(nodes)
     words, valid, counts = borrowed(words), borrowed(valid), borrowed(counts)
@@ -265,22 +267,22 @@ def read_records(
                 reason = BAD_TAG
                 break
             field = _field(number, message, messages, fields, lookup)
-            kind, packed = 0, False
+            field_type, packed = 0, False
             if field >= 0:
-                kind = fields[field, TYPE]
-                expected = WIRES[kind]
+                field_type = fields[field, TYPE]
+                expected = WIRES[field_type]
                 if wire != expected:
-                    packed = wire == SIZED and fields[field, REPEATED] != 0 and expected != GROUP
+                    packed = wire == LEN and fields[field, REPEATED] != 0 and expected != SGROUP
                     if not packed:
                         field = -1
-            # --- what is not known
+            # --- an unknown field
             if field < 0:
                 if wire == VARINT:
                     _, at = read_varint(text, at, end)
                     if at < 0:
                         reason = -at
                         break
-                elif wire == SIZED:
+                elif wire == LEN:
                     size, at = read_short(text, at, end, _LARGEST_SIZE)
                     if at < 0:
                         reason = -at
@@ -289,12 +291,12 @@ def read_records(
                         reason = BAD_LENGTH
                         break
                     at += size
-                elif wire in (FIXED_64, FIXED_32):
-                    at += 8 if wire == FIXED_64 else 4
+                elif wire in (I64, I32):
+                    at += 8 if wire == I64 else 4
                     if at > end:
                         reason = CUT_SHORT
                         break
-                elif wire == GROUP:
+                elif wire == SGROUP:
                     if depth >= _DEEPEST:
                         reason = LEFT
                         break
@@ -302,7 +304,7 @@ def read_records(
                     frames[depth, 3], frames[depth, 4] = group, mask
                     depth += 1
                     message, group, mask = UNKNOWN, number, 0
-                elif wire == GROUP_END:
+                elif wire == EGROUP:
                     if number != group:
                         reason = BAD_GROUP
                         break
@@ -316,10 +318,10 @@ def read_records(
                     reason = BAD_TAG
                     break
                 continue
-            # --- how far it goes, where that is said
+            # --- the length
             node = fields[field, NODE]
             size = end - at
-            if wire == SIZED:
+            if wire == LEN:
                 if at < end and text[at] < 128:
                     size = np.int64(text[at])
                     at += 1
@@ -335,19 +337,19 @@ def read_records(
             value: Word = np.int64(0)
             more: Word = np.int64(0)
             width = 1
-            if wire not in (SIZED, GROUP) and not (node >= 0 and fields[field, REPEATED]):
-                value, at = read_number(text, at, end, kind)
+            if wire not in (LEN, SGROUP) and not (node >= 0 and fields[field, REPEATED]):
+                value, at = read_number(text, at, end, field_type)
                 if at < 0:
                     reason = -at
                     break
-                if kind == ENUM:
+                if field_type == TYPE_ENUM:
                     width, value, more = _enum(value, fields[field, A], fields[field, B], table, constants_at)
                     if width == _UNFIT or (width == _UNKNOWN and messages[message, ENTRY]):
                         reason = LEFT
                         break
                     if width == _UNKNOWN:
                         continue
-            # --- it is there: one of a oneof drives the others out
+            # --- the field is present: unset the other members of its oneof
             mask |= fields[field, BIT]
             begin, stop = fields[field, RIVALS], fields[field, RIVALS_END]
             if begin < stop:
@@ -356,7 +358,7 @@ def read_records(
                     break
                 _begin(begin, stop, index, constants_at, inits, nodes, words, valid, counts)
             # --- a message begins
-            if wire == GROUP or kind == MESSAGE:
+            if wire == SGROUP or field_type == TYPE_MESSAGE:
                 if depth >= _DEEPEST:
                     reason = LEFT
                     break
@@ -364,8 +366,8 @@ def read_records(
                 frames[depth, 3], frames[depth, 4] = group, mask
                 depth += 1
                 message = fields[field, INNER]
-                group, mask = number if wire == GROUP else 0, 0
-                if wire == SIZED:
+                group, mask = number if wire == SGROUP else 0, 0
+                if wire == LEN:
                     end = at + size
                 if node >= 0:
                     begin, stop = messages[message, INIT], messages[message, INIT_END]
@@ -381,7 +383,7 @@ def read_records(
                         _begin(begin, stop, index, constants_at, inits, nodes, words, valid, counts)
                 continue
             # --- text or bytes
-            if wire == SIZED and not packed:
+            if wire == LEN and not packed:
                 value, more, width = at, size, 2
                 at += size
                 if fields[field, A]:
@@ -393,7 +395,7 @@ def read_records(
                         break
             if node < 0 and not packed:
                 continue
-            # --- into its place
+            # --- store the value
             if not fields[field, REPEATED]:
                 place = nodes[node, BASE] + index * width
                 words[place] = value
@@ -402,7 +404,7 @@ def read_records(
                 valid[nodes[node, VALID_BASE] + index] = 1
                 continue
             child = fields[field, CHILD]
-            if kind == STRING or width == 2:
+            if field_type == TYPE_STRING or width == 2:
                 count = counts[child]
                 if count >= nodes[child, CAPACITY]:
                     full = child
@@ -417,18 +419,18 @@ def read_records(
             # --- numbers of an array, one or many
             if packed:
                 stop = at + size
-                if (WIRES[kind] == FIXED_64 and size % 8) or (WIRES[kind] == FIXED_32 and size % 4):
+                if (WIRES[field_type] == I64 and size % 8) or (WIRES[field_type] == I32 and size % 4):
                     reason = BAD_LENGTH
                     break
             else:
                 stop = end
             while at < stop or not packed:
-                value, at = read_number(text, at, stop, kind)
+                value, at = read_number(text, at, stop, field_type)
                 if at < 0:
                     reason = -at
                     break
                 width = 1
-                if kind == ENUM:
+                if field_type == TYPE_ENUM:
                     width, value, more = _enum(value, fields[field, A], fields[field, B], table, constants_at)
                     if width == _UNFIT:
                         reason = LEFT

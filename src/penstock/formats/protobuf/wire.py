@@ -1,25 +1,27 @@
-"""Protobuf's numbers on the wire, inside compiled loops, as its official parsers read them.
+"""Protobuf's wire encoding of numbers, inside compiled loops, as its official parsers read it.
 
-A number has ten bytes at most, and what it has more than 64 bits of is cut off. Tags and lengths have five, though the
-parser for Java takes longer ones.
+A number has at most ten bytes, and bits beyond 64 are cut off. Tags and lengths have at most five bytes; the parser for
+Java accepts longer ones.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.compiled import Vector, Word, compiled
-from penstock.formats.protobuf.refused import BAD_LENGTH, CUT_SHORT, TOO_LONG
-from penstock.formats.shortest import double_bits, float_value
+from penstock.formats.loops.bytes import read_little_endian
+from penstock.formats.loops.compiled import Vector, Word, compiled
+from penstock.formats.loops.floats import double_bits, float_value
+from penstock.formats.protobuf.read_reasons import BAD_LENGTH, CUT_SHORT, TOO_LONG
 
 __all__ = ["WIRES", "read_number", "read_short", "read_varint", "write_varint"]
 
-#: How values are on the wire.
-VARINT, FIXED_64, SIZED, GROUP, GROUP_END, FIXED_32 = 0, 1, 2, 3, 4, 5
-#: The types of fields, by the numbers that descriptors have for them.
-DOUBLE, FLOAT, INT64, UINT64, INT32, FIXED64, FIXED32, BOOL, STRING, GROUP_TYPE, MESSAGE = range(1, 12)
-BYTES, UINT32, ENUM, SFIXED32, SFIXED64, SINT32, SINT64 = range(12, 19)
-#: How each type is on the wire.
+#: Wire types.
+VARINT, I64, LEN, SGROUP, EGROUP, I32 = 0, 1, 2, 3, 4, 5
+#: The types of fields, with the numbers of descriptors.
+TYPE_DOUBLE, TYPE_FLOAT, TYPE_INT64, TYPE_UINT64, TYPE_INT32, TYPE_FIXED64, TYPE_FIXED32 = range(1, 8)
+TYPE_BOOL, TYPE_STRING, TYPE_GROUP, TYPE_MESSAGE = range(8, 12)
+TYPE_BYTES, TYPE_UINT32, TYPE_ENUM, TYPE_SFIXED32, TYPE_SFIXED64, TYPE_SINT32, TYPE_SINT64 = range(12, 19)
+#: The wire type of each type.
 WIRES = np.array([9, 1, 5, 0, 0, 0, 1, 5, 0, 2, 3, 2, 2, 0, 0, 5, 1, 0, 0], np.int64)
 
 _U0, _U7, _U127, _U128 = np.uint64(0), np.uint64(7), np.uint64(127), np.uint64(128)
@@ -29,7 +31,7 @@ _SHORT = 5
 
 @compiled
 def read_varint(text: Vector, at: int, end: int) -> tuple[Word, int]:
-    """A number, and where it ends: less than 0 is the reason why it cannot be read."""
+    """A number, and the position after it; a negative position is the reason why it cannot be read."""
     value, shift = _U0, _U0
     for place in range(at, at + 10):
         if place >= end:
@@ -44,7 +46,8 @@ def read_varint(text: Vector, at: int, end: int) -> tuple[Word, int]:
 
 @compiled
 def read_short(text: Vector, at: int, end: int, most: int) -> tuple[Word, int]:
-    """A tag or a length of at most ``most``, and where it ends: less than 0 is the reason why it cannot be read."""
+    """A tag or a length up to ``most``, and the position after it; a negative position is the reason why it cannot be
+    read."""
     value: Word = np.int64(0)
     for place in range(at, at + _SHORT):
         if place >= end:
@@ -63,35 +66,33 @@ def _low_32(value: Word) -> Word:
 
 
 @compiled
-def read_number(text: Vector, at: int, end: int, kind: int) -> tuple[Word, int]:
-    """A value of a type that is a number, as columns hold it, and where it ends; as :func:`read_varint`.
+def read_number(text: Vector, at: int, end: int, field_type: int) -> tuple[Word, int]:
+    """A value of a numeric type in the form of its column, and the position after it; as :func:`read_varint`.
 
     Unsigned numbers keep their bits, as in Java.
     """
-    wire = WIRES[kind]
+    wire = WIRES[field_type]
     if wire == VARINT:
         if at < end and text[at] < 128:
             value: Word = np.int64(text[at])
             at += 1
         else:
             value, at = read_varint(text, at, end)
-        if kind in (INT64, UINT64):
+        if field_type in (TYPE_INT64, TYPE_UINT64):
             return value, at
-        if kind == BOOL:
+        if field_type == TYPE_BOOL:
             return np.int64(value != 0), at
-        if kind == SINT64:
+        if field_type == TYPE_SINT64:
             return np.int64(np.uint64(value) >> np.uint64(1)) ^ -(value & 1), at
-        if kind == SINT32:
+        if field_type == TYPE_SINT32:
             value &= _LOW_32
             return value >> 1 ^ -(value & 1), at
         return _low_32(value), at
-    size = 8 if wire == FIXED_64 else 4
+    size = 8 if wire == I64 else 4
     if size > end - at:
         return np.int64(0), -CUT_SHORT
-    value = np.int64(0)
-    for place in range(size - 1, -1, -1):
-        value = value << 8 | np.int64(text[at + place])
-    if kind == FLOAT:
+    value = read_little_endian(text, at, size)
+    if field_type == TYPE_FLOAT:
         value = double_bits(np.float64(float_value(value)))
     elif size == 4:
         value = _low_32(value)
@@ -100,7 +101,7 @@ def read_number(text: Vector, at: int, end: int, kind: int) -> tuple[Word, int]:
 
 @compiled
 def write_varint(out: Vector, at: int, value: Word) -> int:
-    """Write a number so that it ends before ``at``; where it begins."""
+    """Write a number that ends before ``at``; returns where it begins."""
     if 0 <= value < 128:
         out[at - 1] = value
         return at - 1

@@ -1,24 +1,25 @@
-"""Columns to protobuf messages, inside a compiled loop whose steps go from the end of a message to its beginning."""
+"""Columns to protobuf messages, inside a compiled loop that writes each message from its end to its beginning."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.compiled import Vector, Word, borrowed, compiled
-from penstock.formats.nested import BASE, VALID_BASE
+from penstock.formats.columns.nested import BASE, VALID_BASE
+from penstock.formats.loops.bytes import write_little_endian
+from penstock.formats.loops.compiled import Vector, Word, borrowed, compiled
 from penstock.formats.protobuf.wire import (
-    BYTES,
-    ENUM,
-    FIXED_64,
-    SINT32,
-    SINT64,
-    STRING,
-    UINT32,
+    I64,
+    TYPE_BYTES,
+    TYPE_ENUM,
+    TYPE_SINT32,
+    TYPE_SINT64,
+    TYPE_STRING,
+    TYPE_UINT32,
     VARINT,
     WIRES,
     write_varint,
 )
-from penstock.formats.protobuf.writing import (
+from penstock.formats.protobuf.write_program import (
     ALWAYS,
     BLOCK,
     CLOSE,
@@ -43,13 +44,13 @@ from penstock.formats.protobuf.writing import (
     B,
 )
 
-__all__ = ["REASONS", "WIDEST", "write_records"]
+__all__ = ["WIDEST", "WRITE_REASONS", "write_records"]
 
 #: Why a row cannot be written, by number.
-REASONS = (
+WRITE_REASONS = (
     "",
-    "NULL, where the message requires a value",
-    "NULL, for which an empty message is written, but it requires fields",
+    "NULL, but the field is required",
+    "NULL is written as an empty message, but that message has required fields",
 )
 _NULL, _INCOMPLETE = 1, 2
 
@@ -70,7 +71,7 @@ def _same(text: Vector, start: int, size: int, constants: Vector, place: int) ->
 
 @compiled
 def _named(text: Vector, start: int, size: int, constants: Vector, table: Vector, enum: int) -> int:
-    """The number of the name, or that of the first one where there is no such name."""
+    """The number of the name, or of the enum's first name if there is no such name."""
     for place in range(enum + 2, enum + 2 + 3 * table[enum], 3):
         if table[place + 2] == size and _same(text, start, size, constants, table[place + 1]):
             number: int = table[place]
@@ -81,7 +82,7 @@ def _named(text: Vector, start: int, size: int, constants: Vector, table: Vector
 
 @compiled
 def _known(number: int, table: Vector, enum: int) -> int:
-    """The number, or the first one where the enum has no such number."""
+    """The number, or the enum's first number if there is no such number."""
     for place in range(enum + 2, enum + 2 + 3 * table[enum], 3):
         if table[place] == number:
             return number
@@ -90,37 +91,36 @@ def _known(number: int, table: Vector, enum: int) -> int:
 
 
 @compiled
-def _write_number(out: Vector, at: int, kind: int, value: Word) -> int:
-    """Write a number of a type so that it ends before ``at``; where it begins."""
-    wire = WIRES[kind]
+def _write_number(out: Vector, at: int, field_type: int, value: Word) -> int:
+    """Write a number of a type that ends before ``at``; returns where it begins."""
+    wire = WIRES[field_type]
     if wire == VARINT:
-        if kind == UINT32:
+        if field_type == TYPE_UINT32:
             value &= _LOW_32
-        elif kind in (SINT32, SINT64):
+        elif field_type in (TYPE_SINT32, TYPE_SINT64):
             value = value << 1 ^ value >> 63
         return write_varint(out, at, value)
-    size = 8 if wire == FIXED_64 else 4
-    at -= size
-    for place in range(size):
-        out[at + place] = value & 255
-        value >>= 8
-    return at
+    if wire == I64:
+        write_little_endian(out, at - 8, value, 8)
+        return at - 8
+    write_little_endian(out, at - 4, value, 4)
+    return at - 4
 
 
 @compiled
 def _number(
     words: Vector,
     place: int,
-    kind: int,
+    field_type: int,
     a: int,
     b: int,
     text: Vector,
     constants: Vector,
     table: Vector,
 ) -> Word:
-    """The number that a field has for the value at ``place`` of the columns."""
+    """The number of a field for the value at ``place`` of the columns."""
     value: Word = words[place]
-    if kind == ENUM:
+    if field_type == TYPE_ENUM:
         if b:
             return np.int64(_named(text, value, words[place + 1] - value, constants, table, a))
         return np.int64(_known(value, table, a))
@@ -139,11 +139,11 @@ def write_records(
     out: Vector,
     offsets: Vector,
 ) -> tuple[int, int, int]:
-    """Write one message per row, the last row at the end of ``out``; ``offsets`` says where in ``out`` they are.
+    """Write one message per row, the last row at the end of ``out``, and store the positions in ``offsets``.
 
-    ``nodes``, ``words``, ``valid`` and ``text`` are those of :class:`penstock.formats.nested.NestedInputs`. ``out``
-    has room for WIDEST bytes a value, all text and what is written for NULL. Gives 0, 0 and 0, or the first row that
-    cannot be written, the reason and the step.
+    ``nodes``, ``words``, ``valid`` and ``text`` are the fields of
+    :class:`penstock.formats.columns.nested.NestedInputs`. ``out`` has room for WIDEST bytes per value, all text and
+    the values written for NULL. Returns 0, 0 and 0; or the first row that cannot be written, the reason and the step.
     """
     steps, table, constants, nodes = borrowed(steps), borrowed(table), borrowed(constants), borrowed(nodes)
     words, valid, text, out = borrowed(words), borrowed(valid), borrowed(text), borrowed(out)
@@ -175,7 +175,7 @@ def write_records(
                 at = write_varint(out, at, steps[step, TAG])
                 step += 1
                 continue
-            # --- where a later one of a oneof has a value, this one is not written
+            # --- skipped if a later member of its oneof has a value
             begin, stop = steps[step, RIVALS], steps[step, RIVALS_END]
             present = node == 0 or valid[nodes[node, VALID_BASE] + index] != 0
             while begin < stop and present:
@@ -189,8 +189,8 @@ def write_records(
                 step = steps[step, NEXT] if what in (OPEN, LIST) else step + 1
                 continue
             if what == VALUE:
-                kind = steps[step, TYPE]
-                if kind in (STRING, BYTES):
+                field_type = steps[step, TYPE]
+                if field_type in (TYPE_STRING, TYPE_BYTES):
                     if present:
                         place = nodes[node, BASE] + index
                         start, end = words[place], words[place + 1]
@@ -213,7 +213,7 @@ def write_records(
                         value = _number(
                             words,
                             nodes[node, BASE] + index,
-                            kind,
+                            field_type,
                             steps[step, A],
                             steps[step, B],
                             text,
@@ -223,9 +223,9 @@ def write_records(
                         if value == 0 and when == NOT_DEFAULT:
                             step += 1
                             continue
-                    elif kind == ENUM:
+                    elif field_type == TYPE_ENUM:
                         value = table[steps[step, A] + 1]
-                    at = _write_number(out, at, kind, value)
+                    at = _write_number(out, at, field_type, value)
                 at = write_varint(out, at, steps[step, TAG])
                 step += 1
             elif what == OPEN:
@@ -256,23 +256,23 @@ def write_records(
                     index = stop - 1
                     step += 1
                 elif what == PACKED:
-                    kind, child, end = steps[step, TYPE], node + 1, at
+                    field_type, child, end = steps[step, TYPE], node + 1, at
                     for each in range(stop - 1, start - 1, -1):
                         value = np.int64(0)
                         if valid[nodes[child, VALID_BASE] + each]:
                             value = _number(
                                 words,
                                 nodes[child, BASE] + each,
-                                kind,
+                                field_type,
                                 steps[step, A],
                                 steps[step, B],
                                 text,
                                 constants,
                                 table,
                             )
-                        elif kind == ENUM:
+                        elif field_type == TYPE_ENUM:
                             value = table[steps[step, A] + 1]
-                        at = _write_number(out, at, kind, value)
+                        at = _write_number(out, at, field_type, value)
                     at = write_varint(out, at, end - at)
                     at = write_varint(out, at, steps[step, TAG])
                     step += 1

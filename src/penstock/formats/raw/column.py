@@ -1,4 +1,4 @@
-"""The one column of a ``raw`` table: which types it may have and how wide they are."""
+"""The only column of a ``raw`` table: its types and their sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIRE = {"BOOLEAN": "u1", "TINYINT": "i1", "SMALLINT": "i2", "INT": "i4", "BIGIN
 
 
 def only_column(schema: RowType) -> Field:
-    """The column. Raises SchemaError when there is not exactly one, or its type is not one that raw knows."""
+    """The only column. Raises SchemaError if there is not exactly one, or if raw does not support its type."""
     if len(schema.fields) != 1:
         names = ", ".join(f"'{name}'" for name in schema.names) or "none"
         raise SchemaError((Problem(f"the raw format needs exactly one physical column, not {names}"),))
@@ -27,9 +27,9 @@ def only_column(schema: RowType) -> Field:
         raise SchemaError(
             (
                 Problem(
-                    f"the raw format has no {column.type}",
+                    f"the raw format does not support {column.type}",
                     column.name,
-                    hint="it has text, bytes, BOOLEAN, the integers, FLOAT and DOUBLE",
+                    hint="use a string, bytes, BOOLEAN, an integer, FLOAT or DOUBLE",
                 ),
             )
         )
@@ -37,5 +37,5 @@ def only_column(schema: RowType) -> Field:
 
 
 def wire_type(name: str, big: bool) -> np.dtype[Any]:
-    """How a number of this type lies in a message."""
+    """The layout of a number of this type in a message."""
     return np.dtype(_WIRE[name]).newbyteorder(">" if big else "<")

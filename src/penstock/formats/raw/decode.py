@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.formats.columns import Bytes, binary_parts, from_buffers, validity
+from penstock.formats.columns.buffers import Bytes, binary_parts, from_buffers, validity
+from penstock.formats.raw.charsets import read_text
 from penstock.formats.raw.column import only_column, wire_type
 from penstock.formats.raw.options import Endianness, RawOptions
-from penstock.formats.raw.text import read_text
 from penstock.spi import BadRecord, Decoded
 from penstock.types import BinaryType, RowType, StringType, arrow_schema
 
@@ -19,9 +19,9 @@ __all__ = ["RawDecoder"]
 
 @dataclass(frozen=True)
 class RawDecoder:
-    """Takes each message as the value of the only column; a null message is NULL. Text and bytes are not copied.
+    """Decodes each message as the value of the only column; a null message is NULL. Text and bytes are not copied.
 
-    Raises SchemaError when there is not exactly one column or its type is not one that raw knows.
+    Raises SchemaError if there is not exactly one column, or if raw does not support its type.
     """
 
     schema: RowType
@@ -32,18 +32,18 @@ class RawDecoder:
 
     @property
     def ignores_errors(self) -> bool:
-        """Flink's raw format has no such option."""
+        """Always false: the format has no option for it."""
         return False
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages; one of the wrong length for its number is bad and gives no row."""
-        kind = only_column(self.schema).type
+        """Decode a column of messages. A message of the wrong length for its number is bad and gives no row."""
+        data_type = only_column(self.schema).type
         schema = arrow_schema(self.schema)
-        if isinstance(kind, BinaryType):
+        if isinstance(data_type, BinaryType):
             return Decoded(pa.RecordBatch.from_arrays([messages.cast(pa.binary())], schema=schema))
-        if isinstance(kind, StringType):
+        if isinstance(data_type, StringType):
             return Decoded(pa.RecordBatch.from_arrays([read_text(messages, self.options.charset)], schema=schema))
-        return self._numbers(messages, kind.text(), schema)
+        return self._numbers(messages, data_type.text(), schema)
 
     def _numbers(self, messages: pa.BinaryArray, name: str, schema: pa.Schema) -> Decoded:
         wire = wire_type(name, self.options.endianness is Endianness.BIG)
@@ -72,5 +72,5 @@ class RawDecoder:
 
 
 def _gather(text: Bytes, starts: np.ndarray[tuple[int], np.dtype[np.int64]], size: int) -> Bytes:
-    """The bytes of messages of one size, a row each."""
+    """The bytes of messages of equal size, one row each."""
     return text[starts[:, None] + np.arange(size)] if len(starts) else np.zeros((0, size), np.uint8)

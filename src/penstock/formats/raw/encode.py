@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RecordError
-from penstock.formats.columns import LARGEST, bits_of, fixed_values, from_buffers, validity
+from penstock.formats.columns.buffers import LARGEST, bits_of, fixed_values, from_buffers, validity
+from penstock.formats.raw.charsets import write_text
 from penstock.formats.raw.column import only_column, wire_type
 from penstock.formats.raw.options import Endianness, RawOptions
-from penstock.formats.raw.text import write_text
 from penstock.types import BinaryType, RowType, StringType, arrow_schema
 
 __all__ = ["RawEncoder"]
@@ -21,7 +21,7 @@ __all__ = ["RawEncoder"]
 class RawEncoder:
     """Writes the value of the only column as the message; NULL is a message without a value.
 
-    Raises SchemaError when there is not exactly one column or its type is not one that raw knows.
+    Raises SchemaError if there is not exactly one column, or if raw does not support its type.
     """
 
     schema: RowType
@@ -31,14 +31,14 @@ class RawEncoder:
         only_column(self.schema)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        """One message per row. Raises RecordError when they exceed what one column of messages can hold."""
-        kind = only_column(self.schema).type
+        """One message per row. Raises RecordError if they exceed the size of a column."""
+        data_type = only_column(self.schema).type
         column = rows.cast(arrow_schema(self.schema)).column(0)
-        if isinstance(kind, BinaryType):
+        if isinstance(data_type, BinaryType):
             return column
-        if isinstance(kind, StringType):
+        if isinstance(data_type, StringType):
             return write_text(column, self.options.charset)
-        name = kind.text()
+        name = data_type.text()
         wire = wire_type(name, self.options.endianness is Endianness.BIG)
         if name == "BOOLEAN":
             values = bits_of(column.buffers()[1], column.offset, len(column))

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import OptionsError, RecordError, SchemaError
-from penstock.formats.avro.codec import DatumReader, DatumWriter, Spans
-from penstock.formats.avro.derived import derived
+from penstock.formats.avro.datum import DatumReader, DatumWriter, Spans
+from penstock.formats.avro.derived_schema import derived
 from penstock.formats.avro.factory import AvroFormat
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import document_of, text_of
@@ -227,13 +227,13 @@ def test_the_text_of_a_schema_is_that_of_flinks_library() -> None:
 @pytest.mark.parametrize(
     ("columns", "legacy", "problem"),
     [
-        ("v TIME(4)", True, "'v': avro has TIME with a precision of 0 to 3, not 4"),
+        ("v TIME(4)", True, "'v': avro supports TIME with a precision of 0 to 3, not 4"),
         ("v TIMESTAMP(4)", True, "'v': the legacy mapping of timestamps has no TIMESTAMP(4)"),
         ("v TIMESTAMP_LTZ(3)", True, "'v': the legacy mapping of timestamps has no TIMESTAMP_LTZ(3)"),
         ("v ARRAY<TIMESTAMP_LTZ(3)>", False, "'v': the legacy mapping of timestamps has no TIMESTAMP_LTZ(3)"),
-        ("v ROW<a MAP<INT, INT>>", True, "'v.a': maps in Avro have text keys"),
-        ("`a-b` INT", True, "'a-b': a name in Avro has letters, digits and '_'"),
-        ("`1a` INT", True, "'1a': a name in Avro"),
+        ("v ROW<a MAP<INT, INT>>", True, "'v.a': keys of Avro maps are strings"),
+        ("`a-b` INT", True, "'a-b': an Avro name consists of letters, digits and '_'"),
+        ("`1a` INT", True, "'1a': an Avro name"),
         (
             "a ROW<b ROW<c INT>>, a_b ROW<c STRING>",
             True,
@@ -279,7 +279,7 @@ def test_a_message_by_hand() -> None:
 
 
 CUT = "the message ends inside this value"
-LENGTH = "a length is negative, or larger than what the message has left"
+LENGTH = "a length is negative, or larger than the rest of the message"
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ LENGTH = "a length is negative, or larger than what the message has left"
         (b"\x02\x00\x00\x02\x01", "t", "out of the range of the column's type"),
         (b"\x02\x00\x00\x02\x80\xb8\x99\xa9\x80\x00", "t", "a number has more bytes than its type allows"),
         (b"\x02\x00\x00\x02\x80\xf0\xb2\x52", "t", "out of the range of the column's type"),
-        (b"\x02\x00\x00\x00\x02\x00", "n", "a decimal without digits"),
+        (b"\x02\x00\x00\x00\x02\x00", "n", "the decimal has no digits"),
         (b"\x02\x00\x00\x00\x00\x02", "b", CUT),
         (GOOD[:-3], "m", LENGTH),
         (GOOD[:-1], "m", CUT),
@@ -337,9 +337,7 @@ def test_items_without_bytes_are_limited() -> None:
 
     decoded = decode("a ARRAY<ROW<> NOT NULL> NOT NULL", count(3), count(1001), count(2**62))
     assert decoded.rows.to_pylist() == [{"a": [{}, {}, {}]}]
-    assert decoded.bad == tuple(
-        BadRecord(index, "more items without bytes than a message may have", "a") for index in (1, 2)
-    )
+    assert decoded.bad == tuple(BadRecord(index, "more than 1000 items that take no bytes", "a") for index in (1, 2))
 
 
 def test_numbers_are_read_as_by_java() -> None:
@@ -430,8 +428,8 @@ def _for_fastavro(row: Any) -> Any:
 @pytest.mark.parametrize(
     ("columns", "row", "options", "field", "reason"),
     [
-        ("i INT NOT NULL", {"i": None}, {}, "i", "NULL, where the Avro schema has no null"),
-        ("a ARRAY<INT NOT NULL>", {"a": [None]}, {}, "a", "NULL, where the Avro schema has no null"),
+        ("i INT NOT NULL", {"i": None}, {}, "i", "NULL, but the Avro schema does not allow null"),
+        ("a ARRAY<INT NOT NULL>", {"a": [None]}, {}, "a", "NULL, but the Avro schema does not allow null"),
         (
             "v TIMESTAMP(9)",
             {"v": dt.datetime(9999, 1, 1)},
@@ -451,7 +449,7 @@ def _for_fastavro(row: Any) -> Any:
             {"v": b"1234"},
             {"schema": record(("v", FIXED))},
             "v",
-            "not of the size that the Avro schema fixes",
+            "not of the fixed size in the Avro schema",
         ),
         (
             "v DECIMAL(8, 0)",
@@ -529,14 +527,14 @@ def test_avro_json_both_ways(columns: str, row: dict[str, Any], text: str) -> No
 @pytest.mark.parametrize(
     ("columns", "text", "field", "reason"),
     [
-        ("i INT", "", "", "no JSON: Expecting value"),
-        ("i INT", "{", "", "no JSON: "),
-        ("i INT", "\xff", "", "no JSON: 'utf-8' codec"),
-        ("i INT", '{"i": {"int": NaN}}', "", "no JSON: 'NaN'"),
-        ("i INT", "[" * 100_000, "", "no JSON: "),
-        ("i INT", "[]", "", "expected an object, as the JSON of a record"),
-        ("i INT", "{}", "i", "the field is not in the JSON of its record"),
-        ("i INT", '{"i": 1}', "i", "expected null or an object of one field, named by a type of the union (null, int)"),
+        ("i INT", "", "", "not JSON: Expecting value"),
+        ("i INT", "{", "", "not JSON: "),
+        ("i INT", "\xff", "", "not JSON: 'utf-8' codec"),
+        ("i INT", '{"i": {"int": NaN}}', "", "not JSON: 'NaN'"),
+        ("i INT", "[" * 100_000, "", "not JSON: "),
+        ("i INT", "[]", "", "expected an object for a record, not an array"),
+        ("i INT", "{}", "i", "the JSON of its record lacks this field"),
+        ("i INT", '{"i": 1}', "i", "expected null or an object with one field, named after a type of (null, int)"),
         ("i INT", '{"i": {"long": 1}}', "i", "expected null or an object"),
         ("i INT", '{"i": {"int": "x"}}', "i", 'expected int, not "x"'),
         ("i INT NOT NULL", '{"i": 2147483648}', "i", "expected int, not 2147483648"),
@@ -546,10 +544,10 @@ def test_avro_json_both_ways(columns: str, row: dict[str, Any], text: str) -> No
         ("b BOOLEAN NOT NULL", '{"b": 1}', "b", "expected boolean, not 1"),
         ("d DOUBLE NOT NULL", '{"d": "1"}', "d", 'expected double, not "1"'),
         ("s STRING NOT NULL", '{"s": 1}', "s", "expected string, not 1"),
-        ("s STRING NOT NULL", '{"s": "\\ud800"}', "s", "half of a surrogate pair"),
+        ("s STRING NOT NULL", '{"s": "\\ud800"}', "s", "the string has half of a surrogate pair"),
         ("y BYTES NOT NULL", '{"y": []}', "y", "expected bytes, not an array"),
-        ("a ARRAY<INT> NOT NULL", '{"a": {}}', "a", "expected an array"),
-        ("m MAP<STRING, INT> NOT NULL", '{"m": []}', "m", "expected an object, as the JSON of a map"),
+        ("a ARRAY<INT> NOT NULL", '{"a": {}}', "a", "expected an array, not an object"),
+        ("m MAP<STRING, INT> NOT NULL", '{"m": []}', "m", "expected an object for a map, not an array"),
         ("r ROW<x INT NOT NULL> NOT NULL", '{"r": {"x": []}}', "r.x", "expected int, not an array"),
     ],
 )
@@ -590,7 +588,7 @@ def test_long_lists_in_avro_json(count: int) -> None:
 
 def test_control_characters_that_are_not_escaped_are_refused_in_avro_json() -> None:
     decoded = decode("s STRING NOT NULL", b'{"s":"a\x01"}', b'{"s":"0123456789\n"}', encoding=Encoding.JSON)
-    assert [bad.reason.partition(":")[0] for bad in decoded.bad] == ["no JSON", "no JSON"]
+    assert [bad.reason.partition(":")[0] for bad in decoded.bad] == ["not JSON", "not JSON"]
 
 
 def test_fixed_and_enums_in_avro_json() -> None:
@@ -617,17 +615,17 @@ def test_options() -> None:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ("{", "an Avro schema is a JSON document"),
+        ("{", "an Avro schema must be a JSON document"),
         ('"string"', "expected the schema of a record"),
         ("{}", "a schema needs a 'type'"),
         (record(("a", "nope")), "a: no type 'nope' is defined before it is used"),
-        (record(("a", ["null", "R"])), "a: 'R' contains itself, and no column has such a type"),
-        (record(("a", ["int", "int"])), "a: a union has each type once, not int, int"),
+        (record(("a", ["null", "R"])), "a: 'R' contains itself; recursive types are not supported"),
+        (record(("a", ["int", "int"])), "a: a union must not have a type twice: int, int"),
         (record(("a", "int"), ("a", "int")), "record 'R' has a field twice"),
         (record(("a", {"type": "array"})), "a: array needs 'items'"),
         (record(("a", FIXED), ("b", FIXED)), "b: 'F' is defined twice"),
         (record(("a", {"type": "fixed", "name": "F", "size": -1})), "a: fixed 'F' needs a 'size'"),
-        (record(("a", {"type": "enum", "name": "E", "symbols": ["A"], "default": "B"})), "is none of its symbols"),
+        (record(("a", {"type": "enum", "name": "E", "symbols": ["A"], "default": "B"})), "is not one of its symbols"),
     ],
 )
 def test_schemas_that_are_none(schema: str, reason: str) -> None:

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import SchemaError
-from penstock.formats import kinds
-from penstock.formats.avro.codec import DatumReader, Spans
+from penstock.formats.avro.datum import DatumReader, Spans
 from penstock.formats.avro.factory import AvroFormat
 from penstock.formats.avro.options import AvroOptions
 from penstock.formats.avro.schema import Record, parse, text_of
+from penstock.formats.loops.record_status import READ
 from penstock.spi import BadRecord, Decoded
 from penstock.types import arrow_schema, parse_columns
 
@@ -57,7 +57,7 @@ MILLIS = MOMENT.replace(microsecond=456000)
 UTC = dt.UTC
 
 #: Column, what was written with, the value there, the value here.
-READ = [
+READABLE = [
     ("BIGINT", "int", 5, 5),
     ("FLOAT", "int", 16777217, 16777216.0),
     ("FLOAT", "long", 2**62 + 2**38 + 1, float(2**62 + 2**39)),
@@ -107,7 +107,7 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "schema", "there", "here"), READ)
+@pytest.mark.parametrize(("kind", "schema", "there", "here"), READABLE)
 def test_values_of_another_schema(kind: str, schema: Any, there: Any, here: Any) -> None:
     text = record(("before", "string"), ("v", schema), ("after", "long"))
     message = written(text, {"before": "x", "v": there, "after": 9})
@@ -201,10 +201,10 @@ def read(columns: str, writer: str, reader: str, *values: Any) -> Decoded | list
     assert isinstance(here, Record)
     messages = pa.array([written(writer, value) for value in values], pa.binary())
     reader_of_both = DatumReader(there, here, parse_columns(columns))
-    found = reader_of_both.read(Spans.of(messages, np.full(len(values), kinds.READ, np.uint8)))
+    found = reader_of_both.read(Spans.of(messages, np.full(len(values), READ, np.uint8)))
     found.rows.validate(full=True)
     rows = found.rows.to_pylist()
-    return [row if status == kinds.READ else None for row, status in zip(rows, found.status, strict=True)]
+    return [row if status == READ else None for row, status in zip(rows, found.status, strict=True)]
 
 
 DEFAULTS = [

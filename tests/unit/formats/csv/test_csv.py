@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import OptionsError, SchemaError
-from penstock.formats.csv.exact import ExactReader
+from penstock.formats.csv.exact_reader import ExactCsvReader
 from penstock.formats.csv.factory import CsvFormat
 from penstock.formats.csv.options import CsvOptions
 from penstock.spi import Decoded
@@ -161,7 +161,7 @@ def test_strictness_is_optional() -> None:
 
 
 def test_common_lines_never_reach_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ExactReader, "row", lambda self, message: pytest.fail(f"exact path for {message!r}"))
+    monkeypatch.setattr(ExactCsvReader, "row", lambda self, message: pytest.fail(f"exact path for {message!r}"))
     columns = "b BOOLEAN, i INT, d DOUBLE, n DECIMAL(9, 2), s STRING, t STRING, da DATE, ts TIMESTAMP(3), e INT"
     assert row(columns, 'true,-1,0.5,1.25,"a, é",,2024-01-01,"2024-01-01 00:00:00.5",')[4:6] == ["a, é", ""]
 

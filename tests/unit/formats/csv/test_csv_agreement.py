@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from penstock.formats.csv.decode import CsvDecoder
 from penstock.formats.csv.encode import CsvEncoder
+from penstock.formats.csv.exact_writer import csv_lines
 from penstock.formats.csv.options import CsvOptions
-from penstock.formats.csv.texts import csv_lines
 from penstock.types import arrow_schema, parse_columns
 
 SCHEMA = parse_columns(

@@ -143,7 +143,7 @@ def test_a_source_timestamp_that_is_no_moment_is_an_error_where_it_is_asked_for(
     assert read(message).bad == ()
     found = read(message, metadata=("source.timestamp",))
     assert shown(found) == []
-    reason = f"expected what can be read as TIMESTAMP_LTZ(3), not '{text.strip(chr(34))}'"
+    reason = f"expected a value that can be read as TIMESTAMP_LTZ(3), not '{text.strip(chr(34))}'"
     assert found.bad == (BadRecord(0, reason, "source.ts_ms"),)
 
 

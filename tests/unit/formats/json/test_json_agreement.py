@@ -11,11 +11,11 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.formats import kinds
+from penstock.formats.exact.merge import completed
 from penstock.formats.json.decode import JsonDecoder
-from penstock.formats.json.exact import ExactReader
+from penstock.formats.json.exact_reader import ExactJsonReader
 from penstock.formats.json.options import JsonOptions, TimestampStandard
-from penstock.formats.rows import completed
+from penstock.formats.loops.record_status import EXACT, NO_ROW
 from penstock.spi import Decoded
 from penstock.types import RowType, arrow_schema, parse_columns
 
@@ -184,8 +184,8 @@ def by_the_loop(schema: RowType, options: JsonOptions, given: list[bytes | None]
 
 
 def by_the_exact_path(schema: RowType, options: JsonOptions, given: list[bytes | None]) -> tuple[Any, ...]:
-    reader, arrow = ExactReader(schema, options), arrow_schema(schema)
-    status = np.array([kinds.EXACT if message else kinds.NO_ROW for message in given], np.uint8)
+    reader, arrow = ExactJsonReader(schema, options), arrow_schema(schema)
+    status = np.array([EXACT if message else NO_ROW for message in given], np.uint8)
     nothing = pa.RecordBatch.from_arrays([pa.nulls(len(given), each.type) for each in arrow], schema=arrow)
     return answer(completed(nothing, status, lambda index: reader.rows(given[index] or b"")))
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import SchemaError
-from penstock.formats.json.exact import ExactReader
+from penstock.formats.json.exact_reader import ExactJsonReader
 from penstock.formats.json.factory import JsonFormat
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.spi import Decoded, formats
@@ -304,7 +304,7 @@ def test_slices_and_other_encodings() -> None:
 
 
 def test_common_records_never_reach_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ExactReader, "rows", lambda self, message: pytest.fail(f"exact path for {message!r}"))
+    monkeypatch.setattr(ExactJsonReader, "rows", lambda self, message: pytest.fail(f"exact path for {message!r}"))
     columns = (
         "b BOOLEAN, i INT, d DOUBLE, f FLOAT, n DECIMAL(20, 3), s STRING, y BYTES, da DATE, ti TIME(3), ts TIMESTAMP(3)"
     )
@@ -323,7 +323,7 @@ def test_common_records_never_reach_the_exact_path(monkeypatch: pytest.MonkeyPat
 
 
 def test_maps_need_text_keys() -> None:
-    with pytest.raises(SchemaError, match=r"'m'.*text keys[\s\S]*'n'"):
+    with pytest.raises(SchemaError, match=r"'m'.*are strings[\s\S]*'n'"):
         decode("m MAP<INT, INT>, ok MAP<STRING, INT>, n ARRAY<MAP<DATE, INT>>")
 
 
@@ -385,8 +385,8 @@ def test_extreme_exponents_never_raise(text: str, json_parser: bool) -> None:
         ("DATE", f'"{"é" * 200}"', f"expected a date 'yyyy-MM-dd', not '{'é' * 100}...', 200 characters"),
         ("ARRAY<INT>", f'"{"x" * 101}"', f"expected an array, not '{'x' * 100}...', 101 characters"),
         ("ARRAY<INT>", "{}", "expected an array, not an object"),
-        ("ROW<a INT>", "5", "expected an object, as the JSON of a row, not '5'"),
-        ("MAP<STRING, INT>", "[]", "expected an object, as the JSON of a map, not an array"),
+        ("ROW<a INT>", "5", "expected an object for a row, not '5'"),
+        ("MAP<STRING, INT>", "[]", "expected an object for a map, not an array"),
         ("DECIMAL(5, 2)", "true", "expected a number, not 'true'"),
         ("BYTES", "1", "expected base64 text, not '1'"),
         ("STRING", "tru", "expected a value, not 't', at character 6"),

@@ -74,7 +74,9 @@ def test_metadata_columns_with_the_time_in_seconds() -> None:
 
 def test_a_time_that_columns_cannot_hold_is_an_error() -> None:
     found = read('{"type":"insert","data":{"id":1},"ts":10000000000000}', metadata=("ingestion-timestamp",))
-    assert found.bad == (BadRecord(0, "expected what can be read as TIMESTAMP_LTZ(3), not '10000000000000'", "ts"),)
+    assert found.bad == (
+        BadRecord(0, "expected a value that can be read as TIMESTAMP_LTZ(3), not '10000000000000'", "ts"),
+    )
 
 
 def test_changes_are_written_as_insertions_and_deletions() -> None:

@@ -10,8 +10,8 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 from google.protobuf.message_factory import GetMessageClass
 from hypothesis import strategies as st
 
+from penstock.formats.protobuf.column_checks import is_map
 from penstock.formats.protobuf.definition import Definition
-from penstock.formats.protobuf.fields import is_map
 from penstock.types import (
     BIGINT,
     BOOLEAN,

@@ -432,32 +432,32 @@ BROKEN = [
     (b"\x08\x80", "i32", "the message ends inside this value"),
     (b"\x08" + b"\x80" * 10 + b"\x01", "i32", "a number has more bytes than protobuf allows"),
     (b"\x61\x00", "d", "the message ends inside this value"),
-    (b"\x72\x05abc", "s", "a length is larger than what the message has left, or does not fit the values in it"),
+    (b"\x72\x05abc", "s", "a length is larger than the rest of the message, or does not fit the values in it"),
     (b"\x72\x80\x80\x80\x80\x80\x00", "s", "a number has more bytes than protobuf allows"),
-    (b"\x72\xff\xff\xff\xff\x0f", "s", "a length is larger than what the message has left, or does not fit the values"),
+    (b"\x72\xff\xff\xff\xff\x0f", "s", "a length is larger than the rest of the message, or does not fit the values"),
     (b"\x72\x02\xc3\x28", "s", "not well-formed UTF-8"),
     (b"\x9a\x01\x01\xff", "os", "not well-formed UTF-8"),
     (b"\xc2\x01\x01\xff", "ss", "not well-formed UTF-8"),
     (b"\xea\x01\x03\x0a\x01\xff", "counts.key", "not well-formed UTF-8"),
     (b"\x8a\x01\x03\x72\x01\xff", "m.s", "not well-formed UTF-8"),
-    (b"\x8a\x01\x05\x08\x01", "m", "a length is larger than what the message has left"),
+    (b"\x8a\x01\x05\x08\x01", "m", "a length is larger than the rest of the message"),
     (b"\x8a\x01\x02\x08\x80\x00", "m.i32", "the message ends inside this value"),
     (b"\xba\x01\x02\x01\x80", "ns", "the message ends inside this value"),
     (
         b"\xda\x01\x03\x01\x02\x03",
         "fs",
-        "a length is larger than what the message has left, or does not fit the values",
+        "a length is larger than the rest of the message, or does not fit the values",
     ),
     (b"\xb2\x01\x02\x08\x80", "t.All.i32", "the message ends inside this value"),
-    (b"\x00\x01", "", "what should be the number and the kind of a field is neither"),
-    (b"\x0e\x01", "", "what should be the number and the kind of a field is neither"),
-    (b"\x88\x80\x80\x80\x10\x01", "", "what should be the number and the kind of a field is neither"),
+    (b"\x00\x01", "", "expected the number and the wire type of a field"),
+    (b"\x0e\x01", "", "expected the number and the wire type of a field"),
+    (b"\x88\x80\x80\x80\x10\x01", "", "expected the number and the wire type of a field"),
     (b"\x88\x80\x80\x80\x80\x00\x01", "", "a number has more bytes than protobuf allows"),
-    (b"\x0c", "", "a group ends that did not begin, or does not end where it should"),
+    (b"\x0c", "", "a group ends that was not started, or has no end"),
     (b"\xa3\x06\x08\x01", "", "the message ends inside this value"),
-    (b"\xa3\x06\xac\x06", "", "a group ends that did not begin"),
-    (b"\xa3\x06\x00\x00\xa4\x06", "", "what should be the number and the kind of a field is neither"),
-    (b"\xa2\x06\x05a", "", "a length is larger than what the message has left"),
+    (b"\xa3\x06\xac\x06", "", "a group ends that was not started"),
+    (b"\xa3\x06\x00\x00\xa4\x06", "", "expected the number and the wire type of a field"),
+    (b"\xa2\x06\x05a", "", "a length is larger than the rest of the message"),
     (b"\xa5\x06123", "", "the message ends inside this value"),
 ]
 
@@ -499,12 +499,12 @@ def test_messages_may_be_a_hundred_deep(three: Any) -> None:
     assert table.rows(*(nested(depth) + b"\x08\x05" for depth in (3, 63, 64, 65, 100))) == [deep] * 5
     groups = b"\xa3\x06" * 70 + b"\xa4\x06" * 70
     assert table.rows(groups + b"\x08\x05") == [{"m": None, "i32": 5}]
-    assert table.bad(nested(101)).reason.startswith("protobuf's own parser refuses it")
+    assert table.bad(nested(101)).reason.startswith("protobuf's parser refuses the message")
 
 
 def test_fields_that_a_message_requires_are_missed(strict: Any) -> None:
     table = strict("b INT, more ARRAY<ROW<b INT>>")
-    assert table.bad(b"\x10\x01") == BadRecord(0, "the field is required, and is not in the message", "a")
+    assert table.bad(b"\x10\x01") == BadRecord(0, "the message lacks this required field", "a")
     assert table.bad(b"\x08\x01\x1a\x00").field == "inner.a"
     assert table.bad(b"\x08\x01\x22\x02\x10\x05").field == "more[0].a"
     assert table.bad(b"\x08\x01\x2a\x02\x08\x05").field.startswith("by[")
@@ -547,10 +547,12 @@ def test_a_row_that_lacks_what_the_message_requires_is_refused(strict: Any) -> N
     good = {"a": 1, "more": [{"a": 2}]}
     assert table.encode(good) == [b"\x08\x01\x22\x02\x08\x02"]
     for row, field in [({"a": None, "more": None}, "a"), ({"a": 1, "more": [{"a": None}]}, "more.a")]:
-        with pytest.raises(RecordError, match="requires") as raised:
+        with pytest.raises(RecordError, match="the field is required") as raised:
             table.encode(good, good, row, good, row)
         assert (raised.value.offset, raised.value.field, raised.value.format) == (2, field, "protobuf")
-    with pytest.raises(RecordError, match="an empty message is written, but it requires fields") as raised:
+    with pytest.raises(
+        RecordError, match="NULL is written as an empty message, but that message has required fields"
+    ) as raised:
         table.encode({"a": 1, "more": [None]})
     assert raised.value.field == "more"
 

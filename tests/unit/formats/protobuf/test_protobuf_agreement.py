@@ -15,15 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import RecordError, SchemaError
-from penstock.formats.columns import batch_of
+from penstock.formats.columns.buffers import batch_of
+from penstock.formats.exact.errors import FieldError, Malformed
+from penstock.formats.protobuf.column_checks import is_map
 from penstock.formats.protobuf.decode import ProtobufDecoder
 from penstock.formats.protobuf.definition import Definition
 from penstock.formats.protobuf.encode import ProtobufEncoder
-from penstock.formats.protobuf.exact import ExactReader
-from penstock.formats.protobuf.fields import is_map
+from penstock.formats.protobuf.exact_reader import ExactProtobufReader
 from penstock.formats.protobuf.options import ProtobufOptions
-from penstock.formats.protobuf.wire import SIZED
-from penstock.formats.refusals import FieldError, Malformed
+from penstock.formats.protobuf.wire import LEN
 from penstock.types import (
     BIGINT,
     BOOLEAN,
@@ -74,7 +74,7 @@ def is_like_java(kind: Any, data: bytes) -> bool:
 def differs(message: Any) -> bool:
     maps = {each.number for each in message.DESCRIPTOR.fields if is_map(each)}
     unknown = UnknownFieldSet(message)
-    if any(each.field_number in maps and each.wire_type == SIZED for each in unknown) or has_number_zero(unknown):
+    if any(each.field_number in maps and each.wire_type == LEN for each in unknown) or has_number_zero(unknown):
         return True
     for field, value in message.ListFields():
         if field.message_type:
@@ -108,7 +108,7 @@ def test_messages_are_read_as_the_runtime_reads_them(
     decoded = ProtobufDecoder(row, options).decode(pa.array(data, pa.binary()))
     decoded.rows.validate(full=True)
     assert decoded.rows.num_columns == 0 or decoded.rows.schema == arrow_schema(row)
-    exact = ExactReader(definition.message, row, read_defaults)
+    exact = ExactProtobufReader(definition.message, row, read_defaults)
     expected, refused = [], []
     for index, each in enumerate(data):
         try:
@@ -235,7 +235,7 @@ def test_rows_are_written_as_the_runtime_writes_them(
         return
     encoder = ProtobufEncoder(row, options)
     if incomplete:
-        with pytest.raises(RecordError, match="requires") as raised:
+        with pytest.raises(RecordError, match="required") as raised:
             encoder.encode(batch)
         assert raised.value.offset == incomplete[0]
         return

@@ -15,7 +15,7 @@ from grpc_tools import protoc
 from penstock.errors import OptionsError, Problem
 from penstock.formats.protobuf.definition import Definition
 from penstock.formats.protobuf.factory import ProtobufFormat
-from penstock.formats.protobuf.javanames import java_names
+from penstock.formats.protobuf.java_names import java_names
 from penstock.formats.protobuf.options import ProtobufOptions
 from penstock.options import Origin
 from penstock.spi import FormatSpec

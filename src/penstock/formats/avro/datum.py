@@ -1,0 +1,210 @@
+"""Avro data to rows and back. All formats of the Avro family share this module, whatever frames their data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import RecordError
+from penstock.formats.avro import read_kernel, write_kernel
+from penstock.formats.avro.normal_form import Normaliser
+from penstock.formats.avro.program import NODE, AvroProgram
+from penstock.formats.avro.read_compiler import reading
+from penstock.formats.avro.read_reasons import READ_REASONS, REPEATS
+from penstock.formats.avro.schema import Record, Schema
+from penstock.formats.avro.write_compiler import writing
+from penstock.formats.columns.buffers import Bytes, binary_parts, messages_of
+from penstock.formats.columns.nested import NestedColumns, NestedInputs, Shape
+from penstock.formats.exact.errors import FieldError, Malformed
+from penstock.formats.loops.record_status import EXACT, READ
+from penstock.types import RowType, arrow_schema
+
+__all__ = ["DatumReader", "DatumWriter", "Read", "Spans"]
+
+
+@dataclass(frozen=True)
+class Read:
+    """The result of reading records: one row for each, null where ``status`` is not READ. A refused record is EXACT and
+    has its (reason, step) in ``reasons``."""
+
+    rows: pa.RecordBatch
+    status: npt.NDArray[np.uint8]
+    reasons: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Data in a buffer: record ``i`` is ``text[starts[i]:stops[i]]`` if ``status[i]`` is READ."""
+
+    text: Bytes
+    starts: npt.NDArray[np.int64]
+    stops: npt.NDArray[np.int64]
+    status: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, messages: pa.BinaryArray, status: npt.NDArray[np.uint8]) -> Spans:
+        """The spans of messages that consist of data only."""
+        text, offsets = binary_parts(messages)
+        return cls(text, offsets[:-1], offsets[1:], status)
+
+    def among(self, places: npt.NDArray[np.int64]) -> Spans:
+        """Only the records at these places."""
+        return Spans(self.text, self.starts[places], self.stops[places], self.status[places])
+
+    def replaced(self, data: dict[int, bytes]) -> Spans:
+        """A copy with other data for some records."""
+        places = np.array(list(data), np.int64)
+        ends = len(self.text) + np.cumsum([len(each) for each in data.values()])
+        starts, stops = self.starts.copy(), self.stops.copy()
+        starts[places], stops[places] = ends - [len(each) for each in data.values()], ends
+        text = np.concatenate([self.text, np.frombuffer(b"".join(data.values()), np.uint8)])
+        return Spans(text, starts, stops, self.status)
+
+
+@dataclass(frozen=True)
+class DatumReader:
+    """Reads data that was written with one schema into the columns of a table. Picklable.
+
+    Raises SchemaError on first use if the schemas do not fit each other or the columns.
+    """
+
+    writer: Schema
+    reader: Record
+    row: RowType
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"writer": self.writer, "reader": self.reader, "row": self.row}
+
+    @cached_property
+    def _shape(self) -> Shape:
+        return Shape.of(self.row)
+
+    @cached_property
+    def program(self) -> AvroProgram:
+        """The compiled pair of schemas."""
+        return reading(self.writer, self.reader, self._shape)
+
+    @cached_property
+    def _normaliser(self) -> Normaliser:
+        return Normaliser(self.writer)
+
+    def read(self, data: Spans) -> Read:
+        """Read every record. Bytes after the record in its span are ignored, as in Flink.
+
+        The loop leaves a record in which a map may have a key twice. This method normalizes such a record and runs the
+        loop again.
+        """
+        read = self._run(data, compare_keys=True)
+        repeating = np.flatnonzero(read.reasons[:, 0] == REPEATS)
+        if not len(repeating):
+            return read
+        whole = self._run(data.among(repeating), compare_keys=False).status == READ
+        normal, failed = {}, []
+        for place in repeating[whole].tolist():
+            try:
+                normal[place] = self._normaliser.normal(data.text[data.starts[place] : data.stops[place]].tobytes())
+            except Malformed:
+                failed.append(place)
+        again = self._run(data.replaced(normal) if normal else data, compare_keys=False)
+        again.status[failed] = EXACT
+        again.reasons[failed] = read.reasons[failed]
+        return again
+
+    def _run(self, data: Spans, *, compare_keys: bool) -> Read:
+        program, columns = self.program, NestedColumns(self._shape, len(data.status))
+        text, constants_at = data.text, len(data.text)
+        if len(program.constants):
+            text = np.concatenate([text, program.constants])
+        padded, pad_starts = self._shape.padding
+        status, reasons = data.status.copy(), np.zeros((len(data.status), 2), np.int64)
+        row, full = 0, 0
+        while row < len(status):
+            row, full = read_kernel.read_records(
+                text,
+                data.starts,
+                data.stops,
+                constants_at,
+                program.steps,
+                program.table,
+                padded,
+                pad_starts,
+                columns.nodes,
+                columns.words,
+                columns.valid,
+                columns.counts,
+                status,
+                reasons,
+                row,
+                compare_keys,
+            )
+            if full >= 0:
+                columns.grow(full)
+        return Read(columns.batch(text), status, reasons)
+
+    def refusal(self, read: Read, index: int) -> ValueError:
+        """Why record ``index`` was refused, as :func:`penstock.formats.exact.merge.completed` wants it."""
+        reason, step = read.reasons[index].tolist()
+        path, text = self.program.paths[step], READ_REASONS[reason]
+        return FieldError(path, text) if path else Malformed(text)
+
+
+@dataclass(frozen=True)
+class DatumWriter:
+    """Writes the columns of a table by a schema, with ``prefix`` before each record. Picklable.
+
+    Raises SchemaError on first use if the schema does not fit the columns.
+    """
+
+    schema: Record
+    row: RowType
+    prefix: bytes = b""
+    #: The format that errors name.
+    format: str = "avro"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"schema": self.schema, "row": self.row, "prefix": self.prefix, "format": self.format}
+
+    @cached_property
+    def _shape(self) -> Shape:
+        return Shape.of(self.row)
+
+    @cached_property
+    def program(self) -> AvroProgram:
+        """The compiled schema."""
+        return writing(self.schema, self._shape, self.prefix)
+
+    def write(self, rows: pa.RecordBatch) -> tuple[Bytes, npt.NDArray[np.int64]]:
+        """The data of all rows, one after the other, and their n + 1 offsets. The buffer may be longer than the data.
+
+        Raises RecordError, with the row in ``offset``, for a row that the schema cannot hold.
+        """
+        program = self.program
+        inputs = NestedInputs(self._shape, rows.cast(arrow_schema(self.row)) if self.row.fields else rows)
+        size = int(inputs.counts.sum()) * write_kernel.WIDEST + len(inputs.text)
+        size += int((program.written_sizes * inputs.counts[program.steps[:, NODE]]).sum())
+        out, offsets = np.empty(size, np.uint8), np.zeros(rows.num_rows + 1, np.int64)
+        row, reason, step = write_kernel.write_records(
+            program.steps,
+            program.table,
+            program.constants,
+            inputs.nodes,
+            inputs.words,
+            inputs.valid,
+            inputs.text,
+            out,
+            offsets,
+        )
+        if reason:
+            raise RecordError(
+                write_kernel.WRITE_REASONS[reason], offset=row, format=self.format, field=program.paths[step]
+            )
+        return out, offsets
+
+    def messages(self, rows: pa.RecordBatch) -> pa.BinaryArray:
+        """One message per row. Raises RecordError for a row that the schema cannot hold, with its index."""
+        return messages_of(*self.write(rows), self.format)

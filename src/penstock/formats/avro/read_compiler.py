@@ -1,0 +1,390 @@
+"""Schema resolution by the Avro specification: compiles the writer's schema and the table's columns into a program.
+
+:mod:`penstock.formats.avro.read_kernel` runs the program over messages. Columns also read the types that Flink's type
+mapping pairs with them: STRING reads enums, BYTES reads fixed, and times and timestamps are converted from the unit in
+which they were written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from penstock.errors import Problem, SchemaError
+from penstock.formats.avro import program as p
+from penstock.formats.avro.defaults import constant
+from penstock.formats.avro.read_reasons import UNFIT
+from penstock.formats.avro.schema import (
+    Array,
+    Enum,
+    Field,
+    Fixed,
+    Map,
+    Primitive,
+    Record,
+    Schema,
+    Union,
+    kind_name,
+    shown,
+)
+from penstock.formats.columns.nested import Shape
+from penstock.formats.loops import type_roots
+from penstock.formats.loops.type_roots import root_of
+from penstock.types import DataType
+
+__all__ = ["reading"]
+
+_WIRES = {
+    "boolean": p.WIRE_BOOLEAN,
+    "int": p.WIRE_INT,
+    "long": p.WIRE_LONG,
+    "float": p.WIRE_FLOAT,
+    "double": p.WIRE_DOUBLE,
+    "bytes": p.WIRE_BYTES,
+    "string": p.WIRE_BYTES,
+}
+_LEAST_SIZES = {"null": 0, "float": 4, "double": 8}
+_PROMOTIONS = {
+    "int": ("long", "float", "double"),
+    "long": ("float", "double"),
+    "float": ("double",),
+    "string": ("bytes",),
+    "bytes": ("string",),
+    "enum": ("string",),
+    "fixed": ("bytes",),
+}
+_WHOLE = {
+    "int": (type_roots.TINYINT, type_roots.SMALLINT, type_roots.INT, type_roots.BIGINT),
+    "long": (type_roots.BIGINT,),
+}
+#: From the unit of a timestamp, milliseconds where none is given, to that of the columns.
+_TO_MICROS = {
+    "": (p.SCALE_UP, 1000),
+    "millis": (p.SCALE_UP, 1000),
+    "micros": (p.KEEP, 0),
+    "nanos": (p.SCALE_DOWN, 1000),
+}
+
+
+class _Unfit(Exception):
+    """The two schemas, or the schema and the column, do not fit; says where and why."""
+
+    def __init__(self, path: str, reason: str):
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+
+def reading(writer: Schema, reader: Record, shape: Shape) -> p.AvroProgram:
+    """The program that reads data of ``writer`` into the columns of ``shape``, with ``reader`` as the reader's schema.
+
+    Fields of ``reader`` are paired with columns by name. Its defaults replace fields that ``writer`` lacks. Raises
+    SchemaError if the schemas do not fit each other or the columns.
+    """
+    compiler = _AvroReadCompiler(shape)
+    try:
+        compiler.read(writer, reader, 0, "")
+    except _Unfit as error:
+        raise SchemaError((Problem(error.reason, error.path, "the Avro schema"),)) from error
+    compiler.steps.add(p.END, "")
+    return compiler.steps.program()
+
+
+def least_size(schema: Schema) -> int:
+    """The fewest bytes that a value takes."""
+    match schema:
+        case Primitive(type=kind):
+            return _LEAST_SIZES.get(kind, 1)
+        case Fixed(size=size):
+            return size
+        case Union(branches=branches):
+            return 1 + min(map(least_size, branches))
+        case Record(fields=fields):
+            return sum(least_size(field.type) for field in fields)
+    return 1
+
+
+def _simple(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _promotes(writer: Schema, reader: Schema) -> bool:
+    """Whether a value of one type can be read as the other; times of day are converted between units."""
+    times = [getattr(each, "logical", "").startswith("time-") for each in (writer, reader)]
+    return kind_name(reader) in _PROMOTIONS.get(kind_name(writer), ()) or all(times)
+
+
+def _same_name(writer: Enum | Fixed, reader: Enum | Fixed) -> bool:
+    names = {_simple(name) for name in (reader.name, *reader.aliases)}
+    return _simple(writer.name) in names
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+class _TooLong(_Unfit):
+    """The program has too many steps; no matter of the branch of a union that is tried."""
+
+
+class _AvroReadCompiler:
+    def __init__(self, shape: Shape):
+        self.shape = shape
+        self.steps = p.AvroProgramBuilder()
+        self.depth = 0
+
+    def read(self, writer: Schema, reader: Schema | None, node: int, path: str) -> None:
+        """Read a value into a node; without a reader's schema and a node, skip it."""
+        if len(self.steps.steps) > p.MOST_STEPS:
+            raise _TooLong(path, f"the schema is longer than {p.MOST_STEPS} values")
+        if isinstance(writer, Union):
+            self._union(writer, reader, node, path)
+        else:
+            self._plain(writer, self._branch(writer, reader, path), node, path, p.SKIP)
+
+    def _branch(self, writer: Schema, reader: Schema | None, path: str) -> Schema | None:
+        """The branch of the reader's union that fits the value; the reader's schema itself if it is not a union."""
+        if not isinstance(reader, Union):
+            return reader
+        kind = kind_name(writer)
+        same = [each for each in reader.branches if kind_name(each) == kind]
+        named = [each for each in same if getattr(each, "name", "") == getattr(writer, "name", "")]
+        promoted = [each for each in reader.branches if _promotes(writer, each)]
+        found = next(iter(named + same + promoted), None)
+        if found is None:
+            wanted = " or ".join(map(shown, reader.branches))
+            raise _Unfit(path, f"the data has {shown(writer)}, which cannot be read as {wanted}")
+        return found
+
+    def _union(self, writer: Union, reader: Schema | None, node: int, path: str) -> None:
+        others = [each for each in writer.branches if each != Primitive("null")]
+        if len(writer.branches) == 2 and len(others) == 1 and _takes_null(reader):
+            self._plain(
+                others[0], self._branch(others[0], reader, path), node, path, writer.branches.index(Primitive("null"))
+            )
+            return
+        start = self.steps.look_up([0] * len(writer.branches))
+        self.steps.add(p.UNION, path, node, a=len(writer.branches), b=start)
+        leaving, refusals = [], []
+        for index, each in enumerate(writer.branches):
+            self.steps.table[start + index] = first = len(self.steps.steps)
+            depth = self.depth
+            try:
+                self.read(each, reader, node, path)
+            except _TooLong:
+                raise
+            except _Unfit as error:
+                self.steps.forget(first)
+                self.depth = depth
+                self.steps.add(p.REFUSE, path, node, a=UNFIT)
+                if each != Primitive("null"):
+                    refusals.append(error)
+            leaving.append(self.steps.add(p.JUMP, path))
+        if refusals and len(refusals) == len(others):
+            raise refusals[0]
+        for step in leaving:
+            self.steps.point(step)
+
+    def _plain(self, writer: Schema, reader: Schema | None, node: int, path: str, null_at: int) -> None:
+        match writer:
+            case Primitive(type="null"):
+                if node >= 0:
+                    if not _takes_null(reader):
+                        raise _Unfit(path, "the data has null, and the column is NOT NULL")
+                    self.steps.add(p.PAD, path, node)
+            case Record():
+                self._record(writer, reader, node, path, null_at)
+            case Array(items=items):
+                inner = None
+                if node >= 0:
+                    if not isinstance(reader, Array) or self._kind(node) != type_roots.ARRAY:
+                        raise self._unfit(writer, reader, node, path)
+                    inner = reader.items
+                self._list(items, inner, node, path, null_at, is_map=False)
+            case Map(values=values):
+                inner = None
+                if node >= 0:
+                    if not isinstance(reader, Map) or self._kind(node) != type_roots.MAP:
+                        raise self._unfit(writer, reader, node, path)
+                    inner = reader.values
+                self._list(values, inner, node, path, null_at, is_map=True)
+            case _:
+                self._value(writer, reader, node, path, null_at)
+
+    def _kind(self, node: int) -> int:
+        return self.shape.nodes[node].root
+
+    def _unfit(self, writer: Schema, reader: Schema | None, node: int, path: str) -> _Unfit:
+        written, column = shown(writer), self.shape.nodes[node].type.with_nullability(True)
+        read = f", read as {shown(reader)}," if reader is not None and kind_name(reader) != kind_name(writer) else ""
+        return _Unfit(path, f"the data has {written}{read} which does not fit a column of type {column}")
+
+    def _list(self, item: Schema, reader: Schema | None, node: int, path: str, null_at: int, *, is_map: bool) -> None:
+        self.depth += 1
+        if self.depth > p.DEEPEST:
+            raise _Unfit(path, f"arrays and maps are nested deeper than {p.DEEPEST} levels")
+        begin = self.steps.add(p.LIST, path, node, null_at=null_at)
+        value = node
+        if is_map:
+            key = node + 1 if node >= 0 else p.SKIP
+            self.steps.add(p.VALUE, path, key, wire=p.WIRE_BYTES, convert=p.TEXT)
+        if node >= 0:
+            value = self.shape.nodes[node].children[-1]
+        self.read(item, reader, value, path)
+        self.steps.point(begin)
+        self.steps.add(p.BLOCK, path, node, a=least_size(item) + is_map, b=int(is_map), next=begin + 1)
+        self.depth -= 1
+
+    def _record(self, writer: Record, reader: Schema | None, node: int, path: str, null_at: int) -> None:
+        begin = self.steps.add(p.STRUCT, path, node, null_at=null_at) if node >= 0 or null_at >= 0 else None
+        if node < 0:
+            for each in writer.fields:
+                self.read(each.type, None, p.SKIP, _joined(path, each.name))
+        else:
+            if not isinstance(reader, Record) or self._kind(node) != type_roots.ROW:
+                raise self._unfit(writer, reader, node, path)
+            self._fields(writer, reader, node, path)
+        if begin is not None:
+            self.steps.point(begin)
+
+    def _fields(self, writer: Record, reader: Record, node: int, path: str) -> None:
+        children = {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
+        sources = dict(_pairs(writer, reader))
+        targets = {source: field for field, source in sources.items()}
+        for each in writer.fields:
+            target = targets.get(each.name)
+            child = p.SKIP if target is None else children.get(target, p.SKIP)
+            inner = next((field.type for field in reader.fields if field.name == target), None) if child >= 0 else None
+            self.read(each.type, inner, child, _joined(path, target or each.name))
+        known = {field.name for field in reader.fields}
+        for each in reader.fields:
+            if each.name in children and each.name not in sources:
+                self._default(each, children[each.name], _joined(path, each.name))
+        for name, child in children.items():
+            if name not in known:
+                if not self.shape.nodes[child].type.nullable:
+                    raise _Unfit(_joined(path, name), "the Avro schema has no such field, and the column is NOT NULL")
+                self.steps.add(p.PAD, _joined(path, name), child)
+
+    def _default(self, field: Field, node: int, path: str) -> None:
+        if field.default is None:
+            raise _Unfit(path, "the data has no such field, and there is no default for it")
+        if field.default == "null" and _takes_null(field.type):
+            self.steps.add(p.PAD, path, node)
+            return
+        try:
+            data = constant(field.type, json.loads(field.default))
+        except ValueError as error:
+            raise _Unfit(path, f"the default {field.default} is wrong: {error}") from error
+        self.steps.add(p.DEFAULT, path, a=self.steps.keep(data), b=len(data))
+        self.read(field.type, field.type, node, path)
+        self.steps.add(p.RESTORE, path)
+
+    def _value(self, writer: Schema, reader: Schema | None, node: int, path: str, null_at: int) -> None:
+        size, table, count = 0, 0, 0
+        match writer:
+            case Fixed(size=size):
+                wire = p.WIRE_FIXED
+            case Enum(symbols=symbols):
+                wire, count = p.WIRE_ENUM, len(symbols)
+            case Primitive(type=kind):
+                wire = _WIRES[kind]
+            case _:
+                raise TypeError(f"not a single value: {writer}")
+        convert, a = p.KEEP, 0
+        if node >= 0:
+            if reader is None:
+                raise TypeError("a node without a schema")
+            found = self._conversion(writer, reader, self.shape.nodes[node].type)
+            if found is None:
+                raise self._unfit(writer, reader, node, path)
+            convert, a = found
+        if isinstance(writer, Enum):
+            a, table = count, self.steps.look_up(self._symbols(writer, reader)) if node >= 0 else 0
+        if isinstance(writer, Fixed):
+            table = size
+        self.steps.add(p.VALUE, path, node, wire=wire, convert=convert, a=a, b=table, null_at=null_at)
+
+    def _symbols(self, writer: Enum, reader: Schema | None) -> Iterator[int]:
+        """Where each of the writer's symbols is among the constants, and its size; -1 for one that is refused."""
+        known = reader.symbols if isinstance(reader, Enum) else writer.symbols
+        default = reader.default if isinstance(reader, Enum) else None
+        for symbol in writer.symbols:
+            found = symbol if symbol in known else default
+            if found is None:
+                yield from (0, -1)
+            else:
+                yield from (self.steps.keep(found.encode()), len(found.encode()))
+
+    def _conversion(self, writer: Schema, reader: Schema, data_type: DataType) -> tuple[int, int] | None:
+        """The conversion from the value to the column's, with its argument; None if there is none."""
+        code, precision, scale = root_of(data_type)
+        written, read = kind_name(writer), kind_name(reader)
+        if read != written and not _promotes(writer, reader):
+            return None
+        if isinstance(reader, Enum) and not (isinstance(writer, Enum) and _same_name(writer, reader)):
+            return None
+        if isinstance(reader, Fixed) and not (
+            isinstance(writer, Fixed) and writer.size == reader.size and _same_name(writer, reader)
+        ):
+            return None
+        logical = getattr(writer, "logical", "") or getattr(reader, "logical", "")
+        if code == type_roots.BOOLEAN:
+            return (p.KEEP, 0) if written == "boolean" else None
+        if code == type_roots.STRING:
+            return (p.TEXT, 0) if written in ("string", "bytes", "enum") else None
+        if code == type_roots.BYTES:
+            return (p.RAW, 0) if written in ("string", "bytes", "fixed") else None
+        if code == type_roots.DECIMAL:
+            fits = logical != "decimal" or _scale(writer, reader) == scale
+            return (p.TO_DECIMAL, precision) if written in ("bytes", "fixed") and fits else None
+        if code in (type_roots.FLOAT, type_roots.DOUBLE):
+            return _floating(written, read, code)
+        if written not in ("int", "long"):
+            return None
+        if code == type_roots.DATE:
+            return (p.KEEP, 0) if written == "int" and logical in ("", "date") else None
+        if code == type_roots.TIME:
+            ratio = {"": 10**6 if written == "int" else None, "time-millis": 10**6, "time-micros": 10**3}.get(logical)
+            return None if ratio is None else (p.TO_TIME, ratio)
+        if code in (type_roots.TIMESTAMP, type_roots.TIMESTAMP_LTZ):
+            return _TO_MICROS.get(logical.rpartition("timestamp-")[2])
+        return (p.KEEP, 0) if code in _WHOLE[written] and _fits(read, code) else None
+
+
+def _floating(written: str, read: str, code: int) -> tuple[int, int] | None:
+    if written not in ("int", "long", "float", "double") or (code == type_roots.FLOAT and written == "double"):
+        return None
+    if written in ("float", "double"):
+        return p.KEEP, 0
+    return (p.TO_FLOAT if code == type_roots.FLOAT or read == "float" else p.TO_DOUBLE), 0
+
+
+def _fits(read: str, code: int) -> bool:
+    return read == "int" or (read == "long" and code == type_roots.BIGINT)
+
+
+def _scale(writer: Schema, reader: Schema) -> int:
+    """The scale of a decimal; the writer's schema wins if it has one."""
+    for each in (writer, reader):
+        if isinstance(each, Primitive | Fixed) and each.logical == "decimal":
+            return each.scale
+    return 0
+
+
+def _pairs(writer: Record, reader: Record) -> Iterator[tuple[str, str]]:
+    """The names of the reader's fields, each with the name or alias under which the writer has it."""
+    names = [field.name for field in writer.fields]
+    taken = {field.name for field in reader.fields}
+    for each in reader.fields:
+        aliases = [alias for alias in each.aliases if alias in names and alias not in taken]
+        if each.name in names:
+            yield each.name, each.name
+        elif aliases:
+            taken.add(aliases[0])
+            yield each.name, aliases[0]
+
+
+def _takes_null(schema: Schema | None) -> bool:
+    if isinstance(schema, Union):
+        return Primitive("null") in schema.branches
+    return schema is None or schema == Primitive("null")

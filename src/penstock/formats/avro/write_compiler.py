@@ -1,0 +1,192 @@
+"""From the columns of a table to a schema: the program that the loop in ``write_kernel`` runs over rows.
+
+Fields and columns are paired by name. A field without a column gets its default; a union is written as the first of
+its types that fits the column, or as null.
+"""
+
+from __future__ import annotations
+
+import json
+
+from penstock.errors import Problem, SchemaError
+from penstock.formats.avro import program as p
+from penstock.formats.avro.defaults import constant
+from penstock.formats.avro.schema import Array, Enum, Field, Fixed, Map, Primitive, Record, Schema, Union, shown
+from penstock.formats.columns.nested import Shape
+from penstock.formats.loops import type_roots
+from penstock.formats.loops.type_roots import nested_root, root_of
+from penstock.types import DataType
+
+__all__ = ["writing"]
+
+#: From the unit of the columns to that of a timestamp, milliseconds where none is given.
+_FROM_MICROS = {
+    "": (p.SCALE_DOWN, 1000),
+    "millis": (p.SCALE_DOWN, 1000),
+    "micros": (p.KEEP, 0),
+    "nanos": (p.SCALE_UP, 1000),
+}
+_WIRES = {"boolean": p.WIRE_BOOLEAN, "int": p.WIRE_INT, "long": p.WIRE_LONG, "float": p.WIRE_FLOAT}
+_WHOLE = (type_roots.TINYINT, type_roots.SMALLINT, type_roots.INT)
+
+
+def writing(schema: Record, shape: Shape, prefix: bytes = b"") -> p.AvroProgram:
+    """The program that writes ``prefix`` and then the columns of ``shape`` by a schema.
+
+    Raises SchemaError naming every field and column that do not fit.
+    """
+    compiler = _AvroWriteCompiler(shape)
+    if prefix:
+        compiler.steps.add(p.CONSTANT, "", 0, a=compiler.steps.keep(prefix), b=len(prefix))
+    compiler.fields(schema, 0, "")
+    if compiler.problems:
+        raise SchemaError(tuple(compiler.problems))
+    compiler.steps.add(p.END, "")
+    return compiler.steps.program()
+
+
+class _AvroWriteCompiler:
+    def __init__(self, shape: Shape):
+        self.shape = shape
+        self.steps = p.AvroProgramBuilder()
+        self.problems: list[Problem] = []
+        self.depth = 0
+
+    def refuse(self, path: str, reason: str) -> None:
+        self.problems.append(Problem(reason, path, "the Avro schema"))
+
+    def fields(self, schema: Record, node: int, path: str) -> None:
+        """The fields of a record, in the order of the schema."""
+        children = {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
+        for each in schema.fields:
+            inner = f"{path}.{each.name}" if path else each.name
+            child = children.pop(each.name, None)
+            if child is None:
+                self._default(each, node, inner)
+            else:
+                self.write(each.type, child, inner)
+        for name in children:
+            self.refuse(f"{path}.{name}" if path else name, "there is no field for this column")
+
+    def _default(self, field: Field, node: int, path: str) -> None:
+        if field.type == Primitive("null"):
+            return
+        if field.default is None:
+            self.refuse(path, "there is no column for this field, and it has no default")
+            return
+        try:
+            data = constant(field.type, json.loads(field.default))
+        except ValueError as error:
+            self.refuse(path, f"the default {field.default} is wrong: {error}")
+            return
+        self.steps.add(p.CONSTANT, path, node, a=self.steps.keep(data), b=len(data))
+
+    def write(self, schema: Schema, node: int, path: str) -> None:
+        """A value, by a schema that may be a union."""
+        kind = self.shape.nodes[node].type
+        if not isinstance(schema, Union):
+            self._plain(schema, node, path, p.SKIP, p.SKIP)
+            return
+        null = Primitive("null")
+        null_at = schema.branches.index(null) if null in schema.branches else p.SKIP
+        found = next((index for index, each in enumerate(schema.branches) if self._takes(each, kind)), None)
+        if found is None or found >= p.WIDEST_UNION or null_at >= p.WIDEST_UNION:
+            types = ", ".join(map(shown, schema.branches))
+            self.refuse(path, f"a union of {types} has nothing for a column of type {kind.with_nullability(True)}")
+            return
+        self._plain(schema.branches[found], node, path, null_at, found)
+
+    def _takes(self, schema: Schema, data_type: DataType) -> bool:
+        code = nested_root(data_type)
+        if code in (type_roots.ROW, type_roots.ARRAY, type_roots.MAP):
+            return {type_roots.ROW: Record, type_roots.ARRAY: Array, type_roots.MAP: Map}[code] is type(schema)
+        return _conversion(schema, data_type) is not None
+
+    def _plain(self, schema: Schema, node: int, path: str, null_at: int, value_at: int) -> None:
+        kind = self.shape.nodes[node].type
+        if not self._takes(schema, kind):
+            self.refuse(path, f"{shown(schema)} cannot hold a column of type {kind.with_nullability(True)}")
+            return
+        branches = {"null_at": null_at, "value_at": value_at}
+        match schema:
+            case Record():
+                begin = self.steps.add(p.STRUCT, path, node, **branches)
+                self.fields(schema, node, path)
+                self.steps.point(begin)
+            case Array(items=items):
+                self._list(items, node, path, branches, is_map=False)
+            case Map(values=values):
+                self._list(values, node, path, branches, is_map=True)
+            case _:
+                self._value(schema, node, path, branches)
+
+    def _list(self, item: Schema, node: int, path: str, branches: dict[str, int], *, is_map: bool) -> None:
+        self.depth += 1
+        if self.depth > p.DEEPEST:
+            self.refuse(path, f"arrays and maps are nested deeper than {p.DEEPEST} levels")
+            return
+        begin = self.steps.add(p.LIST, path, node, **branches)
+        if is_map:
+            self.steps.add(p.VALUE, path, node + 1, wire=p.WIRE_BYTES, convert=p.RAW)
+        self.write(item, self.shape.nodes[node].children[-1], path)
+        self.steps.point(begin)
+        self.steps.add(p.BLOCK, path, node, next=begin + 1)
+        self.depth -= 1
+
+    def _value(self, schema: Schema, node: int, path: str, branches: dict[str, int]) -> None:
+        found = _conversion(schema, self.shape.nodes[node].type)
+        if found is None:
+            raise TypeError(f"not a single value: {schema}")
+        wire, convert, a = found
+        b = 0
+        if isinstance(schema, Fixed):
+            b = schema.size
+        elif isinstance(schema, Enum):
+            encoded = [symbol.encode() for symbol in schema.symbols]
+            places = [(self.steps.keep(symbol), len(symbol)) for symbol in encoded]
+            a, b = len(encoded), self.steps.look_up(each for place in places for each in place)
+        self.steps.add(p.VALUE, path, node, wire=wire, convert=convert, a=a, b=b, **branches)
+
+
+def _conversion(schema: Schema, data_type: DataType) -> tuple[int, int, int] | None:
+    """The encoding of a column's value, the conversion before it and its argument; None if there is no encoding."""
+    code, _, scale = root_of(data_type)
+    match schema:
+        case Primitive(type="string"):
+            return (p.WIRE_BYTES, p.RAW, 0) if code == type_roots.STRING else None
+        case Enum():
+            return (p.WIRE_ENUM, p.SYMBOL, 0) if code == type_roots.STRING else None
+        case Primitive(type="bytes") | Fixed():
+            wire = p.WIRE_FIXED if isinstance(schema, Fixed) else p.WIRE_BYTES
+            if code == type_roots.DECIMAL:
+                return (wire, p.TO_DECIMAL, 0) if schema.logical == "decimal" and schema.scale == scale else None
+            return (wire, p.RAW, 0) if code == type_roots.BYTES and not schema.logical else None
+        case Primitive(type="boolean"):
+            return (p.WIRE_BOOLEAN, p.KEEP, 0) if code == type_roots.BOOLEAN else None
+        case Primitive(type="float"):
+            return (p.WIRE_FLOAT, p.KEEP, 0) if code == type_roots.FLOAT else None
+        case Primitive(type="double"):
+            if code == type_roots.FLOAT:
+                return p.WIRE_DOUBLE, p.TO_DOUBLE, 0
+            return (p.WIRE_DOUBLE, p.KEEP, 0) if code == type_roots.DOUBLE else None
+        case Primitive(type="int" | "long"):
+            return _whole(schema, code)
+    return None
+
+
+def _whole(schema: Primitive, code: int) -> tuple[int, int, int] | None:
+    wire, logical = _WIRES[schema.type], schema.logical
+    is_int = schema.type == "int"
+    if code in _WHOLE or (code == type_roots.BIGINT and not is_int):
+        return (wire, p.KEEP, 0) if not logical else None
+    if code == type_roots.DATE and is_int and logical in ("", "date"):
+        return wire, p.KEEP, 0
+    if code == type_roots.TIME and logical in (("", "time-millis") if is_int else ("time-micros",)):
+        return wire, p.SCALE_DOWN, 10**6 if is_int else 10**3
+    if (
+        code in (type_roots.TIMESTAMP, type_roots.TIMESTAMP_LTZ)
+        and not is_int
+        and (not logical or "timestamp" in logical)
+    ):
+        return (wire, *_FROM_MICROS[logical.rpartition("timestamp-")[2]])
+    return None

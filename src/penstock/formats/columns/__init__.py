@@ -1,0 +1,1 @@
+"""Arrow columns as the buffers that compiled loops read and fill."""

@@ -1,0 +1,115 @@
+"""Writes CSV in Python: one unquoted text per value for nested columns and values that the compiled loop cannot write,
+and whole lines for options that it does not support."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.formats.csv.options import CsvOptions
+from penstock.formats.exact import numbers, timestamps
+from penstock.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DecimalType,
+    PrimitiveType,
+    RowType,
+    StringType,
+    TimestampType,
+    TimeType,
+)
+
+__all__ = ["LONGEST_LOOKED_AT", "csv_lines", "csv_texts"]
+
+#: Jackson does not look into longer text, counted as Java counts it: it is quoted.
+LONGEST_LOOKED_AT = 24
+
+
+def csv_lines(rows: pa.RecordBatch, schema: RowType, options: CsvOptions) -> list[bytes]:
+    """One line per row, as :func:`penstock.formats.csv.write_kernel.write_records` writes it, for any characters that
+    the options name."""
+    null = options.null_literal or ""
+    columns: list[list[str]] = []
+    for column, field in zip(rows.columns, schema.fields, strict=True):
+        texts = csv_texts(column, field.type, options)
+        bare = isinstance(field.type, DecimalType) or (
+            isinstance(field.type, PrimitiveType) and field.type.name != "DATE"
+        )
+        columns.append([null if each is None else each if bare else _quoted(each, options) for each in texts])
+    lines = zip(*columns, strict=True) if columns else [()] * rows.num_rows
+    return [options.field_delimiter.join(line).encode() for line in lines]
+
+
+def _quoted(text: str, options: CsvOptions) -> str:
+    quote, escape = options.quote, options.escape_character
+    if quote is None:
+        return text
+    safe = max(options.field_delimiter, quote)
+    needed = any(each <= safe or each == (escape or "\\") for each in text)
+    if not needed and len(text.encode("utf-16-le")) <= 2 * LONGEST_LOOKED_AT:
+        return text
+    return quote + "".join(each * 2 if each in (quote, escape) else each for each in text) + quote
+
+
+def csv_texts(array: pa.Array, data_type: DataType, options: CsvOptions) -> list[str | None]:
+    """One text per value, None for null."""
+    match data_type:
+        case ArrayType(element=element):
+            return _arrays(array, element, options)
+        case RowType():
+            return _rows(array, data_type, options)
+    show = _scalar(data_type, options)
+    if pa.types.is_date32(array.type):
+        array = array.view(pa.int32())
+    elif pa.types.is_timestamp(array.type) or pa.types.is_time64(array.type):
+        array = array.view(pa.int64())
+    return [None if value is None else show(value) for value in array.to_pylist()]
+
+
+def _scalar(data_type: DataType, options: CsvOptions) -> Callable[[Any], str]:
+    match data_type:
+        case PrimitiveType(name="BOOLEAN"):
+            return lambda value: "true" if value else "false"
+        case PrimitiveType(name="DOUBLE"):
+            return numbers.double_text
+        case PrimitiveType(name="FLOAT"):
+            return numbers.float_text
+        case PrimitiveType(name="DATE"):
+            return timestamps.date_text
+        case PrimitiveType() | StringType():
+            return str
+        case DecimalType():
+            return lambda value: numbers.decimal_text(value, True)
+        case BinaryType():
+            return lambda value: base64.b64encode(value).decode()
+        case TimeType(precision=precision):
+            unit = 10 ** (9 - precision)
+            return lambda value: timestamps.time_text(value // unit * unit)
+        case TimestampType(local_zone=zone):
+            return lambda value: timestamps.timestamp_text(value, False, zone)
+    raise TypeError(f"no CSV form of {data_type}")
+
+
+def _arrays(array: pa.Array, element: DataType, options: CsvOptions) -> list[str | None]:
+    null = options.null_literal or ""
+    elements = [null if each is None else each for each in csv_texts(array.values, element, options)]
+    offsets, valid = array.offsets.to_pylist(), array.is_valid().to_pylist()
+    return [
+        options.array_element_delimiter.join(elements[offsets[index] : offsets[index + 1]]) if given else None
+        for index, given in enumerate(valid)
+    ]
+
+
+def _rows(array: pa.Array, data_type: RowType, options: CsvOptions) -> list[str | None]:
+    null = options.null_literal or ""
+    columns = [
+        csv_texts(column, each.type, options) for column, each in zip(array.flatten(), data_type.fields, strict=True)
+    ]
+    return [
+        options.array_element_delimiter.join(null if each is None else each for each in parts) if given else None
+        for given, *parts in zip(array.is_valid().to_pylist(), *columns, strict=True)
+    ]

@@ -1,0 +1,119 @@
+"""Splits one line of CSV into cells, like Jackson's CSV parser."""
+
+from __future__ import annotations
+
+import codecs
+
+from penstock.formats.csv.options import CsvOptions
+from penstock.formats.exact.errors import Malformed
+
+__all__ = ["cells"]
+
+_ESCAPED = {"0": "\0", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def cells(message: bytes, options: CsvOptions) -> list[str]:
+    """The cells of the first line that counts; whatever follows it is not looked at. Raises Malformed."""
+    try:
+        text = message.removeprefix(codecs.BOM_UTF8).decode()
+    except UnicodeDecodeError as error:
+        raise Malformed(f"not well-formed UTF-8 at byte {error.start}") from error
+    reader = _LineReader(text, options)
+    if options.ignore_first_line:
+        reader.skip_line()
+    found = reader.line()
+    if found is None:
+        raise Malformed("the message has no content")
+    return found
+
+
+class _LineReader:
+    """A position in a text."""
+
+    def __init__(self, text: str, options: CsvOptions):
+        self.text, self.options, self.at = text, options, 0
+        self.stops = {options.field_delimiter, "\n", "\r", ""}
+
+    def skip_line(self) -> None:
+        """Go on to the next line, whatever is quoted."""
+        self._skip_comments()
+        self._to_the_end_of_the_line()
+        self._end_line()
+
+    def line(self) -> list[str] | None:
+        """The next line's cells, None at the end of the text."""
+        self._skip_comments()
+        if self.at >= len(self.text):
+            return None
+        found = [self._cell()]
+        while self._here() == self.options.field_delimiter:
+            self.at += 1
+            found.append(self._cell())
+        self._end_line()
+        return found
+
+    def _skip_comments(self) -> None:
+        """Move to a line that is neither blank nor a comment, and past its leading spaces, if comments are allowed."""
+        while self.options.allow_comments and self._here() in ("#", " ", "\n", "\r"):
+            if self._here() == "#":
+                self._to_the_end_of_the_line()
+            else:
+                self.at += 1
+
+    def _to_the_end_of_the_line(self) -> None:
+        while self._here() not in ("\n", "\r", ""):
+            self.at += 1
+
+    def _here(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def _end_line(self) -> None:
+        self.at += 2 if self.text.startswith("\r\n", self.at) else 1
+
+    def _cell(self) -> str:
+        if self.options.trim_spaces:
+            while self._here() in (" ", "\t") and self._here() != self.options.field_delimiter:
+                self.at += 1
+        if self.options.quote is not None and self._here() == self.options.quote:
+            return self._quoted()
+        parts = []
+        while self._here() not in self.stops:
+            parts.append(self._character())
+        text = "".join(parts)
+        return text.rstrip(" \t") if self.options.trim_spaces else text
+
+    def _character(self) -> str:
+        """The next character, its escape resolved."""
+        found = self._here()
+        self.at += 1
+        if found == self.options.escape_character:
+            found = self._here()
+            if not found:
+                raise Malformed("the text ends after an escape character")
+            self.at += 1
+            return _ESCAPED.get(found, found)
+        return found
+
+    def _quoted(self) -> str:
+        quote, parts = self._here(), []
+        self.at += 1
+        while True:
+            found = self._here()
+            if not found:
+                raise Malformed("a quoted value is not closed")
+            if found != quote:
+                parts.append(self._character())
+                continue
+            self.at += 1
+            if self._here() != quote:
+                break
+            parts.append(quote)
+            self.at += 1
+        while self._here() not in self.stops:
+            if self._here() > " ":
+                raise Malformed(
+                    f"expected '{self.options.field_delimiter}' or the end of the line after a quoted value, "
+                    f"not {self._here()!r}"
+                )
+            self.at += 1
+        return "".join(parts)

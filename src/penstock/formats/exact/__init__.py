@@ -1,0 +1,1 @@
+"""Parts that the exact, slow decoders and encoders of several formats share."""

@@ -1,0 +1,52 @@
+"""Merges rows of the exact reader into the batch of the compiled loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.formats.columns.buffers import batch_of
+from penstock.formats.exact.errors import FieldError, Malformed
+from penstock.formats.loops.record_status import EXACT, READ
+from penstock.spi import BadRecord, Decoded
+
+__all__ = ["completed"]
+
+
+def completed(
+    read: pa.RecordBatch, status: npt.NDArray[np.uint8], rows_of: Callable[[int], list[dict[str, Any]]]
+) -> Decoded:
+    """``read``, which has one row per record, with the rows of ``rows_of`` for each record whose ``status`` is EXACT.
+
+    ``rows_of`` raises FieldError or Malformed for a record that it refuses; a Malformed may still carry rows. Records
+    without a row are left out.
+    """
+    counts = (status == READ).astype(np.int64)
+    rows: list[dict[str, Any]] = []
+    bad: list[BadRecord] = []
+    for index in np.flatnonzero(status == EXACT).tolist():
+        found: Sequence[dict[str, Any]] = ()
+        try:
+            found = rows_of(index)
+        except FieldError as error:
+            bad.append(BadRecord(index, error.reason, error.field))
+        except Malformed as error:
+            bad.append(BadRecord(index, str(error)))
+            found = error.rows
+        counts[index] = len(found)
+        rows += found
+    origin = np.repeat(np.arange(len(status)), counts)
+    taken = origin.copy()
+    taken[status[origin] == EXACT] = len(status) + np.arange(len(rows))
+    columns = [
+        pa.concat_arrays([read.column(index), pa.array([row[field.name] for row in rows], field.type)]).take(
+            pa.array(taken)
+        )
+        for index, field in enumerate(read.schema)
+    ]
+    one_each = bool((counts == 1).all())
+    return Decoded(batch_of(columns, read.schema, len(taken)), None if one_each else origin, bad=tuple(bad))

@@ -1,0 +1,204 @@
+"""Parses JSON like Jackson: strictly, but control characters in strings and text after the value are allowed.
+
+Objects keep all pairs in order and numbers keep their text; the columns decide what they mean.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from penstock.formats.exact.errors import Malformed
+
+__all__ = ["Document", "Number", "Object", "documents", "parse"]
+
+#: Limits of Jackson's StreamReadConstraints.
+DEEPEST, LONGEST_NUMBER = 1000, 1000
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number as it was written."""
+
+    text: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether it has neither point nor exponent."""
+        return self.text.lstrip("-").isdigit()
+
+
+@dataclass(frozen=True)
+class Object:
+    """An object's pairs in order, keys given twice included."""
+
+    pairs: tuple[tuple[str, Document], ...]
+
+
+Document: TypeAlias = "bool | str | Number | Object | list[Document] | None"
+
+_BLANK = re.compile(r"[ \t\r\n]*")
+_STRING = re.compile(r'([^"\\]*)(["\\])')
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_WORD = re.compile(r"(true|false|null)(?![A-Za-z0-9_$])")
+_UNICODE = re.compile(r"[0-9a-fA-F]{4}")
+_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_WORDS = {"true": True, "false": False, "null": None}
+_LONE = re.compile("[\ud800-\udfff]")
+
+
+def parse(message: bytes) -> Document:
+    """The first JSON value in ``message``; text after it is ignored. Raises Malformed."""
+    return _reader(message).document()
+
+
+def documents(message: bytes) -> Iterator[Document]:
+    """The elements of the array at the start of ``message``, one by one, or its first value. Raises Malformed when it
+    reaches text that is not JSON."""
+    return _reader(message).documents()
+
+
+def _reader(message: bytes) -> _DocumentReader:
+    encoding = json.detect_encoding(message)
+    complaint = "the text ends before the JSON value does"
+    try:
+        text = message.decode(encoding)
+    except UnicodeDecodeError as error:
+        text = message[: error.start].decode(encoding, "ignore")
+        complaint = f"not well-formed {encoding.upper()} at byte {error.start}"
+    return _DocumentReader(text, complaint)
+
+
+class _DocumentReader:
+    """One pass over a text without recursion, so that only the limit bounds the depth."""
+
+    def __init__(self, text: str, complaint: str):
+        self.text, self.complaint, self.at = text, complaint, 0
+
+    def documents(self) -> Iterator[Document]:
+        """The elements of the next array, or the next value."""
+        if not self._take("["):
+            yield self.document()
+        elif not self._take("]"):
+            yield self.document()
+            while not self._take("]"):
+                if not self._take(","):
+                    raise self._unexpected("',' or ']'")
+                yield self.document()
+
+    def document(self) -> Document:
+        """The next value."""
+        open_containers: list[tuple[list[Document], list[str] | None]] = []
+        while True:
+            value, container = self._value()
+            if container is not None:
+                if len(open_containers) >= DEEPEST:
+                    raise Malformed(f"nested deeper than {DEEPEST} levels")
+                if not self._take("}" if container[1] is not None else "]"):
+                    open_containers.append(container)
+                    self._key(container[1])
+                    continue
+                value = self._closed(container)
+            while True:
+                if not open_containers:
+                    return value
+                values, keys = open_containers[-1]
+                values.append(value)
+                if self._take(","):
+                    self._key(keys)
+                    break
+                if not self._take("}" if keys is not None else "]"):
+                    raise self._unexpected("',' or the end of the object" if keys is not None else "',' or ']'")
+                value = self._closed(open_containers.pop())
+
+    @staticmethod
+    def _closed(container: tuple[list[Document], list[str] | None]) -> Document:
+        values, keys = container
+        return values if keys is None else Object(tuple(zip(keys, values, strict=True)))
+
+    def _value(self) -> tuple[Document, tuple[list[Document], list[str] | None] | None]:
+        """The next scalar, or the container that opens here."""
+        self._skip_blank()
+        first = self.text[self.at : self.at + 1]
+        if first in ("{", "["):
+            self.at += 1
+            return None, ([], [] if first == "{" else None)
+        if first == '"':
+            return self._string(), None
+        number = _NUMBER.match(self.text, self.at)
+        if number is not None:
+            return self._number(number), None
+        word = _WORD.match(self.text, self.at)
+        if word is None:
+            raise self._unexpected("a value")
+        self.at = word.end()
+        return _WORDS[word.group()], None
+
+    def _number(self, match: re.Match[str]) -> Number:
+        if match.end() - match.start() > LONGEST_NUMBER:
+            raise Malformed(f"a number has more than {LONGEST_NUMBER} characters")
+        self.at = match.end()
+        if self.text[self.at : self.at + 1] not in ("", " ", "\t", "\r", "\n", ",", "]", "}"):
+            raise self._unexpected("the end of a number")
+        return Number(match.group())
+
+    def _key(self, keys: list[str] | None) -> None:
+        if keys is None:
+            return
+        self._skip_blank()
+        if self.text[self.at : self.at + 1] != '"':
+            raise self._unexpected("a field name in quotes")
+        keys.append(self._string())
+        if not self._take(":"):
+            raise self._unexpected("':'")
+
+    def _string(self) -> str:
+        parts: list[str] = []
+        self.at += 1
+        while True:
+            match = _STRING.match(self.text, self.at)
+            if match is None:
+                raise Malformed(self.complaint)
+            parts.append(match.group(1))
+            self.at = match.end()
+            if match.group(2) == '"':
+                break
+            parts.append(self._escaped())
+        text = "".join(parts)
+        if _LONE.search(text):  # Two halves are one character; a single half becomes '?', as in Java's encoder
+            text = _LONE.sub("?", text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass"))
+        return text
+
+    def _escaped(self) -> str:
+        mark = self.text[self.at : self.at + 1]
+        self.at += 1
+        if mark == "u":
+            match = _UNICODE.match(self.text, self.at)
+            if match is None:
+                raise self._unexpected("four hexadecimal digits")
+            self.at = match.end()
+            return chr(int(match.group(), 16))
+        if mark not in _ESCAPES:
+            self.at -= 1
+            raise self._unexpected("an escape such as '\\n'")
+        return _ESCAPES[mark]
+
+    def _take(self, mark: str) -> bool:
+        self._skip_blank()
+        if self.text.startswith(mark, self.at):
+            self.at += 1
+            return True
+        return False
+
+    def _skip_blank(self) -> None:
+        match = _BLANK.match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
+
+    def _unexpected(self, wanted: str) -> Malformed:
+        if self.at >= len(self.text):
+            return Malformed(self.complaint)
+        return Malformed(f"expected {wanted}, not {self.text[self.at]!r}, at character {self.at + 1}")

@@ -1,0 +1,369 @@
+"""JSON objects straight to columns, nested ones included, inside a compiled loop.
+
+The loop reads the common cases. It marks every other record EXACT, and :mod:`penstock.formats.json.exact_reader`, which
+implements all of Flink's rules, reads it. The loop must not accept a record that the exact reader refuses, and must
+read the same values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.formats.columns.nested import BASE, CAPACITY, GIVEN_NULL, ROOT, VALID_BASE, WIDTH
+from penstock.formats.json.field_names import ARITY, FIRST, PRECISION, SCALE
+from penstock.formats.json.syntax import blank, keeps_its_text, string, unescape, value_end
+from penstock.formats.loops.ascii import (
+    BRACE_CLOSE,
+    BRACE_OPEN,
+    BRACKET_CLOSE,
+    BRACKET_OPEN,
+    COLON,
+    COMMA,
+    LOWER_N,
+    LOWER_T,
+    MINUS,
+    NINE,
+    QUOTE,
+    ZERO,
+)
+from penstock.formats.loops.base64 import base64_size
+from penstock.formats.loops.bytes import same_bytes
+from penstock.formats.loops.compiled import Vector, Word, borrowed, compiled
+from penstock.formats.loops.decimals import wide_decimal
+from penstock.formats.loops.map_keys import MOST_KEYS, texts_repeat
+from penstock.formats.loops.numbers import number_value, scan_number
+from penstock.formats.loops.record_status import EXACT, READ
+from penstock.formats.loops.type_roots import ARRAY, BOOLEAN, BYTES, DECIMAL, MAP, ROW, STRING
+from penstock.formats.loops.values import scan_word, text_value
+
+__all__ = ["read_records"]
+
+_RUNNING, _DONE, _LEFT = 0, 1, 2
+
+
+@compiled
+def _pad(
+    node: int, index: int, padded: Vector, starts: Vector, nodes: Vector, words: Vector, valid: Vector, counts: Vector
+) -> None:
+    """Make value ``index`` of a node and of its dependent nodes null."""
+    for place in range(starts[node], starts[node + 1]):
+        each: int = padded[place]
+        valid[nodes[each, VALID_BASE] + index] = 0
+        root, width = nodes[each, ROOT], nodes[each, WIDTH]
+        at = nodes[each, BASE] + index * width
+        if root in (ARRAY, MAP):
+            words[at] = counts[each + 1]
+        elif width > 0:
+            words[at] = 0
+            words[at + width - 1] = 0
+
+
+@compiled
+def _may_repeat(text: Vector, words: Vector, first: int, last: int, places: Vector) -> bool:
+    """Whether two of the keys with spans in ``words[first:last]`` may be equal; keys with escapes may always be."""
+    if last - first <= 2:
+        return False
+    for place in range(first, last, 2):
+        if words[place] < 0:
+            return True
+    return texts_repeat(text, words, first, last, places)
+
+
+@compiled
+def read_records(
+    text: Vector,
+    offsets: Vector,
+    table: Vector,
+    fields: Vector,
+    keys: Vector,
+    key_starts: Vector,
+    repeated: Vector,
+    padded: Vector,
+    pad_starts: Vector,
+    separator: int,
+    streaming: bool,
+    required: bool,
+    nodes: Vector,
+    words: Vector,
+    valid: Vector,
+    counts: Vector,
+    status: Vector,
+    first: int,
+) -> tuple[int, int]:
+    """Read every record from ``first`` on whose ``status`` is READ. Other records become a row of nulls, marked EXACT.
+
+    ``table``, ``fields``, ``keys``, ``key_starts`` and ``repeated`` are the fields of
+    :class:`penstock.formats.json.field_names.FieldNames`. ``nodes``, ``words``, ``valid`` and ``counts`` are those of
+    :class:`penstock.formats.columns.nested.NestedColumns`; the words of a string are its start and its size without
+    escapes, and the start is ``~start`` if there are escapes. ``separator`` is the character between date and time.
+    ``streaming`` selects Flink's streaming parser, which ignores further fields after as many as the row has.
+    ``required``: an object must have all fields.
+
+    Returns the number of records and -1. If a node runs out of room, returns the record and the node instead; the
+    caller grows the node and calls again from that record. This is one long function because passing these arrays to
+    another function for each field costs more than reading the field.
+    """
+    text, keys, words, valid = borrowed(text), borrowed(keys), borrowed(words), borrowed(valid)
+    seen = np.full(len(nodes), -1, np.int64)
+    marks = np.zeros(len(repeated), np.int64)
+    frames = np.zeros((len(nodes), 5), np.int64)
+    places = np.empty(2 * MOST_KEYS, np.int64)
+    name = np.empty(len(keys), np.uint8)  # of a field, without its escapes
+    row, full = first, -1
+    while row < len(offsets) - 1:
+        for place in range(len(repeated)):
+            marks[place] = counts[repeated[place]]
+        end = offsets[row + 1]
+        outcome = _LEFT
+        at = offsets[row]
+        if status[row] == READ:
+            at = blank(text, at, end)
+            if at < end and text[at] == BRACE_OPEN:
+                outcome = _RUNNING
+        # The open container: its node, type root and index; for a row, the fields found, not seen yet and expected next
+        node, inside, index, depth = 0, ROW, row, 0
+        start_field, arity = table[0, FIRST], table[0, ARITY]
+        found, unseen, expected = 0, arity, 0
+        opened = True
+        if outcome == _RUNNING:
+            valid[nodes[0, VALID_BASE] + row] = 1
+        while outcome == _RUNNING:
+            if opened:
+                opened = False
+                at = blank(text, at + 1, end)
+                if at < end and text[at] == (BRACKET_CLOSE if inside == ARRAY else BRACE_CLOSE):
+                    root, target, i = -1, -1, 0
+                    # Empty: it is closed below
+                else:
+                    continue
+            else:
+                # Find the node of the next value
+                target, i = -1, index
+                if inside == ROW:
+                    if at >= end or text[at] != QUOTE:
+                        break
+                    start = at + 1
+                    field = start_field + expected
+                    size = key_starts[field + 1] - key_starts[field] if expected < arity else 0
+                    if (
+                        expected < arity
+                        and start + size <= end
+                        and same_bytes(text, start, keys, key_starts[field], size)
+                    ):
+                        target = fields[field]
+                        expected += 1
+                        at = start + size
+                    else:
+                        at, size = string(text, start, end)
+                        if at < 0:
+                            break
+                        escaped = size != at - start
+                        if escaped and size <= len(name):
+                            unescape(text, start, name, 0, size)
+                        for tried in range(arity):
+                            field = start_field + tried
+                            place = key_starts[field]
+                            if key_starts[field + 1] - place != size + 2:
+                                continue
+                            if (
+                                same_bytes(name, 0, keys, place, size)
+                                if escaped
+                                else same_bytes(text, start, keys, place, size)
+                            ):
+                                target = fields[field]
+                                expected = tried + 1
+                                break
+                        at = blank(text, at + 1, end)
+                        if at >= end or text[at] != COLON:
+                            break
+                        at += 1
+                    at = blank(text, at, end)
+                    if streaming and found >= arity:
+                        target = -1
+                    elif target >= 0:
+                        found += 1
+                        if seen[target] != index:
+                            seen[target] = index
+                            unseen -= 1
+                        elif not streaming or nodes[target, ROOT] >= ROW:
+                            break
+                elif inside == ARRAY:
+                    target = node + 1
+                    i = counts[target]
+                    if i >= nodes[target, CAPACITY]:
+                        full = target
+                        break
+                    counts[target] = i + 1
+                else:
+                    if at >= end or text[at] != QUOTE:
+                        break
+                    start = at + 1
+                    at, size = string(text, start, end)
+                    if at < 0:
+                        break
+                    target = node + 1
+                    i = counts[target]
+                    if i >= nodes[target, CAPACITY]:
+                        full = target
+                        break
+                    place = nodes[target, BASE] + 2 * i
+                    words[place], words[place + 1] = start if size == at - start else ~start, size
+                    valid[nodes[target, VALID_BASE] + i] = 1
+                    target += 1
+                    if i >= nodes[target, CAPACITY]:
+                        full = target
+                        break
+                    counts[node + 1] = counts[target] = i + 1
+                    at = blank(text, at + 1, end)
+                    if at >= end or text[at] != COLON:
+                        break
+                    at = blank(text, at + 1, end)
+                if at >= end:
+                    break
+                # Read the value
+                if target < 0:
+                    at = value_end(text, at, end)
+                    if at < 0:
+                        break
+                else:
+                    root, mark = nodes[target, ROOT], text[at]
+                    if mark in (BRACE_OPEN, BRACKET_OPEN):
+                        if root < ROW or (mark == BRACKET_OPEN) != (root == ARRAY):
+                            break
+                        valid[nodes[target, VALID_BASE] + i] = 1
+                        frames[depth, 0], frames[depth, 1] = node, index
+                        frames[depth, 2], frames[depth, 3], frames[depth, 4] = found, unseen, expected
+                        depth += 1
+                        node, inside, index = target, root, i
+                        if root == ROW:
+                            start_field, arity = table[node, FIRST], table[node, ARITY]
+                            found, unseen, expected = 0, arity, 0
+                        opened = True
+                        continue
+                    if root >= ROW:
+                        at = scan_word(text, at, end)
+                        if at < 0 or mark != LOWER_N:  # only null fits
+                            break
+                        _pad(target, i, padded, pad_starts, nodes, words, valid, counts)
+                        valid[nodes[target, VALID_BASE] + i] = GIVEN_NULL
+                    else:
+                        value: Word = np.int64(0)
+                        more: Word = np.int64(0)
+                        ok = True
+                        start = at
+                        if mark == QUOTE:
+                            start = at + 1
+                            at, size = string(text, start, end)
+                            if at < 0:
+                                break
+                            if root == STRING:
+                                value, more = start if size == at - start else ~start, size
+                            elif size != at - start:
+                                break
+                            elif root == BYTES:
+                                value, more = start, base64_size(text, start, at)
+                                ok = more >= 0
+                            else:
+                                ok, value = text_value(
+                                    root, text, start, at, table[target, SCALE], table[target, PRECISION], separator
+                                )
+                                more = value >> 63
+                                if not ok and root == DECIMAL:
+                                    ok, value, more = wide_decimal(
+                                        text, start, at, table[target, SCALE], table[target, PRECISION]
+                                    )
+                            at += 1
+                        elif mark == MINUS or ZERO <= mark <= NINE:
+                            at, digits, power, whole = scan_number(text, at, end)
+                            if at < 0:
+                                break
+                            if root <= DECIMAL:
+                                ok, value = number_value(
+                                    root,
+                                    mark == MINUS,
+                                    digits,
+                                    power,
+                                    whole,
+                                    table[target, SCALE],
+                                    table[target, PRECISION],
+                                )
+                                more = value >> 63
+                                if not ok and root == DECIMAL:
+                                    ok, value, more = wide_decimal(
+                                        text, start, at, table[target, SCALE], table[target, PRECISION]
+                                    )
+                                elif digits == 0 and mark == MINUS and not streaming:
+                                    ok = False  # the tree parser may forget the sign
+                            else:
+                                ok = root == STRING and (
+                                    streaming or keeps_its_text(text, start, at, digits, power, whole)
+                                )
+                                value, more = start, at - start
+                        else:
+                            at = scan_word(text, at, end)
+                            if at < 0:
+                                break
+                            if mark != LOWER_N:
+                                if root == BOOLEAN:
+                                    value = np.int64(mark == LOWER_T)
+                                else:
+                                    ok = root == STRING
+                                    value, more = start, at - start
+                        if not ok:
+                            break
+                        width = nodes[target, WIDTH]
+                        place = nodes[target, BASE] + i * width
+                        words[place] = value
+                        if width > 1:
+                            words[place + 1] = more
+                        valid[nodes[target, VALID_BASE] + i] = GIVEN_NULL if mark == LOWER_N else 1
+                at = blank(text, at, end)
+            # Close the containers that end here
+            while at < end and text[at] == (BRACKET_CLOSE if inside == ARRAY else BRACE_CLOSE):
+                if inside == ROW:
+                    if required and found < arity:
+                        outcome = _LEFT
+                        break
+                    if unseen > 0:
+                        for field in range(start_field, start_field + arity):
+                            if seen[fields[field]] != index:
+                                _pad(fields[field], index, padded, pad_starts, nodes, words, valid, counts)
+                else:
+                    place = nodes[node, BASE] + index
+                    words[place] = counts[node + 1]
+                    if inside == MAP:
+                        begun = words[place - 1] if index > 0 else 0
+                        base = nodes[node + 1, BASE]
+                        if _may_repeat(text, words, base + 2 * begun, base + 2 * words[place], places):
+                            outcome = _LEFT
+                            break
+                if depth == 0:
+                    outcome = _DONE
+                    break
+                depth -= 1
+                node, index = frames[depth, 0], frames[depth, 1]
+                found, unseen, expected = frames[depth, 2], frames[depth, 3], frames[depth, 4]
+                inside = nodes[node, ROOT]
+                start_field, arity = table[node, FIRST], table[node, ARITY]
+                at = blank(text, at + 1, end)
+            if outcome != _RUNNING:
+                break
+            if at >= end or text[at] != COMMA:
+                break
+            at = blank(text, at + 1, end)
+        if outcome != _DONE:
+            for place in range(len(repeated)):
+                counts[repeated[place]] = marks[place]
+            if full >= 0:
+                break
+            seen[:] = -1
+            if status[row] == READ:
+                status[row] = EXACT
+            _pad(0, row, padded, pad_starts, nodes, words, valid, counts)
+        row += 1
+    counts[0] = row
+    for node in range(len(nodes)):
+        if nodes[node, ROOT] == ROW:
+            for field in range(table[node, FIRST], table[node, FIRST] + table[node, ARITY]):
+                counts[fields[field]] = counts[node]
+    return row, full

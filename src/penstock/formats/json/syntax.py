@@ -1,0 +1,252 @@
+"""JSON's grammar inside compiled loops: where strings and values end, and strings without their escapes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.formats.loops.ascii import (
+    BACKSLASH,
+    BACKSPACE,
+    BRACE_CLOSE,
+    BRACE_OPEN,
+    BRACKET_CLOSE,
+    BRACKET_OPEN,
+    CARRIAGE_RETURN,
+    COLON,
+    COMMA,
+    FORM_FEED,
+    LINE_FEED,
+    LOWER_A,
+    LOWER_B,
+    LOWER_E,
+    LOWER_F,
+    LOWER_N,
+    LOWER_R,
+    LOWER_T,
+    LOWER_U,
+    MINUS,
+    NINE,
+    QUOTE,
+    SPACE,
+    TAB,
+    ZERO,
+)
+from penstock.formats.loops.bytes import HIGH_BITS, NONE, ONES, copy_bytes, eight_bytes, first_mark
+from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
+from penstock.formats.loops.numbers import FAILED, scan_number
+from penstock.formats.loops.strings import is_utf8
+from penstock.formats.loops.values import scan_word
+
+__all__ = ["BACKSLASHES", "QUOTES", "blank", "gather_unescaped", "keeps_its_text", "string", "unescape", "value_end"]
+
+#: How deep a value that is not read may be nested: one bit of a word for each level.
+_DEEPEST = 60
+_ESCAPABLE = np.isin(np.arange(256), np.frombuffer(b'"\\/bfnrt', np.uint8))
+
+#: A quote, and a backslash, in each of eight bytes.
+QUOTES, BACKSLASHES = np.uint64(0x2222222222222222), np.uint64(0x5C5C5C5C5C5C5C5C)
+
+
+@inlined
+def blank(text: Vector, at: int, end: int) -> int:
+    """The position of the first byte that is not JSON white space."""
+    if at < end and text[at] > SPACE:
+        return at
+    while at < end and (text[at] == SPACE or text[at] == LINE_FEED or text[at] == CARRIAGE_RETURN or text[at] == TAB):
+        at += 1
+    return at
+
+
+@compiled
+def keeps_its_text(text: Vector, start: int, end: int, digits: Word, power: int, whole: bool) -> bool:
+    """Whether a number keeps its text when Java reads and writes it as a double, a BigDecimal or an integer.
+
+    ``digits``, ``power`` and ``whole`` are the results of ``scan_number``.
+    """
+    if whole:
+        return bool(digits != 0 or text[start] != MINUS)
+    if not 0 < digits < 10**15 or text[end - 1] == ZERO:
+        return False
+    for place in range(start, end):
+        if text[place] | 32 == LOWER_E:
+            return False
+    size = digits * 10.0**power
+    return bool(0.00101 < size < 9.99e6)
+
+
+@compiled
+def _hex(text: Vector, at: int) -> Word:
+    """The number in four hexadecimal digits, or -1."""
+    value = 0
+    for place in range(at, at + 4):
+        digit: Word = np.int64(text[place])
+        if ZERO <= digit <= NINE:
+            digit -= ZERO
+        elif LOWER_A <= digit | 32 <= LOWER_F:
+            digit = (digit | 32) - LOWER_A + 10
+        else:
+            return -1
+        value = value * 16 + digit
+    return value
+
+
+@inlined
+def string(text: Vector, at: int, end: int) -> tuple[int, int]:
+    """The closing quote of the string that starts at ``at``, and the string's size without its escapes.
+
+    FAILED if it is not closed, not UTF-8, wrongly escaped or has half of a surrogate pair.
+    """
+    start, saved = at, 0
+    seen = NONE
+    while True:
+        while at + 8 <= end:
+            word = eight_bytes(text, at)
+            seen |= word
+            quotes, backslashes = word ^ QUOTES, word ^ BACKSLASHES
+            marks = ((quotes - ONES) & ~quotes | (backslashes - ONES) & ~backslashes) & HIGH_BITS
+            if marks != NONE:
+                at += first_mark(marks)
+                break
+            at += 8
+        while at < end and text[at] != QUOTE and text[at] != BACKSLASH:
+            seen |= np.uint64(text[at])
+            at += 1
+        if at >= end:
+            return FAILED, 0
+        if text[at] == QUOTE:
+            break
+        if at + 1 >= end:
+            return FAILED, 0
+        mark = text[at + 1]
+        if mark == LOWER_U:
+            if at + 6 > end:
+                return FAILED, 0
+            code = _hex(text, at + 2)
+            if code < 0 or 0xD800 <= code <= 0xDFFF:
+                return FAILED, 0
+            saved += 5 if code < 0x80 else 4 if code < 0x800 else 3
+            at += 6
+        elif _ESCAPABLE[mark]:
+            saved += 1
+            at += 2
+        else:
+            return FAILED, 0
+    if seen & HIGH_BITS != NONE and not is_utf8(text, start, at):
+        return FAILED, 0
+    return at, at - start - saved
+
+
+@compiled
+def _member(text: Vector, at: int, end: int) -> int:
+    """The start of the value after the key at ``at`` and its colon, or FAILED."""
+    if at >= end or text[at] != QUOTE:
+        return FAILED
+    at, _ = string(text, at + 1, end)
+    if at < 0:
+        return FAILED
+    at = blank(text, at + 1, end)
+    if at >= end or text[at] != COLON:
+        return FAILED
+    return blank(text, at + 1, end)
+
+
+@inlined
+def value_end(text: Vector, at: int, end: int) -> int:
+    """The end of the value at ``at``, at any depth, or FAILED."""
+    depth, objects = 0, np.int64(0)  # one bit a level: set in an object, clear in an array
+    while True:
+        if at < 0 or at >= end:
+            return FAILED
+        mark = text[at]
+        if mark == QUOTE:
+            at, _ = string(text, at + 1, end)
+            if at < 0:
+                return FAILED
+            at += 1
+        elif mark in (BRACE_OPEN, BRACKET_OPEN):
+            if depth >= _DEEPEST:
+                return FAILED
+            depth += 1
+            objects = objects << 1 | (1 if mark == BRACE_OPEN else 0)
+            at = blank(text, at + 1, end)
+            if at >= end or text[at] != mark + 2:
+                if mark == BRACE_OPEN:
+                    at = _member(text, at, end)
+                continue
+        elif mark == MINUS or ZERO <= mark <= NINE:
+            at = scan_number(text, at, end)[0]
+        else:
+            at = scan_word(text, at, end)
+        if at < 0:
+            return FAILED
+        while True:
+            if depth == 0:
+                return at
+            at = blank(text, at, end)
+            if at >= end:
+                return FAILED
+            if text[at] == COMMA:
+                at = blank(text, at + 1, end)
+                if objects & 1:
+                    at = _member(text, at, end)
+                break
+            if text[at] != (BRACE_CLOSE if objects & 1 else BRACKET_CLOSE):
+                return FAILED
+            objects >>= 1
+            depth -= 1
+            at += 1
+
+
+@compiled
+def gather_unescaped(text: Vector, spans: Vector, valid: Vector, offsets: Vector, out: Vector) -> None:
+    """Copy strings one after the other to ``out`` at ``offsets``. Strings that start at ``~start`` are copied without
+    their escapes."""
+    for row in range(len(valid)):
+        if not valid[row]:
+            continue
+        at, start = offsets[row], spans[row, 0]
+        if start >= 0:
+            copy_bytes(text, start, out, at, spans[row, 1])
+        else:
+            unescape(text, ~start, out, at, offsets[row + 1])
+
+
+@compiled
+def unescape(text: Vector, at: int, out: Vector, to: int, stop: int) -> None:
+    """Fill ``out[to:stop]`` with the string that starts at ``at``, without its escapes."""
+    while to < stop:
+        each = text[at]
+        if each != BACKSLASH:
+            out[to] = each
+            at += 1
+            to += 1
+            continue
+        mark = text[at + 1]
+        at += 2
+        if mark == LOWER_U:
+            code = _hex(text, at)
+            at += 4
+            if code < 0x80:
+                out[to] = code
+            elif code < 0x800:
+                out[to] = 0xC0 | code >> 6
+                to += 1
+                out[to] = 0x80 | code & 63
+            else:
+                out[to] = 0xE0 | code >> 12
+                out[to + 1] = 0x80 | code >> 6 & 63
+                to += 2
+                out[to] = 0x80 | code & 63
+        elif mark == LOWER_B:
+            out[to] = BACKSPACE
+        elif mark == LOWER_F:
+            out[to] = FORM_FEED
+        elif mark == LOWER_N:
+            out[to] = LINE_FEED
+        elif mark == LOWER_R:
+            out[to] = CARRIAGE_RETURN
+        elif mark == LOWER_T:
+            out[to] = TAB
+        else:
+            out[to] = mark
+        to += 1

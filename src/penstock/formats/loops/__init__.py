@@ -1,0 +1,1 @@
+"""Parts that the compiled loops of several formats share."""

@@ -1,0 +1,337 @@
+"""Doubles and floats to their shortest text, and decimal digits to doubles, exactly, inside compiled loops.
+
+Printing follows the Schubfach method (R. Giulietti, "The Schubfach way to render doubles", 2020), like
+``Double.toString`` since Java 19. Reading follows D. Lemire, "Number parsing at a gigabyte per second" (2021): it
+returns the correctly rounded double, or reports that it cannot decide. Both need powers of ten to 128 bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+from penstock.formats.loops.ascii import MINUS, POINT, UPPER_E, ZERO
+from penstock.formats.loops.compiled import Vector, Word, compiled
+
+__all__ = [
+    "LONGEST_FLOAT",
+    "double_bits",
+    "double_value",
+    "float_value",
+    "to_double",
+    "write_double",
+    "write_float",
+]
+
+#: The most bytes that :func:`write_double` puts down, as in ``-1.2345678901234567E-308``.
+LONGEST_FLOAT = 26
+
+_LEAST_PRINTED, _MOST_PRINTED = -293, 325
+_LEAST_READ, _MOST_READ = -342, 308
+
+
+def _power(exponent: int, bits: int) -> int:
+    """``10**exponent`` scaled by a power of two into ``bits`` bits, rounded down."""
+    if exponent >= 0:
+        value: int = 10**exponent
+        shift = value.bit_length() - bits
+        return value >> shift if shift > 0 else value << -shift
+    divisor: int = 10**-exponent
+    shift = bits + divisor.bit_length() - 1
+    quotient = (1 << shift) // divisor
+    if quotient.bit_length() < bits:
+        quotient = (1 << (shift + 1)) // divisor
+    return quotient >> (quotient.bit_length() - bits)
+
+
+def _halves(values: list[int]) -> tuple[Vector, Vector]:
+    high = np.array([value >> 64 for value in values], np.uint64)
+    low = np.array([value & (2**64 - 1) for value in values], np.uint64)
+    return high, low
+
+
+def _printing_power(exponent: int) -> int:
+    """128 bits of ``10**exponent`` rounded up, unless it is exact."""
+    down = _power(exponent, 128)
+    return down if 0 <= exponent <= 55 else down + 1
+
+
+def _reading_power(exponent: int) -> int:
+    """128 bits of ``5**exponent``: down for positive exponents, up for negative ones, as the method wants."""
+    down = _power(exponent, 128)
+    return down if exponent >= 0 else down + 1
+
+
+_PRINT_HIGH, _PRINT_LOW = _halves([_printing_power(each) for each in range(_LEAST_PRINTED, _MOST_PRINTED + 1)])
+_READ_HIGH, _READ_LOW = _halves([_reading_power(each) for each in range(_LEAST_READ, _MOST_READ + 1)])
+_TENS = np.array([10.0**each for each in range(23)])
+
+_U0, _U1, _U2, _U10 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(10)
+_U32, _U63, _U64_LOW = np.uint64(32), np.uint64(63), np.uint64(0xFFFFFFFF)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def double_value(context: Any, bits: Any) -> Any:
+    """The double that these 64 bits are."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.float64))
+
+    return types.float64(types.uint64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def double_bits(context: Any, value: Any) -> Any:
+    """The 64 bits of a double, as a signed number."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.int64))
+
+    return types.int64(types.float64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def float_value(context: Any, value: Any) -> Any:
+    """The float whose bits are the lower 32 of a number."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        narrow = builder.trunc(arguments[0], context.get_value_type(types.int32))
+        return builder.bitcast(narrow, context.get_value_type(types.float32))
+
+    return types.float32(types.int64), generate
+
+
+@compiled
+def _high_product(a: Word, b: Word) -> Word:
+    """The upper 64 bits of the product of two unsigned 64-bit numbers."""
+    a_high, a_low = a >> _U32, a & _U64_LOW
+    b_high, b_low = b >> _U32, b & _U64_LOW
+    middle = a_high * b_low + ((a_low * b_low) >> _U32)
+    other = a_low * b_high + (middle & _U64_LOW)
+    return a_high * b_high + (middle >> _U32) + (other >> _U32)
+
+
+@compiled
+def _round_to_odd(high: Word, low: Word, value: Word) -> Word:
+    """The upper 64 bits of ``(high, low) * value``, with the lowest bit set when anything was lost."""
+    x = _high_product(low, value)
+    y_low = high * value
+    y_high = _high_product(high, value)
+    mid = y_low + x
+    if mid < y_low:
+        y_high += _U1
+    return y_high | (_U1 if mid > _U1 else _U0)
+
+
+@compiled
+def _leading_zeros(value: Word) -> int:
+    count = 0
+    for width in (32, 16, 8, 4, 2, 1):
+        if value >> np.uint64(64 - width) == _U0:
+            count += width
+            value = value << np.uint64(width)
+    return count
+
+
+@compiled
+def _decimal(fraction: Word, power: Word, irregular: Word) -> tuple[Word, Word]:
+    """The shortest decimal ``digits * 10**exponent`` within the rounding interval of ``fraction * 2**power``.
+
+    ``irregular``: the next smaller float is half as far away as the next larger one.
+    """
+    odd = fraction & _U1
+    four = fraction << _U2
+    if irregular:
+        below = four - _U1
+        exponent = (power * 1262611 - 524031) >> 22
+    else:
+        below = four - _U2
+        exponent = (power * 1262611) >> 22
+    above = four + _U2
+    shift = np.uint64(power + ((-exponent * 1741647) >> 19) + 1)
+    at = -exponent - _LEAST_PRINTED
+    high, low = _PRINT_HIGH[at], _PRINT_LOW[at]
+    lower = _round_to_odd(high, low, below << shift) + odd
+    exact = _round_to_odd(high, low, four << shift)
+    upper = _round_to_odd(high, low, above << shift) - odd
+    digits = exact >> _U2
+    if digits >= np.uint64(100):  # Java prefers the nearest of two digits to one digit
+        tenth = digits // _U10
+        short_in = lower <= np.uint64(40) * tenth
+        next_in = np.uint64(40) * tenth + np.uint64(40) <= upper
+        if short_in != next_in:
+            return tenth + (_U1 if next_in else _U0), exponent + 1
+    lower_in = lower <= digits << _U2
+    upper_in = (digits << _U2) + np.uint64(4) <= upper
+    if lower_in != upper_in:
+        return digits + (_U1 if upper_in else _U0), exponent
+    middle = (digits << _U2) + _U2
+    up = exact > middle or (exact == middle and (digits & _U1) != _U0)
+    return digits + (_U1 if up else _U0), exponent
+
+
+@compiled
+def _put_text(out: Vector, at: int, text: Vector) -> int:
+    for each in text:
+        out[at] = each
+        at += 1
+    return at
+
+
+_NAN = np.frombuffer(b'"NaN"', np.uint8)
+_PLUS_INFINITY = np.frombuffer(b'"Infinity"', np.uint8)
+_MINUS_INFINITY = np.frombuffer(b'"-Infinity"', np.uint8)
+
+
+@compiled
+def _write(out: Vector, at: int, negative: bool, digits: Word, exponent: int) -> int:
+    """``digits * 10**exponent`` in Java's notation: plain from 1E-3 to below 1E7, otherwise with an exponent."""
+    if negative:
+        out[at] = MINUS
+        at += 1
+    if digits == _U0:
+        out[at], out[at + 1], out[at + 2] = ZERO, POINT, ZERO
+        return at + 3
+    while digits % _U10 == _U0:
+        digits = digits // _U10
+        exponent += 1
+    count = 0
+    rest = digits
+    while rest != _U0:
+        rest = rest // _U10
+        count += 1
+    point = count + exponent
+    if 0 < point <= 7:
+        start, dot, zeros = at, at + point, 0
+    elif -3 < point <= 0:
+        out[at], out[at + 1] = ZERO, POINT
+        for _ in range(-point):
+            out[at + 2 + _] = ZERO
+        start, dot, zeros = at + 2 - point, -1, 0
+    else:
+        start, dot, zeros = at, at + 1, 0
+    end = start + count + (1 if start <= dot < start + count else 0)
+    place = end - 1
+    for _ in range(count):
+        if place == dot:
+            place -= 1
+        out[place] = np.uint64(ZERO) + digits % _U10
+        digits = digits // _U10
+        place -= 1
+    if dot >= 0:
+        while end < dot:
+            out[end] = ZERO
+            end += 1
+        out[dot] = POINT
+        if end <= dot + zeros:
+            out[dot + 1] = ZERO
+            end = dot + 2
+    if not -3 < point <= 7:
+        out[end] = UPPER_E
+        end += 1
+        value = point - 1
+        if value < 0:
+            out[end] = MINUS
+            end += 1
+            value = -value
+        size = 3 if value >= 100 else 2 if value >= 10 else 1
+        for place in range(end + size - 1, end - 1, -1):
+            out[place] = ZERO + value % 10
+            value //= 10
+        end += size
+    return end
+
+
+@compiled
+def write_double(out: Vector, at: int, bits: int, quoted: bool) -> int:
+    """Write the double with these 64 ``bits`` (signed); returns the position after it.
+
+    NaN and the infinities are quoted if ``quoted``.
+    """
+    raw = np.uint64(bits)
+    fraction = raw & np.uint64(0xFFFFFFFFFFFFF)
+    exponent = np.int64((raw >> np.uint64(52)) & np.uint64(0x7FF))
+    negative = bits < 0
+    if exponent == 0x7FF:
+        return _write_special(out, at, fraction != _U0, negative, quoted)
+    if exponent == 0:
+        if fraction == _U0:
+            return _write(out, at, negative, _U0, 0)
+        if fraction < np.uint64(3):  # Java asks for two digits where one would do
+            digits, power = _decimal(fraction * _U10, -1074, False)
+            return _write(out, at, negative, digits, power - 1)
+        digits, power = _decimal(fraction, -1074, False)
+        return _write(out, at, negative, digits, power)
+    whole = fraction | np.uint64(1 << 52)
+    shift = 1075 - exponent
+    if 0 < shift < 53 and whole & ((_U1 << np.uint64(shift)) - _U1) == _U0:
+        return _write(out, at, negative, whole >> np.uint64(shift), 0)
+    digits, power = _decimal(whole, exponent - 1075, fraction == _U0 and exponent > 1)
+    return _write(out, at, negative, digits, power)
+
+
+@compiled
+def write_float(out: Vector, at: int, bits: int, quoted: bool) -> int:
+    """The single-precision number with these lower 32 ``bits`` as text at ``out[at]``; the position after it."""
+    raw = np.uint64(bits & 0xFFFFFFFF)
+    fraction = raw & np.uint64(0x7FFFFF)
+    exponent = np.int64((raw >> np.uint64(23)) & np.uint64(0xFF))
+    negative = raw >> np.uint64(31) != _U0
+    if exponent == 0xFF:
+        return _write_special(out, at, fraction != _U0, negative, quoted)
+    if exponent == 0:
+        if fraction == _U0:
+            return _write(out, at, negative, _U0, 0)
+        if fraction < np.uint64(8):
+            digits, power = _decimal(fraction * _U10, -149, False)
+            return _write(out, at, negative, digits, power - 1)
+        digits, power = _decimal(fraction, -149, False)
+        return _write(out, at, negative, digits, power)
+    digits, power = _decimal(fraction | np.uint64(1 << 23), exponent - 150, fraction == _U0 and exponent > 1)
+    return _write(out, at, negative, digits, power)
+
+
+@compiled
+def _write_special(out: Vector, at: int, nan: bool, negative: bool, quoted: bool) -> int:
+    text = _NAN if nan else _MINUS_INFINITY if negative else _PLUS_INFINITY
+    return _put_text(out, at, text) if quoted else _put_text(out, at, text[1:-1])
+
+
+@compiled
+def to_double(digits: int, exponent: int) -> Word:
+    """``digits * 10**exponent`` as the nearest double, for ``0 <= digits < 10**19``; NaN if it cannot decide."""
+    if digits == 0:
+        return 0.0
+    if digits < 1 << 53 and -22 <= exponent <= 22:
+        return digits / _TENS[-exponent] if exponent < 0 else digits * _TENS[exponent]
+    if exponent < _LEAST_READ or exponent > _MOST_READ:
+        return np.nan
+    word = np.uint64(digits)
+    zeros = _leading_zeros(word)
+    word = word << np.uint64(zeros)
+    at = exponent - _LEAST_READ
+    low = word * _READ_HIGH[at]
+    high = _high_product(word, _READ_HIGH[at])
+    if high & np.uint64(0x1FF) == np.uint64(0x1FF):
+        more = _high_product(word, _READ_LOW[at])
+        low = low + more
+        if low < more:
+            high += _U1
+    if low == np.uint64(0xFFFFFFFFFFFFFFFF) and not -27 <= exponent <= 55:
+        return np.nan
+    top = np.int64(high >> _U63)
+    mantissa = high >> np.uint64(top + 9)
+    power = ((217706 * exponent) >> 16) + 63 + top - zeros + 1023
+    if power <= 0 or power >= 2046:
+        return np.nan
+    halfway = low <= _U1 and -4 <= exponent <= 23 and mantissa & np.uint64(3) == _U1
+    if halfway and mantissa << np.uint64(top + 9) == high:
+        mantissa = mantissa & ~_U1
+    mantissa = (mantissa + (mantissa & _U1)) >> _U1
+    if mantissa >= np.uint64(1 << 53):
+        mantissa = np.uint64(1 << 52)
+        power += 1
+    return double_value((mantissa & np.uint64(0xFFFFFFFFFFFFF)) | (np.uint64(power) << np.uint64(52)))

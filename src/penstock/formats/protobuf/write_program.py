@@ -1,0 +1,197 @@
+"""Compiles the columns of a table and a message's descriptor into the program of the loop in ``write_kernel``.
+
+Messages are written from their end to their beginning, because the length of a message precedes its content. The steps
+go from the last field to the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from google.protobuf.descriptor import FieldDescriptor
+
+from penstock.errors import Problem, SchemaError
+from penstock.formats.columns.nested import Shape
+from penstock.formats.loops import type_roots
+from penstock.formats.protobuf.column_checks import Message, MessageField, is_map, joined
+from penstock.formats.protobuf.wire import EGROUP, LEN, SGROUP, WIRES
+
+__all__ = ["ProtobufWriteProgram", "writing"]
+
+#: The columns of a step. ``TAG`` precedes the value; ``END_TAG`` follows it if it is a group and is 0 otherwise. ``A``
+#: and ``B`` are explained below. RIVALS to RIVALS_END are the places in the table of nodes that are written instead.
+STEP, NODE, TYPE, WHEN, TAG, END_TAG, NEXT, A, B, RIVALS, RIVALS_END = range(11)
+#: VALUE is a single value. OPEN and CLOSE start and end a message, or a map's entry, which has no node. LIST starts a
+#: list; BLOCK ends it or returns to its first step for the next element. PACKED is a list of packed numbers.
+VALUE, OPEN, CLOSE, LIST, BLOCK, PACKED, END = range(7)
+#: When a value is written: if it is not the default; if it is not NULL; the same, but NULL is refused; always, with the
+#: default for NULL.
+NOT_DEFAULT, NOT_NULL, REQUIRED, ALWAYS = range(4)
+#: For strings, ``A`` and ``B`` are the position and size of the constant that is written for NULL. For enums, the table
+#: has from ``A`` on: the count of names, the number of the first one, and for each its number and the position and size
+#: of its constant; ``B`` says whether the column has names. For messages, ``B`` says that an empty one lacks required
+#: fields.
+#:
+#: The greatest depth of messages in messages, lists and maps.
+DEEPEST = 128
+
+_F = FieldDescriptor
+_PACKABLE = (_F.TYPE_STRING, _F.TYPE_BYTES, _F.TYPE_MESSAGE, _F.TYPE_GROUP)
+
+
+@dataclass(frozen=True)
+class ProtobufWriteProgram:
+    """The steps, the numbers and the bytes that they use, and the field of each step for errors."""
+
+    steps: npt.NDArray[np.int64]
+    table: npt.NDArray[np.int64]
+    constants: npt.NDArray[np.uint8]
+    paths: tuple[str, ...]
+
+
+def writing(message: Message, shape: Shape, null_text: str) -> ProtobufWriteProgram:
+    """The steps that write the columns of ``shape``, which fit it, as ``message``.
+
+    Raises SchemaError for required fields without a column.
+    """
+    compiler = _ProtobufWriteCompiler(shape, null_text.encode())
+    compiler.fields(message, 0, "")
+    if compiler.problems:
+        raise SchemaError(tuple(compiler.problems))
+    compiler.add(END, "", 0)
+    return ProtobufWriteProgram(
+        np.array(compiler.steps, np.int64),
+        np.array(compiler.table or [0], np.int64),
+        np.frombuffer(bytes(compiler.constants), np.uint8),
+        tuple(compiler.paths),
+    )
+
+
+def _tag(number: int, wire: int) -> int:
+    return number << 3 | wire
+
+
+@dataclass
+class _ProtobufWriteCompiler:
+    shape: Shape
+    null_text: bytes
+    steps: list[list[int]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    table: list[int] = field(default_factory=list)
+    constants: bytearray = field(default_factory=bytearray)
+    problems: list[Problem] = field(default_factory=list)
+    enums: dict[str, int] = field(default_factory=dict)
+    depth: int = 0
+
+    def __post_init__(self) -> None:
+        self.constants += self.null_text
+
+    def add(self, step: int, path: str, node: int, **more: int) -> int:
+        """Add a step; returns its number."""
+        places = {"type": TYPE, "when": WHEN, "tag": TAG, "end_tag": END_TAG, "a": A, "b": B}
+        row = [0] * (RIVALS_END + 1)
+        row[STEP], row[NODE] = step, node
+        for name, value in more.items():
+            row[places[name]] = value
+        self.steps.append(row)
+        self.paths.append(path)
+        return len(self.steps) - 1
+
+    def point(self, step: int, to: int | None = None) -> None:
+        """Set the next step of ``step``: ``to``, or the step that is added next."""
+        self.steps[step][NEXT] = len(self.steps) if to is None else to
+
+    def fields(self, message: Message, node: int, path: str) -> None:
+        """The fields of a message with a column in the row ``node``, by descending number."""
+        children = {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
+        for each in sorted(message.fields, key=lambda each: int(each.number), reverse=True):
+            inner = joined(path, each.name)
+            if each.name in children:
+                first = len(self.steps)
+                self._field(each, children[each.name], inner)
+                if each.containing_oneof is not None:
+                    self._let_win(first, _later(each, children))
+            elif each.is_required:
+                reason = f"the message {message.full_name} requires this field, and there is no column for it"
+                self.problems.append(Problem(reason, inner, "the protobuf message"))
+
+    def _let_win(self, step: int, rivals: list[int]) -> None:
+        self.steps[step][RIVALS] = len(self.table)
+        self.table += rivals
+        self.steps[step][RIVALS_END] = len(self.table)
+
+    def _field(self, each: MessageField, node: int, path: str) -> None:
+        if is_map(each):
+            self._map(each, node, path)
+        elif not each.is_repeated:
+            when = REQUIRED if each.is_required else NOT_NULL if each.has_presence else NOT_DEFAULT
+            self._value(each, node, path, when)
+        elif each.is_packed and each.type not in _PACKABLE:
+            a, b = self._arguments(each, self.shape.nodes[node].children[0])
+            self.add(PACKED, path, node, type=each.type, tag=_tag(each.number, LEN), a=a, b=b)
+        else:
+            begin = self.add(LIST, path, node)
+            self._deeper(path)
+            self._value(each, self.shape.nodes[node].children[0], path, ALWAYS)
+            self._ended(begin, path, node)
+
+    def _map(self, each: MessageField, node: int, path: str) -> None:
+        entry = each.message_type.fields_by_name
+        key, value = self.shape.nodes[node].children
+        begin = self.add(LIST, path, node)
+        self._deeper(path, 2)
+        self.add(OPEN, path, 0, when=ALWAYS)
+        self._value(entry["value"], value, path, ALWAYS)
+        self._value(entry["key"], key, path, ALWAYS)
+        self.add(CLOSE, path, 0, tag=_tag(each.number, LEN))
+        self._ended(begin, path, node, 2)
+
+    def _deeper(self, path: str, levels: int = 1) -> None:
+        self.depth += levels
+        if self.depth > DEEPEST:
+            raise SchemaError((Problem(f"nested deeper than {DEEPEST} levels", path, "the protobuf message"),))
+
+    def _ended(self, begin: int, path: str, node: int, levels: int = 1) -> None:
+        self.depth -= levels
+        self.point(self.add(BLOCK, path, node), begin + 1)
+        self.point(begin)
+
+    def _value(self, each: MessageField, node: int, path: str, when: int) -> None:
+        if not each.message_type:
+            a, b = self._arguments(each, node)
+            wire = int(WIRES[each.type])
+            self.add(VALUE, path, node, type=each.type, when=when, tag=_tag(each.number, wire), a=a, b=b)
+            return
+        is_group = each.type == _F.TYPE_GROUP
+        tag = _tag(each.number, SGROUP if is_group else LEN)
+        end_tag = _tag(each.number, EGROUP) if is_group else 0
+        demanding = any(inner.is_required for inner in each.message_type.fields)
+        begin = self.add(OPEN, path, node, when=when, tag=tag, end_tag=end_tag, b=int(demanding))
+        self._deeper(path)
+        self.fields(each.message_type, node, path)
+        self.depth -= 1
+        self.add(CLOSE, path, node, tag=tag, end_tag=end_tag)
+        self.point(begin)
+
+    def _arguments(self, each: MessageField, node: int) -> tuple[int, int]:
+        if each.enum_type:
+            return self._enum(each.enum_type), int(self.shape.nodes[node].root == type_roots.STRING)
+        return (0, len(self.null_text)) if each.type == _F.TYPE_STRING else (0, 0)
+
+    def _enum(self, enum: Any) -> int:
+        if enum.full_name not in self.enums:
+            self.enums[enum.full_name] = len(self.table)
+            self.table += [len(enum.values), enum.values[0].number]
+            for value in enum.values:
+                self.table += [value.number, len(self.constants), len(value.name.encode())]
+                self.constants += value.name.encode()
+        return self.enums[enum.full_name]
+
+
+def _later(each: MessageField, children: dict[str, int]) -> list[int]:
+    """The columns after a field's that are in the same oneof: if one of them has a value, it wins."""
+    members = (children.get(other.name, -1) for other in each.containing_oneof.fields)
+    return [node for node in members if node > children[each.name]]
