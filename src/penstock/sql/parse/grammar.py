@@ -475,7 +475,7 @@ class Grammar:
         cursor.expect(",")
         call: Tree = Call(at, "JSON_VALUE", (document, self.expression()))
         if cursor.take("RETURNING"):
-            call = Cast(at, call, cursor.data_type("NULL", "ERROR", "DEFAULT"), safe=True)
+            call = Cast(at, call, cursor.data_type(nullability=False), safe=True)
         while cursor.token.keyword in ("NULL", "ERROR", "DEFAULT"):
             if not (cursor.take("NULL", "ON", "EMPTY") or cursor.take("NULL", "ON", "ERROR")):
                 raise cursor.unsupported(

@@ -334,7 +334,7 @@ def column_declaration(cursor: Cursor) -> ColumnDeclaration:
         expression = Grammar(cursor).expression()
         _comment(cursor)
         return ColumnDeclaration(name, expression=expression)
-    data_type = cursor.data_type("METADATA", "COMMENT", "PRIMARY", "CONSTRAINT", "UNIQUE", "AS", "DEFAULT", "VIRTUAL")
+    data_type = cursor.data_type()
     if cursor.take("METADATA"):
         key = cursor.string("a metadata key in quotes").text if cursor.take("FROM") else name.text
         virtual = cursor.take("VIRTUAL")
