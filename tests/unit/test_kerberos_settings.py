@@ -35,6 +35,7 @@ YAML = """
 source:
   type: kafka
   topic: a
+  scan.startup.mode: earliest-offset
   properties.bootstrap.servers: b:9092
   value.format: json
   schema.inference.strategy: static

@@ -13,10 +13,10 @@ from penstock.ingest.definition import PipelineDef, RouteDef, RouteMode, Runtime
 from penstock.ingest.kafka import SinkTarget, sink_table, source_table
 from penstock.ingest.tables import TablePattern
 from penstock.options import Origin, nearest
-from penstock.plan import Filter, Item, Job, Node, Scan, Sink, items_of, project
+from penstock.plan import Filter, Item, Job, Node, Sink, items_of, project
 from penstock.plan.expressions import ColumnRef, columns_of
-from penstock.spi import Column, ScanSpec, Surface, TableDefinition, connectors, scan_spec, sink_spec
-from penstock.sql import condition, projection
+from penstock.spi import Column, ScanSpec, Surface, TableDefinition, connectors, scan_spec, sink_spec, unknown_connector
+from penstock.sql import condition, projection, read
 from penstock.types import Field, RowType
 
 __all__ = ["lower"]
@@ -76,8 +76,8 @@ class _Lowering:
     def _known(self, kind: str, origin: Origin) -> bool:
         if kind in connectors.names():
             return True
-        hint = nearest(kind, connectors.names()) or f"known are {', '.join(connectors.names())}"
-        self.problems.append(Problem(f"there is no connector '{kind}'", "type", origin.of("type"), hint))
+        reason, hint = unknown_connector(kind, connectors.names())
+        self.problems.append(Problem(reason, "type", origin.of("type"), hint))
         return False
 
     # --- source ----------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class _Lowering:
             return None
         spec = self._attempt(source, partial(scan_spec, connectors.get(source.type), table))
         # Without a spec there is no job, but what follows is checked all the same.
-        node = Scan(table.produced, table.name, source.type, cast("ScanSpec", spec))
+        node = read(table, source.type, cast("ScanSpec", spec))
         return _Stream(node, table.name, table.primary_key)
 
     # --- transform -------------------------------------------------------------------------------------------

@@ -5,12 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["TablePattern", "table_id", "topic_of"]
-
-
-def table_id(text: str) -> tuple[str, ...]:
-    """The parts of an id: namespace, schema and table, or fewer. Back-ticks around a part are removed."""
-    return tuple(part.strip().strip("`") for part in text.split("."))
+__all__ = ["TablePattern", "topic_of"]
 
 
 @dataclass(frozen=True)

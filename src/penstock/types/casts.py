@@ -39,6 +39,7 @@ __all__ = [
     "is_numeric",
     "is_point",
     "root",
+    "widens",
 ]
 
 
@@ -208,6 +209,28 @@ def comparable(left: DataType, right: DataType, ordered: bool) -> DataType | Non
     if isinstance(found, MapType) or (ordered and isinstance(found, ArrayType | RowType)):
         return None
     return found
+
+
+def widens(source: DataType, target: DataType) -> bool:
+    """Whether every value of ``source`` is one of ``target`` as it stands, so that a CAST changes nothing."""
+    if source.with_nullability(True) == target.with_nullability(True):
+        return True
+    match source, target:
+        case StringType(), StringType():
+            return source.length <= target.length and not target.fixed
+        case BinaryType(), BinaryType():
+            return source.length <= target.length and not target.fixed
+        case TimestampType(), TimestampType():
+            return source.precision <= target.precision and source.local_zone == target.local_zone
+        case ArrayType(), ArrayType():
+            return widens(source.element, target.element)
+        case MapType(), MapType():
+            return widens(source.key, target.key) and widens(source.value, target.value)
+        case RowType(), RowType():
+            return source.names == target.names and all(
+                widens(one.type, other.type) for one, other in zip(source.fields, target.fields, strict=True)
+            )
+    return False
 
 
 def alike(left: DataType, right: DataType) -> bool:

@@ -44,7 +44,8 @@ _PRIMITIVES = {
 
 @dataclass(frozen=True)
 class TypeToken:
-    """A token of a type. ``kind`` is word, quoted, number, text or mark; ``text`` has no quotes, ``at`` is its offset."""
+    """A token of a type. ``kind`` is word, quoted, number, text or mark; ``text`` has no quotes; ``at`` is its
+    offset."""
 
     kind: str
     text: str

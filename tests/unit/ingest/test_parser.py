@@ -135,7 +135,10 @@ def test_the_text_of_a_value_is_kept_as_it_is_written():
 def test_what_comes_later_is_named():
     text = MINIMAL + "pipeline:\n  dirty-data.collector:\n    type: logger\n"
 
-    assert problems_of(text) == ["p.yaml, line 6, column 3: 'dirty-data.collector': is not supported yet (remove it)"]
+    assert problems_of(text) == [
+        "p.yaml, line 6, column 3: 'dirty-data.collector': is not supported yet (to keep records that cannot be read, "
+        "name a topic for them in the source: 'scan.dead-letter.topic')"
+    ]
 
 
 # --- the seed's misprints ----------------------------------------------------------------------------------------

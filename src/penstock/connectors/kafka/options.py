@@ -388,6 +388,16 @@ class KafkaSourceOptions(KafkaTableOptions):
         ),
         example="false",
     )
+    ignore_errors: bool = opt(
+        "ingestion.ignore-errors",
+        BOOLEAN,
+        default=False,
+        doc=(
+            "Leave out records whose key or value cannot be read. A format's 'ignore-parse-errors' keeps some of them, "
+            "with NULL for what it cannot read."
+        ),
+        example="true",
+    )
     dead_letter_topic: str | None = opt(
         "scan.dead-letter.topic",
         TEXT,

@@ -22,6 +22,15 @@ class ChangeOptions(JsonTextOptions):
         "failing.",
     )
 
+    #: The table that messages are written with: the parts of its id, or nothing, and its primary key.
+    table: tuple[str, ...] = ()
+    primary_key: tuple[str, ...] = ()
+
+    @property
+    def database(self) -> str | None:
+        """The database of :attr:`table`."""
+        return self.table[-2] if len(self.table) > 1 else None
+
     @property
     def json(self) -> JsonOptions:
         """How the JSON of a message is read and written: Flink's change data goes through its tree parser."""

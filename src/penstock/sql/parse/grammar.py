@@ -23,7 +23,7 @@ from penstock.sql.parse.syntax import (
 from penstock.sql.parse.tokens import Kind
 from penstock.sql.parse.vocabulary import RESERVED
 
-__all__ = ["Grammar", "table_name"]
+__all__ = ["Grammar", "table_id", "table_name"]
 
 _COMPARISONS = {"=": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 #: Reserved where a table or select list ends; elsewhere a column may bear the name.
@@ -57,11 +57,17 @@ _AFTER_TABLE = {
 }
 
 
-def table_name(cursor: Cursor) -> TableName:
-    """A table's name. The default catalog and database may stand before it; others do not exist."""
+def table_id(cursor: Cursor) -> tuple[Name, ...]:
+    """The parts of a table's name: catalog and database, or fewer, and the table itself."""
     parts = [cursor.name("a table's name")]
     while cursor.take("."):
         parts.append(cursor.name("a table's name"))
+    return tuple(parts)
+
+
+def table_name(cursor: Cursor) -> TableName:
+    """A table's name. The default catalog and database may stand before it; others do not exist."""
+    parts = table_id(cursor)
     spaces = tuple(part.text for part in parts[:-1])
     if spaces not in ((), ("default_database",), ("default_catalog", "default_database")):
         raise cursor.unsupported(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.sql.parse.cursor import Cursor
-from penstock.sql.parse.grammar import Grammar, table_name
+from penstock.sql.parse.grammar import Grammar, table_id, table_name
 from penstock.sql.parse.syntax import Name, Query, TableName, Tree
 from penstock.sql.parse.tokens import Kind, Token
 from penstock.types import DataType
@@ -23,7 +23,9 @@ __all__ = [
     "Statement",
     "column_declaration",
     "created_name",
+    "parse_schema",
     "parse_statement",
+    "statements_of",
 ]
 
 
@@ -78,7 +80,7 @@ class Insert(Statement):
 
 @dataclass(frozen=True)
 class BeginSet(Statement):
-    """The beginning of a statement set; ``first`` is the statement that stands in the same breath."""
+    """The beginning of a statement set; ``first`` is the INSERT of ``EXECUTE STATEMENT SET BEGIN INSERT ..``."""
 
     first: Statement | None
 
@@ -164,6 +166,31 @@ def parse_statement(cursor: Cursor) -> Statement:
             name = "a query on its own" if words == ("(",) else " ".join(words)
             raise cursor.unsupported(name, hint)
     raise cursor.unexpected("a statement", "CREATE TABLE, INSERT INTO, SET, DROP TABLE or a statement set")
+
+
+def parse_schema(cursor: Cursor) -> tuple[tuple[Name, ...], CreateTable]:
+    """A CREATE TABLE statement whose table has any id, and the parts of the id. Raises SqlError or UnsupportedError."""
+    at = cursor.at
+    if not (cursor.take("CREATE", "TABLE") or cursor.take("CREATE", "TEMPORARY", "TABLE")):
+        raise cursor.unexpected("CREATE TABLE", "for example CREATE TABLE orders (id BIGINT, amount DOUBLE)")
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    parts = table_id(cursor)
+    name = TableName(".".join(part.text for part in parts), parts[0].at)
+    return parts, _declaration(cursor, at, if_not_exists, name)
+
+
+def statements_of(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
+    """The tokens of each statement, with END in place of the semicolon."""
+    statements, current = [], list[Token]()
+    for token in tokens:
+        if token.kind is Kind.END or (token.kind is Kind.MARK and token.text == ";"):
+            if current:
+                end = Token(Kind.END, "", token.at, token.end, "the end of the statement")
+                statements.append((*current, end))
+            current = []
+        else:
+            current.append(token)
+    return statements
 
 
 def created_name(cursor: Cursor) -> str:
@@ -257,7 +284,10 @@ class _Body:
 
 def _create(cursor: Cursor, at: int) -> Statement:
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    table = table_name(cursor)
+    return _declaration(cursor, at, if_not_exists, table_name(cursor))
+
+
+def _declaration(cursor: Cursor, at: int, if_not_exists: bool, table: TableName) -> CreateTable:
     if cursor.sees("LIKE") or cursor.sees("AS"):
         _refuse_copy(cursor)
     body = _Body()
