@@ -149,8 +149,8 @@ def _pipeline() -> Iterator[str]:
 
 def _settings() -> Iterator[str]:
     yield from ("# Settings of a job", "")
-    yield "The keys are Flink's, with the same values in SQL (`SET 'key' = 'value';`), in YAML (below `pipeline`) and in"
-    yield "a `Configuration` in Python."
+    yield "The keys are Flink's, with the same values in SQL (`SET 'key' = 'value';`), in YAML (below `pipeline`) and"
+    yield "in a `Configuration` in Python."
     yield ""
     yield from _options(OPTIONS.values())
     yield from ("## Restart strategies", "")

@@ -210,7 +210,7 @@ def _mapped(mapping: str, name: str, origin: Origin) -> str | None:
 
 
 def _key_options(given: Mapping[str, str], target: SinkTarget, origin: Origin) -> dict[str, str]:
-    """What hashing by key needs: key columns, and a format for them."""
+    """The options that hashing by key needs: a format for the key's columns."""
     if not target.primary_key and "key.fields" not in given:
         hint = "name the columns in a transform: 'primary-keys: id'"
         reason = f"'hash-by-key' needs a primary key, and '{target.name}' has none"

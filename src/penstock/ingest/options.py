@@ -20,7 +20,7 @@ class InferenceStrategy(enum.Enum):
 
 
 class PartitionStrategy(enum.Enum):
-    """Where records go."""
+    """Which partition of a topic a record is written to."""
 
     ALL_TO_ZERO = "all-to-zero"
     HASH_BY_KEY = "hash-by-key"
@@ -60,21 +60,21 @@ class KafkaIngestSourceOptions(OptionSet):
         "scan.value.initial-schemas.ddls",
         TEXT,
         default=None,
-        doc="The schema, as CREATE TABLE.",
+        doc="The schema of the table, as a CREATE TABLE statement of SQL without options.",
         example="CREATE TABLE orders (id BIGINT, amount DOUBLE);",
     )
     prefetch: int = opt(
         "scan.max.pre.fetch.records",
         INTEGER,
         default=50,
-        doc="Most records per partition that are looked at to infer a schema. No effect with a schema given.",
+        doc="Most records of a partition from which a schema is inferred. No effect, as schemas are not inferred yet.",
         example="0",
     )
     metadata: str = opt(
         "metadata.list",
         TEXT,
         default="",
-        doc="Metadata to read as columns, joined by commas.",
+        doc="Metadata to read as columns, separated by commas. Raw keys and values are STRING.",
         example="topic,partition,offset",
     )
     max_errors: int = opt(
@@ -107,7 +107,7 @@ class KafkaIngestSourceOptions(OptionSet):
         "json.decode.parser-table-id.fields",
         TEXT,
         default="",
-        doc="Fields that name a record's table, joined by commas. Not supported yet.",
+        doc="Fields that name a record's table, separated by commas. Not supported yet.",
         example="database,table",
     )
 
@@ -137,7 +137,7 @@ class KafkaIngestSinkOptions(OptionSet):
         "sink.tableId-to-topic.mapping",
         TEXT,
         default="",
-        doc="Topics of tables: patterns joined by ',', then ':' and the topic; entries joined by ';'.",
+        doc="The topics of tables: entries 'pattern,pattern:topic', separated by ';'.",
         example="mydb.mytable1,mydb.mytable2:mytable",
     )
     table_id_in_header: bool = opt(

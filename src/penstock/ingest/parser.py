@@ -44,7 +44,7 @@ _Pairs = tuple[tuple[str, str], ...]
 
 
 def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | None = None) -> PipelineDef:
-    """The definition in ``text``; ``${name}`` in a value stands for an entry of ``variables``.
+    """The definition in ``text``. ``${name}`` in a value is replaced by an entry of ``variables``.
 
     Raises PipelineError with every problem, each with file, line and column.
     """
@@ -58,7 +58,7 @@ def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | 
         elif "type" not in side:
             tree.problem(top[key].at, "needs a 'type'", key, "for example 'type: kafka'")
     if _MAPPING in source:
-        tree.warn(source[_MAPPING][1].at, f"'{_MAPPING}' belongs to the sink; read there")
+        tree.warn(source[_MAPPING][1].at, f"'{_MAPPING}' belongs to the sink and is read there")
         sink.setdefault(_MAPPING, source.pop(_MAPPING))
     routes = _routes(tree, top["route"]) if "route" in top else ()
     transforms = _transforms(tree, top["transform"]) if "transform" in top else ()
@@ -76,7 +76,7 @@ def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | 
 
 
 def _top(tree: Tree) -> dict[str, Entry]:
-    """The top-level entries; one that slipped below the source or the sink is taken back up, with a warning."""
+    """The top-level entries, those below the source or the sink by mistake included, with a warning."""
     found = tree.entries(tree.root, "pipeline")
     for key, entry in list(found.items()):
         if key not in TOP:
@@ -87,7 +87,7 @@ def _top(tree: Tree) -> dict[str, Entry]:
                 if at.value in TOP and not isinstance(value, ScalarNode) and at.value not in found:
                     entry.value.value.remove((at, value))
                     found[at.value] = Entry(at.value, at, value)
-                    tree.warn(at, f"'{at.value}' stands below '{key}'; read as a top-level key")
+                    tree.warn(at, f"'{at.value}' is below '{key}'; it is read as a top-level key")
     return found
 
 

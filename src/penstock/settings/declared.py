@@ -86,17 +86,17 @@ class Given:
 
     @property
     def names_a_strategy(self) -> bool:
-        """Whether a restart strategy was chosen, and not only set up."""
+        """Whether a restart strategy was chosen, not only configured."""
         return not self._texts["restart"].keys().isdisjoint(TYPE_KEYS)
 
     @property
     def name(self) -> str:
-        """The job's name that was given, else nothing."""
+        """The name of the job, empty if none was given."""
         return str(self._values.get("pipeline.name", ""))
 
     def settings(self) -> Settings:
-        """The settings of a job that starts now. Warns of keys that belong to another restart strategy than the chosen
-        one, or to a Kerberos login that is not Kafka's. Raises OptionsError for keys that contradict one another."""
+        """The settings so far. Warns of keys of restart strategies that were not chosen, and of a Kerberos login that
+        is not for Kafka. Raises OptionsError for keys that contradict one another."""
         restart, kerberos = self._texts["restart"], self._texts["kerberos"]
         for key, remark in (without_effect(restart) | kerberos_remarks(kerberos)).items():
             self._warn(f"{self._places[key]}: {remark}")
@@ -112,5 +112,5 @@ class Given:
 
 
 def unknown_hint(key: str) -> str:
-    """Which known key was perhaps meant."""
+    """A hint with the known key that is closest to ``key``."""
     return nearest(key, (*KEYS, *WITHOUT_EFFECT))

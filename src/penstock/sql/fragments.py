@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class TableSchema:
-    """What CREATE TABLE says of a table: the parts of its id, its columns and its primary key, which is NOT NULL."""
+    """A table of CREATE TABLE: the parts of its id, its columns, and its primary key, whose columns are NOT NULL."""
 
     id: tuple[str, ...]
     columns: tuple[Column, ...]
@@ -37,7 +37,7 @@ class TableSchema:
 def expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
     """One Flink SQL expression over the columns of ``schema``.
 
-    ``origin`` stands before line and column in errors. Raises SqlError, SchemaError or UnsupportedError.
+    ``origin`` precedes line and column in errors. Raises SqlError, SchemaError or UnsupportedError.
     """
     source = Source(text, origin)
     tree = _parsed(source, lambda cursor: Grammar(cursor).expression())
@@ -74,7 +74,7 @@ def projection(text: str, schema: RowType, *, origin: str = "") -> tuple[tuple[I
 
 
 def columns(text: str, *, origin: str = "") -> tuple[Column, ...]:
-    """Columns as they stand in CREATE TABLE, with commas between them: physical, metadata and computed ones.
+    """Columns as in CREATE TABLE, separated by commas: physical, metadata and computed ones.
 
     Raises as :func:`expression` does, with every problem that is not one of syntax.
     """

@@ -44,7 +44,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Script:
-    """What a SQL file starts: jobs in order, and remarks on what it says without effect."""
+    """The jobs of a SQL file, in order, and warnings about settings without effect."""
 
     jobs: tuple[Job, ...]
     warnings: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ class _Reader:
         self.given = Given()
 
     def read(self, tokens: tuple[Token, ...]) -> None:
-        """One statement; its problems are kept."""
+        """Read one statement; its problems are kept."""
         try:
             self._run(parse_statement(Cursor(self.source, tokens)))
         except RecursionError:
@@ -130,12 +130,14 @@ class _Reader:
                 self.set_at, self.sinks = tokens[0].at, []
 
     def finish(self) -> Script:
-        """The whole, when nothing was wrong."""
+        """The script. Raises DefinitionError with every problem that was found."""
         if self.set_at is not None:
             self.errors.append(self.source.error(self.set_at, "the statement set has no END", "close it with END;"))
         if not self.jobs and not self.errors:
             self.errors.append(
-                self.source.error(len(self.source.text), "there is no INSERT INTO, so nothing to run", "add one")
+                self.source.error(
+                    len(self.source.text), "there is no INSERT INTO, so there is nothing to run", "add one"
+                )
             )
         if self.errors:
             raise combined(self.errors)
@@ -338,7 +340,9 @@ class _Reader:
         for name in names:
             if name.text in virtual:
                 place = self.source.place(name.at)
-                self.given.warnings.append(f"{place}: '{name.text}' is VIRTUAL and is written, since it is named here")
+                self.given.warnings.append(
+                    f"{place}: '{name.text}' is VIRTUAL, but is written because it is named here"
+                )
 
 
 _NULL = Literal(None, type=NULL)
@@ -354,7 +358,7 @@ def _virtual_hint(statement: Insert, virtual: frozenset[str]) -> str:
 
 
 def _attempt(work: Callable[[], _T], errors: list[DefinitionError]) -> _T | None:
-    """What the work gives, or None when it fails; the error is kept."""
+    """The result of ``work``, or None if it fails; the error is kept."""
     try:
         return work()
     except DefinitionError as error:

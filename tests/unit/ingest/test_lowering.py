@@ -151,7 +151,7 @@ def test_primary_keys_are_not_null():
             {"primary_keys": "nite"},
             "p.yaml, line 13, column 5: 'primary-keys': 'nite' is not a column (did you mean 'note'?)",
         ),
-        ({"source_table": "db.("}, "p.yaml, line 12, column 5: 'source-table': 'db.(' is no pattern"),
+        ({"source_table": "db.("}, "p.yaml, line 12, column 5: 'source-table': 'db.(' is not a valid pattern"),
     ],
 )
 def test_a_rule_that_does_not_fit_is_refused_at_its_place(rule, expected):

@@ -36,7 +36,7 @@ Spec = TypeVar("Spec")
 __all__ = ["ComputedColumn", "Table", "columns_of", "declare", "declared", "read"]
 
 
-#: Metadata that holds what is in a record begins so.
+#: The keys of metadata that holds the contents of a record begin with these.
 _CONTENTS = ("__raw_", "value.")
 
 
@@ -56,18 +56,18 @@ class Table:
     source: Source
     at: int
     shown: Mapping[str, tuple[str, str]]
-    #: The column that is the event time, and the watermark that follows from a row, as WATERMARK FOR says.
+    #: The column with the event time, and the watermark after a row, of WATERMARK FOR.
     event_time: str = ""
     watermark: Expression | None = None
 
     @property
     def schema(self) -> RowType:
-        """What SELECT sees: every column, computed ones included, in the order of declaration."""
+        """The columns that SELECT may use, computed ones included, in the order of declaration."""
         return RowType(tuple(Field(each.name, each.type) for each in self.definition.columns), nullable=False)
 
     def scan(self, connectors: Registry[Connector], *, with_watermark: bool = False) -> Node:
-        """Reading the table, computed columns included, and with the present watermark as a column of that name if
-        asked for. Raises DefinitionError with every problem found."""
+        """Reading the table, computed columns included, and with the present watermark as a last column if
+        ``with_watermark``. Raises DefinitionError with every problem found."""
         spec = self._located(scan_spec, connectors, self.definition)
         present = (ColumnRef(WATERMARK, type=BIGINT),) if with_watermark else ()
         rows = read(self.definition, self.connector, spec, *present)
@@ -99,7 +99,7 @@ class Table:
             raise type(error)(tuple(self._placed(problem) for problem in error.problems)) from None
 
     def _placed(self, problem: Problem) -> Problem:
-        """With a line even where the option is missing, and with ``${NAME}`` in place of a variable's value."""
+        """``problem`` with a line even if the option is missing, and with ``${NAME}`` instead of a variable's value."""
         where = problem.where if "line " in problem.where else self.definition.origin.of("")
         value, shown = self.shown.get(problem.key, ("", ""))
         reason = problem.reason.replace(f"'{value}'", shown) if value else problem.reason
@@ -128,8 +128,8 @@ def declare(statement: CreateTable, source: Source, connectors: Registry[Connect
         hint = "for example 'connector' = 'kafka'"
         errors.append(OptionsError((Problem("is required", "connector", origin.of("connector"), hint),)))
     elif connector not in connectors.names():
-        shown = next(value.shown for key, value in reversed(statement.options) if key.text == "connector")
-        reason, hint = unknown_connector(connector, connectors.names(), shown)
+        written = next(value.shown for key, value in reversed(statement.options) if key.text == "connector")
+        reason, hint = unknown_connector(connector, connectors.names(), written)
         errors.append(OptionsError((Problem(reason, "connector", origin.of("connector"), hint),)))
     if errors:
         raise combined(errors)
@@ -152,7 +152,7 @@ def declare(statement: CreateTable, source: Source, connectors: Registry[Connect
 def declared(
     statement: CreateTable, source: Source, errors: list[DefinitionError]
 ) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    """The columns and the primary key of a table; ``errors`` takes what is wrong with them."""
+    """The columns and the primary key of a table. Adds their problems to ``errors``."""
     columns = columns_of(statement.columns, source, errors, statement.table.name)
     key = _primary_key(statement, columns, source, errors)
     return tuple(
@@ -163,7 +163,7 @@ def declared(
 def columns_of(
     declarations: tuple[ColumnDeclaration, ...], source: Source, errors: list[DefinitionError], table: str = ""
 ) -> tuple[Column, ...]:
-    """The columns of ``table`` that are declared so; ``errors`` takes what is wrong with them."""
+    """The columns of ``table`` that are declared so. Adds their problems to ``errors``."""
     seen: set[str] = set()
     for each in declarations:
         if each.name.text in seen:
@@ -196,7 +196,7 @@ def _column(declared: ColumnDeclaration, scope: Scope) -> Column:
             at = declared.expression.at
             raise scope.source.error(at, "the type of NULL is not known here", "write CAST(NULL AS STRING)")
         return ComputedColumn(name, value.type, ColumnKind.COMPUTED, expression=value)
-    if declared.type is None:  # cannot be: the grammar gives a type or an expression
+    if declared.type is None:  # unreachable: the grammar gives a type or an expression
         raise scope.source.error(declared.name.at, f"column '{name}' has no type")
     if declared.metadata_key is not None:
         return Column(name, declared.type, ColumnKind.METADATA, declared.metadata_key, virtual=declared.virtual)
@@ -234,7 +234,7 @@ def _missing(
 def _partitioned(
     statement: CreateTable, columns: tuple[Column, ...], source: Source, errors: list[DefinitionError]
 ) -> list[str]:
-    """Check what is allowed but changes nothing here: partitions."""
+    """Check PARTITIONED BY, which has no effect, and warn of it."""
     known, warnings = {each.name: each for each in columns}, []
     for name in statement.partitioned_by:
         _missing(name, known, statement, source, errors)
@@ -247,7 +247,7 @@ def _partitioned(
 def _watermark(
     statement: CreateTable, columns: tuple[Column, ...], source: Source, errors: list[DefinitionError]
 ) -> tuple[Watermark | None, Expression | None]:
-    """What WATERMARK FOR says to a connector, and the watermark after a row."""
+    """The watermark of WATERMARK FOR: for a connector, and as an expression over a row."""
     if statement.watermark is None:
         return None, None
     name, tree = statement.watermark
@@ -268,7 +268,8 @@ def _watermark(
 
 
 def _plain(watermark: Expression, event_time: Column | None) -> Watermark:
-    """The watermark as a column less a time, for those who can measure that on their own; else without a lag."""
+    """The watermark as a column minus a delay, which tasks can measure by themselves; without a lag if it is another
+    expression."""
     lag = timedelta(0)
     match watermark:
         case Call(function="-", args=(moment, Literal(value=timedelta() as lag))):

@@ -43,7 +43,7 @@ class Cursor:
 
     @property
     def at(self) -> int:
-        """Where the next token stands."""
+        """The offset of the next token."""
         return self.token.at
 
     def ahead(self, count: int = 1) -> Token:
@@ -69,7 +69,7 @@ class Cursor:
         return True
 
     def take_any(self, *words: str) -> str:
-        """Consume the next token when it is one of these, and tell which; else nothing."""
+        """Consume the next token when it is one of these, and return it; else an empty text."""
         return self.advance().keyword if self.token.keyword in words else ""
 
     def expect(self, *words: str) -> None:
@@ -84,7 +84,7 @@ class Cursor:
             raise self.unexpected("the end of the statement")
 
     def name(self, what: str) -> Name:
-        """An identifier. Raises SqlError naming ``what`` was expected."""
+        """An identifier. Raises SqlError with ``what`` was expected."""
         if self.token.kind not in (Kind.WORD, Kind.QUOTED):
             hint = "names are quoted with backquotes" if self.token.keyword == '"' else ""
             raise self.unexpected(what, hint)
@@ -126,13 +126,13 @@ class Cursor:
         return self.source.error(at, reason, "write a Flink SQL type")
 
     def unexpected(self, wanted: str, hint: str = "") -> SqlError:
-        """The next token is not what was wanted."""
+        """The error for a next token other than the ``wanted`` one."""
         shown = self.token.shown if self.token.kind is Kind.END else f"'{self.token.shown}'"
         if self.token.kind is Kind.STRING:
             shown = "a string"
         return self.source.error(self.at, f"expected {wanted}, found {shown}", hint)
 
     def unsupported(self, what: str, hint: str, at: int | None = None) -> UnsupportedError:
-        """Something of Flink's that is not here."""
+        """The error for a feature that only Flink has."""
         reason = f"{what} is not supported"
         return UnsupportedError((Problem(reason, where=self.source.place(self.at if at is None else at), hint=hint),))

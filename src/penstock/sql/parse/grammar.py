@@ -66,7 +66,7 @@ def table_id(cursor: Cursor) -> tuple[Name, ...]:
 
 
 def table_name(cursor: Cursor) -> TableName:
-    """A table's name. The default catalog and database may stand before it; others do not exist."""
+    """A table's name. The default catalog and database may precede it; there are no others."""
     parts = table_id(cursor)
     spaces = tuple(part.text for part in parts[:-1])
     if spaces not in ((), ("default_database",), ("default_catalog", "default_database")):
@@ -291,7 +291,7 @@ class Grammar:
             cursor.expect(")")
             return inner
         if token.keyword == '"':
-            raise cursor.unexpected("an expression", "strings stand in single quotes, names in backquotes")
+            raise cursor.unexpected("an expression", "put strings in single quotes and names in backquotes")
         raise cursor.unexpected("an expression")
 
     def _word(self) -> Tree:

@@ -1,4 +1,4 @@
-"""Statements: what a file consists of, parsed but without any name looked up."""
+"""The statements of a file, parsed, before names are resolved."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class EndSet(Statement):
 
 @dataclass(frozen=True)
 class SetOption(Statement):
-    """SET key = value. ``shown`` is the value as it was written, variables not put in."""
+    """SET key = value. ``shown`` is the value as it was written, variables not replaced."""
 
     key: str
     key_at: int
@@ -137,7 +137,7 @@ _UNSUPPORTED = {
     ("DROP", "VIEW"): "leave it out",
     ("DROP",): "only tables can be dropped",
     ("USE",): "use bare table names",
-    ("LOAD",): "leave it out: nothing is to be loaded",
+    ("LOAD",): "leave it out: there are no modules to load",
     ("UNLOAD",): "leave it out",
     ("ANALYZE",): "leave it out",
     ("DELETE",): "write changes with a sink that takes them",
@@ -194,7 +194,7 @@ def statements_of(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
 
 
 def created_name(cursor: Cursor) -> str:
-    """The table that a CREATE TABLE statement declares, however broken the rest of it; else nothing."""
+    """The table that a CREATE TABLE statement declares, even if the rest cannot be parsed; else an empty text."""
     cursor.take("CREATE")
     cursor.take("TEMPORARY")
     if not cursor.take("TABLE"):
@@ -259,7 +259,7 @@ def _reset(cursor: Cursor, at: int) -> Statement:
 
 
 def _bare(cursor: Cursor, what: str, until: str = ";") -> tuple[str, str]:
-    """A string, or tokens put together again as they were written; and the same without variables put in."""
+    """A string, or tokens joined as they were written; and the same without variables replaced."""
     if cursor.token.kind is Kind.STRING:
         token = cursor.advance()
         return token.text, token.shown
@@ -275,7 +275,7 @@ def _bare(cursor: Cursor, what: str, until: str = ";") -> tuple[str, str]:
 
 @dataclass
 class _Body:
-    """What stands between the parentheses of CREATE TABLE."""
+    """The contents of the parentheses of CREATE TABLE."""
 
     columns: list[ColumnDeclaration] = field(default_factory=list)
     primary_key: tuple[Name, ...] = ()
