@@ -9,8 +9,9 @@ from typing import Any
 
 from penstock.errors import OptionsError, Problem
 from penstock.options import Option, Origin, nearest
+from penstock.settings.codecs import FILLED
 from penstock.settings.ignored import WITHOUT_EFFECT
-from penstock.settings.job import FILLED, Settings
+from penstock.settings.job import Settings
 from penstock.settings.kerberos import kerberos_keys, kerberos_of, kerberos_remarks
 from penstock.settings.restart import TYPE_KEYS, restart_keys, strategy_of, without_effect
 

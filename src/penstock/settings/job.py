@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from penstock.options import BOOLEAN, DURATION, INTEGER, Codec, OptionSet, opt
+from penstock.settings.codecs import FILLED, checked
 from penstock.settings.kerberos import KerberosSettings
 from penstock.settings.restart import RestartStrategy
 
-__all__ = ["FILLED", "Settings"]
-
-
-def _checked(codec: Codec, fits: Callable[[Any], bool], expected: str) -> Codec:
-    """``codec`` for the values that fit."""
-
-    def parse(text: str) -> Any:
-        value = codec.parse(text)
-        if not fits(value):
-            raise ValueError(f"expected {expected}")
-        return value
-
-    return Codec(codec.name, parse, codec.show)
+__all__ = ["Settings"]
 
 
 def _zone(text: str) -> str:
@@ -35,11 +22,9 @@ def _zone(text: str) -> str:
     return text
 
 
-#: Text that is not empty.
-FILLED = _checked(Codec("String", str.strip), bool, "a text that is not empty")
-_INTERVAL = _checked(DURATION, lambda value: value > timedelta(0), "a duration longer than 0 ms")
+_INTERVAL = checked(DURATION, lambda value: value > timedelta(0), "a duration longer than 0 ms")
 _TIMEOUT = Codec("Duration", lambda text: DURATION.parse(text) or None, DURATION.show)
-_PARALLELISM = _checked(INTEGER, lambda value: value >= 1, "a whole number from 1")
+_PARALLELISM = checked(INTEGER, lambda value: value >= 1, "a whole number from 1")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.errors import OptionsError, Problem
 from penstock.options import DURATION, INTEGER, Codec, OptionSet, Origin, opt
+from penstock.settings.codecs import checked
 
 __all__ = [
     "PREFIX",
@@ -24,18 +25,6 @@ __all__ = [
 ]
 
 
-def _checked(codec: Codec, fits: Callable[[Any], bool], expected: str) -> Codec:
-    """``codec`` for the values that fit."""
-
-    def parse(text: str) -> Any:
-        value = codec.parse(text)
-        if not fits(value):
-            raise ValueError(f"expected {expected}")
-        return value
-
-    return Codec(codec.name, parse, codec.show)
-
-
 def _double(text: str) -> float:
     try:
         return float(text)
@@ -45,9 +34,9 @@ def _double(text: str) -> float:
 
 _NOTHING = timedelta(0)
 _MILLISECOND = timedelta(milliseconds=1)
-_DELAY = _checked(DURATION, lambda value: value >= _NOTHING, "a duration of 0 ms or more")
-_SPAN = _checked(DURATION, lambda value: value >= _MILLISECOND, "a duration of 1 ms or more")
-_COUNT = _checked(INTEGER, lambda value: value >= 1, "a whole number from 1")
+_DELAY = checked(DURATION, lambda value: value >= _NOTHING, "a duration of 0 ms or more")
+_SPAN = checked(DURATION, lambda value: value >= _MILLISECOND, "a duration of 1 ms or more")
+_COUNT = checked(INTEGER, lambda value: value >= 1, "a whole number from 1")
 _DOUBLE = Codec("Double", _double)
 
 
@@ -57,7 +46,7 @@ class FixedDelay(OptionSet):
 
     attempts: int = opt(
         "attempts",
-        _checked(INTEGER, lambda value: value >= 0, "a whole number from 0"),
+        checked(INTEGER, lambda value: value >= 0, "a whole number from 0"),
         default=1,
         doc="Restarts before the job fails.",
         example="10",
@@ -115,7 +104,7 @@ class ExponentialDelay(OptionSet):
     )
     backoff_multiplier: float = opt(
         "backoff-multiplier",
-        _checked(_DOUBLE, lambda value: 1 < value < float("inf"), "a number greater than 1"),
+        checked(_DOUBLE, lambda value: 1 < value < float("inf"), "a number greater than 1"),
         default=1.5,
         doc="The factor by which each pause is longer than the one before.",
         example="2",
@@ -129,7 +118,7 @@ class ExponentialDelay(OptionSet):
     )
     jitter_factor: float = opt(
         "jitter-factor",
-        _checked(_DOUBLE, lambda value: 0 <= value <= 1, "a number from 0 to 1"),
+        checked(_DOUBLE, lambda value: 0 <= value <= 1, "a number from 0 to 1"),
         default=0.1,
         doc="The fraction of a pause by which it is changed at random, so that jobs do not restart together.",
         example="0",
