@@ -32,18 +32,9 @@ def _one_of(*values: str) -> Callable[[str], str]:
     return parse
 
 
-_NO_BARRIERS = "A batch is the checkpoint; there are no barriers."
-_KEPT = "Checkpoints are always kept, the latest of them whole."
-_NO_STATE = "Jobs have no state of their own yet."
-_SAVEPOINTS = "There are no savepoints: a job goes on from its checkpoint directory."
-_SPARK = "Spark's own configuration decides."
-_COMMAND = "`penstock run` shows results in its own way."
-_NO_JARS = "Nothing is loaded from jars."
-_TASKS = "Tasks are cut by volume in each batch."
-
 #: What applies here, with the keys: each with Flink's meaning and default.
 _TEXTS: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    _NO_BARRIERS: {
+    "A batch is the checkpoint; there are no barriers.": {
         "execution.checkpointing.aligned-checkpoint-timeout": ("When an aligned checkpoint becomes unaligned.", "0 ms"),
         "execution.checkpointing.incremental": ("Whether a checkpoint holds only what changed.", "false"),
         "execution.checkpointing.max-concurrent-checkpoints": ("Checkpoints that may be taken at a time.", "1"),
@@ -52,7 +43,7 @@ _TEXTS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "execution.checkpointing.tolerable-failed-checkpoints": ("Checkpoints in a row that may fail.", "0"),
         "execution.checkpointing.unaligned.enabled": ("Whether checkpoints overtake records.", "false"),
     },
-    _KEPT: {
+    "Checkpoints are always kept, the latest of them whole.": {
         "execution.checkpointing.externalized-checkpoint-retention": (
             "Whether the checkpoint stays when the job is cancelled.",
             "NO_EXTERNALIZED_CHECKPOINTS",
@@ -60,13 +51,13 @@ _TEXTS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "execution.checkpointing.num-retained": ("Checkpoints that are kept.", "1"),
         "execution.checkpointing.storage": ("Where checkpoints are kept.", "jobmanager"),
     },
-    _SAVEPOINTS: {
+    "There are no savepoints: a job goes on from its checkpoint directory.": {
         "execution.checkpointing.savepoint-dir": ("The directory of savepoints.", "(none)"),
         "execution.savepoint.path": ("The savepoint that a job starts from.", "(none)"),
         "execution.state-recovery.path": ("The checkpoint or savepoint that a job starts from.", "(none)"),
         "state.savepoints.dir": ("The directory of savepoints.", "(none)"),
     },
-    _NO_STATE: {
+    "Jobs have no state of their own yet.": {
         "state.backend": ("Where operators keep their state.", "hashmap"),
         "state.backend.incremental": ("Whether checkpoints of state hold only what changed.", "false"),
         "state.backend.type": ("Where operators keep their state.", "hashmap"),
@@ -76,7 +67,7 @@ _TEXTS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "table.exec.sink.upsert-materialize": ("Whether changes are put in order before an upsert sink.", "AUTO"),
         "table.exec.state.ttl": ("How long state is kept that is not used.", "0 ms"),
     },
-    _TASKS: {
+    "Tasks are cut by volume in each batch.": {
         "parallelism.max": ("Most parallel instances of an operator.", "(none)"),
         "pipeline.max-parallelism": ("Most parallel instances of an operator.", "-1"),
         "pipeline.object-reuse": ("Whether operators pass objects on without a copy.", "false"),
@@ -90,15 +81,15 @@ _TEXTS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "table.optimizer.reuse-source-enabled": ("Whether one table is read once in a plan.", "true"),
     },
     "The language is Flink SQL.": {"table.sql-dialect": ("The dialect of statements.", "default")},
-    _NO_JARS: {"pipeline.jars": ("The jars that a job needs.", "(none)")},
-    _SPARK: {
+    "Nothing is loaded from jars.": {"pipeline.jars": ("The jars that a job needs.", "(none)")},
+    "Spark's own configuration decides.": {
         "execution.target": ("Where a job runs.", "(none)"),
         "rest.address": ("The address of the JobManager.", "(none)"),
         "rest.port": ("The port of the JobManager.", "8081"),
         "taskmanager.memory.process.size": ("The memory of a TaskManager.", "(none)"),
         "taskmanager.numberOfTaskSlots": ("The slots of a TaskManager.", "1"),
     },
-    _COMMAND: {
+    "`penstock run` shows results in its own way.": {
         "sql-client.display.max-column-width": ("Most characters of a column in the SQL client.", "30"),
         "sql-client.execution.result-mode": ("How the SQL client shows results.", "TABLE"),
         "sql-client.verbose": ("Whether the SQL client prints stack traces.", "false"),

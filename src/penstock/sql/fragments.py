@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from penstock.errors import DefinitionError, Problem, UnsupportedError
@@ -101,7 +102,7 @@ def tables(text: str, *, origin: str = "") -> tuple[TableSchema, ...]:
     for tokens in statements_of(scan(source, {})):
         cursor = Cursor(source, tokens)
         try:
-            found.append(_shallow(source, lambda cursor=cursor: _schema(cursor, errors)))  # type: ignore[misc]
+            found.append(_shallow(source, partial(_schema, cursor, errors)))
         except DefinitionError as error:
             errors.append(error)
     if errors:

@@ -282,7 +282,7 @@ class KafkaSourceOptions(KafkaTableOptions):
         "properties.group.id",
         TEXT,
         default=None,
-        default_text="KafkaSource-<table>; none from the builder",
+        default_text="KafkaSource-<table> in SQL; else none",
         doc="Consumer group whose offsets are read with 'group-offsets' and committed with every batch.",
         example="billing",
     )

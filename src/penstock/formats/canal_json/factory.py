@@ -31,8 +31,10 @@ class CanalJsonFormat:
     def encoder(self, schema: RowType, options: OptionSet) -> ChangeJsonEncoder:
         """An encoder for changes of rows of ``schema``. Raises SchemaError for maps with keys other than text."""
         given = CanalJsonOptions.expect(options)
-        table = {"database": given.database, "table": given.table[-1], "pkNames": given.primary_key}
-        others = json_fields(table if given.table else {})
+        others = ""
+        if given.table:
+            names = {"database": given.database, "table": given.table[-1], "pkNames": given.primary_key}
+            others = json_fields(names)
         inserted, deleted = (
             Frame(b'{"data":[', f'],"type":"{operation}"{others}}}'.encode()) for operation in ("INSERT", "DELETE")
         )

@@ -40,9 +40,9 @@ class DebeziumJsonFormat:
             hint = "remove it; it is for reading alone"
             raise OptionsError((Problem("messages cannot be written with their schema", "schema-include", hint=hint),))
         source = {"db": given.database, "table": given.table[-1]} if given.table else None
-        if source and given.ignore_null_fields:
+        if source is not None and given.ignore_null_fields:
             source = {name: value for name, value in source.items() if value is not None}
-        others = {"source": source} if source else {}
+        others = {} if source is None else {"source": source}
         return ChangeJsonEncoder(
             self.identifier, schema, given, *image_frames("op", "c", "d", omit=given.ignore_null_fields, others=others)
         )

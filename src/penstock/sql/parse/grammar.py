@@ -89,7 +89,7 @@ class Grammar:
         cursor = self._cursor
         cursor.expect("SELECT")
         if cursor.sees("DISTINCT"):
-            raise cursor.unsupported("SELECT DISTINCT", "an upsert by key removes duplicates downstream")
+            raise cursor.unsupported("SELECT DISTINCT", "remove duplicates after reading the sink's topic")
         cursor.take("ALL")
         items = self.items()
         if not cursor.sees("FROM"):
