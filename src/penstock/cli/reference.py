@@ -154,8 +154,7 @@ def _settings() -> Iterator[str]:
     yield ""
     yield from _options(OPTIONS.values())
     yield from ("## Restart strategies", "")
-    yield f"`{TYPE_KEYS[0]}`, before Flink 1.17 `{TYPE_KEYS[1]}`, chooses when a job that failed is started again from its"
-    yield "checkpoint:"
+    yield f"`{TYPE_KEYS[0]}`, formerly `{TYPE_KEYS[1]}`, chooses when a failed job restarts from its checkpoint:"
     yield f"{', '.join(map(_code, STRATEGIES))}, or `none`, `off` or `disable` for never, which is the default."
     yield "Which failures are followed by a restart: [decision 0013](../decisions/0013-restart-strategies.md)."
     yield ""
