@@ -9,6 +9,7 @@ import pytest
 
 from penstock.cli import reference
 from penstock.cli.main import main
+from penstock.settings.declared import KEYS, WITHOUT_EFFECT
 from penstock.spi import ChangeFormat, connectors, formats
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
@@ -46,6 +47,10 @@ def test_every_metadata_column_of_a_format_is_in_it():
     ]
     assert len(keys) == 21
     assert [key for key in keys if key not in PAGES["formats.md"]] == []
+
+
+def test_every_setting_of_a_job_is_in_it():
+    assert [key for key in (*KEYS, *WITHOUT_EFFECT) if f"`{key}`" not in PAGES["settings.md"]] == []
 
 
 def test_tables_are_whole():

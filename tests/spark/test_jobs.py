@@ -6,6 +6,8 @@ import io
 import json
 import subprocess
 import sys
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import fastavro
 import pytest
@@ -144,6 +146,35 @@ def test_raw_keys_values_and_timestamps_are_copied_as_they_are(jobs, topics, top
     }
     assert {message.headers[0][1]: (message.key, message.value) for message in topics.read(sink)} == before
     assert len(before) == 4
+
+
+def test_metadata_is_cast_as_sql_casts(jobs, topics, topic):
+    """On the way in and on the way out, where a local time is one of the session's zone."""
+    source, sink = topic(2), topic(1)
+    for partition in (0, 1):
+        topics.write(source, [{"id": partition}], partition=partition)
+    jobs.run(
+        "SET 'table.local-time-zone' = 'Asia/Tokyo';"
+        + jobs.bounded(
+            "s",
+            "id INT, used BOOLEAN METADATA FROM 'partition', start VARCHAR(4) METADATA FROM 'topic', "
+            "at STRING METADATA FROM 'timestamp'",
+            source,
+        )
+        + jobs.table(
+            "t", "id INT, used BOOLEAN, start STRING, at STRING, ts TIMESTAMP(3) METADATA FROM 'timestamp'", sink
+        )
+        + "INSERT INTO t SELECT id, used, start, at, CAST(at AS TIMESTAMP(3)) FROM s;"
+    )
+    times = {message.json["id"]: message.timestamp for message in topics.read(source)}
+    written = topics.read(sink)
+
+    assert sorted((each.json["id"], each.json["used"]) for each in written) == [(0, False), (1, True)]
+    assert {each.json["start"] for each in written} == {source[:4]}
+    for message in written:
+        assert message.timestamp == times[message.json["id"]]
+        there = datetime.fromtimestamp(message.timestamp / 1000, ZoneInfo("Asia/Tokyo"))
+        assert message.json["at"] == f"{there:%Y-%m-%d %H:%M:%S}.{message.timestamp % 1000:03d}"
 
 
 def test_avro_is_read_by_one_schema_and_written_by_another(jobs, topics, topic):

@@ -35,6 +35,7 @@ YAML = """
 source:
   type: kafka
   topic: a
+  scan.startup.mode: earliest-offset
   properties.bootstrap.servers: b:9092
   value.format: json
   schema.inference.strategy: static
@@ -89,7 +90,7 @@ def test_without_kafka_among_the_contexts_they_do_nothing_and_say_so(front_end):
         ({"principal": None}, "keytab", "needs 'security.kerberos.login.principal'"),
         ({"keytab": None}, "principal", "needs 'security.kerberos.login.keytab'"),
         ({"use-ticket-cache": "perhaps"}, "use-ticket-cache", "expected true or false"),
-        ({"keytab": None, "principal": None, "use-ticket-cache": "false"}, "use-ticket-cache", "no tickets"),
+        ({"keytab": None, "principal": None, "use-ticket-cache": "false"}, "use-ticket-cache", "no way to log in"),
     ],
 )
 def test_what_contradicts_itself_is_refused_by_its_key(front_end, changed, key, expected):

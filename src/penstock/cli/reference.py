@@ -15,6 +15,7 @@ from penstock.ingest import PipelineOptions
 from penstock.ingest.options import KafkaIngestSinkOptions, KafkaIngestSourceOptions
 from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING
 from penstock.options import Option
+from penstock.settings.declared import OPTIONS, WITHOUT_EFFECT
 from penstock.settings.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosSettings
 from penstock.settings.restart import PREFIX, STRATEGIES, TYPE_KEYS
 from penstock.spi import ChangeFormat, Connector, Format, connectors, formats
@@ -65,6 +66,7 @@ def pages() -> dict[str, str]:
         "connectors.md": _page(_connectors([each for each in own if each is not kafka])),
         "formats.md": _page(_formats([formats.get(name) for name, _ in formats.built_in])),
         "pipeline.md": _page(_pipeline()),
+        "settings.md": _page(_settings()),
     }
 
 
@@ -141,20 +143,36 @@ def _pipeline() -> Iterator[str]:
     yield "Options of the source and the sink: [kafka.md](kafka.md), [connectors.md](connectors.md)."
     yield ""
     yield from _options(PipelineOptions.declared().values())
+    yield "The job's settings stand here too, by the keys of [settings.md](settings.md). `name`, `parallelism` and"
+    yield "`local-time-zone` are short for `pipeline.name`, `parallelism.default` and `table.local-time-zone`."
+
+
+def _settings() -> Iterator[str]:
+    yield from ("# Settings of a job", "")
+    yield "The keys are Flink's, with the same values in SQL (`SET 'key' = 'value';`), in YAML (below `pipeline`) and"
+    yield "in a `Configuration` in Python."
+    yield ""
+    yield from _options(OPTIONS.values())
     yield from ("## Restart strategies", "")
-    yield f"`{TYPE_KEYS[0]}` chooses when a job that failed is started again from its checkpoint:"
+    yield f"`{TYPE_KEYS[0]}`, formerly `{TYPE_KEYS[1]}`, chooses when a failed job restarts from its checkpoint:"
     yield f"{', '.join(map(_code, STRATEGIES))}, or `none`, `off` or `disable` for never, which is the default."
-    yield "The keys are the same in SQL (`SET`), here, and in a `Configuration` in Python. Which failures are followed"
-    yield "by a restart: [decision 0013](../decisions/0013-restart-strategies.md)."
+    yield "Which failures are followed by a restart: [decision 0013](../decisions/0013-restart-strategies.md)."
     yield ""
     for name, options in STRATEGIES.items():
         yield from (f"### `{name}`", "", _doc(options), "")
         yield from _options(options.declared().values(), prefix=f"{PREFIX}{name}.")
     yield from ("## Kerberos", "", _doc(KerberosSettings), "")
-    yield "The keys are the same in SQL (`SET`), here, and in a `Configuration` in Python. They do nothing unless"
-    yield f"`{KERBEROS_PREFIX}contexts` names {KAFKA_CONTEXT}. More about logins: [security](../security.md)."
+    yield f"These keys have no effect unless `{KERBEROS_PREFIX}contexts` names {KAFKA_CONTEXT}. More about logins:"
+    yield "[security](../security.md)."
     yield ""
     yield from _options(KerberosSettings.declared().values(), prefix=KERBEROS_PREFIX)
+    yield from ("## Accepted without effect", "")
+    yield "These keys of Flink's are checked, and a warning names each that is set."
+    yield ""
+    yield from _table(
+        ("Key", "In Flink", "Default in Flink", "Here"),
+        [(_code(key), each.meaning, _code(each.default), each.here) for key, each in WITHOUT_EFFECT.items()],
+    )
 
 
 # --- options -------------------------------------------------------------------------------------------------

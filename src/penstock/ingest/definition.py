@@ -1,4 +1,4 @@
-"""A pipeline as it was written: values only, comparable, before any name has a meaning."""
+"""A pipeline as it was written: plain values, before names are resolved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class RouteMode(enum.Enum):
-    """Whether a table goes along every route that matches it, or along the first."""
+    """Whether a table takes every route that matches it, or only the first."""
 
     ALL_MATCH = "ALL_MATCH"
     FIRST_MATCH = "FIRST_MATCH"
@@ -37,7 +37,7 @@ class RuntimeMode(enum.Enum):
 
 
 class SchemaChangeBehavior(enum.Enum):
-    """What a change of a source's schema does to the sink."""
+    """How a change of a source's schema is applied to the sink."""
 
     EXCEPTION = "EXCEPTION"
     EVOLVE = "EVOLVE"
@@ -48,34 +48,42 @@ class SchemaChangeBehavior(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineOptions(OptionSet):
-    """What stands under ``pipeline``."""
+    """The options below ``pipeline``."""
 
     runtime_mode: RuntimeMode = opt(
         "execution.runtime-mode",
         choice(RuntimeMode),
         default=RuntimeMode.STREAMING,
-        doc="STREAMING; a source with an end needs nothing else to be read as a batch.",
+        doc="Only STREAMING is supported. A job whose source has an end stops there.",
         example="STREAMING",
     )
     route_mode: RouteMode = opt(
         "route-mode",
         choice(RouteMode),
         default=RouteMode.ALL_MATCH,
-        doc="Whether a table goes along every route that matches it, or along the first.",
+        doc="Whether a table takes every route that matches it, or only the first.",
         example="FIRST_MATCH",
     )
     schema_change_behavior: SchemaChangeBehavior = opt(
         "schema.change.behavior",
         choice(SchemaChangeBehavior),
         default=SchemaChangeBehavior.LENIENT,
-        doc="What a change of schema does. Static schemas do not change.",
+        doc="How changes of a schema are applied. Schemas are static so far, so it has no effect.",
         example="EVOLVE",
     )
     operator_uid_prefix: str | None = opt(
-        "operator.uid.prefix", TEXT, default=None, doc="Accepted; progress is found by the job's name.", example="p"
+        "operator.uid.prefix",
+        TEXT,
+        default=None,
+        doc="Accepted without effect: a job finds its checkpoint by its name.",
+        example="p",
     )
     rpc_timeout: timedelta | None = opt(
-        "schema-operator.rpc-timeout", DURATION, default=None, doc="Accepted; nothing asks over RPC.", example="3 min"
+        "schema-operator.rpc-timeout",
+        DURATION,
+        default=None,
+        doc="Accepted without effect: there is no schema operator.",
+        example="3 min",
     )
 
     #: The job's name, and its settings, which are declared for all front ends (:mod:`penstock.settings.declared`).
@@ -85,8 +93,8 @@ class PipelineOptions(OptionSet):
 
 @dataclass(frozen=True)
 class SourceDef:
-    """``source``. ``options`` are sorted pairs of text; ``origin`` knows the place of each, ``written`` holds what
-    stands in the file for those with variables: errors quote that, as a variable may be a secret."""
+    """``source``. ``options`` are sorted pairs of text, ``origin`` has the place of each. ``written`` is the text in
+    the file of options with variables. Errors quote it, since a variable may be a secret."""
 
     type: str
     name: str
@@ -131,7 +139,7 @@ class TransformDef:
 
 @dataclass(frozen=True)
 class PipelineDef:
-    """A whole pipeline. ``warnings``: what was read otherwise than it was written."""
+    """A whole pipeline. ``warnings`` are about text that is not read as it was written."""
 
     source: SourceDef
     sink: SinkDef

@@ -1,4 +1,4 @@
-"""From a pipeline's definition to the plan that SQL and Python give for the same job."""
+"""From the definition of a pipeline to a plan, which equals that of the same job in SQL or Python."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from penstock.ingest.definition import PipelineDef, RouteDef, RouteMode, Runtime
 from penstock.ingest.kafka import SinkTarget, sink_table, source_table
 from penstock.ingest.tables import TablePattern
 from penstock.options import Origin, nearest
-from penstock.plan import Filter, Item, Job, Node, Scan, Sink, items_of, project
+from penstock.plan import Filter, Item, Job, Node, Sink, items_of, project
 from penstock.plan.expressions import ColumnRef, columns_of
-from penstock.spi import Column, ScanSpec, Surface, TableDefinition, connectors, scan_spec, sink_spec
-from penstock.sql import condition, projection
+from penstock.spi import Column, ScanSpec, Surface, TableDefinition, connectors, scan_spec, sink_spec, unknown_connector
+from penstock.sql import condition, projection, read
 from penstock.types import Field, RowType
 
 __all__ = ["lower"]
@@ -29,15 +29,14 @@ _T = TypeVar("_T")
 def lower(defn: PipelineDef, default_name: str = DEFAULT_NAME) -> Job:
     """The plan of ``defn``; ``default_name`` is the job's name where the pipeline has none.
 
-    Raises PipelineError with every problem found, or UnsupportedError when each of them is something that penstock
-    does not have.
+    Raises PipelineError with every problem found, or UnsupportedError if all of them are features that penstock lacks.
     """
     return _Lowering(defn).job(default_name)
 
 
 @dataclass(frozen=True)
 class _Stream:
-    """Rows on their way, the id of their table, and its primary key."""
+    """The rows of a table between source and sink, with its id and primary key."""
 
     node: Node
     id: str
@@ -53,7 +52,7 @@ class _Lowering:
     def job(self, default_name: str) -> Job:
         options = self.defn.pipeline
         if options.runtime_mode is RuntimeMode.BATCH:
-            hint = "leave it out, and give the source an end: scan.bounded.mode"
+            hint = "leave it out and give the source an end with 'scan.bounded.mode'"
             self.unsupported.append(Problem("BATCH is not supported", "execution.runtime-mode", hint=hint))
         stream = self._source()
         stream = self._transform(stream) if stream else None
@@ -64,7 +63,7 @@ class _Lowering:
         return Job(options.name or default_name, sinks, options.settings)
 
     def _attempt(self, side: SourceDef | SinkDef, make: Callable[[], _T]) -> _T | None:
-        """What ``make`` makes, or None with the problems that it raised taken over."""
+        """The result of ``make``, or None if it raised problems, which are kept."""
         try:
             return make()
         except UnsupportedError as error:
@@ -76,8 +75,8 @@ class _Lowering:
     def _known(self, kind: str, origin: Origin) -> bool:
         if kind in connectors.names():
             return True
-        hint = nearest(kind, connectors.names()) or f"known are {', '.join(connectors.names())}"
-        self.problems.append(Problem(f"there is no connector '{kind}'", "type", origin.of("type"), hint))
+        reason, hint = unknown_connector(kind, connectors.names())
+        self.problems.append(Problem(reason, "type", origin.of("type"), hint))
         return False
 
     # --- source ----------------------------------------------------------------------------------------------
@@ -89,14 +88,14 @@ class _Lowering:
         if source.type != "kafka":
             where = source.origin.of("type")
             hint = "use 'type: kafka'"
-            self.unsupported.append(Problem(f"'{source.type}' cannot be a source in YAML", "type", where, hint))
+            self.unsupported.append(Problem(f"'{source.type}' cannot be a source of a pipeline", "type", where, hint))
             return None
         table = self._attempt(source, partial(source_table, source))
         if table is None:
             return None
         spec = self._attempt(source, partial(scan_spec, connectors.get(source.type), table))
-        # Without a spec there is no job, but what follows is checked all the same.
-        node = Scan(table.produced, table.name, source.type, cast("ScanSpec", spec))
+        # Without a spec there is no job, but the rest is still checked.
+        node = read(table, source.type, cast("ScanSpec", spec))
         return _Stream(node, table.name, table.primary_key)
 
     # --- transform -------------------------------------------------------------------------------------------
@@ -111,7 +110,7 @@ class _Lowering:
         return stream
 
     def _computed(self, node: Node, rule: TransformDef) -> Node:
-        """Filter and projection. A filter sees the source's columns and, as in Flink CDC, computed ones too."""
+        """Filter and projection. As in Flink CDC, the filter may use columns of the source and computed ones."""
         items, schema = items_of(node.schema), node.schema
         if rule.projection:
             items, schema = projection(rule.projection, node.schema, origin=_place(rule, "projection"))
@@ -170,7 +169,7 @@ class _Lowering:
         try:
             return TablePattern(pattern).match(name)
         except re.error as error:
-            reason = f"'{pattern}' is no pattern: {error}"
+            reason = f"'{pattern}' is not a valid pattern: {error}"
             self.problems.append(Problem(reason, "source-table", origin.of("source-table"), "check its brackets"))
             return None
 
@@ -187,7 +186,7 @@ class _Lowering:
 
 
 def _placed(problem: Problem, side: SourceDef | SinkDef) -> Problem:
-    """With a line where the option at fault is missing, and with ``${name}`` in place of a variable's value."""
+    """``problem`` with a line even if the option is missing, and with ``${name}`` instead of a variable's value."""
     if problem.where == side.origin.name:
         problem = replace(problem, where=side.origin.of(""))
     values, written = dict(side.options), dict(side.written)
@@ -201,7 +200,7 @@ def _pairs(items: tuple[Item, ...], schema: RowType) -> list[tuple[Item, Field]]
 
 
 def _target(route: RouteDef, match: re.Match[str], name: str) -> str:
-    """The id of the sink's table: the symbol stands for the source table's own name, ``$1`` for a group."""
+    """The id of the sink's table, with the source table's name for the symbol and groups of the pattern for ``$1``."""
     if route.replace_symbol:
         return route.sink_table.replace(route.replace_symbol, name.rpartition(".")[2])
 
@@ -213,5 +212,5 @@ def _target(route: RouteDef, match: re.Match[str], name: str) -> str:
 
 
 def _place(rule: TransformDef, key: str) -> str:
-    """Where an expression stands in the file; its own line and column are counted from there."""
+    """The place of an expression in the file, from which its own line and column are counted."""
     return f"{rule.origin.of(key)}, {key}"

@@ -1,4 +1,4 @@
-"""What a Kafka source and sink understand in YAML besides the options of a Kafka table."""
+"""Options of Kafka sources and sinks that only YAML has."""
 
 from __future__ import annotations
 
@@ -13,17 +13,31 @@ __all__ = ["InferenceStrategy", "KafkaIngestSinkOptions", "KafkaIngestSourceOpti
 
 
 class InferenceStrategy(enum.Enum):
-    """When the schema of a table is found out."""
+    """When the schema of a table is inferred."""
 
     CONTINUOUS = "continuous"
     STATIC = "static"
 
 
 class PartitionStrategy(enum.Enum):
-    """Where records go."""
+    """Which partition of a topic a record is written to."""
 
     ALL_TO_ZERO = "all-to-zero"
     HASH_BY_KEY = "hash-by-key"
+
+
+class CanalInference(enum.Enum):
+    """What the types of columns are inferred from in Canal's messages."""
+
+    AUTO = "AUTO"
+    SQL_TYPE = "SQL_TYPE"
+    MYSQL_TYPE = "MYSQL_TYPE"
+
+
+_INFERRED = "How a schema is inferred. Schemas are not inferred yet, so only the default is accepted."
+#: Parts of the keys of these options.
+_INFERENCE = (".infer-schema.", ".mysql.treat-")
+_DISTRIBUTED = "Accepted: a table may always be in several partitions."
 
 
 def _tolerance(options: KafkaIngestSourceOptions) -> Iterator[Problem]:
@@ -46,67 +60,66 @@ class KafkaIngestSourceOptions(OptionSet):
         "scan.value.initial-schemas.ddls",
         TEXT,
         default=None,
-        doc="The schema, as CREATE TABLE.",
+        doc="The schema of the table, as a CREATE TABLE statement of SQL without options.",
         example="CREATE TABLE orders (id BIGINT, amount DOUBLE);",
     )
     prefetch: int = opt(
         "scan.max.pre.fetch.records",
         INTEGER,
         default=50,
-        doc="Most records per partition that are looked at to infer a schema. No effect with a schema given.",
+        doc="Most records of a partition from which a schema is inferred. No effect, as schemas are not inferred yet.",
         example="0",
     )
     metadata: str = opt(
         "metadata.list",
         TEXT,
         default="",
-        doc="Metadata to read as columns, joined by commas.",
+        doc="Metadata to read as columns, separated by commas. Raw keys and values are STRING.",
         example="topic,partition,offset",
-    )
-    ignore_errors: bool = opt(
-        "ingestion.ignore-errors",
-        BOOLEAN,
-        default=False,
-        doc="Leave out messages that cannot be read.",
-        example="true",
     )
     max_errors: int = opt(
         "ingestion.error-tolerance.max-count",
         INTEGER,
         default=-1,
-        doc="Messages that may be left out before the job fails; -1: any number. Others are not supported yet.",
+        doc="With 'ingestion.ignore-errors': records that may be left out before the job fails. Only -1, which means "
+        "any number, is supported yet.",
         example="-1",
     )
-    primitive_as_string: bool = opt(
-        "json.infer-schema.primitive-as-string",
-        BOOLEAN,
-        default=False,
-        doc="Infer STRING for every value. No effect with a schema given.",
-        example="true",
+    primitive_as_string: bool = opt("json.infer-schema.primitive-as-string", BOOLEAN, default=False, doc=_INFERRED)
+    flatten: bool = opt("json.infer-schema.flatten-nested-columns.enable", BOOLEAN, default=False, doc=_INFERRED)
+    fixed_types: str = opt("json.infer-schema.fixed-types", TEXT, default="", doc=_INFERRED)
+    debezium_as_string: bool = opt(
+        "debezium-json.infer-schema.primitive-as-string", BOOLEAN, default=False, doc=_INFERRED
     )
-    flatten: bool = opt(
-        "json.infer-schema.flatten-nested-columns.enable",
-        BOOLEAN,
-        default=False,
-        doc="Infer columns for nested values. No effect with a schema given.",
-        example="true",
+    canal_as_string: bool = opt("canal-json.infer-schema.primitive-as-string", BOOLEAN, default=False, doc=_INFERRED)
+    canal_strategy: CanalInference = opt(
+        "canal-json.infer-schema.strategy", choice(CanalInference), default=CanalInference.AUTO, doc=_INFERRED
     )
-    fixed_types: str = opt(
-        "json.infer-schema.fixed-types",
-        TEXT,
-        default="",
-        doc="Types of fields that are not inferred. No effect with a schema given.",
-        example="id BIGINT, name VARCHAR(10)",
+    canal_datetime: bool = opt(
+        "canal-json.mysql.treat-mysql-timestamp-as-datetime-enabled", BOOLEAN, default=True, doc=_INFERRED
     )
+    canal_tinyint: bool = opt(
+        "canal-json.mysql.treat-tinyint1-as-boolean.enabled", BOOLEAN, default=True, doc=_INFERRED
+    )
+    debezium_distributed: bool = opt("debezium-json.distributed-tables", BOOLEAN, default=False, doc=_DISTRIBUTED)
+    canal_distributed: bool = opt("canal-json.distributed-tables", BOOLEAN, default=False, doc=_DISTRIBUTED)
     table_id_fields: str = opt(
         "json.decode.parser-table-id.fields",
         TEXT,
         default="",
-        doc="Fields that name a record's table, joined by commas. Not supported yet.",
+        doc="Fields that name a record's table, separated by commas. Not supported yet.",
         example="database,table",
     )
 
     rules = (_tolerance,)
+
+    def inference(self) -> tuple[str, ...]:
+        """The keys about the inference of schemas whose values are not the defaults."""
+        return tuple(
+            option.key
+            for name, option in self.declared().items()
+            if any(part in option.key for part in _INFERENCE) and getattr(self, name) != option.default
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +137,7 @@ class KafkaIngestSinkOptions(OptionSet):
         "sink.tableId-to-topic.mapping",
         TEXT,
         default="",
-        doc="Topics of tables: patterns joined by ',', then ':' and the topic; entries joined by ';'.",
+        doc="The topics of tables: entries 'pattern,pattern:topic', separated by ';'.",
         example="mydb.mytable1,mydb.mytable2:mytable",
     )
     table_id_in_header: bool = opt(
@@ -136,4 +149,11 @@ class KafkaIngestSinkOptions(OptionSet):
     )
     custom_header: str = opt(
         "sink.custom-header", TEXT, default="", doc="Headers for every record. Not supported yet.", example=""
+    )
+    schema_included: bool = opt(
+        "debezium-json.include-schema.enabled",
+        BOOLEAN,
+        default=False,
+        doc="Whether messages of debezium-json contain their schema. Only false is supported yet.",
+        example="false",
     )

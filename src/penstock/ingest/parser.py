@@ -17,8 +17,16 @@ __all__ = ["parse_pipeline"]
 
 _ROUTE = ("source-table", "sink-table", "replace-symbol", "description")
 _TRANSFORM = ("source-table", "projection", "filter", "primary-keys", "description")
-_TRANSFORM_LATER = ("partition-keys", "table-options", "table-options.delimiter", "converter-after-transform")
-_PIPELINE_LATER = ("user-defined-function", "model", "dirty-data.collector")
+#: Keys of Flink CDC that are not supported yet, each with what to write instead.
+_TRANSFORM_LATER = dict.fromkeys(
+    ("partition-keys", "table-options", "table-options.delimiter", "converter-after-transform"), "leave it out"
+)
+_PIPELINE_LATER = {
+    **dict.fromkeys(("user-defined-function", "model"), "use the built-in functions of SQL"),
+    "dirty-data.collector": (
+        "to keep records that cannot be read, name a topic for them in the source: 'scan.dead-letter.topic'"
+    ),
+}
 _SCHEMA_CHANGES = ("include.schema.changes", "exclude.schema.changes")
 _MAPPING = "sink.tableId-to-topic.mapping"
 #: Settings that have a shorter key below 'pipeline'.
@@ -27,7 +35,8 @@ _SETTINGS = {
     "parallelism": "parallelism.default",
     "local-time-zone": "table.local-time-zone",
 }
-_LATER = "is not supported yet"
+
+_NONE: Mapping[str, str] = {}
 
 #: Key to its text and the entry it came from.
 _Texts = dict[str, tuple[str, Entry]]
@@ -35,7 +44,7 @@ _Pairs = tuple[tuple[str, str], ...]
 
 
 def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | None = None) -> PipelineDef:
-    """The definition in ``text``; ``${name}`` in a value stands for an entry of ``variables``.
+    """The definition in ``text``. ``${name}`` in a value is replaced by an entry of ``variables``.
 
     Raises PipelineError with every problem, each with file, line and column.
     """
@@ -49,7 +58,7 @@ def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | 
         elif "type" not in side:
             tree.problem(top[key].at, "needs a 'type'", key, "for example 'type: kafka'")
     if _MAPPING in source:
-        tree.warn(source[_MAPPING][1].at, f"'{_MAPPING}' belongs to the sink; read there")
+        tree.warn(source[_MAPPING][1].at, f"'{_MAPPING}' belongs to the sink and is read there")
         sink.setdefault(_MAPPING, source.pop(_MAPPING))
     routes = _routes(tree, top["route"]) if "route" in top else ()
     transforms = _transforms(tree, top["transform"]) if "transform" in top else ()
@@ -67,7 +76,7 @@ def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | 
 
 
 def _top(tree: Tree) -> dict[str, Entry]:
-    """The top-level entries; one that slipped below the source or the sink is taken back up, with a warning."""
+    """The top-level entries, those below the source or the sink by mistake included, with a warning."""
     found = tree.entries(tree.root, "pipeline")
     for key, entry in list(found.items()):
         if key not in TOP:
@@ -78,17 +87,17 @@ def _top(tree: Tree) -> dict[str, Entry]:
                 if at.value in TOP and not isinstance(value, ScalarNode) and at.value not in found:
                     entry.value.value.remove((at, value))
                     found[at.value] = Entry(at.value, at, value)
-                    tree.warn(at, f"'{at.value}' stands below '{key}'; read as a top-level key")
+                    tree.warn(at, f"'{at.value}' is below '{key}'; it is read as a top-level key")
     return found
 
 
-def _texts(tree: Tree, node: Node, what: str, later: tuple[str, ...] = ()) -> _Texts:
+def _texts(tree: Tree, node: Node, what: str, later: Mapping[str, str] = _NONE) -> _Texts:
     found: _Texts = {}
     for key, entry in tree.entries(node, what).items():
         if key in _SCHEMA_CHANGES:
             tree.warn(entry.at, f"'{key}' has no effect: a static schema does not change")
         elif key in later:
-            tree.problem(entry.at, _LATER, key, "remove it")
+            tree.problem(entry.at, "is not supported yet", key, later[key])
         else:
             text = tree.text(entry)
             if text is not None:
@@ -110,7 +119,7 @@ def _side(tree: Tree, texts: _Texts, top: Entry) -> tuple[str, str, _Pairs, Orig
     )
 
 
-def _checked(tree: Tree, node: Node, what: str, known: tuple[str, ...], later: tuple[str, ...] = ()) -> _Texts:
+def _checked(tree: Tree, node: Node, what: str, known: tuple[str, ...], later: Mapping[str, str] = _NONE) -> _Texts:
     """The texts of one item, with problems for keys that are unknown or missing."""
     texts = _texts(tree, node, what, later)
     for key in [key for key in texts if key not in known]:

@@ -5,18 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["TablePattern", "table_id", "topic_of"]
-
-
-def table_id(text: str) -> tuple[str, ...]:
-    """The parts of an id: namespace, schema and table, or fewer. Back-ticks around a part are removed."""
-    return tuple(part.strip().strip("`") for part in text.split("."))
+__all__ = ["TablePattern", "topic_of"]
 
 
 @dataclass(frozen=True)
 class TablePattern:
-    """A list of patterns joined by commas. As in Flink CDC, ``.`` separates the parts of an id and ``\\.`` is the
-    regular expression's "any character": ``db.\\.*`` is every table of ``db``. Patterns match the whole id."""
+    """Patterns separated by commas. As in Flink CDC, ``.`` separates the parts of an id and ``\\.`` matches any
+    character: ``db.\\.*`` matches every table of ``db``. A pattern matches the whole id."""
 
     text: str
 
@@ -30,7 +25,7 @@ class TablePattern:
 
     @staticmethod
     def _regex(pattern: str) -> str:
-        # a dot that is not escaped separates, so it stands for itself; an escaped one is the regex's own dot
+        # A plain dot separates the parts of an id; an escaped one is the dot of regular expressions.
         return re.sub(r"\\\.|\.", lambda dot: "." if dot[0] == "\\." else r"\.", pattern)
 
 
@@ -47,5 +42,5 @@ def topic_of(mapping: str, name: str) -> str | None:
             if TablePattern(tables).match(name):
                 return topic.strip()
         except re.error as error:
-            raise ValueError(f"'{tables.strip()}' is no pattern: {error}") from None
+            raise ValueError(f"'{tables.strip()}' is not a valid pattern: {error}") from None
     return None

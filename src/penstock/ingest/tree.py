@@ -1,4 +1,4 @@
-"""YAML text to nodes with places. Nothing in the text is ever turned into a Python object but text."""
+"""YAML text to nodes with places. Values stay text: no other Python object is made of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Entry:
 
 
 class Tree:
-    """The nodes of one text. Collects problems and warnings; each names file, line and column."""
+    """The nodes of a text. Collects problems and warnings, each with file, line and column."""
 
     def __init__(self, text: str, file: str, variables: Mapping[str, str]):
         self.file = file
@@ -44,7 +44,7 @@ class Tree:
         try:
             found = self._parsed(text)
         except yaml.YAMLError as error:
-            # the seed indents a top-level key by one blank too many: read it where it belongs
+            # Published examples indent a top-level key by one space too many: read it where it belongs.
             mended = _INDENTED.sub(r"\1\2: ", text)
             try:
                 found = self._parsed(mended)
@@ -54,7 +54,7 @@ class Tree:
                 line = text.count("\n", 0, match.start()) + 1
                 place = self._named(f"line {line}, column 2")
                 self.warnings.append(
-                    f"{place}: '{match[1]}' is indented by one blank too many; read as a top-level key"
+                    f"{place}: '{match[1]}' is indented by one space too many; it is read as a top-level key"
                 )
         if found is None:
             reason = "the pipeline is empty"
@@ -84,15 +84,15 @@ class Tree:
         return self._named(self.spot(node))
 
     def problem(self, node: Node, reason: str, key: str = "", hint: str = "") -> None:
-        """Take note of a problem at a node."""
+        """Add a problem at a node."""
         self.problems.append(Problem(reason, key, self.place(node), hint))
 
     def warn(self, node: Node, message: str) -> None:
-        """Take note of something that was read otherwise than it was written."""
+        """Add a warning about a node that is not read as it was written."""
         self.warnings.append(f"{self.place(node)}: {message}")
 
     def entries(self, node: Node, what: str) -> dict[str, Entry]:
-        """The entries of a mapping, by key; a problem when it is none, or names a key twice."""
+        """The entries of a mapping, by key. Adds a problem if ``node`` is not a mapping or has a key twice."""
         if not isinstance(node, MappingNode):
             self.problem(node, "expected 'key: value' lines", what)
             return {}
@@ -107,20 +107,20 @@ class Tree:
         return found
 
     def items(self, node: Node, what: str) -> list[Node]:
-        """The items of a list; a problem when it is none."""
+        """The items of a list. Adds a problem if ``node`` is not a list."""
         if not isinstance(node, SequenceNode):
             self.problem(node, "expected a list, each item beginning with '- '", what)
             return []
         return list(node.value)
 
     def text(self, entry: Entry) -> str | None:
-        """The text of a value with its variables replaced; None after a problem."""
+        """The text of a value with its variables replaced, or None after a problem."""
         node = entry.value
         if not isinstance(node, ScalarNode):
             self.problem(node, "expected one value", entry.key)
             return None
         if node.tag == "tag:yaml.org,2002:null":
-            self.problem(entry.at, "has no value", entry.key, "write '' for an empty text, or remove the line")
+            self.problem(entry.at, "has no value", entry.key, "write '' for an empty value, or remove the line")
             return None
         return self._replaced(str(node.value), node, entry.key)
 
@@ -128,5 +128,5 @@ class Tree:
         missing = [name for name in _VARIABLE.findall(text) if name.strip() not in self.variables]
         for name in missing:
             hint = nearest(name, self.variables) or "give it with the other variables of the pipeline"
-            self.problem(node, f"variable '${{{name}}}' is not known", key, hint)
+            self.problem(node, f"variable '${{{name}}}' is not defined", key, hint)
         return None if missing else _VARIABLE.sub(lambda match: self.variables[match[1].strip()], text)

@@ -1,36 +1,101 @@
-"""The settings of a job, as every way of writing it gives them to the engine."""
+"""The settings of a job, each declared once for ``SET``, YAML, Python and the command line."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from zoneinfo import ZoneInfo
 
+from penstock.options import BOOLEAN, DURATION, INTEGER, Codec, OptionSet, opt
+from penstock.settings.codecs import FILLED, checked
 from penstock.settings.kerberos import KerberosSettings
 from penstock.settings.restart import RestartStrategy
 
 __all__ = ["Settings"]
 
 
+def _zone(text: str) -> str:
+    try:
+        ZoneInfo(text)
+    except (KeyError, ValueError, OSError):
+        raise ValueError("expected a time zone such as 'UTC' or 'Europe/Berlin'") from None
+    return text
+
+
+_INTERVAL = checked(DURATION, lambda value: value > timedelta(0), "a duration longer than 0 ms")
+_TIMEOUT = Codec("Duration", lambda text: DURATION.parse(text) or None, DURATION.show)
+_PARALLELISM = checked(INTEGER, lambda value: value >= 1, "a whole number from 1")
+
+
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(OptionSet):
     """How a job runs. None means that the engine's default applies.
 
-    ``checkpoint_interval``: how often a batch is planned (and, exactly-once, committed); None: as soon as the last
-    one is done. ``checkpoint_dir``: a directory or URI. ``parallelism``: tasks at a time. ``restart``: when a job that
-    failed is started again; None: never. ``kerberos``: the login of tables that ask for Kerberos and name none.
-    ``start_time``: where sources without a checkpoint start, by the timestamps of their records in ms since 1970;
-    None: as each source says. ``idle_timeout``: how long tables with event time wait for a partition that gives no
-    rows; None: for ever.
+    Besides the options there are ``checkpointing``: whether there is a checkpoint; ``restart``: when a job that failed
+    is started again, None for never; ``kerberos``: the login of tables that ask for Kerberos and name none; and
+    ``start_time``: where sources without a checkpoint start, by the timestamps of their records in ms since 1970, None
+    where each source says.
     """
 
-    checkpoint_interval: timedelta | None = None
-    checkpoint_dir: str | None = None
+    checkpoint_interval: timedelta | None = opt(
+        "execution.checkpointing.interval",
+        _INTERVAL,
+        default=None,
+        default_text="none: a batch starts when the one before it is done",
+        doc="In Flink the time between two checkpoints, without which nothing is checkpointed. Here the time between "
+        "the starts of two batches; every batch is a checkpoint and, with exactly-once, a transaction.",
+        example="10 s",
+    )
+    checkpoint_dir: str | None = opt(
+        "execution.checkpointing.dir",
+        FILLED,
+        default=None,
+        default_text="`$XDG_STATE_HOME/penstock/checkpoints`, else under `~/.local/state`",
+        doc="The directory or URI of checkpoints, as in Flink. Each job has a folder of its own in it.",
+        example="s3a://bucket/checkpoints",
+        aliases=("state.checkpoints.dir",),
+    )
+    parallelism: int | None = opt(
+        "parallelism.default",
+        _PARALLELISM,
+        default=None,
+        default_text="as many as Spark has cores",
+        doc="In Flink the number of parallel instances of an operator, 1 unless it is set. Here the number of tasks of "
+        "a batch that run at a time.",
+        example="4",
+    )
+    session_time_zone: str | None = opt(
+        "table.local-time-zone",
+        Codec("String", _zone),
+        default=None,
+        default_text="the machine's",
+        doc="The zone in which TIMESTAMP_LTZ becomes text, a date or a TIMESTAMP, as in Flink.",
+        example="Europe/Berlin",
+    )
+    idle_timeout: timedelta | None = opt(
+        "table.exec.source.idle-timeout",
+        _TIMEOUT,
+        default=None,
+        default_text="0 ms: for ever",
+        doc="How long watermarks wait for a partition without new rows, as in Flink.",
+        example="30 s",
+    )
+    progress_topic: str = opt(
+        "penstock.progress-topic",
+        FILLED,
+        default="__penstock_progress",
+        doc="Not in Flink. The compacted topic in which exactly-once jobs keep their progress, in the same "
+        "transactions as their records.",
+        example="team_a_progress",
+    )
+    adopt_progress: bool = opt(
+        "penstock.adopt-progress",
+        BOOLEAN,
+        default=False,
+        doc="Not in Flink. Whether a job without its checkpoint may go on from the progress in the topic.",
+        example="true",
+    )
     checkpointing: bool = True
-    parallelism: int | None = None
-    session_time_zone: str | None = None
-    progress_topic: str = "__penstock_progress"
-    adopt_progress: bool = False
     restart: RestartStrategy | None = None
     kerberos: KerberosSettings | None = None
     start_time: int | None = None
-    idle_timeout: timedelta | None = None

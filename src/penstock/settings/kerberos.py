@@ -1,4 +1,4 @@
-"""Whose tickets a job uses: Flink's ``security.kerberos.login.*``, with its defaults."""
+"""Kerberos logins: Flink's ``security.kerberos.login.*``, with its defaults."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _pair(settings: KerberosSettings) -> Iterator[Problem]:
         yield Problem("needs 'security.kerberos.login.keytab'", "principal", hint="name the file with its key")
     if settings.for_kafka and not settings.keytab and not settings.use_ticket_cache:
         hint = "set keytab and principal, or leave it out"
-        yield Problem("leaves no tickets to log in with", "use-ticket-cache", hint=hint)
+        yield Problem("leaves no way to log in", "use-ticket-cache", hint=hint)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class KerberosSettings(OptionSet):
         "use-ticket-cache",
         BOOLEAN,
         default=True,
-        doc="Use the tickets that kinit got for the user, where there is no keytab.",
+        doc="Whether the user's tickets from kinit are used if there is no keytab.",
         example="false",
     )
     keytab: str | None = opt(
@@ -58,7 +58,7 @@ class KerberosSettings(OptionSet):
         "contexts",
         _NAMES,
         default=(),
-        doc=f"What the login is for, joined by commas; {KAFKA_CONTEXT} is Kafka.",
+        doc=f"The uses of the login, separated by commas; {KAFKA_CONTEXT} is Kafka.",
         example=f"Client,{KAFKA_CONTEXT}",
     )
 
@@ -75,14 +75,14 @@ class KerberosSettings(OptionSet):
 
 
 def kerberos_keys() -> dict[str, Callable[[str], Any]]:
-    """Every key, and what checks its text: the value, or ValueError with what was expected."""
+    """Every key with its parser, which raises ValueError with the expected values."""
     return {f"{KERBEROS_PREFIX}{each.key}": each.codec.parse for each in KerberosSettings.declared().values()}
 
 
 def kerberos_of(given: Mapping[str, str], origin: Origin | None = None) -> KerberosSettings | None:
-    """The login that texts by key ask for Kafka's clients; None when there is nothing about them.
+    """The login of Kafka's clients in the given settings, or None.
 
-    Raises OptionsError with every text that cannot be read, or for texts that contradict one another.
+    Raises OptionsError with every value that cannot be read, or for values that contradict one another.
     """
     if not given:
         return None
@@ -91,7 +91,7 @@ def kerberos_of(given: Mapping[str, str], origin: Origin | None = None) -> Kerbe
 
 
 def kerberos_remarks(given: Mapping[str, str]) -> dict[str, str]:
-    """The keys that do nothing because Kafka is not among the contexts, each with a remark about it."""
+    """The keys without effect because Kafka is not among the contexts, each with a warning."""
     contexts = f"{KERBEROS_PREFIX}contexts"
     if KAFKA_CONTEXT in _names(given.get(contexts, "")):
         return {}

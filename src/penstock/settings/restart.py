@@ -1,4 +1,4 @@
-"""When a job that failed is started again: Flink's restart strategies, by Flink's keys and with its defaults."""
+"""When a failed job restarts: Flink's restart strategies, with its keys and defaults."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.errors import OptionsError, Problem
 from penstock.options import DURATION, INTEGER, Codec, OptionSet, Origin, opt
+from penstock.settings.codecs import checked
 
 __all__ = [
     "PREFIX",
@@ -24,18 +25,6 @@ __all__ = [
 ]
 
 
-def _checked(codec: Codec, fits: Callable[[Any], bool], expected: str) -> Codec:
-    """``codec`` for the values that fit."""
-
-    def parse(text: str) -> Any:
-        value = codec.parse(text)
-        if not fits(value):
-            raise ValueError(f"expected {expected}")
-        return value
-
-    return Codec(codec.name, parse, codec.show)
-
-
 def _double(text: str) -> float:
     try:
         return float(text)
@@ -45,19 +34,19 @@ def _double(text: str) -> float:
 
 _NOTHING = timedelta(0)
 _MILLISECOND = timedelta(milliseconds=1)
-_DELAY = _checked(DURATION, lambda value: value >= _NOTHING, "a duration of 0 ms or more")
-_SPAN = _checked(DURATION, lambda value: value >= _MILLISECOND, "a duration of 1 ms or more")
-_COUNT = _checked(INTEGER, lambda value: value >= 1, "a whole number from 1")
+_DELAY = checked(DURATION, lambda value: value >= _NOTHING, "a duration of 0 ms or more")
+_SPAN = checked(DURATION, lambda value: value >= _MILLISECOND, "a duration of 1 ms or more")
+_COUNT = checked(INTEGER, lambda value: value >= 1, "a whole number from 1")
 _DOUBLE = Codec("Double", _double)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FixedDelay(OptionSet):
-    """So many restarts in all, each after the same delay."""
+    """A fixed number of restarts, each after the same delay."""
 
     attempts: int = opt(
         "attempts",
-        _checked(INTEGER, lambda value: value >= 0, "a whole number from 0"),
+        checked(INTEGER, lambda value: value >= 0, "a whole number from 0"),
         default=1,
         doc="Restarts before the job fails.",
         example="10",
@@ -71,13 +60,13 @@ class FixedDelay(OptionSet):
 
 @dataclass(frozen=True, kw_only=True)
 class FailureRate(OptionSet):
-    """Restarts as long as failures are rare: so many in an interval, which ends with the latest."""
+    """Restarts until more failures than allowed fall into an interval, which ends with the latest failure."""
 
     max_failures_per_interval: int = opt(
         "max-failures-per-interval",
         _COUNT,
         default=1,
-        doc="Failures within the interval that are followed by a restart; one more ends the job.",
+        doc="Failures within the interval after which the job restarts; one more ends it.",
         example="3",
     )
     failure_rate_interval: timedelta = opt(
@@ -105,7 +94,7 @@ def _ordered(strategy: ExponentialDelay) -> Iterator[Problem]:
 
 @dataclass(frozen=True, kw_only=True)
 class ExponentialDelay(OptionSet):
-    """Restarts after a delay that grows from one to the next, and is short again after a time without failure."""
+    """Restarts after a delay that grows with every restart, and is reset after a time without failures."""
 
     initial_backoff: timedelta = opt(
         "initial-backoff", _SPAN, default=timedelta(seconds=1), doc="Pause before the first restart.", example="2 s"
@@ -115,23 +104,23 @@ class ExponentialDelay(OptionSet):
     )
     backoff_multiplier: float = opt(
         "backoff-multiplier",
-        _checked(_DOUBLE, lambda value: 1 < value < float("inf"), "a number greater than 1"),
+        checked(_DOUBLE, lambda value: 1 < value < float("inf"), "a number greater than 1"),
         default=1.5,
-        doc="Each pause is so many times the one before it.",
+        doc="The factor by which each pause is longer than the one before.",
         example="2",
     )
     reset_backoff_threshold: timedelta = opt(
         "reset-backoff-threshold",
         _SPAN,
         default=timedelta(hours=1),
-        doc="After running for so long without failure, pauses and attempts are counted anew.",
+        doc="After this time without a failure, the pause and the number of attempts are reset.",
         example="10 min",
     )
     jitter_factor: float = opt(
         "jitter-factor",
-        _checked(_DOUBLE, lambda value: 0 <= value <= 1, "a number from 0 to 1"),
+        checked(_DOUBLE, lambda value: 0 <= value <= 1, "a number from 0 to 1"),
         default=0.1,
-        doc="The part of the pause that is added or taken off by chance, so that jobs do not restart together.",
+        doc="The fraction of a pause by which it is changed at random, so that jobs do not restart together.",
         example="0",
     )
     attempts_before_reset_backoff: int | None = opt(
@@ -139,7 +128,7 @@ class ExponentialDelay(OptionSet):
         _COUNT,
         default=None,
         default_text="(unlimited)",
-        doc="Restarts before the job fails, unless it has run for the threshold in between.",
+        doc="Restarts before the job fails; a run as long as the threshold resets the count.",
         example="10",
     )
 
@@ -150,8 +139,8 @@ class ExponentialDelay(OptionSet):
         most = self.attempts_before_reset_backoff
         return (
             f"{'any number' if most is None else f'at most {most}'}, {DURATION.show(self.initial_backoff)} to "
-            f"{DURATION.show(self.max_backoff)} after a failure; counted anew after "
-            f"{DURATION.show(self.reset_backoff_threshold)} without one"
+            f"{DURATION.show(self.max_backoff)} after a failure; reset after "
+            f"{DURATION.show(self.reset_backoff_threshold)} without a failure"
         )
 
 
@@ -164,14 +153,14 @@ STRATEGIES: dict[str, type[FixedDelay] | type[FailureRate] | type[ExponentialDel
     "exponential-delay": ExponentialDelay,
 }
 PREFIX = "restart-strategy."
-#: The key that chooses the strategy, and what it was called before Flink 1.17.
+#: The key that chooses the strategy, and its name before Flink 1.17.
 TYPE_KEYS = ("restart-strategy.type", "restart-strategy")
 
 _NONE = ("none", "off", "disable")
 
 
 def _strategy(text: str) -> str:
-    """The name of a strategy, or nothing for none. Flink also takes the names without a hyphen."""
+    """The name of a strategy, empty for none. Flink also takes the names without a hyphen."""
     wanted = text.strip().lower()
     if wanted in _NONE:
         return ""
@@ -182,7 +171,7 @@ def _strategy(text: str) -> str:
 
 
 def restart_keys() -> dict[str, Callable[[str], Any]]:
-    """Every key, and what checks its text: the value, or ValueError with what was expected."""
+    """Every key with its parser, which raises ValueError with the expected values."""
     found: dict[str, Callable[[str], Any]] = dict.fromkeys(TYPE_KEYS, _strategy)
     for name, options in STRATEGIES.items():
         found |= {f"{PREFIX}{name}.{option.key}": option.codec.parse for option in options.declared().values()}
@@ -190,9 +179,9 @@ def restart_keys() -> dict[str, Callable[[str], Any]]:
 
 
 def strategy_of(given: Mapping[str, str], origin: Origin | None = None) -> RestartStrategy | None:
-    """The strategy that texts by key ask for, None for no restarts, which is the default.
+    """The strategy of the given settings; None, the default, for no restarts.
 
-    Raises OptionsError with every text that cannot be read, or for texts that contradict one another.
+    Raises OptionsError with every value that cannot be read, or for values that contradict one another.
     """
     origin, known, problems = origin or Origin(), restart_keys(), []
     for key, text in given.items():
@@ -207,7 +196,7 @@ def strategy_of(given: Mapping[str, str], origin: Origin | None = None) -> Resta
 
 
 def without_effect(given: Mapping[str, str]) -> dict[str, str]:
-    """The keys of other strategies than the chosen one, each with a remark about it."""
+    """The keys of strategies that were not chosen, each with a warning."""
     name = _chosen(given)
     why = f"'{TYPE_KEYS[0]}' is '{name}'"
     if not name:

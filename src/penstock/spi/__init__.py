@@ -10,9 +10,10 @@ from penstock.spi.formats import (
     Format,
     FormatSpec,
     RegistryFormat,
+    TableFormat,
 )
 from penstock.spi.metrics import Counter, Gauge, Meter, Metric, MetricGroup
-from penstock.spi.registry import Registry, connectors, formats
+from penstock.spi.registry import Registry, connectors, formats, unknown_connector
 from penstock.spi.runtime import (
     DEAD_LETTER,
     HIDDEN,
@@ -52,6 +53,7 @@ from penstock.spi.tables import (
     Surface,
     TableDefinition,
     Watermark,
+    WithMetadata,
     Writable,
     scan_spec,
     sink_spec,
@@ -102,8 +104,10 @@ __all__ = [
     "Stage",
     "Surface",
     "TableDefinition",
+    "TableFormat",
     "Task",
     "Watermark",
+    "WithMetadata",
     "Writable",
     "Written",
     "cause_of",
@@ -112,4 +116,5 @@ __all__ = [
     "guarded",
     "scan_spec",
     "sink_spec",
+    "unknown_connector",
 ]

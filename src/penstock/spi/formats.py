@@ -23,6 +23,7 @@ __all__ = [
     "Format",
     "FormatSpec",
     "RegistryFormat",
+    "TableFormat",
 ]
 
 
@@ -111,6 +112,18 @@ class ChangeFormat(Format, Protocol):
 
     def encoder(self, schema: RowType, options: OptionSet) -> ChangeEncoder:
         """An encoder for changes of rows of ``schema``. Raises SchemaError for a type that it cannot write."""
+        ...
+
+
+@runtime_checkable
+class TableFormat(ChangeFormat, Protocol):
+    """A format of changes whose messages name the table that a row belongs to."""
+
+    #: The keys of the metadata that name the table's database and the table.
+    table_keys: tuple[str, str]
+
+    def with_table(self, options: OptionSet, table: tuple[str, ...], primary_key: tuple[str, ...]) -> OptionSet:
+        """``options`` for messages that are written with this table: the parts of its id, and its primary key."""
         ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -13,9 +14,17 @@ from penstock.options import nearest
 from penstock.spi.formats import Format
 from penstock.spi.tables import Connector
 
-__all__ = ["Registry", "connectors", "formats"]
+__all__ = ["Registry", "connectors", "formats", "unknown_connector"]
 
 _T = TypeVar("_T")
+
+#: Connectors of Flink, of Flink CDC and of the services around them: their names are not misspellings of ours.
+_FLINK = """
+adb3.0 clickhouse db2 db2-cdc datagen dynamodb doris elasticsearch elasticsearch-6 elasticsearch-7 filesystem firehose
+fluss hbase-1.4 hbase-2.2 hive hologres hudi iceberg jdbc kinesis lindorm maxcompute mongodb mongodb-cdc mysql mysql-cdc
+oceanbase odps opensearch opensearch-2 oracle oracle-cdc ots paimon pinot postgres-cdc prometheus pulsar rabbitmq rds
+redis sls sqlserver-cdc starrocks tidb-cdc upsert-kafka values vitess-cdc
+"""
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,15 @@ class Registry(Generic[_T]):
 
     def _entries(self) -> tuple[EntryPoint, ...]:
         return _entries(self.group)
+
+
+def unknown_connector(name: str, known: Sequence[str], shown: str = "") -> tuple[str, str]:
+    """Why ``name``, ``shown`` as it was written, is none of the ``known`` connectors, and a hint."""
+    shown = shown or f"'{name}'"
+    listed = f"there are {', '.join(known)}"
+    if name in _FLINK.split():
+        return f"there is no connector {shown} yet", listed
+    return f"there is no connector {shown}", nearest(name, known) or listed
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from penstock.errors import Problem
 from penstock.settings import Settings
-from penstock.types import RowKind, RowType
+from penstock.types import DataType, RowKind, RowType
 
 __all__ = ["CHANGES", "INSERTIONS", "Guarantee", "ScanCapabilities", "ScanSpec", "SinkCapabilities", "SinkSpec"]
 
@@ -33,11 +33,13 @@ class Guarantee(enum.Enum):
 @dataclass(frozen=True, kw_only=True)
 class ScanCapabilities:
     """What reading a table gives. ``kinds``: of rows. ``bounded``: whether it ends by itself. ``staged``: whether the
-    tasks that read make all columns in their declared types, so that a sink may take them at once."""
+    tasks that read can hand their rows to a sink at once. ``native``: columns that they read in another type than the
+    table declares, each with that type; the engine casts them."""
 
     kinds: frozenset[RowKind]
     bounded: bool
     staged: bool = False
+    native: tuple[tuple[str, DataType], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +69,7 @@ class SinkSpec(Protocol):
 
     @property
     def schema(self) -> RowType:
-        """The columns that are written."""
+        """The columns that are written, in the types that the tasks take. The engine casts to these."""
         ...
 
     @property

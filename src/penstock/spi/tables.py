@@ -21,6 +21,7 @@ __all__ = [
     "Surface",
     "TableDefinition",
     "Watermark",
+    "WithMetadata",
     "Writable",
     "scan_spec",
     "sink_spec",
@@ -121,6 +122,14 @@ class Connector(Protocol):
     options: Mapping[str, type[OptionSet]]
     #: ``module:Name`` of the class that runs the specs on Spark (see penstock.engine).
     runtime: str
+
+
+@runtime_checkable
+class WithMetadata(Connector, Protocol):
+    """A connector whose tables may have columns of metadata."""
+
+    #: Metadata key to the type that is read.
+    metadata: Mapping[str, DataType]
 
 
 @runtime_checkable

@@ -4,7 +4,19 @@
 jobs (``settings``, ``script``). ``fragments`` does so for pieces of SQL in YAML and Python.
 """
 
-from penstock.sql.fragments import columns, condition, expression, projection
+from penstock.sql.bind.tables import ComputedColumn, read
+from penstock.sql.fragments import TableSchema, columns, condition, expression, projection, tables
 from penstock.sql.script import Script, parse_script
 
-__all__ = ["Script", "columns", "condition", "expression", "parse_script", "projection"]
+__all__ = [
+    "ComputedColumn",
+    "Script",
+    "TableSchema",
+    "columns",
+    "condition",
+    "expression",
+    "parse_script",
+    "projection",
+    "read",
+    "tables",
+]

@@ -1,34 +1,44 @@
-"""Pieces of SQL that stand in YAML, Python or a command: an expression, a select list, a condition, columns."""
+"""Pieces of SQL in YAML, Python or a command: an expression, a select list, a condition, columns, tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, Problem, UnsupportedError
 from penstock.plan import Item
 from penstock.plan.expressions import Expression
 from penstock.spi import Column
 from penstock.sql.bind.scope import Scope
 from penstock.sql.bind.selection import select, unique
-from penstock.sql.bind.tables import columns_of
+from penstock.sql.bind.tables import columns_of, declared
 from penstock.sql.parse.cursor import Cursor
 from penstock.sql.parse.grammar import Grammar
 from penstock.sql.parse.source import Source, combined
-from penstock.sql.parse.statements import column_declaration
+from penstock.sql.parse.statements import column_declaration, parse_schema, statements_of
 from penstock.sql.parse.tokens import scan
 from penstock.types import Field, NullType, RowType
 
-__all__ = ["columns", "condition", "expression", "projection"]
+__all__ = ["TableSchema", "columns", "condition", "expression", "projection", "tables"]
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """A table of CREATE TABLE: the parts of its id, its columns, and its primary key, whose columns are NOT NULL."""
+
+    id: tuple[str, ...]
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = ()
 
 
 def expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
     """One Flink SQL expression over the columns of ``schema``.
 
-    ``origin`` stands before line and column in errors. Raises SqlError, SchemaError or UnsupportedError.
+    ``origin`` precedes line and column in errors. Raises SqlError, SchemaError or UnsupportedError.
     """
     source = Source(text, origin)
     tree = _parsed(source, lambda cursor: Grammar(cursor).expression())
@@ -65,20 +75,56 @@ def projection(text: str, schema: RowType, *, origin: str = "") -> tuple[tuple[I
 
 
 def columns(text: str, *, origin: str = "") -> tuple[Column, ...]:
-    """Columns as they stand in CREATE TABLE, with commas between them: physical, metadata and computed ones.
+    """Columns as in CREATE TABLE, separated by commas: physical, metadata and computed ones.
 
     Raises as :func:`expression` does, with every problem that is not one of syntax.
     """
     source = Source(text, origin)
-    declared = _parsed(source, lambda cursor: cursor.listed(lambda: column_declaration(cursor)))
+    declarations = _parsed(source, lambda cursor: cursor.listed(lambda: column_declaration(cursor)))
     errors: list[DefinitionError] = []
-    found = _shallow(source, lambda: columns_of(declared, source, errors))
+    found = _shallow(source, lambda: columns_of(declarations, source, errors))
     if errors:
         raise combined(errors)
     return tuple(
         replace(each, type=each.type.with_nullability(False)) if given.primary_key else each
-        for given, each in zip(declared, found, strict=True)
+        for given, each in zip(declarations, found, strict=True)
     )
+
+
+def tables(text: str, *, origin: str = "") -> tuple[TableSchema, ...]:
+    """The tables of ``CREATE TABLE db.t (id BIGINT, ...); ...``, which have no options of their own.
+
+    Raises as :func:`expression` does, with every problem of the text.
+    """
+    source = Source(text, origin)
+    errors: list[DefinitionError] = []
+    found = []
+    for tokens in statements_of(scan(source, {})):
+        cursor = Cursor(source, tokens)
+        try:
+            found.append(_shallow(source, partial(_schema, cursor, errors)))
+        except DefinitionError as error:
+            errors.append(error)
+    if errors:
+        raise combined(errors)
+    return tuple(found)
+
+
+def _schema(cursor: Cursor, errors: list[DefinitionError]) -> TableSchema:
+    parts, statement = parse_schema(cursor)
+    source = cursor.source
+    if statement.options:
+        hint = "write its options as those of the source"
+        errors.append(source.error(statement.options[0][0].at, "a table in a pipeline has no WITH clause", hint))
+    for what, name in (
+        ("WATERMARK FOR", statement.watermark and statement.watermark[0]),
+        ("PARTITIONED BY", statement.partitioned_by and statement.partitioned_by[0]),
+    ):
+        if name:
+            reason = f"{what} is not supported in a pipeline"
+            errors.append(UnsupportedError((Problem(reason, where=source.place(name.at), hint="leave it out"),)))
+    columns, key = declared(statement, source, errors)
+    return TableSchema(tuple(part.text for part in parts), columns, key)
 
 
 def _parsed(source: Source, parse: Callable[[Cursor], _T]) -> _T:

@@ -30,9 +30,10 @@ from penstock.sql.parse.statements import (
     Statement,
     created_name,
     parse_statement,
+    statements_of,
 )
 from penstock.sql.parse.syntax import Name, TableName
-from penstock.sql.parse.tokens import Kind, Token, scan
+from penstock.sql.parse.tokens import Token, scan
 from penstock.types import NULL, Field, NullType, RowType
 from penstock.types.casts import assignable
 
@@ -43,7 +44,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Script:
-    """What a SQL file starts: jobs in order, and remarks on what it says without effect."""
+    """The jobs of a SQL file, in order, and warnings about settings without effect."""
 
     jobs: tuple[Job, ...]
     warnings: tuple[str, ...] = ()
@@ -68,7 +69,7 @@ def parse_script(
     source = Source(text, file)
     reader = _Reader(source, connectors, default_name)
     tokens = scan(source, variables or {})
-    for statement in _split(tokens):
+    for statement in statements_of(tokens):
         reader.read(statement)
     try:
         return reader.finish()
@@ -97,20 +98,6 @@ def _position(problem: Problem) -> tuple[int, int]:
     return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
 
-def _split(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
-    """The tokens of each statement, its END where the semicolon stood."""
-    statements, current = [], list[Token]()
-    for token in tokens:
-        if token.kind is Kind.END or (token.kind is Kind.MARK and token.text == ";"):
-            if current:
-                end = Token(Kind.END, "", token.at, token.end, "the end of the statement")
-                statements.append((*current, end))
-            current = []
-        else:
-            current.append(token)
-    return statements
-
-
 @dataclass
 class _Reader:
     source: Source
@@ -128,7 +115,7 @@ class _Reader:
         self.given = Given()
 
     def read(self, tokens: tuple[Token, ...]) -> None:
-        """One statement; its problems are kept."""
+        """Read one statement; its problems are kept."""
         try:
             self._run(parse_statement(Cursor(self.source, tokens)))
         except RecursionError:
@@ -143,12 +130,14 @@ class _Reader:
                 self.set_at, self.sinks = tokens[0].at, []
 
     def finish(self) -> Script:
-        """The whole, when nothing was wrong."""
+        """The script. Raises DefinitionError with every problem that was found."""
         if self.set_at is not None:
             self.errors.append(self.source.error(self.set_at, "the statement set has no END", "close it with END;"))
         if not self.jobs and not self.errors:
             self.errors.append(
-                self.source.error(len(self.source.text), "there is no INSERT INTO, so nothing to run", "add one")
+                self.source.error(
+                    len(self.source.text), "there is no INSERT INTO, so there is nothing to run", "add one"
+                )
             )
         if self.errors:
             raise combined(self.errors)
@@ -265,7 +254,8 @@ class _Reader:
             return
         definition, spec = sink
         order = self._order(statement.columns, target, definition.written, errors)
-        columns = self._fit(statement, selected, definition.written, order, errors)
+        virtual = frozenset(each.name for each in target.definition.columns if each.virtual)
+        columns = self._fit(statement, selected, definition.written, order, virtual, errors)
         if errors or node is None:
             return
         self._remark_virtual(statement.columns, target)
@@ -302,21 +292,24 @@ class _Reader:
         selected: list[Selected | None],
         written: RowType,
         order: tuple[str, ...],
+        virtual: frozenset[str],
         errors: list[DefinitionError],
     ) -> list[Selected]:
-        """The values in the order of the table's columns, NULL where the statement names no value."""
+        """The values in the order of the table's columns, NULL where the statement names no value. ``virtual``: the
+        columns that are written only if they are named."""
         if len(selected) != len(order):
             if None not in selected:  # else how many there are is not known
                 takes = f"'{statement.table.name}' takes {len(order)}: {', '.join(order)}"
                 reason = f"the number of columns in the query is {len(selected)}, but {takes}"
-                errors.append(SchemaError((self.source.problem(statement.query.items[0].tree.at, reason),)))
+                at, hint = statement.query.items[0].tree.at, _virtual_hint(statement, virtual)
+                errors.append(SchemaError((self.source.problem(at, reason, hint),)))
             return []
         given = {name: item for name, item in zip(order, selected, strict=True) if item is not None}
         fitted = []
         for wanted in written.fields:
             item = given.get(wanted.name)
             if item is not None:
-                fitted.append(self._checked(item, wanted, errors))
+                fitted.append(self._checked(statement, item, wanted, virtual, errors))
             elif wanted.name not in order:
                 if not wanted.type.nullable:
                     reason = f"column '{wanted.name}' is NOT NULL and gets no value"
@@ -324,10 +317,19 @@ class _Reader:
                 fitted.append(Selected(wanted.name, cast(_NULL, wanted.type), -1))
         return fitted
 
-    def _checked(self, item: Selected, wanted: Field, errors: list[DefinitionError]) -> Selected:
+    def _checked(
+        self,
+        statement: Insert,
+        item: Selected,
+        wanted: Field,
+        virtual: frozenset[str],
+        errors: list[DefinitionError],
+    ) -> Selected:
         if not assignable(item.value.type, wanted.type):
             reason = f"{item.value.type.text()} does not fit column '{wanted.name}', which is {wanted.type.text()}"
             hint = f"CAST it: CAST(.. AS {wanted.type.text()})"
+            if item.name in virtual and not statement.columns:
+                hint = _virtual_hint(statement, frozenset((item.name,)))
             errors.append(SchemaError((self.source.problem(item.at, reason, hint),)))
         if isinstance(item.value.type, NullType):
             return replace(item, value=cast(item.value, wanted.type))
@@ -338,14 +340,25 @@ class _Reader:
         for name in names:
             if name.text in virtual:
                 place = self.source.place(name.at)
-                self.given.warnings.append(f"{place}: '{name.text}' is VIRTUAL and is written, since it is named here")
+                self.given.warnings.append(
+                    f"{place}: '{name.text}' is VIRTUAL, but is written because it is named here"
+                )
 
 
 _NULL = Literal(None, type=NULL)
 
 
+def _virtual_hint(statement: Insert, virtual: frozenset[str]) -> str:
+    """How columns get a value that are written only if they are named."""
+    if not virtual or statement.columns:
+        return ""
+    names = ", ".join(f"'{name}'" for name in sorted(virtual))
+    are = "is VIRTUAL: it is" if len(virtual) == 1 else "are VIRTUAL: they are"
+    return f"{names} {are} written only if named, as in INSERT INTO {statement.table.name} ({min(virtual)}, ..)"
+
+
 def _attempt(work: Callable[[], _T], errors: list[DefinitionError]) -> _T | None:
-    """What the work gives, or None when it fails; the error is kept."""
+    """The result of ``work``, or None if it fails; the error is kept."""
     try:
         return work()
     except DefinitionError as error:

@@ -28,7 +28,7 @@ from penstock.types.logical import (
     TimestampType,
     TimeType,
 )
-from penstock.types.text import parse_columns, parse_type
+from penstock.types.text import TypeReader, TypeToken, parse_columns, parse_type
 
 __all__ = [
     "BIGINT",
@@ -56,6 +56,8 @@ __all__ = [
     "StringType",
     "TimeType",
     "TimestampType",
+    "TypeReader",
+    "TypeToken",
     "arrow_schema",
     "arrow_type",
     "parse_columns",

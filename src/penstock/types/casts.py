@@ -1,4 +1,4 @@
-"""Which type fits where: Flink's implicit and explicit casts, and common types.
+"""Flink's implicit and explicit casts, and common types: the one table of casts.
 
 The implicit casts are those of Flink's ``LogicalTypeCasts``, the decimal arithmetic that of ``LogicalTypeMerging``.
 """
@@ -39,6 +39,7 @@ __all__ = [
     "is_numeric",
     "is_point",
     "root",
+    "widens",
 ]
 
 
@@ -46,7 +47,7 @@ _INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 _WIDENING = (TINYINT, SMALLINT, INT, BIGINT)
 _MAX_PRECISION = 38
 
-#: Root of the target to the roots that become it without a CAST.
+#: Root of a target to the roots that are cast to it implicitly.
 _IMPLICIT = {
     "STRING": {"STRING"},
     "BYTES": {"BYTES"},
@@ -65,7 +66,7 @@ _IMPLICIT = {
 }
 _NUMBERS = {"TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE"}
 _POINTS = {"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
-#: The same for casts that are written out.
+#: The same for explicit casts.
 _EXPLICIT = {
     "STRING": _NUMBERS | _POINTS | {"STRING", "BYTES", "BOOLEAN"},
     "BYTES": {"BYTES", "STRING"},
@@ -79,7 +80,7 @@ _EXPLICIT = {
 
 
 def root(data_type: DataType) -> str:
-    """The family that decides what a type may become: INT, DECIMAL, STRING (also CHAR and VARCHAR), ..."""
+    """The root of a type, which decides its casts: INT, DECIMAL, STRING (also of CHAR and VARCHAR), ..."""
     match data_type:
         case PrimitiveType(name=name):
             return name
@@ -112,12 +113,12 @@ def is_point(data_type: DataType) -> bool:
 
 
 def assignable(source: DataType, target: DataType) -> bool:
-    """Whether a value becomes ``target`` without a CAST. Nullability is not looked at, as in Flink's INSERT."""
+    """Whether values are cast to ``target`` implicitly. As in Flink's INSERT, nullability does not matter."""
     return _converts(source, target, _IMPLICIT)
 
 
 def castable(source: DataType, target: DataType) -> bool:
-    """Whether CAST may be written."""
+    """Whether CAST accepts the two types."""
     return _converts(source, target, _EXPLICIT)
 
 
@@ -144,7 +145,7 @@ def as_decimal(data_type: DataType) -> DecimalType:
 
 
 def common_type(types: tuple[DataType, ...]) -> DataType | None:
-    """The type that CASE, COALESCE or an arithmetic operator brings its operands to; None when there is none."""
+    """The type to which CASE, COALESCE or an arithmetic operator casts its operands, or None."""
     found = types[0]
     for each in types[1:]:
         wider = _common(found, each)
@@ -197,8 +198,8 @@ def _common_number(left: DataType, right: DataType) -> DataType:
 
 
 def comparable(left: DataType, right: DataType, ordered: bool) -> DataType | None:
-    """What two values are compared as; None when they cannot be. Strings are read as dates and times when compared
-    with them, as in Flink; they are not read as numbers."""
+    """The type as which two values are compared, or None. As in Flink, strings are cast to dates and times, but not to
+    numbers."""
     roots = {root(left), root(right)}
     if "STRING" in roots and len(roots) == 2:
         other = left if root(right) == "STRING" else right
@@ -210,8 +211,30 @@ def comparable(left: DataType, right: DataType, ordered: bool) -> DataType | Non
     return found
 
 
+def widens(source: DataType, target: DataType) -> bool:
+    """Whether every value of ``source`` is also one of ``target``, so that a cast changes nothing."""
+    if source.with_nullability(True) == target.with_nullability(True):
+        return True
+    match source, target:
+        case StringType(), StringType():
+            return source.length <= target.length and not target.fixed
+        case BinaryType(), BinaryType():
+            return source.length <= target.length and not target.fixed
+        case TimestampType(), TimestampType():
+            return source.precision <= target.precision and source.local_zone == target.local_zone
+        case ArrayType(), ArrayType():
+            return widens(source.element, target.element)
+        case MapType(), MapType():
+            return widens(source.key, target.key) and widens(source.value, target.value)
+        case RowType(), RowType():
+            return source.names == target.names and all(
+                widens(one.type, other.type) for one, other in zip(source.fields, target.fields, strict=True)
+            )
+    return False
+
+
 def alike(left: DataType, right: DataType) -> bool:
-    """Whether two types have the same values but for their length, or the digits of a second."""
+    """Whether two types differ at most in length, or in the digits of a second."""
     if isinstance(left, NullType | IntervalType) or isinstance(right, NullType | IntervalType):
         return type(left) is type(right)
     return spark_type(left) == spark_type(right)

@@ -39,7 +39,7 @@ _T = TypeVar("_T", bound="DataType")
 
 
 class RowKind(enum.IntEnum):
-    """What a row does to the table it belongs to (Flink's changelog kinds)."""
+    """How a row changes its table: the kinds of Flink's changelogs."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -202,7 +202,7 @@ class RowType(DataType):
 
 @dataclass(frozen=True)
 class NullType(DataType):
-    """The type of NULL before anything else is known of it. Never the type of a column."""
+    """The type of an untyped NULL. Never the type of a column."""
 
     def text(self) -> str:
         return "NULL"

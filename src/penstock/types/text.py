@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import Problem, SchemaError
@@ -21,10 +22,11 @@ from penstock.types.logical import (
     TimeType,
 )
 
-__all__ = ["parse_columns", "parse_type"]
+__all__ = ["TypeReader", "TypeToken", "parse_columns", "parse_type"]
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<quoted>`(?:[^`]|``)+`)|(?P<word>[A-Za-z_][\w$]*)|(?P<number>\d+)|(?P<text>'(?:[^']|'')*')|(?P<mark>[<>(),]))"
+    r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<word>[A-Za-z_][\w$]*)|(?P<number>\d+)|'(?P<text>(?:[^']|'')*)'"
+    r"|(?P<mark><>|[<>(),]))"
 )
 
 _PRIMITIVES = {
@@ -40,182 +42,211 @@ _PRIMITIVES = {
 }
 
 
+@dataclass(frozen=True)
+class TypeToken:
+    """A token of a type. ``kind`` is word, quoted, number, text or mark; ``text`` has no quotes; ``at`` is its
+    offset."""
+
+    kind: str
+    text: str
+    at: int
+
+
 def parse_type(text: str) -> DataType:
-    """The logical type that ``text`` names. Raises SchemaError naming the position of what is wrong."""
-    cursor = _Cursor.over(text)
-    found = _type(cursor)
-    cursor.expect_end()
+    """The logical type that ``text`` names. Raises SchemaError with the position of the first problem."""
+    reader = _reader(text)
+    found = reader.type()
+    reader.expect_end()
     return found
 
 
 def parse_columns(text: str) -> RowType:
     """Columns as in ``id BIGINT, name STRING``, as a NOT NULL row. Raises SchemaError."""
-    cursor = _Cursor.over(text)
-    fields = _fields(cursor, closing=None)
-    cursor.expect_end()
+    reader = _reader(text)
+    fields = reader.fields()
+    reader.expect_end()
     duplicates = sorted({field.name for field in fields if sum(other.name == field.name for other in fields) > 1})
     if duplicates:
         raise SchemaError((Problem(f"column declared twice: {', '.join(duplicates)}"),))
     return RowType(fields, nullable=False)
 
 
-@dataclass
-class _Cursor:
-    text: str
-    tokens: list[tuple[str, str, int]]
-    at: int = 0
+def _reader(text: str) -> TypeReader:
+    def error(at: int, reason: str) -> SchemaError:
+        line = text.count("\n", 0, at) + 1
+        where = f"line {line}, column {at - text.rfind(chr(10), 0, at)}"
+        return SchemaError((Problem(f"{reason} in {text.strip()!r}", where=where),))
 
-    @classmethod
-    def over(cls, text: str) -> _Cursor:
-        tokens, position = [], 0
-        while position < len(text.rstrip()):
-            match = _TOKEN.match(text, position)
-            if match is None or match.lastgroup is None:
-                raise _error(text, position, f"unexpected {text[position:].strip()[:1]!r} in a type")
-            tokens.append((match.lastgroup, match.group(match.lastgroup), match.start(match.lastgroup)))
-            position = match.end()
-        return cls(text, tokens)
+    tokens, position = [], 0
+    while position < len(text.rstrip()):
+        match = _TOKEN.match(text, position)
+        if match is None or match.lastgroup is None:
+            raise error(position, f"unexpected {text[position:].strip()[:1]!r} in a type")
+        quote = {"quoted": "`", "text": "'"}.get(match.lastgroup, "")
+        plain = match[match.lastgroup].replace(quote * 2, quote) if quote else match[match.lastgroup]
+        tokens.append(TypeToken(match.lastgroup, plain, match.start(match.lastgroup) - len(quote)))
+        position = match.end()
+    return TypeReader(tokens, error, len(text))
 
-    def peek(self) -> str:
-        return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
 
-    def take(self, *wanted: str) -> bool:
-        """Consume the next tokens when they are these (in any case)."""
-        found = [token[1].upper() for token in self.tokens[self.at : self.at + len(wanted)]]
-        if found != [word.upper() for word in wanted]:
-            return False
-        self.at += len(wanted)
-        return True
+class TypeReader:
+    """Reads types from tokens, and leaves the tokens that follow a type.
 
-    def next(self, *kinds: str, what: str) -> str:
-        if self.at >= len(self.tokens) or self.tokens[self.at][0] not in kinds:
-            raise self.error(f"expected {what}")
-        self.at += 1
-        return self.tokens[self.at - 1][1]
+    ``error`` makes the exception for an offset and a reason. ``position`` is the index of the next token.
+    """
 
-    def expect(self, mark: str) -> None:
-        if not self.take(mark):
-            raise self.error(f"expected {mark!r}")
+    def __init__(
+        self, tokens: Sequence[TypeToken], error: Callable[[int, str], Exception], end: int, position: int = 0
+    ):
+        self.position = position
+        self._tokens = tokens
+        self._error = error
+        self._end = end
+
+    def type(self, *, nullability: bool = True) -> DataType:
+        """One type. ``nullability``: whether NOT NULL and NULL belong to it."""
+        found = self._bare_type()
+        while True:
+            if nullability and self._take("NOT", "NULL"):
+                found = found.with_nullability(False)
+            elif nullability and self._take("NULL"):
+                found = found.with_nullability(True)
+            elif self._take("ARRAY"):
+                found = ArrayType(found)
+            else:
+                return found
+
+    def fields(self) -> tuple[Field, ...]:
+        """One or more columns with commas between them."""
+        found = [self._field()]
+        while self._take(","):
+            found.append(self._field())
+        return tuple(found)
 
     def expect_end(self) -> None:
-        if self.at < len(self.tokens):
-            raise self.error(f"unexpected {self.peek()!r}")
+        """Raises an error unless every token was read."""
+        if self.position < len(self._tokens):
+            raise self._failure(f"unexpected {self._tokens[self.position].text!r}")
 
-    def error(self, reason: str) -> SchemaError:
-        position = self.tokens[self.at][2] if self.at < len(self.tokens) else len(self.text)
-        return _error(self.text, position, reason)
+    # --- tokens ---------------------------------------------------------------------------------------------
 
+    def _sees(self, *kinds: str) -> bool:
+        return self.position < len(self._tokens) and self._tokens[self.position].kind in kinds
 
-def _error(text: str, position: int, reason: str) -> SchemaError:
-    line = text.count("\n", 0, position) + 1
-    column = position - (text.rfind("\n", 0, position) + 1) + 1
-    return SchemaError((Problem(f"{reason} in {text.strip()!r}", where=f"line {line}, column {column}"),))
+    def _take(self, *wanted: str) -> bool:
+        """Read the next tokens if they are these words or marks, in upper or lower case."""
+        ahead = self._tokens[self.position : self.position + len(wanted)]
+        if [each.text.upper() for each in ahead if each.kind in ("word", "mark")] != list(wanted):
+            return False
+        self.position += len(wanted)
+        return True
 
+    def _next(self, *kinds: str, expected: str) -> str:
+        if not self._sees(*kinds):
+            raise self._failure(f"expected {expected}")
+        self.position += 1
+        return self._tokens[self.position - 1].text
 
-def _type(cursor: _Cursor) -> DataType:
-    found = _bare_type(cursor)
-    while True:
-        if cursor.take("NOT", "NULL"):
-            found = found.with_nullability(False)
-        elif cursor.take("NULL"):
-            found = found.with_nullability(True)
-        elif cursor.take("ARRAY"):
-            found = ArrayType(found)
-        else:
-            return found
+    def _expect(self, mark: str) -> None:
+        if not self._take(mark):
+            raise self._failure(f"expected {mark!r}")
 
+    def _number(self, expected: str) -> int:
+        text = self._next("number", expected=expected)
+        if not text.isdecimal():
+            self.position -= 1
+            raise self._failure(f"expected {expected}")
+        return int(text)
 
-def _bare_type(cursor: _Cursor) -> DataType:
-    name = cursor.next("word", what="a type").upper()
-    if name in _PRIMITIVES:
-        cursor.take("PRECISION")
-        return PrimitiveType(_PRIMITIVES[name])
-    if name == "STRING":
-        return StringType()
-    if name == "BYTES":
-        return BinaryType()
-    if name in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
-        return _sized(cursor, name)
-    if name in ("DECIMAL", "DEC", "NUMERIC"):
-        return _decimal(cursor)
-    if name == "TIME":
-        precision = _argument(cursor, 0, 0, 9)
-        cursor.take("WITHOUT", "TIME", "ZONE")
-        return TimeType(precision)
-    if name in ("TIMESTAMP", "TIMESTAMP_LTZ"):
-        precision = _argument(cursor, 6, 0, 9)
-        local = name == "TIMESTAMP_LTZ" or cursor.take("WITH", "LOCAL", "TIME", "ZONE")
-        cursor.take("WITHOUT", "TIME", "ZONE")
-        return TimestampType(precision, local)
-    if name == "ARRAY":
-        cursor.expect("<")
-        element = _type(cursor)
-        cursor.expect(">")
-        return ArrayType(element)
-    if name == "MAP":
-        cursor.expect("<")
-        key = _type(cursor)
-        cursor.expect(",")
-        value = _type(cursor)
-        cursor.expect(">")
-        return MapType(key, value)
-    if name == "MULTISET":
-        cursor.expect("<")
-        element = _type(cursor)
-        cursor.expect(">")
-        return MapType(element, PrimitiveType("INT"))
-    if name == "ROW":
-        closing = "<" if cursor.take("<") else "(" if cursor.take("(") else ""
+    def _failure(self, reason: str) -> Exception:
+        at = self._tokens[self.position].at if self.position < len(self._tokens) else self._end
+        return self._error(at, reason)
+
+    # --- types ----------------------------------------------------------------------------------------------
+
+    def _bare_type(self) -> DataType:
+        name = self._next("word", expected="a type").upper()
+        if name in _PRIMITIVES:
+            self._take("PRECISION")
+            return PrimitiveType(_PRIMITIVES[name])
+        match name:
+            case "STRING":
+                return StringType()
+            case "BYTES":
+                return BinaryType()
+            case "CHAR" | "VARCHAR" | "BINARY" | "VARBINARY":
+                return self._sized(name)
+            case "DECIMAL" | "DEC" | "NUMERIC":
+                return self._decimal()
+            case "TIME":
+                precision = self._argument(0, 0, 9)
+                self._take("WITHOUT", "TIME", "ZONE")
+                return TimeType(precision)
+            case "TIMESTAMP" | "TIMESTAMP_LTZ":
+                precision = self._argument(6, 0, 9)
+                local = name == "TIMESTAMP_LTZ" or self._take("WITH", "LOCAL", "TIME", "ZONE")
+                self._take("WITHOUT", "TIME", "ZONE")
+                return TimestampType(precision, local)
+            case "ARRAY":
+                return ArrayType(self._elements(1)[0])
+            case "MAP":
+                return MapType(*self._elements(2))
+            case "MULTISET":
+                return MapType(self._elements(1)[0], PrimitiveType("INT"))
+            case "ROW":
+                return self._row()
+        self.position -= 1
+        raise self._failure(f"unknown type {name}")
+
+    def _elements(self, count: int) -> list[DataType]:
+        """The types between angle brackets."""
+        self._expect("<")
+        found = [self.type()]
+        while len(found) < count:
+            self._expect(",")
+            found.append(self.type())
+        self._expect(">")
+        return found
+
+    def _row(self) -> RowType:
+        if self._take("<>"):
+            return RowType(())
+        closing = ">" if self._take("<") else ")" if self._take("(") else ""
         if not closing:
-            raise cursor.error("expected '<' after ROW")
-        end = ">" if closing == "<" else ")"
-        fields = _fields(cursor, end)
-        cursor.expect(end)
+            raise self._failure("expected '<' after ROW")
+        if self._take(closing):
+            return RowType(())
+        fields = self.fields()
+        self._expect(closing)
         return RowType(fields)
-    cursor.at -= 1
-    raise cursor.error(f"unknown type {name}")
 
+    def _field(self) -> Field:
+        name = self._next("word", "quoted", expected="a column name")
+        data_type = self.type()
+        comment = self._next("text", expected="a comment") if self._sees("text") else ""
+        return Field(name, data_type, comment)
 
-def _sized(cursor: _Cursor, name: str) -> DataType:
-    fixed = name in ("CHAR", "BINARY")
-    length = _argument(cursor, 1 if fixed else MAX_LENGTH, 1, MAX_LENGTH)
-    return BinaryType(length, fixed) if "BINARY" in name else StringType(length, fixed)
+    def _sized(self, name: str) -> DataType:
+        fixed = name in ("CHAR", "BINARY")
+        length = self._argument(1 if fixed else MAX_LENGTH, 1, MAX_LENGTH)
+        return BinaryType(length, fixed) if "BINARY" in name else StringType(length, fixed)
 
+    def _decimal(self) -> DecimalType:
+        precision, scale = 10, 0
+        if self._take("("):
+            precision = self._number("a precision")
+            if self._take(","):
+                scale = self._number("a scale")
+            self._expect(")")
+        if not (1 <= precision <= 38 and 0 <= scale <= precision):
+            raise self._failure(f"DECIMAL({precision}, {scale}): precision is 1 to 38, scale 0 to precision")
+        return DecimalType(precision, scale)
 
-def _decimal(cursor: _Cursor) -> DecimalType:
-    precision, scale = 10, 0
-    if cursor.take("("):
-        precision = int(cursor.next("number", what="a precision"))
-        if cursor.take(","):
-            scale = int(cursor.next("number", what="a scale"))
-        cursor.expect(")")
-    if not (1 <= precision <= 38 and 0 <= scale <= precision):
-        raise cursor.error(f"DECIMAL({precision}, {scale}): precision is 1 to 38, scale 0 to precision")
-    return DecimalType(precision, scale)
-
-
-def _argument(cursor: _Cursor, default: int, least: int, most: int) -> int:
-    if not cursor.take("("):
-        return default
-    given = int(cursor.next("number", what="a number"))
-    cursor.expect(")")
-    if not least <= given <= most:
-        raise cursor.error(f"{given} is not between {least} and {most}")
-    return given
-
-
-def _fields(cursor: _Cursor, closing: str | None) -> tuple[Field, ...]:
-    fields: list[Field] = []
-    if closing is not None and cursor.peek() == closing:
-        return ()
-    while True:
-        name = cursor.next("word", "quoted", what="a column name")
-        if name.startswith("`"):
-            name = name[1:-1].replace("``", "`")
-        data_type = _type(cursor)
-        comment = ""
-        if cursor.tokens[cursor.at : cursor.at + 1] and cursor.tokens[cursor.at][0] == "text":
-            comment = cursor.next("text", what="a comment")[1:-1].replace("''", "'")
-        fields.append(Field(name, data_type, comment))
-        if not cursor.take(","):
-            return tuple(fields)
+    def _argument(self, default: int, least: int, most: int) -> int:
+        if not self._take("("):
+            return default
+        given = self._number("a number")
+        self._expect(")")
+        if not least <= given <= most:
+            raise self._failure(f"{given} is not between {least} and {most}")
+        return given

@@ -184,7 +184,7 @@ def test_keys_of_maps_that_are_no_text_are_shown_as_text(
         (["--format", "json", "--schema", "a INT", "/no/such/file"], ["'/no/such/file'"]),
         (
             ["--format", "csv", "--schema", "a INT b", "--option", "csv.x=1", "--option", "csv.allow-comments=maybe"],
-            ["unexpected 'b'", "csv.x", "csv.allow-comments"],
+            ["found 'b'", "csv.x", "csv.allow-comments"],
         ),
     ],
 )

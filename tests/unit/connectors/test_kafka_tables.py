@@ -101,6 +101,14 @@ def test_a_discovery_interval_that_is_not_positive_switches_it_off(interval):
     assert scan(with_options({"scan.topic-partition-discovery.interval": interval})).discovery is None
 
 
+def test_only_sql_gives_a_source_a_group():
+    """As the options of tables and those of pipelines have it in seed 003."""
+    options = {"scan.startup.mode": "earliest-offset"}
+    groups = {surface: scan(with_options(options, surface=surface)).group_id for surface in Surface}
+
+    assert groups == {Surface.SQL: "KafkaSource-orders", Surface.YAML: "", Surface.BUILDER: ""}
+
+
 def test_a_bounded_scan_does_not_look_for_partitions():
     found = scan(with_options({"scan.bounded.mode": "latest-offset"}))
 
@@ -117,7 +125,7 @@ def test_value_format_wins_over_format_with_its_own_prefix():
 
 @pytest.mark.parametrize("prefix", ["json.", "value.json."])
 def test_yaml_may_leave_value_out_of_the_options_of_its_value_format(prefix):
-    options = {"value.format": "json", f"{prefix}ignore-parse-errors": "true"}
+    options = {"value.format": "json", f"{prefix}ignore-parse-errors": "true", "scan.startup.mode": "latest-offset"}
     given = {key: value for key, value in (BASE | options).items() if key != "format"}
     found = scan(TableDefinition("orders", COLUMNS, given, surface=Surface.YAML))
 
@@ -168,7 +176,7 @@ def test_seed_example_with_a_primary_key_on_json():
     )
     assert found.value_columns == ()
     assert found.produced.names == ("offset", "part")
-    assert "upsert-kafka" in found.notes[0]
+    assert found.notes == ("PRIMARY KEY has no effect: with 'json' every message is a new row and replaces none",)
 
 
 @pytest.mark.parametrize("key", READABLE)
@@ -592,7 +600,8 @@ OWN = ["__penstock_progress", "__consumer_offsets", "__transaction_state", "__sh
 @pytest.mark.parametrize("topic", OWN)
 @pytest.mark.parametrize("surface", Surface)
 def test_topics_of_kafka_s_and_penstock_s_own_are_written_by_no_table(topic, surface):
-    definition = with_options({"topic": f"out;{topic}"}, *COLUMNS, metadata("t", "STRING", "topic"), surface=surface)
+    options = {"topic": f"out;{topic}", "scan.startup.mode": "earliest-offset"}
+    definition = with_options(options, *COLUMNS, metadata("t", "STRING", "topic"), surface=surface)
     with pytest.raises(OptionsError) as raised:
         sink(definition)
     (problem,) = raised.value.problems

@@ -18,7 +18,7 @@ from penstock.connectors.kafka.table.metadata import READABLE
 from penstock.errors import RecordError
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.columns import HEADERS_TYPE
-from penstock.spi import KIND, BadRecord, Column, ColumnKind, TableDefinition
+from penstock.spi import KIND, BadRecord, Column, ColumnKind, Surface, TableDefinition
 from penstock.types import BIGINT, INT, STRING, RowKind, arrow_type
 
 BASE = {
@@ -229,6 +229,56 @@ def test_the_reason_of_a_dead_letter_is_not_longer_than_a_record_may_be():
     (letter,) = letters(found, record, "orders", 3, [100]).to_pylist()
     told = {each["key"].removeprefix("penstock.dead-letter."): each["value"].decode() for each in letter["headers"]}
     assert (told["field"], told["reason"]) == ("f?", "?" + "é" * 999)
+
+
+def of_table(name, *columns, **options):
+    given = {key.replace("__", "-").replace("_", "."): value for key, value in options.items()}
+    definition = TableDefinition(name, columns, BASE | given, surface=Surface.YAML)
+    return RowReader(KafkaConnector().scan(definition))
+
+
+def test_records_that_cannot_be_read_are_left_out_where_the_user_asks_for_it():
+    options = as_options(KEYED | {"ingestion.ignore-errors": "true"})
+    row_reader = reader(Column("k", INT), Column("v", STRING), *metadata("offset"), **options)
+    good = text({"k": 1, "v": "x"})
+    rows = read(row_reader, [good, good, b"no json", good], [good, text({"k": "no number"}), good, good])
+
+    assert rows["m_offset"].to_pylist() == [100, 103]
+    assert rows["k"].to_pylist() == [1, 1]
+    assert row_reader.refused == 2
+
+
+CANAL = {"data": [{"id": "1"}, {"id": "2"}], "type": "INSERT"}
+
+
+@pytest.mark.parametrize(
+    ("table", "named", "other"),
+    [
+        ("shop.orders", {"database": "shop", "table": "orders"}, {"database": "shop", "table": "returns"}),
+        ("shop.orders", {"database": "shop", "table": "orders"}, {"database": "depot", "table": "orders"}),
+        ("shop.orders", {}, {"table": "returns"}),
+        ("orders", {"database": "any", "table": "orders"}, {"table": "returns"}),
+        ("one.shop.orders", {"database": "shop", "table": "orders"}, {"database": "two", "table": "orders"}),
+    ],
+)
+def test_messages_of_other_tables_are_refused_in_a_pipeline(table, named, other):
+    messages = [text(CANAL | named), text(CANAL | other), None, text(CANAL | named)]
+    with pytest.raises(RecordError, match=rf"the message is of table '[a-z.]+', not '{table}'") as error:
+        read(of_table(table, Column("id", INT), value_format="canal-json"), messages)
+    assert error.value.offset == 101
+
+    skipping = of_table(table, Column("id", INT), value_format="canal-json", **{"ingestion.ignore-errors": "true"})
+    assert read(skipping, messages)["id"].to_pylist() == [1, 2, 1, 2]
+    assert skipping.refused == 1
+
+
+def test_the_tables_name_may_be_a_column_too():
+    table = Column("of", STRING, ColumnKind.METADATA, "value.source.table", virtual=True)
+    row_reader = of_table("shop.orders", Column("id", INT), table, value_format="debezium-json")
+    message = {"before": {"id": 1}, "after": {"id": 2}, "op": "u", "source": {"db": "shop", "table": "orders"}}
+    rows = read(row_reader, [text(message)])
+
+    assert (rows["id"].to_pylist(), rows["of"].to_pylist()) == ([1, 2], ["orders", "orders"])
 
 
 # --- metadata ------------------------------------------------------------------------------------------------

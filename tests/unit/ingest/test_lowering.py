@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 
 from penstock.errors import PipelineError, UnsupportedError
 from penstock.ingest import lower, parse_pipeline
 from penstock.plan import Filter, Job, Node, Project, Scan
+from penstock.plan.text import flink_sql
 from penstock.settings import FailureRate
+from penstock.spi import formats
+from penstock.types import BYTES, arrow_schema
 
 SOURCE = """\
 source:
@@ -19,6 +24,7 @@ source:
   value.format: json
   schema.inference.strategy: static
   scan.value.initial-schemas.ddls: CREATE TABLE db.orders (id BIGINT, amount DOUBLE, note STRING)
+  scan.startup.mode: earliest-offset
 """
 SINK = """\
 sink:
@@ -52,7 +58,7 @@ def test_a_pipeline_without_rules_copies_a_table():
     assert sink.spec.topics == ("db.orders",)
     assert sink.spec.partitioner == "all-to-zero"
     assert sink.spec.guarantee.value == "at-least-once"
-    assert sink.input.spec.group_id == "KafkaSource-db.orders"
+    assert sink.input.spec.group_id == ""
 
 
 def test_the_pipelines_options_are_settings():
@@ -139,13 +145,13 @@ def test_primary_keys_are_not_null():
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [
-        ({"projection": "id, amonut"}, "p.yaml, line 12, column 5, projection, line 1, column 5: "),
-        ({"filter": "amount >"}, "p.yaml, line 12, column 5, filter, line 1, column "),
+        ({"projection": "id, amonut"}, "p.yaml, line 13, column 5, projection, line 1, column 5: "),
+        ({"filter": "amount >"}, "p.yaml, line 13, column 5, filter, line 1, column "),
         (
             {"primary_keys": "nite"},
-            "p.yaml, line 12, column 5: 'primary-keys': 'nite' is not a column (did you mean 'note'?)",
+            "p.yaml, line 13, column 5: 'primary-keys': 'nite' is not a column (did you mean 'note'?)",
         ),
-        ({"source_table": "db.("}, "p.yaml, line 11, column 5: 'source-table': 'db.(' is no pattern"),
+        ({"source_table": "db.("}, "p.yaml, line 12, column 5: 'source-table': 'db.(' is not a valid pattern"),
     ],
 )
 def test_a_rule_that_does_not_fit_is_refused_at_its_place(rule, expected):
@@ -224,11 +230,106 @@ def test_metadata_becomes_columns():
     assert [each.key for each in found.spec.metadata] == ["topic", "offset"]
 
 
-def test_errors_may_be_ignored():
+def test_raw_keys_and_values_are_text():
+    found = node(SOURCE + "  metadata.list: __raw_key__,__raw_value__\n" + PRINT)
+
+    assert [str(field.type) for field in found.schema.fields[3:]] == ["STRING", "STRING"]
+    assert found.spec.capabilities.native == (("__raw_key__", BYTES), ("__raw_value__", BYTES))
+
+
+def test_metadata_that_there_is_not_is_refused():
+    with pytest.raises(
+        PipelineError, match=r"line 9, column 3: 'metadata.list': there is no metadata 'ofset' .*offset"
+    ):
+        job(SOURCE + "  metadata.list: ofset\n" + PRINT)
+    with pytest.raises(PipelineError, match=r"there are two columns 'topic' .*leave it out of 'metadata.list'"):
+        job(SOURCE.replace("note STRING", "topic STRING") + "  metadata.list: topic\n" + PRINT)
+
+
+def test_errors_are_ignored_by_leaving_the_record_out():
     found = node(SOURCE + "  ingestion.ignore-errors: true\n" + PRINT)
 
     assert isinstance(found, Scan)
-    assert found.spec.value.options.to_text() == {"ignore-parse-errors": "true"}
+    assert found.spec.options.ignore_errors
+    assert found.spec.value.options.to_text() == {}
+
+
+def test_a_source_without_a_group_has_to_say_where_it_starts():
+    text = SOURCE.replace("  scan.startup.mode: earliest-offset\n", "")
+
+    with pytest.raises(PipelineError) as error:
+        job(text + PRINT)
+    assert "'scan.startup.mode': needs a consumer group (write 'properties.group.id'" in str(error.value)
+    assert node(text + "  properties.group.id: g\n" + PRINT).spec.group_id == "g"
+
+
+DDL = "CREATE TABLE db.orders (id BIGINT, amount DOUBLE, note STRING)"
+
+
+def test_computed_columns_and_metadata_stand_in_the_schema():
+    ddl = "CREATE TABLE db.orders (id BIGINT, at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', next AS id + 1)"
+    found = node(SOURCE.replace(DDL, ddl) + PRINT)
+
+    assert isinstance(found, Project)
+    assert found.schema.names == ("id", "at", "next")
+    assert found.input.schema.names == ("id", "at")
+
+
+PREFIXED = "  key.format: json\n  key.fields: id\n  key.fields-prefix: k_\n  value.fields-prefix: v_\n"
+
+
+@pytest.mark.parametrize(
+    "columns",
+    ["id BIGINT, amount DOUBLE", "k_id BIGINT, v_amount DOUBLE", "k_id BIGINT, amount DOUBLE"],
+)
+def test_keys_and_values_have_prefixes_of_their_own(columns):
+    found = node(
+        SOURCE.replace(DDL, f"CREATE TABLE t ({columns}, PRIMARY KEY ({columns.split()[0]}) NOT ENFORCED)")
+        + PREFIXED
+        + PRINT
+    )
+
+    assert found.schema.names == ("k_id", "v_amount")
+    assert (found.spec.key_schema.names, found.spec.value_schema.names) == (("id",), ("amount",))
+    assert [field.type.nullable for field in found.schema.fields] == [False, True]
+
+
+def test_a_key_and_a_value_may_have_the_same_name_before_their_prefixes():
+    found = node(SOURCE.replace(DDL, "CREATE TABLE t (k_id BIGINT, id STRING, next AS id || 'x')") + PREFIXED + PRINT)
+
+    assert found.schema.names == ("k_id", "v_id", "next")
+    assert (found.input.spec.key_schema.names, found.input.spec.value_schema.names) == (("id",), ("id",))
+    assert flink_sql(found.items[2].expression) == "CONCAT(`v_id`, 'x')"
+
+
+def test_no_prefix_may_begin_with_the_other():
+    with pytest.raises(PipelineError, match=r"'k_' and the 'value.fields-prefix' 'k_v_' begin alike"):
+        job(SOURCE + PREFIXED.replace(": v_", ": k_v_") + PRINT)
+
+
+@pytest.mark.parametrize("name", ["debezium-json", "canal-json"])
+def test_messages_name_their_table(name):
+    text = SOURCE.replace("value.format: json", f"value.format: {name}")
+    sink = job(text + SINK.replace("value.format: json", f"value.format: {name}") + transform(primary_keys="id")).sinks[
+        0
+    ]
+    encoder = formats.get(name).encoder(sink.spec.value_schema, sink.spec.value.options)
+    row = pa.RecordBatch.from_pylist([{"id": 1, "amount": None, "note": "x"}], arrow_schema(sink.spec.value_schema))
+    (message,) = (json.loads(each.as_py()) for each in encoder.encode(row))
+
+    if name == "debezium-json":
+        assert message["source"] == {"db": "db", "table": "orders"}
+    else:
+        assert (message["database"], message["table"], message["pkNames"]) == ("db", "orders", ["id"])
+    assert sink.input.spec.table_id == ("db", "orders")
+
+
+@pytest.mark.parametrize("key", ["debezium-json.distributed-tables", "canal-json.distributed-tables"])
+def test_tables_may_be_in_several_partitions(key):
+    name = key.partition(".")[0]
+    text = SOURCE.replace("value.format: json", f"value.format: {name}")
+
+    assert node(text + f"  {key}: true\n" + PRINT).schema.names == ("id", "amount", "note")
 
 
 @pytest.mark.parametrize(
@@ -236,10 +337,28 @@ def test_errors_may_be_ignored():
     [
         ("  scan.value.initial-schemas.ddls: ", "  #", "give the schema: 'scan.value.initial-schemas.ddls"),
         ("  schema.inference.strategy: static\n", "", "write 'schema.inference.strategy: static'"),
-        ("note STRING)", "note STRING); CREATE TABLE b (id INT)", "expected one CREATE TABLE, not 2"),
-        ("topic: orders", "topic: orders\n  key.format: json", "keys are not inferred yet"),
-        ("topic: orders", "topic: orders\n  ingestion.error-tolerance.max-count: 5", "counting errors"),
+        (
+            "note STRING)",
+            "note STRING); CREATE TABLE b (id INT)",
+            "several tables are not supported yet: expected one CREATE TABLE, not 2 (db.orders, b)",
+        ),
+        ("topic: orders", "topic: orders\n  key.format: json", "the columns of a key are not inferred yet"),
+        (
+            "topic: orders",
+            "topic: orders\n  ingestion.error-tolerance.max-count: 5",
+            "a limit of errors is not supported yet",
+        ),
         ("topic: orders", "topic: orders\n  json.decode.parser-table-id.fields: a", "several tables in one topic"),
+        ("topic: orders", "topic: orders;returns", "'topic': several topics are not supported yet"),
+        ("topic: orders", "topic-pattern: orders.*", "'topic-pattern': several topics are not supported yet"),
+        ("topic: orders", "topic: orders\n  json.infer-schema.primitive-as-string: true", "schemas are not inferred"),
+        ("topic: orders", "topic: orders\n  json.infer-schema.flatten-nested-columns.enable: true", "not inferred"),
+        ("topic: orders", "topic: orders\n  json.infer-schema.fixed-types: id INT", "schemas are not inferred yet"),
+        (
+            "topic: orders",
+            "topic: orders\n  canal-json.infer-schema.strategy: SQL_TYPE",
+            "schemas are not inferred yet",
+        ),
     ],
 )
 def test_what_comes_later_says_what_to_do(old, new, expected):
@@ -252,6 +371,21 @@ def test_what_comes_later_says_what_to_do(old, new, expected):
     assert "p.yaml, line " in str(error.value)
 
 
+@pytest.mark.parametrize("option", ["debezium-json.include-schema.enabled", "sink.add-tableId-to-header-enabled"])
+def test_what_comes_later_in_sinks_says_what_to_do(option):
+    with pytest.raises(UnsupportedError, match=rf"p.yaml, line 13, column 3: '{option}': .* yet .leave it out"):
+        job(SOURCE + SINK + f"  {option}: true\n")
+    assert spec(SOURCE + SINK + f"  {option}: false\n").topics == ("db.orders",)
+
+
+def test_a_table_of_metadata_alone_would_lose_its_records():
+    text = SOURCE.replace(DDL, "CREATE TABLE t (o BIGINT METADATA FROM 'offset')")
+
+    with pytest.raises(PipelineError, match=r"the table has metadata columns only, .*would be lost .*__raw_value__"):
+        job(text + PRINT)
+    assert node(text + "  metadata.list: __raw_value__\n" + PRINT).schema.names == ("o", "__raw_value__")
+
+
 def test_problems_of_source_and_sink_are_reported_together_with_their_places():
     source = SOURCE.replace("topic: orders", "topik: orders").replace("value.format: json", "value.format: xml")
     sink = SINK + "  partition.strategy: round\n"
@@ -262,12 +396,20 @@ def test_problems_of_source_and_sink_are_reported_together_with_their_places():
     assert "p.yaml, line 1, column 1: 'topic': one of 'topic' and 'topic-pattern' is required" in text
     assert "p.yaml, line 3, column 3: 'topik': unknown option (did you mean 'topic'?)" in text
     assert "p.yaml, line 5, column 3: 'value.format': there is no format 'xml'" in text
-    assert "p.yaml, line 12, column 3: 'partition.strategy': expected one of all-to-zero, hash-by-key" in text
+    assert "p.yaml, line 13, column 3: 'partition.strategy': expected one of all-to-zero, hash-by-key" in text
 
 
 def test_the_format_of_yaml_is_debezium_json_unless_it_is_said():
     source = node(SOURCE.replace("  value.format: json\n", "") + PRINT)
     assert source.spec.value.identifier == "debezium-json"
+
+
+@pytest.mark.parametrize("name", ["hologres", "mysql", "upsert-kafka"])
+def test_a_connector_of_flinks_is_not_taken_for_a_misspelling(name):
+    with pytest.raises(PipelineError, match=rf"there is no connector '{name}' yet .there are blackhole, kafka, "):
+        job(SOURCE + PRINT.replace("print", name))
+    with pytest.raises(PipelineError, match=r"there is no connector 'kafak' .did you mean 'kafka'"):
+        job(SOURCE + PRINT.replace("print", "kafak"))
 
 
 @pytest.mark.parametrize("side", ["source", "sink"])
@@ -284,7 +426,7 @@ def test_a_schema_that_cannot_be_read_is_refused_at_its_place():
 
 
 def test_a_variables_value_is_not_quoted():
-    text = SOURCE + "  scan.startup.mode: ${secret}\n" + PRINT
+    text = SOURCE + "  scan.bounded.mode: ${secret}\n" + PRINT
 
     with pytest.raises(PipelineError) as error:
         job(text, secret="hunter2")

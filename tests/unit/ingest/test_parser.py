@@ -83,8 +83,8 @@ pipeline:
 
     assert found == [
         "p.yaml, line 5, column 1: 'sinc': unknown key (did you mean 'sink'?)",
-        "p.yaml, line 2, column 10: 'topic': variable '${kafka.topik}' is not known (did you mean 'kafka.topic'?)",
-        "p.yaml, line 3, column 3: 'name': has no value (write '' for an empty text, or remove the line)",
+        "p.yaml, line 2, column 10: 'topic': variable '${kafka.topik}' is not defined (did you mean 'kafka.topic'?)",
+        "p.yaml, line 3, column 3: 'name': has no value (write '' for an empty value, or remove the line)",
         "p.yaml, line 4, column 9: 'typo': expected one value",
         "p.yaml, line 1, column 1: 'source': needs a 'type' (for example 'type: kafka')",
         "p.yaml, line 1, column 1: 'sink': is required (write 'sink:' and 'type: kafka' below it)",
@@ -135,7 +135,10 @@ def test_the_text_of_a_value_is_kept_as_it_is_written():
 def test_what_comes_later_is_named():
     text = MINIMAL + "pipeline:\n  dirty-data.collector:\n    type: logger\n"
 
-    assert problems_of(text) == ["p.yaml, line 6, column 3: 'dirty-data.collector': is not supported yet (remove it)"]
+    assert problems_of(text) == [
+        "p.yaml, line 6, column 3: 'dirty-data.collector': is not supported yet (to keep records that cannot be read, "
+        "name a topic for them in the source: 'scan.dead-letter.topic')"
+    ]
 
 
 # --- the seed's misprints ----------------------------------------------------------------------------------------
@@ -161,7 +164,7 @@ def test_a_key_that_is_indented_by_one_blank_is_read_at_the_top():
 
     assert found.routes == (RouteDef("mydb.mytable1,mydb.mytable2", "mytable1"),)
     assert any(
-        each.startswith("p.yaml, line 10, column 2: 'route' is indented by one blank too many")
+        each.startswith("p.yaml, line 10, column 2: 'route' is indented by one space too many")
         for each in found.warnings
     )
 
@@ -180,4 +183,4 @@ def test_a_route_below_the_sink_is_read_at_the_top():
 
     assert found.routes == (RouteDef("a", "b"),)
     assert found.sink.options == ()
-    assert found.warnings == ("p.yaml, line 5, column 3: 'route' stands below 'sink'; read as a top-level key",)
+    assert found.warnings == ("p.yaml, line 5, column 3: 'route' is below 'sink'; it is read as a top-level key",)

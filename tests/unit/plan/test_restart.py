@@ -172,7 +172,7 @@ def test_keys_of_another_strategy_are_remarked(given, why):
         (FailureRate(), "restarts: at most 1 in 1 min, 1 s after a failure"),
         (
             ExponentialDelay(),
-            "restarts: any number, 1 s to 1 min after a failure; counted anew after 1 h without one",
+            "restarts: any number, 1 s to 1 min after a failure; reset after 1 h without a failure",
         ),
     ],
 )

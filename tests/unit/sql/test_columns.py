@@ -31,7 +31,7 @@ def test_columns_are_those_of_create_table() -> None:
         ("", ["here, line 1, column 1: expected a column, found the end of the text"]),
         ("a INT,", ["here, line 1, column 7: expected a column, found the end of the text"]),
         ("a INT)", ["here, line 1, column 6: expected the end of the statement, found ')'"]),
-        ("a INT b", ["here, line 1, column 7: unexpected 'b' in 'INT b' (write a Flink SQL type)"]),
+        ("a INT b", ["here, line 1, column 7: expected ',' or ')', found 'b'"]),
         (
             "a INT, a INT, b AS c",
             [

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import OptionsError
+from penstock.errors import OptionsError, SchemaError
 from penstock.plan import Filter, Job, Project, Scan, Sink
 from penstock.plan.explain import explain
 from penstock.plan.text import flink_sql
@@ -195,7 +195,7 @@ def test_a_virtual_column_is_written_only_when_it_is_named():
 
     script = parse_script(FLIGHTS + sink + "\nINSERT INTO out_t (id, ts) SELECT id, NOW() FROM flights", file="f.sql")
     assert only(script).sinks[0].schema.names == ("id", "ts")
-    assert script.warnings == ("f.sql, line 2, column 24: 'ts' is VIRTUAL and is written, since it is named here",)
+    assert script.warnings == ("f.sql, line 2, column 24: 'ts' is VIRTUAL, but is written because it is named here",)
 
 
 @pytest.mark.parametrize(
@@ -214,6 +214,40 @@ def test_a_statement_set_is_one_job(text: str):
 
     assert job.name == "delays"
     assert [sink.table for sink in job.sinks] == ["shown", "shown"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "query", "reason"),
+    [
+        ("id INT", "SELECT ts, id", "the number of columns in the query is 2, but 'out_t' takes 1: id"),
+        ("id INT, v INT", "SELECT ts, id", r"TIMESTAMP_LTZ\(3\) does not fit column 'id', which is INT"),
+    ],
+)
+def test_a_virtual_column_is_written_only_if_it_is_named(columns: str, query: str, reason: str):
+    source = f"CREATE TABLE in_t (id INT, ts TIMESTAMP_LTZ(3)) {WITH};"
+    sink = f"CREATE TABLE out_t (ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL, {columns}) {WITH};"
+    hint = r"'ts' is VIRTUAL: it is written only if named, as in INSERT INTO out_t \(ts, \.\.\)"
+
+    with pytest.raises(SchemaError, match=f"{reason} .{hint}"):
+        parse_script(f"{source}{sink} INSERT INTO out_t {query} FROM in_t;")
+
+
+def test_a_table_of_metadata_alone_loses_the_contents_of_its_records():
+    """As seed 003's second example declares it."""
+    text = (
+        "CREATE TABLE s (`offset` INT NOT NULL METADATA, part BIGINT NOT NULL METADATA FROM 'partition', "
+        f"PRIMARY KEY (part, `offset`) NOT ENFORCED) {WITH};"
+        f"CREATE TABLE t (a INT, b BIGINT) {WITH}; INSERT INTO t SELECT * FROM s;"
+    )
+
+    assert parse_script(text, file="f.sql").warnings == (
+        "f.sql, line 1, column 14: 's' has metadata columns only: the contents of its records are lost",
+    )
+    assert not parse_script(
+        text.replace("`offset` INT NOT NULL METADATA", "`offset` STRING METADATA FROM '__raw_value__'").replace(
+            "a INT", "a STRING"
+        )
+    ).warnings
 
 
 def test_each_insert_is_a_job_with_a_name_of_its_own():

@@ -79,7 +79,9 @@ def test_a_variable_cannot_end_a_string():
 
 @pytest.mark.parametrize("text", ["", "  -- nothing\n", ";;", "SET 'pipeline.name' = 'x';"])
 def test_a_file_that_starts_nothing_is_a_mistake(text: str):
-    with pytest.raises(SqlError, match=r"f.sql, line \d, column \d+: there is no INSERT INTO, so nothing to run"):
+    with pytest.raises(
+        SqlError, match=r"f.sql, line \d, column \d+: there is no INSERT INTO, so there is nothing to run"
+    ):
         parse_script(text, file="f.sql")
 
 

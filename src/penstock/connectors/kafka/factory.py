@@ -9,7 +9,7 @@ from penstock.connectors.kafka.sink.dead_letters import definition
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.table.client import completed
-from penstock.connectors.kafka.table.metadata import MetadataColumn
+from penstock.connectors.kafka.table.metadata import READABLE, MetadataColumn, as_metadata
 from penstock.connectors.kafka.table.options import (
     BoundedMode,
     KafkaSinkOptions,
@@ -19,7 +19,8 @@ from penstock.connectors.kafka.table.options import (
 from penstock.connectors.kafka.table.resolution import Resolution, Side
 from penstock.errors import OptionsError, Problem
 from penstock.options import OptionSet
-from penstock.spi import Guarantee, Surface, TableDefinition, Watermark
+from penstock.spi import Guarantee, Surface, TableDefinition, TableFormat, Watermark, formats
+from penstock.types.casts import widens
 
 __all__ = ["KafkaConnector"]
 
@@ -32,14 +33,16 @@ class KafkaConnector:
     identifier = "kafka"
     options: Mapping[str, type[OptionSet]] = {"Source": KafkaSourceOptions, "Sink": KafkaSinkOptions}
     runtime = "penstock.connectors.kafka.spark:KafkaRuntime"
+    metadata = READABLE
 
     def scan(self, table: TableDefinition) -> KafkaScanSpec:
         """What reading ``table`` means. Raises OptionsError or UnsupportedError with every problem found."""
         resolution = Resolution(table, Side.READ)
         found = resolution.resolve(KafkaSourceOptions)
         options = found.options
-        group = options.group_id or ("" if table.surface is Surface.BUILDER else f"KafkaSource-{table.name}")
+        group = options.group_id or (f"KafkaSource-{table.name}" if table.surface is Surface.SQL else "")
         _needs_group(options, group, resolution)
+        named = table.surface is Surface.YAML and isinstance(formats.get(found.value.identifier), TableFormat)
         return KafkaScanSpec(
             table=table.name,
             options=options,
@@ -58,6 +61,7 @@ class KafkaConnector:
             stop_by=table.objects.get("scan.bounded.mode"),
             watermark=_measured(table.watermark, found.metadata),
             dead_letters=self._dead_letters(table, options),
+            table_id=tuple(table.name.split(".")) if named else (),
             notes=found.notes,
         )
 
@@ -87,7 +91,7 @@ class KafkaConnector:
             options=options,
             value=found.value,
             key=found.key,
-            schema=table.written,
+            schema=as_metadata(table.written, found.metadata),
             key_columns=found.key_columns,
             key_prefix=options.key_fields_prefix,
             value_prefix=options.value_fields_prefix,
@@ -104,15 +108,15 @@ class KafkaConnector:
 
 
 def _measured(watermark: Watermark | None, metadata: tuple[MetadataColumn, ...]) -> Watermark | None:
-    """What reading tasks can measure by themselves: not a metadata column that Spark casts to another type."""
+    """What reading tasks can measure by themselves: not a metadata column that is cast to another type."""
     if watermark is None or watermark.lag is None:
         return watermark
-    cast = {each.name for each in metadata if each.cast}
+    cast = {each.name for each in metadata if not widens(each.native, each.type)}
     return replace(watermark, column="", lag=None) if watermark.column in cast else watermark
 
 
 def _needs_group(options: KafkaSourceOptions, group: str, resolution: Resolution) -> None:
-    """Only a builder's source may be without a group; SQL and YAML derive one from the table's name."""
+    """SQL derives a group from the table's name. A source in YAML or of a builder may be without one."""
     if group:
         return
     wants = {
@@ -123,6 +127,9 @@ def _needs_group(options: KafkaSourceOptions, group: str, resolution: Resolution
     }
     for key, wanted in wants.items():
         if wanted:
-            resolution.problem("needs a consumer group", key, "set 'properties.group.id' (set_group_id)")
+            yaml = resolution.table.surface is Surface.YAML
+            hint = "write 'properties.group.id', " if yaml else "set 'properties.group.id' (set_group_id), "
+            hint += f"or another '{key}'" if key.startswith("scan.") else f"or leave '{key}' out"
+            resolution.problem("needs a consumer group", key, hint)
     if resolution.problems:
         raise OptionsError(tuple(resolution.problems))

@@ -74,7 +74,7 @@ from penstock.spi import (
     cause_of,
     guarded,
 )
-from penstock.types import BIGINT, TINYINT, quoted_name, spark_ddl, spark_type
+from penstock.types import BIGINT, TINYINT, spark_ddl, spark_type
 
 if TYPE_CHECKING:
     from penstock.connectors.kafka.sink.committer import Acknowledged, Consumed
@@ -214,7 +214,7 @@ class KafkaScan:
         return start, None if stop_document is None else Positions.from_json(stop_document)
 
     def frame(self, stage: Stage | None = None) -> DataFrame:
-        """The streaming DataFrame, metadata columns cast to their declared types; or what ``stage`` makes of rows."""
+        """The streaming DataFrame, metadata columns in their native types; or what ``stage`` makes of rows."""
         spark: SparkSession = self._context.spark
         spark.dataSource.register(KafkaDataSource)
         rows = ", ".join(filter(None, (spark_ddl(self._scan.native), *self._hidden(), f"{REPORT} BINARY")))
@@ -222,13 +222,7 @@ class KafkaScan:
         reader = spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", _pickled(self._planner.spec))
         if stage is not None:
             return reader.option("secret.stage", _pickled(stage)).load()
-        frame = reader.load()
-        cast = {
-            column.name: F.col(quoted_name(column.name)).cast(spark_type(column.type))
-            for column in self._scan.metadata
-            if column.cast
-        }
-        return frame.withColumns(cast) if cast else frame
+        return reader.load()
 
     def _hidden(self) -> Iterator[str]:
         """The columns that follow the scan's own, as DDL."""

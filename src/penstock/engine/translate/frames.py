@@ -31,9 +31,10 @@ from penstock.plan import (
     path,
     scans,
 )
-from penstock.plan.expressions import ColumnRef, Expression
+from penstock.plan.expressions import ColumnRef, Expression, cast, coerce
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, guarded
-from penstock.types import RowType, arrow_schema, quoted_name, spark_ddl, spark_type
+from penstock.types import DataType, Field, RowType, arrow_schema, quoted_name, spark_ddl, spark_type
+from penstock.types.casts import alike, widens
 
 __all__ = ["Reading", "build", "computed", "direct"]
 
@@ -99,9 +100,13 @@ def direct(sinks: Sequence[Sink]) -> tuple[Scan, tuple[Output, ...]] | None:
         columns = _picked(sink.input)
         if columns is None or len(columns) != len(sink.schema.fields):
             return None
-        types = {field.name: spark_type(field.type) for field in scan.schema.fields}
-        if any(types[name] != spark_type(field.type) for name, field in zip(columns, sink.schema.fields, strict=True)):
-            return None
+        declared = {field.name: field.type for field in scan.schema.fields}
+        read, taken = dict(scan.spec.capabilities.native), {field.name: field.type for field in sink.spec.schema.fields}
+        for name, field in zip(columns, sink.schema.fields, strict=True):
+            own = declared[name]
+            unchanged = widens(read.get(name, own), own) and alike(own, field.type)
+            if not unchanged or not alike(field.type, taken[field.name]):
+                return None
         outputs.append(Output(i, sink.table, sink.spec, sink.schema, None, columns))
     return scan, tuple(outputs)
 
@@ -132,7 +137,7 @@ def _rows(node: Node, reading: Reading) -> DataFrame:
 def _frame(reading: Reading, node: Node, inputs: tuple[DataFrame, ...]) -> DataFrame:
     match node, inputs:
         case Scan(), ():
-            return reading.frame(node)
+            return _declared(reading.frame(node), node)
         case AssignWatermarks(), (frame,):
             return _event_time(node, frame, reading)
         case Filter(condition=condition), (frame,):
@@ -146,6 +151,17 @@ def _frame(reading: Reading, node: Node, inputs: tuple[DataFrame, ...]) -> DataF
             mapper = _row_mapper(rows, below.schema, schema, hidden)
             return frame.mapInArrow(mapper, ", ".join([spark_ddl(schema), *kinds]))
     raise SchemaError((Problem(f"the engine does not run {type(node).__name__} nodes"),))
+
+
+def _declared(frame: DataFrame, scan: Scan) -> DataFrame:
+    """``frame`` with the columns of ``scan`` in the types that its table declares."""
+    types = {field.name: field.type for field in scan.schema.fields}
+    casts = {
+        name: _computed(cast(ColumnRef(name, type=native), types[name]))
+        for name, native in scan.spec.capabilities.native
+        if not widens(native, types[name])
+    }
+    return frame.withColumns(casts) if casts else frame
 
 
 def _hidden(frame: DataFrame) -> list[str]:
@@ -177,10 +193,19 @@ def _sink_columns(sink: Sink) -> list[Column]:
     if len(given) != len(wanted):
         reason = f"has {len(wanted)} columns but is given {len(given)}"
         raise SchemaError((Problem(reason, sink.table, hint="list the columns in INSERT INTO, or select as many"),))
+    taken = {field.name: field.type for field in sink.spec.schema.fields}
     return [
-        _column(source.name).cast(spark_type(target.type)).alias(target.name)
+        _fitted(source, target.type, taken[target.name]).alias(target.name)
         for source, target in zip(given, wanted, strict=True)
     ]
+
+
+def _fitted(source: Field, declared: DataType, taken: DataType) -> Column:
+    """A value as the type that the table declares, then as the one that the connector takes."""
+    column = _column(source.name)
+    if alike(declared, taken):
+        return column.cast(spark_type(taken))
+    return _computed(cast(coerce(ColumnRef(source.name, type=source.type), declared), taken))
 
 
 @dataclass(frozen=True)
@@ -215,7 +240,7 @@ class _Base:
 
 def _side_by_side(scan: Scan, branches: Sequence[_Branch], reading: Reading) -> DataFrame:
     """The rows of several sinks that take them from one reading of ``scan``."""
-    rows = reading.frame(scan)
+    rows = _rows(scan, reading)
     hidden = _hidden(rows)
     aliases = {f"__base_{i}": name for i, name in enumerate(name for name in rows.columns if name not in hidden)}
     base = _Base(scan, aliases, "__of_base")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from penstock.formats.canal_json.decode import METADATA, CanalJsonDecoder
 from penstock.formats.canal_json.options import CanalJsonOptions
-from penstock.formats.changes.encode import ChangeJsonEncoder, Frame
+from penstock.formats.changes.encode import ChangeJsonEncoder, Frame, json_fields
 from penstock.formats.changes.metadata import checked
 from penstock.options import OptionSet
 from penstock.types import DataType, RowType
 
 __all__ = ["CanalJsonFormat"]
-
-_INSERT = Frame(b'{"data":[', b'],"type":"INSERT"}')
-_DELETE = Frame(b'{"data":[', b'],"type":"DELETE"}')
 
 
 class CanalJsonFormat:
@@ -23,6 +21,7 @@ class CanalJsonFormat:
     identifier = "canal-json"
     options: type[OptionSet] = CanalJsonOptions
     metadata: Mapping[str, DataType] = {key: each.type for key, each in METADATA.items()}
+    table_keys = ("database", "table")
 
     def decoder(self, schema: RowType, options: OptionSet, metadata: Sequence[str] = ()) -> CanalJsonDecoder:
         """A decoder for rows of ``schema``. Raises SchemaError for maps with keys other than text, and for metadata
@@ -32,4 +31,15 @@ class CanalJsonFormat:
     def encoder(self, schema: RowType, options: OptionSet) -> ChangeJsonEncoder:
         """An encoder for changes of rows of ``schema``. Raises SchemaError for maps with keys other than text."""
         given = CanalJsonOptions.expect(options)
-        return ChangeJsonEncoder(self.identifier, schema, given, _INSERT, _DELETE)
+        others = ""
+        if given.table:
+            names = {"database": given.database, "table": given.table[-1], "pkNames": given.primary_key}
+            others = json_fields(names)
+        inserted, deleted = (
+            Frame(b'{"data":[', f'],"type":"{operation}"{others}}}'.encode()) for operation in ("INSERT", "DELETE")
+        )
+        return ChangeJsonEncoder(self.identifier, schema, given, inserted, deleted)
+
+    def with_table(self, options: OptionSet, table: tuple[str, ...], primary_key: tuple[str, ...]) -> OptionSet:
+        """``options`` for messages with the database, the table and the names of its primary key."""
+        return replace(CanalJsonOptions.expect(options), table=table, primary_key=primary_key)

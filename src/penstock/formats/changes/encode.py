@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +19,7 @@ from penstock.formats.columns.buffers import LARGEST
 from penstock.formats.json.encode import JsonEncoder
 from penstock.types import RowKind, RowType
 
-__all__ = ["ChangeJsonEncoder", "Frame", "image_frames"]
+__all__ = ["ChangeJsonEncoder", "Frame", "image_frames", "json_fields"]
 
 
 @dataclass(frozen=True)
@@ -28,15 +30,26 @@ class Frame:
     tail: bytes
 
 
-def image_frames(operation: str, came: str, went: str, *, omit: bool) -> tuple[Frame, Frame]:
-    """The frame for a row in ``before`` or ``after`` with ``operation``. ``omit`` leaves out the other field, which is
-    null."""
+def image_frames(
+    operation: str, came: str, went: str, *, omit: bool, others: Mapping[str, Any] | None = None
+) -> tuple[Frame, Frame]:
+    """The frame for a row in ``before`` or ``after`` with ``operation``, and the ``others``: fields that all messages
+    have. ``omit`` leaves out the other image, which is null."""
     first = b"{" if omit else b'{"before":null,'
     between = b"" if omit else b',"after":null'
     return (
-        Frame(first + b'"after":', f',"{operation}":"{came}"}}'.encode()),
-        Frame(b'{"before":', between + f',"{operation}":"{went}"}}'.encode()),
+        Frame(first + b'"after":', f',"{operation}":"{came}"{json_fields(others or {})}}}'.encode()),
+        Frame(b'{"before":', between + f',"{operation}":"{went}"{json_fields(others or {})}}}'.encode()),
     )
+
+
+def json_fields(fields: Mapping[str, Any]) -> str:
+    """Fields that follow others in a JSON object, each with a comma before it."""
+    return "".join(f",{json.dumps(name)}:{_json(value)}" for name, value in fields.items())
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True)

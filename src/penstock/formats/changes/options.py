@@ -22,6 +22,15 @@ class ChangeOptions(JsonTextOptions):
         "of failing.",
     )
 
+    #: The table that messages are written with: the parts of its id, or nothing, and its primary key.
+    table: tuple[str, ...] = ()
+    primary_key: tuple[str, ...] = ()
+
+    @property
+    def database(self) -> str | None:
+        """The database of :attr:`table`."""
+        return self.table[-2] if len(self.table) > 1 else None
+
     @property
     def json(self) -> JsonOptions:
         """The JSON options of a message. Flink reads change data with its tree parser."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from penstock.errors import OptionsError, Problem
 from penstock.formats.changes.encode import ChangeJsonEncoder, image_frames
@@ -21,6 +22,7 @@ class DebeziumJsonFormat:
     identifier = "debezium-json"
     options: type[OptionSet] = DebeziumJsonOptions
     metadata: Mapping[str, DataType] = {key: each.type for key, each in METADATA.items()}
+    table_keys = ("source.database", "source.table")
 
     def decoder(self, schema: RowType, options: OptionSet, metadata: Sequence[str] = ()) -> DebeziumJsonDecoder:
         """A decoder for rows of ``schema``. Raises SchemaError for maps with keys other than text, and for metadata
@@ -37,6 +39,14 @@ class DebeziumJsonFormat:
         if given.schema_include:
             hint = "remove it; it is for reading alone"
             raise OptionsError((Problem("messages cannot be written with their schema", "schema-include", hint=hint),))
+        source = {"db": given.database, "table": given.table[-1]} if given.table else None
+        if source is not None and given.ignore_null_fields:
+            source = {name: value for name, value in source.items() if value is not None}
+        others = {} if source is None else {"source": source}
         return ChangeJsonEncoder(
-            self.identifier, schema, given, *image_frames("op", "c", "d", omit=given.ignore_null_fields)
+            self.identifier, schema, given, *image_frames("op", "c", "d", omit=given.ignore_null_fields, others=others)
         )
+
+    def with_table(self, options: OptionSet, table: tuple[str, ...], primary_key: tuple[str, ...]) -> OptionSet:
+        """``options`` for messages whose ``source`` has the database and the table."""
+        return replace(DebeziumJsonOptions.expect(options), table=table, primary_key=primary_key)

@@ -20,7 +20,7 @@ __all__ = ["arithmetic", "sign"]
 
 
 def sign(tree: syntax.Call, operand: Expression, source: Source) -> Expression:
-    """``-x`` and ``+x``. Raises SqlError for what is no number."""
+    """``-x`` and ``+x``. Raises SqlError if it is not a number."""
     if not is_numeric(operand.type):
         raise source.error(tree.args[0].at, f"a sign needs a number, not {operand.type.text()}")
     return operand if tree.name == "+x" else Call("NEGATE", (operand,), type=operand.type, place=source.at(tree.at))

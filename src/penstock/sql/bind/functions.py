@@ -1,4 +1,4 @@
-"""The functions of Flink SQL that exist here: what they take and what they give.
+"""The functions of Flink SQL that exist here, with the types of their arguments and results.
 
 Signatures are strings of one letter per argument: see :data:`FAMILIES`. What a function is in Spark SQL is in
 ``penstock.engine.translate.functions``, by the same name.
@@ -58,8 +58,8 @@ Result = DataType | Callable[[tuple[Expression, ...]], DataType]
 
 @dataclass(frozen=True)
 class Overload:
-    """One way of calling a function. The value is null when an argument is; ``nullable`` says that it may be null
-    besides."""
+    """One way of calling a function. The value is null if an argument is; if ``nullable``, it may be null for
+    other arguments too."""
 
     signature: str
     result: Result

@@ -111,7 +111,7 @@ def _moment(tree: syntax.Literal, source: Source) -> tuple[date | time | datetim
 
 
 def interval(tree: syntax.Interval, source: Source) -> Literal:
-    """``INTERVAL '..' unit``. Raises SqlError when text and unit do not go together."""
+    """``INTERVAL '..' unit``. Raises SqlError when the text does not fit the unit."""
     text = " ".join(tree.text.split())
     if tree.unit not in _INTERVALS:
         raise source.error(tree.at, f"there is no interval {tree.unit}", f"one of {', '.join(_INTERVALS)}")

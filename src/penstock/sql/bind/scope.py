@@ -49,10 +49,10 @@ _NOT_NULL = BOOLEAN.with_nullability(False)
 
 @dataclass(frozen=True)
 class Scope:
-    """What names mean: a schema, the alias it goes by, and the text that errors point into.
+    """Resolves names: by a schema, its alias, and the text that errors point into.
 
-    Raises SchemaError for a name that is not there, SqlError for what cannot be typed, UnsupportedError for what
-    only Flink has; each with the place.
+    Raises SchemaError for an unknown name, SqlError for an expression without a type, and UnsupportedError for a
+    feature that only Flink has; each with its place.
     """
 
     schema: RowType
@@ -62,7 +62,7 @@ class Scope:
     event_time: str = ""
 
     def bind(self, tree: Tree) -> Expression:
-        """The expression that a tree means here."""
+        """The typed expression of a tree."""
         match tree:
             case syntax.Literal():
                 return literal(tree, self.source)
@@ -203,7 +203,7 @@ class Scope:
         for each, value in zip(trees[1:], values[1:], strict=True):
             wider = common_type((common, value.type))
             if wider is None:
-                reason = f"{value.type.text()} does not go together with {common.text()}"
+                reason = f"{common.text()} and {value.type.text()} have no common type"
                 raise self._error(each, reason, "CAST one of them")
             common = wider
         return common, [coerce(value, common) for value in values]
@@ -260,7 +260,7 @@ class Scope:
         return self._made(tree, "IS NULL" if word == "UNKNOWN" else tree.name, (operand,), _NOT_NULL)
 
     def _comparison(self, tree: syntax.Call, trees: Sequence[Tree], ordered: bool) -> list[Expression]:
-        """Operands that are compared with one another; strings among them become what they are compared with."""
+        """Operands of a comparison. Strings are cast to the type that they are compared with."""
         values = [self.bind(each) for each in trees]
         typed = [value.type for value in values if not isinstance(value.type, NullType)] or [NULL]
         first = next((each for each in typed if is_point(each)), typed[0])
@@ -338,7 +338,9 @@ class Scope:
         if rest:
             given = rest[0].value if isinstance(rest[0], Literal) else None
             if not isinstance(given, int) or isinstance(given, bool) or abs(given) > 999:
-                raise self._error(tree.args[1], "the digits of ROUND are a whole number written out", "such as 2")
+                raise self._error(
+                    tree.args[1], "the second argument of ROUND must be a whole number, not an expression", "such as 2"
+                )
             digits = given
         result = value.type
         if isinstance(result, DecimalType) and digits < result.scale:
@@ -419,7 +421,7 @@ class Scope:
 
 
 def _negated(operand: Expression, scope: Scope, tree: Tree | None = None) -> Expression:
-    """NOT, which takes a NOT away."""
+    """NOT; of a NOT, its operand."""
     if isinstance(operand, Call) and operand.function == "NOT":
         return operand.args[0]
     place = scope.source.at(tree.at) if tree is not None else operand.place

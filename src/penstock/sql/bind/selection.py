@@ -1,4 +1,4 @@
-"""A select list against a schema: stars are spread out, columns get names."""
+"""Binds a select list to a schema: stars become columns, columns get names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Selected", "select", "unique"]
 
 @dataclass(frozen=True)
 class Selected:
-    """A column of a query's result; ``at`` is where its expression stands."""
+    """A column of a query's result; ``at`` is the offset of its expression."""
 
     name: str
     value: Expression
@@ -22,7 +22,7 @@ class Selected:
 
 
 def select(items: tuple[SelectItem, ...], scope: Scope, errors: list[DefinitionError]) -> list[Selected | None]:
-    """The result's columns; None for those whose problem went into ``errors``."""
+    """The columns of the result; None for those whose problem was added to ``errors``."""
     found: list[Selected | None] = []
     for item in items:
         try:

@@ -17,11 +17,13 @@ from penstock.spi import (
     ColumnKind,
     Connector,
     Registry,
+    ScanSpec,
     SinkSpec,
     TableDefinition,
     Watermark,
     scan_spec,
     sink_spec,
+    unknown_connector,
 )
 from penstock.sql.bind.scope import Scope
 from penstock.sql.parse.source import Source, combined
@@ -31,7 +33,11 @@ from penstock.types import BIGINT, Field, NullType, RowType, TimestampType
 
 Spec = TypeVar("Spec")
 
-__all__ = ["ComputedColumn", "Table", "columns_of", "declare"]
+__all__ = ["ComputedColumn", "Table", "columns_of", "declare", "declared", "read"]
+
+
+#: The keys of metadata that holds the contents of a record begin with these.
+_CONTENTS = ("__raw_", "value.")
 
 
 @dataclass(frozen=True)
@@ -50,27 +56,24 @@ class Table:
     source: Source
     at: int
     shown: Mapping[str, tuple[str, str]]
-    #: The column that is the event time, and the watermark that follows from a row, as WATERMARK FOR says.
+    #: The column with the event time, and the watermark after a row, of WATERMARK FOR.
     event_time: str = ""
     watermark: Expression | None = None
 
     @property
     def schema(self) -> RowType:
-        """What SELECT sees: every column, computed ones included, in the order of declaration."""
+        """The columns that SELECT may use, computed ones included, in the order of declaration."""
         return RowType(tuple(Field(each.name, each.type) for each in self.definition.columns), nullable=False)
 
     def scan(self, connectors: Registry[Connector], *, with_watermark: bool = False) -> Node:
-        """Reading the table, computed columns included, and with the present watermark as a column of that name if
-        asked for. Raises DefinitionError with every problem found."""
+        """Reading the table, computed columns included, and with the present watermark as a last column if
+        ``with_watermark``. Raises DefinitionError with every problem found."""
         spec = self._located(scan_spec, connectors, self.definition)
-        node = Scan(self.definition.produced, self.definition.name, self.connector, spec)
-        items = tuple(Item(each.name, _value(each)) for each in self.definition.columns)
-        schema = self.schema
-        if with_watermark:
-            items = (*items, Item(WATERMARK, ColumnRef(WATERMARK, type=BIGINT)))
-            schema = replace(schema, fields=(*schema.fields, Field(WATERMARK, BIGINT)))
-        rows = project(node, items, schema)
-        return AssignWatermarks(schema, rows, self.event_time, self.watermark) if self.watermark is not None else rows
+        present = (ColumnRef(WATERMARK, type=BIGINT),) if with_watermark else ()
+        rows = read(self.definition, self.connector, spec, *present)
+        if self.watermark is None:
+            return rows
+        return AssignWatermarks(rows.schema, rows, self.event_time, self.watermark)
 
     def sink(self, connectors: Registry[Connector], named: tuple[str, ...]) -> tuple[TableDefinition, SinkSpec]:
         """Writing the table: the definition and the connector's spec. Raises DefinitionError.
@@ -96,21 +99,27 @@ class Table:
             raise type(error)(tuple(self._placed(problem) for problem in error.problems)) from None
 
     def _placed(self, problem: Problem) -> Problem:
-        """With a line even where the option is missing, and with ``${NAME}`` in place of a variable's value."""
+        """``problem`` with a line even if the option is missing, and with ``${NAME}`` instead of a variable's value."""
         where = problem.where if "line " in problem.where else self.definition.origin.of("")
         value, shown = self.shown.get(problem.key, ("", ""))
         reason = problem.reason.replace(f"'{value}'", shown) if value else problem.reason
         return replace(problem, where=where, reason=reason)
 
 
+def read(definition: TableDefinition, connector: str, spec: ScanSpec, *others: ColumnRef) -> Node:
+    """Reading a table: its columns in the order of declaration, computed ones included, and ``others`` behind them."""
+    node = Scan(definition.produced, definition.name, connector, spec)
+    items = tuple(Item(each.name, _value(each)) for each in definition.columns)
+    fields = [Field(each.name, each.type) for each in definition.columns]
+    fields += (Field(each.name, each.type) for each in others)
+    items += tuple(Item(each.name, each) for each in others)
+    return project(node, items, RowType(tuple(fields), nullable=False))
+
+
 def declare(statement: CreateTable, source: Source, connectors: Registry[Connector]) -> tuple[Table, list[str]]:
     """The table that a statement declares, and warnings. Raises DefinitionError with every problem found."""
     errors: list[DefinitionError] = []
-    columns = columns_of(statement.columns, source, errors, statement.table.name)
-    primary_key = _primary_key(statement, columns, source, errors)
-    columns = tuple(
-        replace(each, type=each.type.with_nullability(False)) if each.name in primary_key else each for each in columns
-    )
+    columns, primary_key = declared(statement, source, errors)
     warnings = _partitioned(statement, columns, source, errors)
     watermark, after_row = _watermark(statement, columns, source, errors)
     options, origin = _options(statement, source, errors)
@@ -119,8 +128,8 @@ def declare(statement: CreateTable, source: Source, connectors: Registry[Connect
         hint = "for example 'connector' = 'kafka'"
         errors.append(OptionsError((Problem("is required", "connector", origin.of("connector"), hint),)))
     elif connector not in connectors.names():
-        reason = f"there is no such connector; there are {', '.join(connectors.names())}"
-        hint = nearest(connector, connectors.names())
+        written = next(value.shown for key, value in reversed(statement.options) if key.text == "connector")
+        reason, hint = unknown_connector(connector, connectors.names(), written)
         errors.append(OptionsError((Problem(reason, "connector", origin.of("connector"), hint),)))
     if errors:
         raise combined(errors)
@@ -132,30 +141,44 @@ def declare(statement: CreateTable, source: Source, connectors: Registry[Connect
         primary_key=primary_key,
         watermark=watermark,
     )
+    if not definition.physical.fields and not any(each.key.startswith(_CONTENTS) for each in columns):
+        place = source.place(statement.table.at)
+        warnings.append(f"{place}: '{definition.name}' has metadata columns only: the contents of its records are lost")
     shown = {key.text: (value.text, value.shown) for key, value in statement.options if "${" in value.shown}
     event_time = statement.watermark[0].text if statement.watermark is not None else ""
     return Table(definition, connector, source, statement.table.at, shown, event_time, after_row), warnings
 
 
+def declared(
+    statement: CreateTable, source: Source, errors: list[DefinitionError]
+) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """The columns and the primary key of a table. Adds their problems to ``errors``."""
+    columns = columns_of(statement.columns, source, errors, statement.table.name)
+    key = _primary_key(statement, columns, source, errors)
+    return tuple(
+        replace(each, type=each.type.with_nullability(False)) if each.name in key else each for each in columns
+    ), key
+
+
 def columns_of(
     declarations: tuple[ColumnDeclaration, ...], source: Source, errors: list[DefinitionError], table: str = ""
 ) -> tuple[Column, ...]:
-    """The columns of ``table`` that are declared so; ``errors`` takes what is wrong with them."""
+    """The columns of ``table`` that are declared so. Adds their problems to ``errors``."""
     seen: set[str] = set()
-    for declared in declarations:
-        if declared.name.text in seen:
-            problem = source.problem(declared.name.at, f"column '{declared.name.text}' is declared twice")
+    for each in declarations:
+        if each.name.text in seen:
+            problem = source.problem(each.name.at, f"column '{each.name.text}' is declared twice")
             errors.append(SchemaError((problem,)))
-        seen.add(declared.name.text)
+        seen.add(each.name.text)
     given = RowType(
         tuple(Field(each.name.text, each.type) for each in declarations if each.type is not None), nullable=False
     )
     # Computed columns see the others, but not one another, as in Flink.
     scope = Scope(given, source, table)
     found = []
-    for declared in declarations:
+    for each in declarations:
         try:
-            found.append(_column(declared, scope))
+            found.append(_column(each, scope))
         except DefinitionError as error:
             errors.append(error)
     return tuple(found)
@@ -173,7 +196,7 @@ def _column(declared: ColumnDeclaration, scope: Scope) -> Column:
             at = declared.expression.at
             raise scope.source.error(at, "the type of NULL is not known here", "write CAST(NULL AS STRING)")
         return ComputedColumn(name, value.type, ColumnKind.COMPUTED, expression=value)
-    if declared.type is None:  # cannot be: the grammar gives a type or an expression
+    if declared.type is None:  # unreachable: the grammar gives a type or an expression
         raise scope.source.error(declared.name.at, f"column '{name}' has no type")
     if declared.metadata_key is not None:
         return Column(name, declared.type, ColumnKind.METADATA, declared.metadata_key, virtual=declared.virtual)
@@ -211,7 +234,7 @@ def _missing(
 def _partitioned(
     statement: CreateTable, columns: tuple[Column, ...], source: Source, errors: list[DefinitionError]
 ) -> list[str]:
-    """Check what is allowed but changes nothing here: partitions."""
+    """Check PARTITIONED BY, which has no effect, and warn of it."""
     known, warnings = {each.name: each for each in columns}, []
     for name in statement.partitioned_by:
         _missing(name, known, statement, source, errors)
@@ -224,7 +247,7 @@ def _partitioned(
 def _watermark(
     statement: CreateTable, columns: tuple[Column, ...], source: Source, errors: list[DefinitionError]
 ) -> tuple[Watermark | None, Expression | None]:
-    """What WATERMARK FOR says to a connector, and the watermark after a row."""
+    """The watermark of WATERMARK FOR: for a connector, and as an expression over a row."""
     if statement.watermark is None:
         return None, None
     name, tree = statement.watermark
@@ -245,7 +268,8 @@ def _watermark(
 
 
 def _plain(watermark: Expression, event_time: Column | None) -> Watermark:
-    """The watermark as a column less a time, for those who can measure that on their own; else without a lag."""
+    """The watermark as a column minus a delay, which tasks can measure by themselves; without a lag if it is another
+    expression."""
     lag = timedelta(0)
     match watermark:
         case Call(function="-", args=(moment, Literal(value=timedelta() as lag))):

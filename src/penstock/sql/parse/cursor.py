@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TypeVar
 
-from penstock.errors import Problem, SchemaError, SqlError, UnsupportedError
+from penstock.errors import Problem, SqlError, UnsupportedError
 from penstock.sql.parse.source import Source
 from penstock.sql.parse.syntax import Name
 from penstock.sql.parse.tokens import Kind, Token
-from penstock.types import DataType, parse_type
+from penstock.types import DataType, TypeReader, TypeToken
 
 __all__ = ["Cursor"]
 
 _T = TypeVar("_T")
+
+_TYPE_TOKENS = {
+    Kind.WORD: "word",
+    Kind.QUOTED: "quoted",
+    Kind.NUMBER: "number",
+    Kind.STRING: "text",
+    Kind.MARK: "mark",
+}
 
 
 class Cursor:
@@ -34,7 +43,7 @@ class Cursor:
 
     @property
     def at(self) -> int:
-        """Where the next token stands."""
+        """The offset of the next token."""
         return self.token.at
 
     def ahead(self, count: int = 1) -> Token:
@@ -60,7 +69,7 @@ class Cursor:
         return True
 
     def take_any(self, *words: str) -> str:
-        """Consume the next token when it is one of these, and tell which; else nothing."""
+        """Consume the next token when it is one of these, and return it; else an empty text."""
         return self.advance().keyword if self.token.keyword in words else ""
 
     def expect(self, *words: str) -> None:
@@ -75,7 +84,7 @@ class Cursor:
             raise self.unexpected("the end of the statement")
 
     def name(self, what: str) -> Name:
-        """An identifier. Raises SqlError naming ``what`` was expected."""
+        """An identifier. Raises SqlError with ``what`` was expected."""
         if self.token.kind not in (Kind.WORD, Kind.QUOTED):
             hint = "names are quoted with backquotes" if self.token.keyword == '"' else ""
             raise self.unexpected(what, hint)
@@ -102,42 +111,28 @@ class Cursor:
         self.expect(")")
         return found
 
-    def data_type(self, *until: str) -> DataType:
-        """A type, up to one of these words, a comma or a closing parenthesis. Raises SqlError with its place."""
-        start, depth, parts = self.at, 0, list[Token]()
-        while self.token.kind is not Kind.END:
-            word = self.token.keyword
-            if depth == 0 and (word in (",", ")") or word in until):
-                break
-            depth += {"(": 1, "<": 1, ")": -1, ">": -1}.get(word, 0)
-            # The scanner reads '<>' and '>=' as one mark; a type never contains them but as ROW<>.
-            parts.append(self.advance())
-        if not parts:
-            raise self.unexpected("a type")
-        return self._type(parts, start)
+    def data_type(self, *, nullability: bool = True) -> DataType:
+        """A type. ``nullability``: whether NOT NULL and NULL belong to it. Raises SqlError with its place."""
+        reader = TypeReader(self._type_tokens, self._type_error, self._tokens[-1].at, self._position)
+        found = reader.type(nullability=nullability)
+        self._position = reader.position
+        return found
 
-    def _type(self, parts: list[Token], start: int) -> DataType:
-        offsets, text = list[tuple[int, int]](), ""
-        for part in parts:
-            text += "" if part.joined or not text else " "
-            offsets.append((len(text), part.at))
-            quote = {Kind.QUOTED: "`", Kind.STRING: "'"}.get(part.kind, "")
-            text += quote + part.text.replace(quote, quote * 2) + quote if quote else part.text
-        try:
-            return parse_type(text)
-        except SchemaError as error:
-            where = int(error.problems[0].where.rpartition(" ")[2]) - 1 if error.problems[0].where else 0
-            at = max((place for offset, place in offsets if offset <= where), default=start)
-            raise self.source.error(at, error.problems[0].reason, "write a Flink SQL type") from None
+    @cached_property
+    def _type_tokens(self) -> tuple[TypeToken, ...]:
+        return tuple(TypeToken(_TYPE_TOKENS.get(each.kind, ""), each.text, each.at) for each in self._tokens)
+
+    def _type_error(self, at: int, reason: str) -> SqlError:
+        return self.source.error(at, reason, "write a Flink SQL type")
 
     def unexpected(self, wanted: str, hint: str = "") -> SqlError:
-        """The next token is not what was wanted."""
+        """The error for a next token other than the ``wanted`` one."""
         shown = self.token.shown if self.token.kind is Kind.END else f"'{self.token.shown}'"
         if self.token.kind is Kind.STRING:
             shown = "a string"
         return self.source.error(self.at, f"expected {wanted}, found {shown}", hint)
 
     def unsupported(self, what: str, hint: str, at: int | None = None) -> UnsupportedError:
-        """Something of Flink's that is not here."""
+        """The error for a feature that only Flink has."""
         reason = f"{what} is not supported"
         return UnsupportedError((Problem(reason, where=self.source.place(self.at if at is None else at), hint=hint),))

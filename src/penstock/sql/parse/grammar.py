@@ -23,7 +23,7 @@ from penstock.sql.parse.syntax import (
 from penstock.sql.parse.tokens import Kind
 from penstock.sql.parse.vocabulary import RESERVED
 
-__all__ = ["Grammar", "table_name"]
+__all__ = ["Grammar", "table_id", "table_name"]
 
 _COMPARISONS = {"=": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 #: Reserved where a table or select list ends; elsewhere a column may bear the name.
@@ -57,11 +57,17 @@ _AFTER_TABLE = {
 }
 
 
-def table_name(cursor: Cursor) -> TableName:
-    """A table's name. The default catalog and database may stand before it; others do not exist."""
+def table_id(cursor: Cursor) -> tuple[Name, ...]:
+    """The parts of a table's name: catalog and database, or fewer, and the table itself."""
     parts = [cursor.name("a table's name")]
     while cursor.take("."):
         parts.append(cursor.name("a table's name"))
+    return tuple(parts)
+
+
+def table_name(cursor: Cursor) -> TableName:
+    """A table's name. The default catalog and database may precede it; there are no others."""
+    parts = table_id(cursor)
     spaces = tuple(part.text for part in parts[:-1])
     if spaces not in ((), ("default_database",), ("default_catalog", "default_database")):
         raise cursor.unsupported(
@@ -83,7 +89,7 @@ class Grammar:
         cursor = self._cursor
         cursor.expect("SELECT")
         if cursor.sees("DISTINCT"):
-            raise cursor.unsupported("SELECT DISTINCT", "an upsert by key removes duplicates downstream")
+            raise cursor.unsupported("SELECT DISTINCT", "remove duplicates after reading the sink's topic")
         cursor.take("ALL")
         items = self.items()
         if not cursor.sees("FROM"):
@@ -285,7 +291,7 @@ class Grammar:
             cursor.expect(")")
             return inner
         if token.keyword == '"':
-            raise cursor.unexpected("an expression", "strings stand in single quotes, names in backquotes")
+            raise cursor.unexpected("an expression", "put strings in single quotes and names in backquotes")
         raise cursor.unexpected("an expression")
 
     def _word(self) -> Tree:
@@ -475,7 +481,7 @@ class Grammar:
         cursor.expect(",")
         call: Tree = Call(at, "JSON_VALUE", (document, self.expression()))
         if cursor.take("RETURNING"):
-            call = Cast(at, call, cursor.data_type("NULL", "ERROR", "DEFAULT"), safe=True)
+            call = Cast(at, call, cursor.data_type(nullability=False), safe=True)
         while cursor.token.keyword in ("NULL", "ERROR", "DEFAULT"):
             if not (cursor.take("NULL", "ON", "EMPTY") or cursor.take("NULL", "ON", "ERROR")):
                 raise cursor.unsupported(

@@ -1,4 +1,4 @@
-"""A text with places: what errors point at."""
+"""A text with the places that errors point at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements: what a file consists of, parsed but without any name looked up."""
+"""The statements of a file, parsed, before names are resolved."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.sql.parse.cursor import Cursor
-from penstock.sql.parse.grammar import Grammar, table_name
+from penstock.sql.parse.grammar import Grammar, table_id, table_name
 from penstock.sql.parse.syntax import Name, Query, TableName, Tree
 from penstock.sql.parse.tokens import Kind, Token
 from penstock.types import DataType
@@ -23,7 +23,9 @@ __all__ = [
     "Statement",
     "column_declaration",
     "created_name",
+    "parse_schema",
     "parse_statement",
+    "statements_of",
 ]
 
 
@@ -78,7 +80,7 @@ class Insert(Statement):
 
 @dataclass(frozen=True)
 class BeginSet(Statement):
-    """The beginning of a statement set; ``first`` is the statement that stands in the same breath."""
+    """The beginning of a statement set; ``first`` is the INSERT of ``EXECUTE STATEMENT SET BEGIN INSERT ..``."""
 
     first: Statement | None
 
@@ -90,7 +92,7 @@ class EndSet(Statement):
 
 @dataclass(frozen=True)
 class SetOption(Statement):
-    """SET key = value. ``shown`` is the value as it was written, variables not put in."""
+    """SET key = value. ``shown`` is the value as it was written, variables not replaced."""
 
     key: str
     key_at: int
@@ -135,7 +137,7 @@ _UNSUPPORTED = {
     ("DROP", "VIEW"): "leave it out",
     ("DROP",): "only tables can be dropped",
     ("USE",): "use bare table names",
-    ("LOAD",): "leave it out: nothing is to be loaded",
+    ("LOAD",): "leave it out: there are no modules to load",
     ("UNLOAD",): "leave it out",
     ("ANALYZE",): "leave it out",
     ("DELETE",): "write changes with a sink that takes them",
@@ -166,8 +168,33 @@ def parse_statement(cursor: Cursor) -> Statement:
     raise cursor.unexpected("a statement", "CREATE TABLE, INSERT INTO, SET, DROP TABLE or a statement set")
 
 
+def parse_schema(cursor: Cursor) -> tuple[tuple[Name, ...], CreateTable]:
+    """A CREATE TABLE statement whose table has any id, and the parts of the id. Raises SqlError or UnsupportedError."""
+    at = cursor.at
+    if not (cursor.take("CREATE", "TABLE") or cursor.take("CREATE", "TEMPORARY", "TABLE")):
+        raise cursor.unexpected("CREATE TABLE", "for example CREATE TABLE orders (id BIGINT, amount DOUBLE)")
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    parts = table_id(cursor)
+    name = TableName(".".join(part.text for part in parts), parts[0].at)
+    return parts, _declaration(cursor, at, if_not_exists, name)
+
+
+def statements_of(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
+    """The tokens of each statement, with END in place of the semicolon."""
+    statements, current = [], list[Token]()
+    for token in tokens:
+        if token.kind is Kind.END or (token.kind is Kind.MARK and token.text == ";"):
+            if current:
+                end = Token(Kind.END, "", token.at, token.end, "the end of the statement")
+                statements.append((*current, end))
+            current = []
+        else:
+            current.append(token)
+    return statements
+
+
 def created_name(cursor: Cursor) -> str:
-    """The table that a CREATE TABLE statement declares, however broken the rest of it; else nothing."""
+    """The table that a CREATE TABLE statement declares, even if the rest cannot be parsed; else an empty text."""
     cursor.take("CREATE")
     cursor.take("TEMPORARY")
     if not cursor.take("TABLE"):
@@ -232,7 +259,7 @@ def _reset(cursor: Cursor, at: int) -> Statement:
 
 
 def _bare(cursor: Cursor, what: str, until: str = ";") -> tuple[str, str]:
-    """A string, or tokens put together again as they were written; and the same without variables put in."""
+    """A string, or tokens joined as they were written; and the same without variables replaced."""
     if cursor.token.kind is Kind.STRING:
         token = cursor.advance()
         return token.text, token.shown
@@ -248,7 +275,7 @@ def _bare(cursor: Cursor, what: str, until: str = ";") -> tuple[str, str]:
 
 @dataclass
 class _Body:
-    """What stands between the parentheses of CREATE TABLE."""
+    """The contents of the parentheses of CREATE TABLE."""
 
     columns: list[ColumnDeclaration] = field(default_factory=list)
     primary_key: tuple[Name, ...] = ()
@@ -257,7 +284,10 @@ class _Body:
 
 def _create(cursor: Cursor, at: int) -> Statement:
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    table = table_name(cursor)
+    return _declaration(cursor, at, if_not_exists, table_name(cursor))
+
+
+def _declaration(cursor: Cursor, at: int, if_not_exists: bool, table: TableName) -> CreateTable:
     if cursor.sees("LIKE") or cursor.sees("AS"):
         _refuse_copy(cursor)
     body = _Body()
@@ -334,7 +364,7 @@ def column_declaration(cursor: Cursor) -> ColumnDeclaration:
         expression = Grammar(cursor).expression()
         _comment(cursor)
         return ColumnDeclaration(name, expression=expression)
-    data_type = cursor.data_type("METADATA", "COMMENT", "PRIMARY", "CONSTRAINT", "UNIQUE", "AS", "DEFAULT", "VIRTUAL")
+    data_type = cursor.data_type()
     if cursor.take("METADATA"):
         key = cursor.string("a metadata key in quotes").text if cursor.take("FROM") else name.text
         virtual = cursor.take("VIRTUAL")

@@ -1,4 +1,4 @@
-"""What expressions and queries look like once they are parsed, before any name has a meaning.
+"""Expressions and queries after parsing, before names are resolved.
 
 Every node carries ``at``, the offset of its first character. Operators are calls under their own sign.
 """
@@ -61,7 +61,7 @@ class Name:
 
 @dataclass(frozen=True)
 class Reference(Tree):
-    """``column``, ``alias.column`` or ``column.field``; which of them, only a schema can tell."""
+    """``column``, ``alias.column`` or ``column.field``; only a schema tells them apart."""
 
     parts: tuple[Name, ...]
 
@@ -102,7 +102,7 @@ class Cast(Tree):
 
 @dataclass(frozen=True)
 class Extract(Tree):
-    """``EXTRACT(unit FROM operand)``, also YEAR(operand) and its like."""
+    """``EXTRACT(unit FROM operand)``, also YEAR(operand) and similar calls."""
 
     unit: str
     operand: Tree

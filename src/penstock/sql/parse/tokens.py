@@ -1,4 +1,4 @@
-"""Flink SQL text to tokens. Every token knows its offset; variables are put in here and nowhere else.
+"""Flink SQL text to tokens. Every token has its offset. Variables are replaced here and nowhere else.
 
 A variable inside a string or a quoted name becomes part of that one token whatever its value holds, so a value
 can neither end a string nor appear in an error: tokens are shown as they were written, ``${NAME}``.
@@ -19,7 +19,7 @@ __all__ = ["Kind", "Token", "scan"]
 
 
 class Kind(enum.Enum):
-    """What a token is."""
+    """The types of tokens."""
 
     WORD = "word"
     QUOTED = "quoted name"
@@ -33,9 +33,9 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Token:
-    """``text`` is the value: quotes removed, variables put in. ``shown`` is what was written, for errors.
+    """``text`` is the value: quotes removed, variables replaced. ``shown`` is the text as it was written, for errors.
 
-    ``at`` and ``end`` are offsets into the source; ``joined`` says that no space stands before the token.
+    ``at`` and ``end`` are offsets into the source; ``joined``: whether no space precedes the token.
     """
 
     kind: Kind
@@ -68,7 +68,7 @@ _TOKEN = re.compile(
 )
 _UNCLOSED = {"'": "string", "`": "quoted name", "/*": "comment", "${": "variable"}
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}?")
-#: Longer numbers mean nothing to any SQL type.
+#: No type holds a longer number.
 _LONGEST_NUMBER = 400
 
 
@@ -102,7 +102,7 @@ def _matches(source: Source) -> Iterator[re.Match[str]]:
     position = 0
     while position < len(source.text):
         match = _TOKEN.match(source.text, position)
-        if match is None:  # cannot be: the last alternative takes any character
+        if match is None:  # unreachable: the last alternative takes any character
             raise source.error(position, "unreadable text")
         if match.lastgroup == "mark":
             for opening, what in _UNCLOSED.items():
@@ -143,9 +143,9 @@ def _tokens(source: Source, found: re.Match[str], put_in: Callable[[str], str]) 
 
 
 def _spliced(source: Source, text: str, written: str, at: int, end: int) -> Iterator[Token]:
-    """The tokens of a bare text with variables put in; all of them stand where it was written.
+    """The tokens of a bare text with variables replaced; all of them have the offset of the text.
 
-    A value is data: what looks like a variable in it stays as it is.
+    A value is data: a variable in it is not replaced.
     """
     inner, before = Source(text), -1
     try:
@@ -158,4 +158,4 @@ def _spliced(source: Source, text: str, written: str, at: int, end: int) -> Iter
                 yield replace(token, at=at, end=end, shown=written, joined=found.start() == before)
             before = found.end()
     except SqlError:
-        raise source.error(at, f"the value put in for {written} cannot be read", "check its quotes") from None
+        raise source.error(at, f"the value of {written} cannot be read", "check its quotes") from None

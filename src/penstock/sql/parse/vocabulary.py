@@ -1,4 +1,4 @@
-"""Words of Flink SQL that are known but mean nothing here, and words that names must avoid."""
+"""Words of Flink SQL that are not supported here, and reserved words."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class RowEncoder:
             part = rows.select(list(columns))
             return encode(part.rename_columns([name.removeprefix(prefix) for name in columns]), kinds)
         if raw in self._metadata:
-            return rows.column(self._metadata[raw]).cast(arrow_type(WRITABLE[raw]))
+            return rows.column(self._metadata[raw])
         return None
 
     def _located(self, error: RecordError, reason: str, row: int, places: pa.Array, offsets: pa.Array) -> RecordError:
@@ -194,7 +194,7 @@ class RowEncoder:
         now = time.time_ns() // 1_000_000
         if "timestamp" not in self._metadata:
             return np.full(rows.num_rows, now, np.int64)
-        column = rows.column(self._metadata["timestamp"]).cast(arrow_type(WRITABLE["timestamp"]))
+        column = rows.column(self._metadata["timestamp"])
         micros = column.cast(pa.int64())
         millis = np.floor_divide(micros.fill_null(0).to_numpy(), 1000)
         return np.where(np.asarray(micros.is_null()), now, millis) if micros.null_count else millis
@@ -202,6 +202,7 @@ class RowEncoder:
     def _headers(self, rows: pa.RecordBatch) -> pa.Array | None:
         for key in ("headers", "header-list"):
             if key in self._metadata:
+                # Spark names the parts of maps and rows in its own way.
                 return rows.column(self._metadata[key]).cast(arrow_type(WRITABLE[key]))
         return None
 

@@ -17,7 +17,18 @@ from penstock.connectors.kafka.table.header_filter import matching
 from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE
 from penstock.errors import RecordError
 from penstock.kafka.batches import Records, TimestampType
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, BadRecord, ChangeFormat, Decoded, Decoder, FormatSpec, formats
+from penstock.spi import (
+    DEAD_LETTER,
+    HIDDEN,
+    KIND,
+    BadRecord,
+    ChangeFormat,
+    Decoded,
+    Decoder,
+    FormatSpec,
+    TableFormat,
+    formats,
+)
 from penstock.types import arrow_schema, arrow_type
 
 __all__ = ["RowReader"]
@@ -37,6 +48,7 @@ class RowReader:
         self._metadata = {column.name: column.key for column in scan.metadata if column not in scan.value_metadata}
         self._in_value = (*scan.value_columns, *(column.name for column in scan.value_metadata))
         self._keeps = scan.dead_letters is not None
+        self._skips = scan.options.ignore_errors
         hidden = [*arrow_schema(HIDDEN)]
         hidden += [pa.field(KIND, pa.int8())] if scan.changes else []
         hidden += [pa.field(DEAD_LETTER, arrow_type(LETTER))] if self._keeps else []
@@ -62,7 +74,7 @@ class RowReader:
         if self._scan.options.header_filter:
             chosen = chosen.where(matching(self._scan.options.header_filter, records.headers))
             self.filtered += len(records) - len(chosen)
-        value = self._value.decode(chosen.values)
+        value = self._of_table(self._value.decode(chosen.values))
         refused = self._judged("value", value, self._scan.value, self._value.ignores_errors, chosen, topic, partition)
         key: Decoded | None = None
         if self._key is not None and self._scan.key is not None:
@@ -111,6 +123,32 @@ class RowReader:
         columns = [known.get(field.name, pa.nulls(len(at), field.type)) for field in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
+    def _of_table(self, value: Decoded) -> Decoded:
+        """``value`` without the messages of other tables than the scan's, which are refused. A message that names no
+        table passes."""
+        found = formats.get(self._scan.value.identifier)
+        if not self._scan.table_id or not isinstance(found, TableFormat):
+            return value
+        *spaces, table = self._scan.table_id
+        first, keys = len(self._scan.value_columns), [*_wanted(self._scan), *_table_keys(self._scan)]
+        database, name = (value.rows.column(first + keys.index(key)) for key in found.table_keys)
+        mask = np.asarray(pc.not_equal(name, table).fill_null(False))
+        if spaces:
+            elsewhere = pc.and_(pc.is_valid(database), pc.invert(pc.is_in(database, pa.array(spaces))))
+            mask = mask | np.asarray(elsewhere)
+        if not mask.any():
+            return value
+        origin = np.arange(value.rows.num_rows, dtype=np.int64) if value.origin is None else value.origin
+        refused, rows = np.unique(origin[mask], return_index=True)
+        at = np.flatnonzero(mask)[rows]
+        bad = tuple(
+            BadRecord(index, f"the message is of table '{_id(database[row], name[row])}', not '{self._scan.table}'")
+            for index, row in zip(refused.tolist(), at.tolist(), strict=True)
+        )
+        kept = ~np.isin(origin, refused)
+        kinds = None if value.kinds is None else value.kinds[kept]
+        return Decoded(value.rows.filter(pa.array(kept)), origin[kept], kinds, (*value.bad, *bad))
+
     def _judged(
         self,
         part: str,
@@ -123,7 +161,7 @@ class RowReader:
     ) -> dict[int, DeadLetter]:
         """The records whose ``part`` was refused, by their index. Raises RecordError when there is one and it may
         not."""
-        if not decoded.bad or self._keeps or ignores:
+        if not decoded.bad or self._keeps or self._skips or ignores:
             return {bad.index: DeadLetter(bad.index, part, spec.identifier, bad) for bad in decoded.bad}
         first: BadRecord = min(decoded.bad, key=lambda bad: bad.index)
         raise RecordError(
@@ -147,8 +185,24 @@ def _value_decoder(scan: KafkaScanSpec) -> Decoder:
     found = formats.get(scan.value.identifier)
     if not isinstance(found, ChangeFormat):
         return found.decoder(scan.value_schema, scan.value.options)
-    metadata = [column.key.removeprefix(OF_VALUE) for column in scan.value_metadata]
-    return found.decoder(scan.value_schema, scan.value.options, metadata)
+    return found.decoder(scan.value_schema, scan.value.options, [*_wanted(scan), *_table_keys(scan)])
+
+
+def _wanted(scan: KafkaScanSpec) -> list[str]:
+    """The keys of the metadata columns that the value's format reads."""
+    return [column.key.removeprefix(OF_VALUE) for column in scan.value_metadata]
+
+
+def _table_keys(scan: KafkaScanSpec) -> list[str]:
+    """The keys of the metadata that names a message's table, unless they are among the wanted ones."""
+    found = formats.get(scan.value.identifier)
+    if not scan.table_id or not isinstance(found, TableFormat):
+        return []
+    return [key for key in found.table_keys if key not in _wanted(scan)]
+
+
+def _id(database: pa.Scalar, table: pa.Scalar) -> str:
+    return ".".join(part for part in (database.as_py(), table.as_py()) if part)
 
 
 def _kinds(value: Decoded, index: _Index) -> pa.Array:

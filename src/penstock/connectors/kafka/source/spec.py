@@ -10,7 +10,7 @@ from penstock.connectors.kafka.sink.dead_letters import beside
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec, progress_problems
 from penstock.connectors.kafka.source.initializer import CustomOffsets
 from penstock.connectors.kafka.table.client import masked
-from penstock.connectors.kafka.table.metadata import OF_VALUE, MetadataColumn
+from penstock.connectors.kafka.table.metadata import OF_VALUE, MetadataColumn, as_metadata
 from penstock.connectors.kafka.table.offsets import PARTITIONS, PartitionOffset
 from penstock.connectors.kafka.table.options import BoundedMode, KafkaSourceOptions, ResetStrategy, StartupMode
 from penstock.errors import Problem
@@ -31,7 +31,8 @@ class KafkaScanSpec:
     :attr:`value_schema` are what the formats see. ``group_id`` is empty when no group is used. ``client`` holds
     Kafka's own properties as text, by their Java names. ``start_by`` and ``stop_by`` are objects of the user's that
     choose the offsets instead of the options; they stay on the driver. ``dead_letters`` is where records go that cannot
-    be decoded. ``notes`` are remarks for ``penstock check``.
+    be decoded. Messages that name another table than ``table_id`` are refused. ``notes`` are remarks for ``penstock
+    check``.
     """
 
     table: str
@@ -51,6 +52,7 @@ class KafkaScanSpec:
     stop_by: CustomOffsets | None = field(default=None, hash=False)
     watermark: Watermark | None = None
     dead_letters: KafkaSinkSpec | None = None
+    table_id: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -66,9 +68,7 @@ class KafkaScanSpec:
     @property
     def native(self) -> RowType:
         """The columns as tasks make them, before metadata columns are cast to their declared types."""
-        native = {column.name: column.native for column in self.metadata}
-        fields = tuple(replace(each, type=native.get(each.name, each.type)) for each in self.produced.fields)
-        return replace(self.produced, fields=fields)
+        return as_metadata(self.produced, self.metadata)
 
     @property
     def changes(self) -> bool:
@@ -77,11 +77,12 @@ class KafkaScanSpec:
 
     @property
     def capabilities(self) -> ScanCapabilities:
-        """Changes where the format reads them. Spark has to cast metadata columns of some declared types."""
+        """Changes where the format reads them."""
         return ScanCapabilities(
             kinds=CHANGES if self.changes else INSERTIONS,
             bounded=self.bounded,
-            staged=not any(column.cast for column in self.metadata),
+            staged=True,
+            native=tuple((column.name, column.native) for column in self.metadata),
         )
 
     def problems(self, settings: Settings) -> tuple[Problem, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from penstock.types import (
     BIGINT,
@@ -11,19 +11,14 @@ from penstock.types import (
     INT,
     STRING,
     ArrayType,
-    BinaryType,
     DataType,
-    DecimalType,
     Field,
     MapType,
-    PrimitiveType,
     RowType,
-    StringType,
     TimestampType,
-    spark_type,
 )
 
-__all__ = ["OF_VALUE", "READABLE", "WRITABLE", "MetadataColumn", "castable"]
+__all__ = ["OF_VALUE", "READABLE", "WRITABLE", "MetadataColumn", "as_metadata"]
 
 #: What stands before the keys of what the value's format reads besides the row.
 OF_VALUE = "value."
@@ -54,40 +49,16 @@ WRITABLE: Mapping[str, DataType] = {
 
 @dataclass(frozen=True)
 class MetadataColumn:
-    """A column of the table that holds the metadata ``key``, which is ``native``, cast to or from ``type``."""
+    """A column of the table that holds the metadata ``key``. The engine casts it between ``native`` and ``type``."""
 
     name: str
     key: str
     type: DataType
     native: DataType
 
-    @property
-    def cast(self) -> bool:
-        """Whether Spark has to cast it."""
-        return spark_type(self.type) != spark_type(self.native)
 
-
-_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
-
-
-def castable(source: DataType, target: DataType) -> bool:
-    """Whether Flink's CAST accepts this pair, as far as metadata columns need it."""
-    match source, target:
-        case (PrimitiveType() | TimestampType() | BinaryType() | StringType(), StringType()):
-            return True
-        case (PrimitiveType(), PrimitiveType(name=name)):
-            return name in _NUMBERS or source == target
-        case (PrimitiveType(), DecimalType()) | (TimestampType(), TimestampType()):
-            return True
-        case (TimestampType(), PrimitiveType(name=name)):
-            return name == "DATE"
-        case (StringType() | BinaryType(), BinaryType()):
-            return True
-        case (ArrayType(element=one), ArrayType(element=other)):
-            return castable(one, other)
-        case (MapType(), MapType()):
-            return castable(source.key, target.key) and castable(source.value, target.value)
-        case (RowType(), RowType()):
-            pairs = zip(source.fields, target.fields, strict=False)
-            return len(source.fields) == len(target.fields) and all(castable(a.type, b.type) for a, b in pairs)
-    return False
+def as_metadata(row: RowType, metadata: Sequence[MetadataColumn]) -> RowType:
+    """``row`` with its metadata columns in the types that messages have."""
+    native = {column.name: column.native for column in metadata}
+    fields = tuple(replace(each, type=native.get(each.name, each.type)) for each in row.fields)
+    return replace(row, fields=fields)

@@ -282,7 +282,7 @@ class KafkaSourceOptions(KafkaTableOptions):
         "properties.group.id",
         TEXT,
         default=None,
-        default_text="KafkaSource-<table>; none from the builder",
+        default_text="KafkaSource-<table> in SQL; else none",
         doc="Consumer group whose offsets are read with 'group-offsets' and committed with every batch.",
         example="billing",
     )
@@ -387,6 +387,16 @@ class KafkaSourceOptions(KafkaTableOptions):
             "with a topic that was deleted. If not, reading goes on at what is left, and what was lost is counted."
         ),
         example="false",
+    )
+    ignore_errors: bool = opt(
+        "ingestion.ignore-errors",
+        BOOLEAN,
+        default=False,
+        doc=(
+            "Leave out records whose key or value cannot be read. A format's 'ignore-parse-errors' keeps some of them, "
+            "with NULL for what it cannot read."
+        ),
+        example="true",
     )
     dead_letter_topic: str | None = opt(
         "scan.dead-letter.topic",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from penstock.connectors.kafka.table.client import CONNECTOR_PROPERTIES, checked
-from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE, WRITABLE, MetadataColumn, castable
+from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE, WRITABLE, MetadataColumn
 from penstock.connectors.kafka.table.options import (
     FieldsInclude,
     KafkaSinkOptions,
@@ -17,8 +17,19 @@ from penstock.connectors.kafka.table.options import (
 )
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.options import LIST, Option, nearest, properties_of, unknown_keys
-from penstock.spi import ChangeFormat, Column, ColumnKind, Format, FormatSpec, Surface, TableDefinition, formats
+from penstock.spi import (
+    ChangeFormat,
+    Column,
+    ColumnKind,
+    Format,
+    FormatSpec,
+    Surface,
+    TableDefinition,
+    TableFormat,
+    formats,
+)
 from penstock.types import DataType, RowType
+from penstock.types.casts import castable
 
 __all__ = ["Resolution", "Resolved", "Side"]
 
@@ -81,7 +92,9 @@ class Resolution:
         value = self._format("value.format" if "value.format" in self.given else "format", value_schema)
         key = self._format("key.format", key_schema)
         if self.table.primary_key and value and not isinstance(formats.get(value.identifier), ChangeFormat):
-            self.notes.append("PRIMARY KEY is not enforced and does not make updates of inserts; see 'upsert-kafka'")
+            self.notes.append(
+                f"PRIMARY KEY has no effect: with '{value.identifier}' every message is a new row and replaces none"
+            )
         if options is None or value is None or self.problems or self.unsupported:
             kind = OptionsError if self.problems else UnsupportedError
             raise kind((*self.problems, *self.unsupported))
@@ -176,6 +189,9 @@ class Resolution:
             return None
         try:
             spec = FormatSpec.bind(found, self.given, self.origin, prefix, self._subject(name))
+            if isinstance(found, TableFormat) and self.table.surface is Surface.YAML and self.side is Side.WRITE:
+                table_id = tuple(self.table.name.split("."))
+                spec = replace(spec, options=found.with_table(spec.options, table_id, self.table.primary_key))
             if schema is not None:
                 self._try_schema(found, schema, spec, prefix)
         except OptionsError as error:

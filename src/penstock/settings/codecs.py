@@ -1,0 +1,26 @@
+"""Codecs of settings: those of options, for the values that a job can have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.options import Codec
+
+__all__ = ["FILLED", "checked"]
+
+
+def checked(codec: Codec, fits: Callable[[Any], bool], expected: str) -> Codec:
+    """``codec`` for the values that fit."""
+
+    def parse(text: str) -> Any:
+        value = codec.parse(text)
+        if not fits(value):
+            raise ValueError(f"expected {expected}")
+        return value
+
+    return Codec(codec.name, parse, codec.show)
+
+
+#: Text that is not empty.
+FILLED = checked(Codec("String", str.strip), bool, "a text that is not empty")

@@ -1,0 +1,133 @@
+"""Keys of Flink that are read and checked but have no effect here, so that files need no edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.options import BOOLEAN, TEXT
+
+__all__ = ["WITHOUT_EFFECT", "Ignored"]
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """A key without effect: its meaning and default in Flink, and what applies here instead."""
+
+    parse: Callable[[str], Any]
+    meaning: str
+    default: str
+    here: str
+    #: Values that ask for what is the case anyway, so that no warning is needed.
+    fulfilled: tuple[str, ...] = ()
+
+
+def _one_of(*values: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.strip().lower() not in values:
+            raise ValueError(f"expected one of {', '.join(values)}")
+        return text.strip().lower()
+
+    return parse
+
+
+#: What applies here, with the keys: each with Flink's meaning and default.
+_TEXTS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "A batch is the checkpoint; there are no barriers.": {
+        "execution.checkpointing.aligned-checkpoint-timeout": ("When an aligned checkpoint becomes unaligned.", "0 ms"),
+        "execution.checkpointing.incremental": ("Whether a checkpoint holds only what changed.", "false"),
+        "execution.checkpointing.max-concurrent-checkpoints": ("Checkpoints that may be taken at a time.", "1"),
+        "execution.checkpointing.min-pause": ("Least time between two checkpoints.", "0 ms"),
+        "execution.checkpointing.timeout": ("When a checkpoint that is not done is given up.", "10 min"),
+        "execution.checkpointing.tolerable-failed-checkpoints": ("Checkpoints in a row that may fail.", "0"),
+        "execution.checkpointing.unaligned.enabled": ("Whether checkpoints overtake records.", "false"),
+    },
+    "Checkpoints are always kept, the latest of them whole.": {
+        "execution.checkpointing.externalized-checkpoint-retention": (
+            "Whether the checkpoint stays when the job is cancelled.",
+            "NO_EXTERNALIZED_CHECKPOINTS",
+        ),
+        "execution.checkpointing.num-retained": ("Checkpoints that are kept.", "1"),
+        "execution.checkpointing.storage": ("Where checkpoints are kept.", "jobmanager"),
+    },
+    "There are no savepoints: a job goes on from its checkpoint directory.": {
+        "execution.checkpointing.savepoint-dir": ("The directory of savepoints.", "(none)"),
+        "execution.savepoint.path": ("The savepoint that a job starts from.", "(none)"),
+        "execution.state-recovery.path": ("The checkpoint or savepoint that a job starts from.", "(none)"),
+        "state.savepoints.dir": ("The directory of savepoints.", "(none)"),
+    },
+    "Jobs have no state of their own yet.": {
+        "state.backend": ("Where operators keep their state.", "hashmap"),
+        "state.backend.incremental": ("Whether checkpoints of state hold only what changed.", "false"),
+        "state.backend.type": ("Where operators keep their state.", "hashmap"),
+        "table.exec.mini-batch.allow-latency": ("How long rows are collected before an operator sees them.", "0 ms"),
+        "table.exec.mini-batch.enabled": ("Whether operators see rows in small batches.", "false"),
+        "table.exec.mini-batch.size": ("Most rows of a small batch.", "-1"),
+        "table.exec.sink.upsert-materialize": ("Whether changes are put in order before an upsert sink.", "AUTO"),
+        "table.exec.state.ttl": ("How long state is kept that is not used.", "0 ms"),
+    },
+    "Tasks are cut by volume in each batch.": {
+        "parallelism.max": ("Most parallel instances of an operator.", "(none)"),
+        "pipeline.max-parallelism": ("Most parallel instances of an operator.", "-1"),
+        "pipeline.object-reuse": ("Whether operators pass objects on without a copy.", "false"),
+        "pipeline.operator-chaining.enabled": ("Whether operators share a thread.", "true"),
+        "table.exec.resource.default-parallelism": ("Parallel instances of the operators of a query.", "-1"),
+    },
+    "The watermark moves with every batch.": {
+        "pipeline.auto-watermark-interval": ("How often watermarks are sent.", "200 ms"),
+    },
+    "Each source of a job is read once.": {
+        "table.optimizer.reuse-source-enabled": ("Whether one table is read once in a plan.", "true"),
+    },
+    "The language is Flink SQL.": {"table.sql-dialect": ("The dialect of statements.", "default")},
+    "Nothing is loaded from jars.": {"pipeline.jars": ("The jars that a job needs.", "(none)")},
+    "Spark's own configuration decides.": {
+        "execution.target": ("Where a job runs.", "(none)"),
+        "rest.address": ("The address of the JobManager.", "(none)"),
+        "rest.port": ("The port of the JobManager.", "8081"),
+        "taskmanager.memory.process.size": ("The memory of a TaskManager.", "(none)"),
+        "taskmanager.numberOfTaskSlots": ("The slots of a TaskManager.", "1"),
+    },
+    "`penstock run` shows results in its own way.": {
+        "sql-client.display.max-column-width": ("Most characters of a column in the SQL client.", "30"),
+        "sql-client.execution.result-mode": ("How the SQL client shows results.", "TABLE"),
+        "sql-client.verbose": ("Whether the SQL client prints stack traces.", "false"),
+    },
+}
+
+
+def _plain() -> Iterator[tuple[str, Ignored]]:
+    for here, keys in _TEXTS.items():
+        for key, (meaning, default) in keys.items():
+            yield key, Ignored(TEXT.parse, meaning, default, here)
+
+
+#: Key to what is known of it.
+WITHOUT_EFFECT: Mapping[str, Ignored] = dict(
+    sorted(
+        {
+            **dict(_plain()),
+            "execution.checkpointing.mode": Ignored(
+                _one_of("exactly_once", "at_least_once"),
+                "What a failure may do to the state of operators.",
+                "EXACTLY_ONCE",
+                "Every batch counts once; the guarantee of each sink is an option of its table.",
+                ("exactly_once",),
+            ),
+            "execution.runtime-mode": Ignored(
+                _one_of("streaming", "batch", "automatic"),
+                "Whether a job is a stream or a batch.",
+                "STREAMING",
+                "A job is a stream, and ends when all of its sources have an end.",
+                ("automatic", "streaming"),
+            ),
+            "table.dml-sync": Ignored(
+                BOOLEAN.parse,
+                "Whether an INSERT waits for the one before it.",
+                "false",
+                "The jobs of a file run at the same time.",
+            ),
+        }.items()
+    )
+)
