@@ -441,7 +441,7 @@ def test_rule_17_a_failure_that_would_repeat_has_a_status_of_its_own(cli, kafka,
     assert done.returncode == 3
     error, note = done.stderr.splitlines()[-2:]
     assert error.startswith(f"error: topic '{source}', partition 0, offset 1: ")
-    assert note.startswith("note: the restart strategy ends here, after restarting the job 0 times: a restart would no")
+    assert note.startswith("note: the restart strategy ends here, after 0 restarts: a restart would not help")
     assert topics.read(sink) == []
 
 

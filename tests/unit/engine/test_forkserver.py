@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine import session
-from penstock.engine.session import _launcher
+from penstock.engine.session import workers
+from penstock.engine.session.workers import launcher
 from tests.waiting import eventually
 
 
@@ -22,7 +22,7 @@ def server(tmp_path_factory):
     """The socket of a server that is ready."""
     path = tmp_path_factory.mktemp("forks") / "socket"
     environment = os.environ | {"PYTHONHASHSEED": "0"}
-    command = [sys.executable, "-m", "penstock.engine.forkserver", str(path)]
+    command = [sys.executable, "-m", "penstock.engine.session.forkserver", str(path)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, process_group=0)
     eventually(path.exists)
     yield path
@@ -38,7 +38,7 @@ def start(server, tmp_path):
     def run(text, *arguments, socket=server, **environment):
         (tmp_path / "task.py").write_text(textwrap.dedent(text))
         given = os.environ | {"PENSTOCK_FORKSERVER": str(socket), "PYTHONPATH": str(tmp_path), **environment}
-        command = [str(_launcher()), "-m", "task", *arguments]
+        command = [str(launcher()), "-m", "task", *arguments]
         process = subprocess.Popen(
             command, env=given, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -63,10 +63,11 @@ def test_the_socket_fits_whatever_folder_temporary_files_go_to(tmp_path, monkeyp
     long = tmp_path / ("a" * 90)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    monkeypatch.setattr(session, "_LIFELINES", [])
+    monkeypatch.setattr(workers, "_SERVERS", [])
     monkeypatch.setenv("PENSTOCK_FORKSERVER", "")
-    session._start_forkserver()
-    (process,) = session._LIFELINES
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    workers.use_forked_workers()
+    (process,) = workers._SERVERS
     eventually(lambda: Path(os.environ["PENSTOCK_FORKSERVER"]).exists())
     process.stdin.close()
     assert process.wait(60) == 0

@@ -1,6 +1,6 @@
 """The process that Spark starts on this machine: it asks the fork server for the real one, and ends with it.
 
-Run as a file by the launcher of :mod:`penstock.engine.session`, without the site's packages, to be quick:
+Run as a file by the launcher of :mod:`penstock.engine.session.workers`, without the site's packages, to be quick:
 ``forkclient.py SOCKET PYTHON -m MODULE [ARGUMENT ...]``. Without a server it becomes ``PYTHON -m MODULE ...`` itself.
 """
 

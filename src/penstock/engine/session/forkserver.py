@@ -1,11 +1,11 @@
 """Starts Spark's Python processes on this machine by forking one that has everything imported.
 
 Spark starts a process for each kind of work, one after the other, and a new one to plan each streaming source: half a
-second of imports each time that a job starts. They are started by a script of ours (:mod:`penstock.engine.session`),
-which hands arguments, environment and standard streams over to this server instead (:mod:`penstock.engine.forkclient`),
-and stays for as long as the fork runs. Either side notices the other's end by their connection.
+second of imports each time that a job starts. Spark starts them by a script of ours (``workers.py``), which becomes a
+client of this server (``forkclient.py``): it hands over arguments, environment and standard streams, and stays for as
+long as the fork runs. Either side notices the other's end by their connection.
 
-Usage: ``python -m penstock.engine.forkserver SOCKET``; the server ends when its standard input does.
+Usage: ``python -m penstock.engine.session.forkserver SOCKET``; the server ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -25,16 +25,13 @@ from typing import Any
 
 __all__ = ["serve"]
 
-#: What Spark's processes import, and what they unpickle: in the order in which they are started.
+#: The modules of Spark's processes, in the order in which Spark starts them.
 _WANTED = (
     "pyspark.daemon",
     "pyspark.sql.worker.lookup_data_sources",
     "pyspark.sql.worker.create_data_source",
     "pyspark.sql.streaming.python_streaming_source_runner",
     "pyspark.sql.worker.plan_data_source_read",
-    "penstock.connectors.kafka.spark",
-    "penstock.connectors.kafka.source.reader",
-    "penstock.connectors.kafka.sink.writer",
     "pyspark.worker",
 )
 _REQUEST_BYTES = 1 << 20
@@ -62,7 +59,7 @@ def _prepare() -> None:
     with contextlib.suppress(Exception):
         for name in _WANTED:
             importlib.import_module(name)
-        from penstock.engine.daemon import warm
+        from penstock.engine.session.daemon import warm
 
         warm()
 
