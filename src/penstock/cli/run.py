@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["add_parser"]
 
 _LOG_EVERY_SECONDS = 5.0
+_SCRIPTS = (".sql", ".yaml", ".yml")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -101,6 +102,10 @@ def _check(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.file.suffix.lower() == ".py":
         return _run_python(arguments)
+    if arguments.file.suffix.lower() in _SCRIPTS and arguments.file.is_file():
+        from penstock.engine import session
+
+        session.prepare()  # Spark starts while the file is read
     run_jobs([_as_asked(job, arguments) for job in _jobs(arguments).jobs], metrics=arguments.metrics_port)
     return 0
 
@@ -211,18 +216,22 @@ def _after_restarts(count: int) -> str:
 
 
 def _run_python(arguments: argparse.Namespace) -> int:
-    from penstock.datastream import execution
+    from penstock.cli.program import no_job, run_program
 
     _without_variables(arguments)
+    path = _existing(arguments.file)
+    started: list[str] = []
 
     def run_job(job: Job) -> JobResult:
+        started.append(job.name)
         results = run_jobs([_as_asked(job, arguments)], metrics=arguments.metrics_port)
         if results is None:
-            raise SystemExit(0)  # what the program would do next was not asked for
+            raise SystemExit(0)  # the signal that ended the job ends the program
         return results[0]
 
-    with execution.runner(run_job):
-        _run_program(_existing(arguments.file))
+    run_program(path, run_job)
+    if not started:
+        print(f"warning: {no_job(path)}", file=sys.stderr)
     return 0
 
 
@@ -352,24 +361,13 @@ def _load(path: Path, variables: dict[str, str]) -> _Loaded:
 
 
 def _collect_python(path: Path) -> _Loaded:
-    from penstock.datastream import execution
+    from penstock.cli.program import no_job, run_program
 
     jobs: list[Job] = []
-    with execution.runner(jobs.append):
-        _run_program(path)
+    run_program(path, jobs.append)
+    if not jobs:
+        raise DefinitionError((no_job(path),))
     return _Loaded(tuple(jobs), ())
-
-
-def _run_program(path: Path) -> None:
-    """Runs a file as ``python FILE`` would: without arguments, and with its own folder first on the import path."""
-    import runpy
-
-    arguments, folders = sys.argv, sys.path
-    sys.argv, sys.path = [str(path)], [str(path.resolve().parent), *folders]
-    try:
-        runpy.run_path(str(path), run_name="__main__")
-    finally:
-        sys.argv, sys.path = arguments, folders
 
 
 def _without_variables(arguments: argparse.Namespace) -> None:

@@ -13,21 +13,25 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.session import workers
-from penstock.engine.session.workers import launcher
+from penstock.engine.session.workers import fork_server, launcher
 from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """The socket of a server that is ready."""
+def process(tmp_path_factory):
+    """A server that is ready; its socket is its last argument."""
     path = tmp_path_factory.mktemp("forks") / "socket"
-    environment = os.environ | {"PYTHONHASHSEED": "0"}
-    command = [sys.executable, "-m", "penstock.engine.session.forkserver", str(path)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, process_group=0)
+    process = fork_server(str(path))
     eventually(path.exists)
-    yield path
+    yield process
     process.stdin.close()
-    assert process.wait(60) == 0  # it ends with the one that started it
+    assert process.wait(60) == 0  # it ends with the process that started it
+
+
+@pytest.fixture(scope="module")
+def server(process):
+    """The socket of a server that is ready."""
+    return Path(process.args[-1])
 
 
 @pytest.fixture
@@ -116,6 +120,14 @@ def test_the_process_that_spark_knows_ends_with_a_fork_that_is_killed(start):
     process = start("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(1000)")
     os.kill(int(process.stdout.readline()), signal.SIGKILL)
     assert process.wait(60) == 1
+
+
+def test_neither_the_server_nor_its_forks_have_threads_when_they_fork(process, start):
+    """A fork has none of its parent's threads, but may have a lock that one of them held."""
+    show = "import os; print(os.getppid(), len(os.listdir('/proc/self/task')))"
+    out, _ = start(show).communicate(timeout=60)
+    assert out.decode().split() == [str(process.pid), "1"]
+    assert len(os.listdir(f"/proc/{process.pid}/task")) == 1
 
 
 def test_forks_of_a_fork_do_not_keep_it(start):

@@ -11,6 +11,7 @@ Usage: ``python -m penstock.engine.session.forkserver SOCKET``; the server ends 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib
 import json
 import os
@@ -19,7 +20,6 @@ import select
 import signal
 import socket
 import sys
-import threading
 import traceback
 from typing import Any
 
@@ -91,7 +91,7 @@ def _become(request: dict[str, Any], streams: list[int], connection: socket.sock
         os.close(each)
     streams.clear()
     os.register_at_fork(after_in_child=connection.close)
-    threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+    _end_with(connection)
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
@@ -113,11 +113,14 @@ def _become(request: dict[str, Any], streams: list[int], connection: socket.sock
 
 
 def _end_with(connection: socket.socket) -> None:
-    """End this process when the one that Spark knows was ended."""
-    with contextlib.suppress(OSError):
-        if connection.recv(1):
-            return
-    os.kill(os.getpid(), signal.SIGTERM)
+    """Have the kernel end this process when the one that Spark knows has ended. No thread waits for that: this process
+    may fork again, and a fork of a process with threads can inherit a lock that nobody releases."""
+    fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(connection, fcntl.F_SETSIG, signal.SIGTERM)
+    fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
+    with contextlib.suppress(BlockingIOError):  # the connection is open
+        connection.recv(1, socket.MSG_DONTWAIT)  # it was closed before the kernel watched it
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

@@ -40,13 +40,18 @@ class Jvm:
         self._folder = Path(tempfile.mkdtemp(prefix="penstock-"))
         self._answer = self._folder / "gateway"
         settings = [each for key, value in configuration.items() for each in ("--conf", f"{key}={value}")]
-        self._process = subprocess.Popen(
-            [str(Path(_find_spark_home()) / "bin" / "spark-submit"), *settings, *_arguments()],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._answer)},
-            process_group=0,
-        )
+        submit = str(Path(_find_spark_home()) / "bin" / "spark-submit")
+        try:
+            self._process = subprocess.Popen(
+                [submit, *settings, *_arguments()],
+                stdin=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._answer)},
+                process_group=0,
+            )
+        except OSError as error:
+            reason = f"'{submit}' cannot be started: {error}; reinstall PySpark, or correct SPARK_HOME"
+            raise ExecutionError(reason) from error
         self._reader = threading.Thread(target=self._pass_on, name="penstock jvm", daemon=True)
         self._reader.start()
         atexit.register(self._abandon)
@@ -65,8 +70,10 @@ class Jvm:
                     )
                 time.sleep(_CHECK_EVERY_SECONDS)
             port, secret = _connection(self._answer.read_bytes())
-        finally:
-            self._forget()
+        except BaseException:
+            self._abandon()
+            raise
+        self._forget()
         # PySpark connects to a JVM that is running when these are set, as under spark-submit.
         os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
         try:

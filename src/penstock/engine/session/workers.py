@@ -14,7 +14,7 @@ from pathlib import Path
 
 from penstock.services.folders import cache_folder
 
-__all__ = ["launcher", "use_forked_workers"]
+__all__ = ["fork_server", "launcher", "use_forked_workers"]
 
 _LAUNCHER = """#!/bin/sh
 # Spark puts a zipped copy of its Python library before the installed one, which loads several times faster.
@@ -43,6 +43,10 @@ _KEPT_MEMORY = {
     "MALLOC_TOP_PAD_": str(16 << 20),
 }
 
+#: Settings of the server: libraries that it imports start no threads, which its forks would not have. OpenBLAS starts
+#: one for each core, Arrow's jemalloc one that frees memory.
+_NO_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+
 #: The path of a socket may have 107 bytes, those of the names in the folder included.
 _LONGEST_FOLDER = 80
 #: The fork server ends when its standard input does: that is when this process ends.
@@ -70,9 +74,17 @@ def launcher() -> Path:
     return path
 
 
-def _start_server() -> None:
+def fork_server(path: str) -> subprocess.Popen[bytes]:
     """Start the process that Spark's Python processes are forked from (:mod:`penstock.engine.session.forkserver`). It
-    imports what they need while the JVM starts."""
+    listens to the socket at ``path``, imports what they need while the JVM starts, and ends when its standard input
+    does."""
+    # Spark asks for one seed of hashes in all its processes.
+    environment = _KEPT_MEMORY | os.environ | _NO_THREADS | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "penstock.engine.session.forkserver", path]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment, process_group=0)
+
+
+def _start_server() -> None:
     if _SERVERS:
         return
     beside = tempfile.gettempdir()
@@ -81,9 +93,4 @@ def _start_server() -> None:
     folder = tempfile.mkdtemp(prefix="penstock-", dir=beside)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ["PENSTOCK_FORKSERVER"] = path = os.path.join(folder, "forks")
-    # Spark asks for one seed of hashes in all its processes.
-    environment = _KEPT_MEMORY | os.environ | {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "penstock.engine.session.forkserver", path]
-    _SERVERS.append(
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment, process_group=0)
-    )
+    _SERVERS.append(fork_server(path))
