@@ -51,6 +51,7 @@ def test_the_first_jvm_lists_its_classes_and_later_ones_use_the_archive(java):
     dump = made(first)
     assert "-Xshare:dump" in dump
     assert "-cp a.jar:b.jar" in dump
+    first.discard()
 
     later = shared_classes()
     assert f"-XX:SharedArchiveFile={first.archive}" in later.options
@@ -63,8 +64,29 @@ def test_an_archive_that_cannot_be_made_leaves_nothing(java):
     shared = shared_classes()
     shared.loaded.write_text("java/lang/Object id: 0\n")
     shared.make("a.jar")
+    shared.discard()
     eventually(lambda: os.listdir(shared.archive.parent) == [])
     assert shared_classes().options == (f"-XX:DumpLoadedClassList={shared_classes().loaded}",)
+
+
+def test_two_processes_do_not_make_it_at_once(java, tmp_path):
+    java(f"echo $$ >> {tmp_path}/makers; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done" + DUMP)
+    shared = shared_classes()
+    shared.loaded.write_text("java/lang/Object id: 0\n")
+    shared.make("a.jar")
+    eventually((tmp_path / "makers").exists)
+    shared.make("a.jar")
+    (tmp_path / "go").touch()
+    eventually(shared.archive.exists)
+    assert len((tmp_path / "makers").read_text().splitlines()) == 1
+
+
+def test_a_line_that_the_jvm_is_writing_is_left_out(java):
+    java(DUMP + 'for each in "$@"; do case $each in *ListFile=*) cat "${each#*=}" > "$archive" ;; esac; done')
+    shared = shared_classes()
+    shared.loaded.write_text("java/lang/Object id: 0\njava/la")
+    shared.make("a.jar")
+    assert eventually(lambda: shared.archive.exists() and shared.archive.read_text()) == "java/lang/Object id: 0\n"
 
 
 def test_no_classes_no_archive(java):

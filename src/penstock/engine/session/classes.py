@@ -28,11 +28,12 @@ __all__ = ["SharedClasses", "shared_classes"]
 _PATHS = ("SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "SPARK_CLASSPATH", "SPARK_PREPEND_CLASSES", "PYSPARK_SUBMIT_ARGS")
 #: Archives are about 100 MB each. Those of the last versions that were used are kept.
 _KEPT = 3
-#: A list of classes that is older was left behind by a process that was killed.
+#: Any other file that is older was left behind by a process that was killed.
 _ABANDONED_SECONDS = 24 * 3600
 
-#: Makes the archive at low priority; the last step publishes it.
+#: Makes the archive at low priority. The last step publishes it.
 _MAKE = """
+: > "$3.$$"
 nice -n 19 "$1" -Xshare:dump -Xlog:disable -XX:SharedClassListFile="$2" -XX:SharedArchiveFile="$3.$$" -cp "$4" &&
 mv "$3.$$" "$3"
 rm -f "$2" "$3.$$"
@@ -56,8 +57,10 @@ class SharedClasses:
         """Make the archive in the background from the classes that the JVM has loaded up to now, unless it exists.
         ``class_path`` is that of the JVM."""
         with contextlib.suppress(OSError):
-            if not self.archive.exists() and self.loaded.exists():
-                listed = self.loaded.rename(self.loaded.with_suffix(".loaded"))
+            if self.loaded.exists() and not self.archive.exists() and not self._in_the_making():
+                listed = self.loaded.with_suffix(".loaded")
+                lines = self.loaded.read_bytes()
+                listed.write_bytes(lines[: lines.rfind(b"\n") + 1])  # the JVM may be writing the last line
                 subprocess.Popen(
                     ["sh", "-c", _MAKE, "sh", self.java, listed, self.archive, class_path],
                     stdin=subprocess.DEVNULL,
@@ -66,8 +69,12 @@ class SharedClasses:
                     start_new_session=True,
                 )
 
+    def _in_the_making(self) -> bool:
+        """Whether another process makes the archive."""
+        return any(self.archive.parent.glob(f"{self.archive.name}.*"))
+
     def discard(self) -> None:
-        """Delete the list of this process's JVM, if no archive was made of it."""
+        """Delete the list of this process's JVM."""
         self.loaded.unlink(missing_ok=True)
 
 
@@ -106,8 +113,9 @@ def _key(java: Path) -> str:
 
 
 def _prune(folder: Path) -> None:
-    """Delete archives and lists that no process will use again."""
-    archives = sorted(folder.glob("*.jsa"), key=lambda path: path.stat().st_mtime)
-    old = [path for path in folder.glob("*.list") if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS]
-    for path in archives[:-_KEPT] + old:
+    """Delete the files that no process will use again."""
+    changed = {path: path.stat().st_mtime for path in folder.iterdir()}
+    archives = sorted((path for path in changed if path.suffix == ".jsa"), key=changed.__getitem__)
+    left = [path for path in changed if path.suffix != ".jsa" and time.time() - changed[path] > _ABANDONED_SECONDS]
+    for path in archives[:-_KEPT] + left:
         path.unlink(missing_ok=True)
