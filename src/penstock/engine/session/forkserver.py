@@ -1,4 +1,4 @@
-"""Starts Spark's Python processes on this machine by forking one that has everything imported.
+"""Starts Spark's Python processes on this machine as forks of a process that has imported their modules.
 
 Spark starts a process for each kind of work, one after the other, and a new one to plan each streaming source: half a
 second of imports each time that a job starts. Spark starts them by a script of ours (``workers.py``), which becomes a
@@ -43,7 +43,7 @@ def serve(path: str) -> None:
         server.bind(path)
         server.listen(64)
         _prepare()
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks that have ended leave nothing behind
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps forks that have ended
         while True:
             ready, _, _ = select.select([server.fileno(), 0], [], [])
             if 0 in ready and not os.read(0, 1):
@@ -55,7 +55,7 @@ def serve(path: str) -> None:
 
 
 def _prepare() -> None:
-    """Import what the forks will need. What cannot be imported fails again in the fork, where Spark sees it."""
+    """Import the modules that forks will need. An import that fails fails again in the fork, where Spark sees it."""
     with contextlib.suppress(Exception):
         for name in _WANTED:
             importlib.import_module(name)
@@ -84,7 +84,7 @@ def _fork(server: socket.socket, connection: socket.socket) -> None:
 
 
 def _become(request: dict[str, Any], streams: list[int], connection: socket.socket) -> int:
-    """Be the process that Spark asked for, and give its exit code."""
+    """Be the process that Spark asked for, and return its exit code."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number, each in enumerate(streams):
         os.dup2(each, number)
@@ -103,7 +103,7 @@ def _become(request: dict[str, Any], streams: list[int], connection: socket.sock
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         return ended.code & 0xFF if isinstance(ended.code, int) else int(ended.code is not None)
-    except BaseException:  # noqa: BLE001 - told as an interpreter does
+    except BaseException:  # noqa: BLE001 - printed as an interpreter does
         traceback.print_exc()
         return 1
     finally:
