@@ -15,11 +15,11 @@ from tests.waiting import eventually
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-    from penstock.connectors.kafka.source.spec import KafkaScan
+    from penstock.connectors.kafka.source.spec import KafkaScanSpec
     from penstock.services import KafkaCluster
 
 
-def scan_of(kafka: KafkaCluster, topics: str, **options: str) -> KafkaScan:
+def scan_of(kafka: KafkaCluster, topics: str, **options: str) -> KafkaScanSpec:
     """A table over ``topics`` (empty where the options have a pattern); option names are written with ``_`` for ``.``
     and ``__`` for ``-``."""
     given = {"topic": topics} if topics else {}

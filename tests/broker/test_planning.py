@@ -13,11 +13,12 @@ import pytest
 from penstock.connectors.kafka.source.admission import Admission
 from penstock.connectors.kafka.source.bounds import resolve_stop
 from penstock.connectors.kafka.source.enumerator import Planner
-from penstock.connectors.kafka.source.positions import Place, Position, Positions
+from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.connectors.kafka.source.reader import RangeReader
-from penstock.connectors.kafka.source.spec import KafkaScan
+from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.spark import KafkaDataSource, _pickled
 from penstock.kafka.offsets import LATEST, list_offsets
+from penstock.kafka.session import TopicPartition
 from tests.scans import planner_of, scan_of, write
 from tests.waiting import eventually
 
@@ -113,7 +114,7 @@ def test_a_rate_holds_over_all_partitions_together(kafka, topic):
 # --- which topics and partitions -------------------------------------------------------------------------------
 
 
-def found_by(planner: Planner, start: Positions, *places: Place) -> Positions:
+def found_by(planner: Planner, start: Positions, *places: TopicPartition) -> Positions:
     """Plans until these places are there."""
 
     def plan() -> Positions | None:
@@ -204,5 +205,5 @@ def test_the_end_of_a_log_is_before_open_transactions_only_where_they_are_not_re
     assert reader.report.records == end
 
 
-def bounded(kafka: Any, name: str, isolation: str) -> KafkaScan:
+def bounded(kafka: Any, name: str, isolation: str) -> KafkaScanSpec:
     return scan_of(kafka, name, scan_bounded_mode="latest-offset", properties_isolation_level=isolation)

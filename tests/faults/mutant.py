@@ -15,11 +15,11 @@ from typing import Any
 def skip_fencing() -> None:
     """Each start has a transactional id of its own, and does not take the former ones over; it reads their progress."""
     from penstock.connectors.kafka.sink import committer
-    from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
     from penstock.kafka.transactions import TransactionClient
 
     own = uuid.uuid4().hex
-    make, init = ExactlyOnceTarget.__init__, TransactionClient.init
+    make, init = KafkaCommitter.__init__, TransactionClient.init
 
     def make_with_own_id(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
@@ -33,7 +33,7 @@ def skip_fencing() -> None:
             step(session, client, *args, **kwargs) if client.transactional_id.endswith(own) else None
         )
 
-    ExactlyOnceTarget.__init__ = make_with_own_id
+    KafkaCommitter.__init__ = make_with_own_id
     TransactionClient.init = init_own
     committer.claim = only_own(committer.claim)
 
@@ -251,10 +251,10 @@ def always_clean() -> None:
 
 def always_one_writer() -> None:
     """Every task publishes its own rows, and that two of them wrote to one partition is not noticed."""
-    from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget, _Writing
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter, _Writing
 
     _Writing.one_writer_each = lambda self, tasks: True
-    ExactlyOnceTarget._shared = property(lambda self: False, lambda self, found: None)
+    KafkaCommitter._shared = property(lambda self: False, lambda self, found: None)
     _acknowledged(one_writer=True, whole=True)
 
 

@@ -12,14 +12,14 @@ from typing import Any
 from unittest import mock
 
 from penstock.connectors.kafka.sink import committer
-from penstock.connectors.kafka.sink.committer import Acknowledged, ExactlyOnceTarget
+from penstock.connectors.kafka.sink.committer import Acknowledged, KafkaCommitter
 from penstock.deadline import Deadline
 from penstock.errors import RetriableError
 from penstock.kafka import progress
 from penstock.kafka.offsets import CommittedOffset, commit_offsets
 from penstock.kafka.produce import Ack, Producer
 from penstock.kafka.progress import Run
-from penstock.kafka.session import Partition, Session
+from penstock.kafka.session import Session, TopicPartition
 from penstock.kafka.transactions import State, TransactionClient
 from tests.simulation import driver
 from tests.simulation.faults import Fault, Plan, Rule, TaskFault, random_plan
@@ -71,7 +71,7 @@ def _progress_ignored() -> Sequence[Patch]:
 
 def _settle_skipped() -> Sequence[Patch]:
     """A commit without an answer is taken for done."""
-    return [(ExactlyOnceTarget, "_settled", lambda *_: True)]
+    return [(KafkaCommitter, "_settled", lambda *_: True)]
 
 
 def _settle_taken_for_aborted() -> Sequence[Patch]:
@@ -120,7 +120,7 @@ def _topics_unchecked() -> Sequence[Patch]:
 def _fencing_skipped() -> Sequence[Patch]:
     """Each start has a transactional id of its own, and does not take the former ones over; it reads their progress."""
     numbers = itertools.count()
-    make, init = ExactlyOnceTarget.__init__, TransactionClient.init
+    make, init = KafkaCommitter.__init__, TransactionClient.init
     taken: set[str] = set()
 
     def make_with_own_id(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -139,7 +139,7 @@ def _fencing_skipped() -> Sequence[Patch]:
         )
 
     return [
-        (ExactlyOnceTarget, "__init__", make_with_own_id),
+        (KafkaCommitter, "__init__", make_with_own_id),
         (TransactionClient, "init", init_own),
         (committer, "claim", unless_former(committer.claim)),
     ]
@@ -159,7 +159,7 @@ def _abort_without_epoch() -> Sequence[Patch]:
 
 def _offsets_outside() -> Sequence[Patch]:
     def add(
-        self: Any, group: str, offsets: Mapping[Partition, CommittedOffset], deadline: Deadline | None = None
+        self: Any, group: str, offsets: Mapping[TopicPartition, CommittedOffset], deadline: Deadline | None = None
     ) -> None:
         commit_offsets(self._session, group, offsets, deadline=deadline)
 
@@ -193,32 +193,32 @@ def _one_writer_always() -> Sequence[Patch]:
 
 def _id_of_each_prefix() -> Sequence[Patch]:
     """The transactional id changes with the prefix, though the checkpoint knows another."""
-    kept = ExactlyOnceTarget._keep
+    kept = KafkaCommitter._keep
 
     def keep(self: Any, known: Mapping[str, Any], found: Any) -> None:
         kept(self, {**known, "transactional_id": self.transactional_id}, found)
 
-    return [(ExactlyOnceTarget, "_keep", keep)]
+    return [(KafkaCommitter, "_keep", keep)]
 
 
 def _partition_of_today() -> Sequence[Patch]:
     """The records of an id go to another partition when the progress topic is enlarged."""
-    kept = ExactlyOnceTarget._keep
+    kept = KafkaCommitter._keep
 
     def keep(self: Any, known: Mapping[str, Any], found: Any) -> None:
         kept(self, {**known, "progress_partitions": found.partitions}, found)
 
-    return [(ExactlyOnceTarget, "_keep", keep)]
+    return [(KafkaCommitter, "_keep", keep)]
 
 
 def _partition_of_another_topic() -> Sequence[Patch]:
     """The number of partitions that is kept is that of a topic which is no more."""
-    change = ExactlyOnceTarget._changed
+    change = KafkaCommitter._changed
 
     def changed(self: Any, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
         return change(self, before, {**after, "progress_partitions": before["progress_partitions"]})
 
-    return [(ExactlyOnceTarget, "_changed", changed)]
+    return [(KafkaCommitter, "_changed", changed)]
 
 
 def _adopts_over_progress() -> Sequence[Patch]:

@@ -291,7 +291,7 @@ def fail_once(monkeypatch, kind, call):
 
 def test_a_groups_offsets_are_committed_when_all_targets_have_the_batch(kafka, jobs, topics, topic, monkeypatch):
     """The job dies when one of its targets has the batch, and its checkpoint is lost."""
-    from penstock.connectors.kafka.sink.committer import PlainTarget
+    from penstock.connectors.kafka.sink.committer import PlainCommitter
 
     source, one, two = topic(1), topic(1), topic(1)
     topics.write(source, ids(10))
@@ -301,7 +301,7 @@ def test_a_groups_offsets_are_committed_when_all_targets_have_the_batch(kafka, j
         + jobs.table("u", "id BIGINT", two, sink_delivery__guarantee="at-least-once")
         + "EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT * FROM s; INSERT INTO u SELECT * FROM s; END;"
     )
-    fail_once(monkeypatch, PlainTarget, 1)
+    fail_once(monkeypatch, PlainCommitter, 1)
     with pytest.raises(ExecutionError, match="the job dies"):
         jobs.run(sql)
     assert group_offset(kafka, source) is None
@@ -318,7 +318,7 @@ def test_no_groups_offsets_run_ahead_where_two_targets_could_commit_some(
     kafka, jobs, topics, topic, monkeypatch, order
 ):
     """A source and a target in each of two clusters. Offsets that are not in the last transaction follow it."""
-    from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
     from penstock.kafka.topics import create_topic
     from penstock.services import KafkaCluster
     from tests.spark.conftest import Topics
@@ -339,7 +339,7 @@ def test_no_groups_offsets_run_ahead_where_two_targets_could_commit_some(
             + there.exactly_once("u", "id BIGINT", sent)
             + f"EXECUTE STATEMENT SET BEGIN {' '.join(inserts[each] for each in order)} END;"
         )
-        fail_once(monkeypatch, ExactlyOnceTarget, 2)
+        fail_once(monkeypatch, KafkaCommitter, 2)
         with pytest.raises(ExecutionError, match="the job dies"):
             jobs.run(sql)
         assert (group_offset(kafka, source), group_offset(elsewhere, read)) == (None, None)

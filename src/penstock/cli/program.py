@@ -20,6 +20,8 @@ from penstock.plan import Job
 __all__ = ["no_job", "run_program"]
 
 _PACKAGE = Path(__file__).parents[1]
+#: The packages with PyFlink's names.
+_FACADES = {"common", "datastream"}
 _MISSING = re.compile(r"cannot import name '(\w+)'")
 
 
@@ -101,6 +103,7 @@ def _public(owner: Any) -> set[str]:
     """The names that a program may use of a module, a class or an object."""
     if not isinstance(owner, ModuleType):
         return {name for name in dir(owner) if not name.startswith("_")}
-    modules = {each.name for each in pkgutil.iter_modules(getattr(owner, "__path__", ()))}
-    declared = getattr(owner, "__all__", None)
-    return set(declared) if declared else {name for name in modules if not name.startswith("_")}
+    if owner.__name__ == "penstock":
+        return _FACADES
+    packages = {each.name for each in pkgutil.iter_modules(getattr(owner, "__path__", ())) if each.ispkg}
+    return packages.union(getattr(owner, "__all__", ()))

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.sink.dead_letters import DEAD_LETTER as LETTER
-from penstock.connectors.kafka.sink.dead_letters import DeadLetter, letters
+from penstock.connectors.kafka.sink.dead_letters import LETTER, DeadLetter, letters
 from penstock.connectors.kafka.source.decoding import RowReader
 from penstock.connectors.kafka.table.metadata import READABLE
 from penstock.errors import RecordError

@@ -9,28 +9,28 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from penstock.connectors.blackhole.sink import BlackholeSink
-from penstock.spi import Batch, JobContext, Output, Published, Stage, Target, Task, Written
+from penstock.connectors.blackhole.sink import BlackholeSinkSpec
+from penstock.spi import Batch, Committer, JobContext, Output, Published, Stage, Task, Written
 from penstock.types import quoted_name
 
-__all__ = ["BlackholeRuntime", "BlackholeTarget"]
+__all__ = ["BlackholeCommitter", "BlackholeRuntime"]
 
 _COUNTED = pa.schema([pa.field("records", pa.int64())])
 
 
 class BlackholeRuntime:
-    """Builds the target of a job's blackholes."""
+    """Builds the committer of a job's blackholes."""
 
-    def target_key(self, spec: BlackholeSink) -> Hashable:
-        """One target for all."""
+    def commit_group(self, spec: BlackholeSinkSpec) -> Hashable:
+        """One committer for all."""
         return None
 
-    def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
-        """The target that drops the rows of ``outputs``."""
-        return BlackholeTarget(outputs)
+    def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
+        """The committer that drops the rows of ``outputs``."""
+        return BlackholeCommitter(outputs)
 
 
-class BlackholeTarget:
+class BlackholeCommitter:
     """Computes every row, counts it and keeps none."""
 
     def __init__(self, outputs: Sequence[Output]):

@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import BinaryType, StructType
 
 from penstock.connectors.kafka.sink.attempts import not_known, repeated
-from penstock.connectors.kafka.sink.spec import KafkaSink
+from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.source.bounds import (
     behind_the_end,
     present_ends,
@@ -35,11 +35,11 @@ from penstock.connectors.kafka.source.bounds import (
 )
 from penstock.connectors.kafka.source.commits import CommitTimes
 from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec, client_of
-from penstock.connectors.kafka.source.losses import told
+from penstock.connectors.kafka.source.losses import described
 from penstock.connectors.kafka.source.metrics import SourceMetrics
-from penstock.connectors.kafka.source.positions import PLACES_PER_SOURCE, Positions, Range
+from penstock.connectors.kafka.source.positions import PARTITIONS_PER_SOURCE, Positions, Split
 from penstock.connectors.kafka.source.reports import ReadReport
-from penstock.connectors.kafka.source.spec import KafkaScan
+from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import END, Notes
 from penstock.connectors.kafka.table.client import with_login
 from penstock.connectors.kafka.table.offsets import partitions_text
@@ -64,11 +64,11 @@ from penstock.spi import (
     KIND,
     REPORT,
     WATERMARK,
+    Committer,
     Guarantee,
     JobContext,
     Output,
     Stage,
-    Target,
     Task,
     Written,
     cause_of,
@@ -78,13 +78,13 @@ from penstock.types import BIGINT, TINYINT, quoted_name, spark_ddl, spark_type
 
 if TYPE_CHECKING:
     from penstock.connectors.kafka.sink.committer import Acknowledged, Consumed
-    from penstock.connectors.kafka.sink.writer import Told, Transaction, WriteSpec
+    from penstock.connectors.kafka.sink.writer import Instructions, OpenTransaction, WriteSpec
 
 __all__ = ["KafkaRuntime"]
 
 _FORMAT = "penstock_kafka"
 #: The property of a Spark job that holds what its tasks are told.
-_TOLD = "penstock.told"
+_INSTRUCTIONS = "penstock.instructions"
 #: What the commit of a job that ends may take, in ms.
 _LAST_COMMIT_MS = 5000
 #: A Spark whose tasks all run on this machine.
@@ -94,8 +94,9 @@ _CONNECTING = ("bootstrap.servers", "security.", "sasl.", "ssl.")
 
 
 class KafkaRuntime:
-    """Builds the sources and targets of a job's kafka tables."""
+    """Builds the sources and committers of a job's kafka tables."""
 
+<<<<<<< HEAD
     def warm(self) -> None:
         """Import what tasks need, and load its compiled loops."""
         from penstock.connectors.kafka.warmup import warm
@@ -103,21 +104,24 @@ class KafkaRuntime:
         warm()
 
     def source(self, spec: KafkaScan, ordinal: int, context: JobContext) -> KafkaSource:
+=======
+    def source(self, spec: KafkaScanSpec, ordinal: int, context: JobContext) -> KafkaScan:
+>>>>>>> plan
         """Resolve start and stop once, keep them in the checkpoint, and read from there."""
         spec = replace(spec, client=with_login(spec.client, context.settings.kerberos))
         if spec.watermark is not None and spec.watermark.idle_timeout is None:
             spec = replace(spec, watermark=replace(spec.watermark, idle_timeout=context.settings.idle_timeout))
-        return KafkaSource(spec, ordinal, context)
+        return KafkaScan(spec, ordinal, context)
 
-    def target_key(self, spec: KafkaSink) -> Hashable:
-        """One target for all sinks that write exactly once as one principal; others go by their client settings."""
+    def commit_group(self, spec: KafkaSinkSpec) -> Hashable:
+        """One committer for all sinks that write exactly once as one principal; others go by their client settings."""
         if spec.guarantee is Guarantee.EXACTLY_ONCE:
             return spec.guarantee, tuple(each for each in spec.client if each[0].startswith(_CONNECTING))
         return spec.guarantee, spec.client
 
-    def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
-        """The target for ``outputs``, which share a client and a guarantee."""
-        from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget, PlainTarget
+    def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
+        """The committer for ``outputs``, which share a client and a guarantee."""
+        from penstock.connectors.kafka.sink.committer import KafkaCommitter, PlainCommitter
 
         login = context.settings.kerberos
         outputs = [
@@ -126,8 +130,8 @@ class KafkaRuntime:
         exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
         if exactly_once:
             _check_attempts(context.spark)
-        kind = ExactlyOnceTarget if exactly_once else PlainTarget
-        return kind(outputs, context, SparkJobs(context.spark))
+        kind = KafkaCommitter if exactly_once else PlainCommitter
+        return kind(outputs, context, SparkWriteJobs(context.spark))
 
 
 def _check_attempts(spark: SparkSession) -> None:
@@ -147,10 +151,10 @@ def _check_attempts(spark: SparkSession) -> None:
 # --- reading -------------------------------------------------------------------------------------------------
 
 
-class KafkaSource:
+class KafkaScan:
     """One scan of a running job, as the driver sees it."""
 
-    def __init__(self, scan: KafkaScan, ordinal: int, context: JobContext):
+    def __init__(self, scan: KafkaScanSpec, ordinal: int, context: JobContext):
         self._scan = scan
         self._context = context
         self._session = session_for(client_of(scan))
@@ -252,7 +256,7 @@ class KafkaSource:
 
     def place(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
         """The (topic, partition) of a ``__place``."""
-        ordinal, index = divmod(number, PLACES_PER_SOURCE)
+        ordinal, index = divmod(number, PARTITIONS_PER_SOURCE)
         places = Positions.from_json(end).places()
         return places[index] if ordinal == self._planner.spec.ordinal and index < len(places) else None
 
@@ -262,7 +266,9 @@ class KafkaSource:
 
     def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
         """What topics have lost between the two positions, a sentence for each partition."""
-        return [f"table '{self._scan.table}': {each}" for each in told(self._start(start), Positions.from_json(end))]
+        return [
+            f"table '{self._scan.table}': {each}" for each in described(self._start(start), Positions.from_json(end))
+        ]
 
     def ended(self, reached: dict[str, Any] | None) -> bool:
         """Whether the source has a stop, and ``reached`` (None: its start) is at it, and with it the watermark."""
@@ -396,7 +402,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The rows of one task, or what the stage makes of them."""
         from penstock.connectors.kafka.source.reader import RangeReader, with_report, with_watermark
 
-        work: tuple[Sequence[Range], Task, int | None] = partition.value
+        work: tuple[Sequence[Split], Task, int | None] = partition.value
         ranges, task, watermark = work
         reader = RangeReader(self._spec, ranges)
         batches, schema = guarded(reader.rows)(), reader.schema
@@ -404,8 +410,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             stage: Stage = _unpickled(self._stage)
             context = TaskContext.get()
             if context is not None:
-                told = context.getLocalProperty(_TOLD) or ""
-                task = replace(task, told=told, attempt=context.attemptNumber())
+                told = context.getLocalProperty(_INSTRUCTIONS) or ""
+                task = replace(task, instructions=told, attempt=context.attemptNumber())
             batches, schema = guarded(stage.run)(task, batches), stage.schema
         reported = with_report(batches, schema, lambda: reader.report)
         if self._stage is None and self._spec.scan.watermark is not None:
@@ -432,7 +438,7 @@ def _speaking(step: Callable[[], Any]) -> Any:
 # --- writing -------------------------------------------------------------------------------------------------
 
 
-class SparkJobs:
+class SparkWriteJobs:
     """Runs writing tasks on Spark."""
 
     def __init__(self, spark: SparkSession):
@@ -444,7 +450,7 @@ class SparkJobs:
         spec: WriteSpec,
         tasks: int,
         *,
-        transaction: Transaction,
+        transaction: OpenTransaction,
         owners: int | None,
         staged: bool,
     ) -> Acknowledged:
@@ -452,7 +458,7 @@ class SparkJobs:
         from penstock.connectors.kafka.sink.writer import (
             PUBLISHING_ORDER,
             WRITTEN,
-            Told,
+            Instructions,
             encode_rows,
             encode_rows_and_publish,
             publish,
@@ -466,7 +472,7 @@ class SparkJobs:
 
         if owners is None:
             if staged:
-                return self._collect(frame, Told(transaction))
+                return self._collect(frame, Instructions(transaction))
             return self._collect(frame.mapInArrow(guarded(encode_and_publish), from_arrow_schema(WRITTEN)))
         with self._folder() as folder:
 
@@ -476,7 +482,7 @@ class SparkJobs:
             encoded = frame if staged else frame.mapInArrow(guarded(encode), from_arrow_schema(WRITTEN))
             owned = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*PUBLISHING_ORDER)
             return self._collect(
-                owned.mapInArrow(guarded(publish_encoded), from_arrow_schema(WRITTEN)), Told(folder=folder)
+                owned.mapInArrow(guarded(publish_encoded), from_arrow_schema(WRITTEN)), Instructions(folder=folder)
             )
 
     @contextmanager
@@ -500,7 +506,7 @@ class SparkJobs:
         job = frame if staged else frame.mapInArrow(guarded(encode_and_publish), from_arrow_schema(WRITTEN))
         return self._collect(job, once=False)
 
-    def _collect(self, job: DataFrame, told: Told | None = None, *, once: bool = True) -> Acknowledged:
+    def _collect(self, job: DataFrame, told: Instructions | None = None, *, once: bool = True) -> Acknowledged:
         """Run ``job`` and add up its answers; with ``once`` it is found out whether each task ran once."""
         from penstock.connectors.kafka.sink.committer import Acknowledged
 
@@ -508,7 +514,7 @@ class SparkJobs:
         context = self._spark.sparkContext
         context.addJobTag(tag)
         if told is not None:
-            context.setLocalProperty(_TOLD, told.to_text())
+            context.setLocalProperty(_INSTRUCTIONS, told.to_text())
         try:
             rows = job.collect()
         except (PySparkException, Py4JJavaError) as error:
@@ -517,7 +523,7 @@ class SparkJobs:
             raise found or AbortableError(cause_of(str(error))) from error
         finally:
             context.removeJobTag(tag)
-            context.setLocalProperty(_TOLD, None)  # type: ignore[arg-type]  # None takes it away
+            context.setLocalProperty(_INSTRUCTIONS, None)  # type: ignore[arg-type]  # None takes it away
         doubt = self._repeated(tag, rows) if once else ""
         acks = [row for row in rows if row.topic]
         encoded: dict[int, Written] = {}

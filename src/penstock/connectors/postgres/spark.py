@@ -11,41 +11,41 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.connectors.postgres.sink import PostgresSink
+from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.errors import AbortableError, from_wire
-from penstock.spi import Guarantee, JobContext, Output, Target, cause_of, guarded
+from penstock.spi import Committer, Guarantee, JobContext, Output, cause_of, guarded
 
 if TYPE_CHECKING:
+    from penstock.connectors.postgres.committer import Staged
     from penstock.connectors.postgres.staging import StageSpec
-    from penstock.connectors.postgres.targets import Staged
 
-__all__ = ["PostgresRuntime", "SparkJobs"]
+__all__ = ["PostgresRuntime", "SparkStagingJobs"]
 
 
 class PostgresRuntime:
-    """Builds the targets of a job's postgres tables."""
+    """Builds the committers of a job's postgres tables."""
 
-    def target_key(self, spec: PostgresSink) -> Hashable:
-        """One target for all tables of a database that are written as one user and with one guarantee."""
+    def commit_group(self, spec: PostgresSinkSpec) -> Hashable:
+        """One committer for all tables of a database that are written as one user and with one guarantee."""
         return spec.address, spec.guarantee
 
-    def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
-        """The target for ``outputs``, which share a database and a guarantee."""
+    def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
+        """The committer for ``outputs``, which share a database and a guarantee."""
+        from penstock.connectors.postgres.committer import AtLeastOnceCommitter, PostgresCommitter
         from penstock.connectors.postgres.database import Database
-        from penstock.connectors.postgres.targets import AtLeastOnceTarget, ExactlyOnceTarget
 
         exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
-        kind = ExactlyOnceTarget if exactly_once else AtLeastOnceTarget
-        return kind(outputs, context, SparkJobs(), Database(outputs[0].spec.address))
+        kind = PostgresCommitter if exactly_once else AtLeastOnceCommitter
+        return kind(outputs, context, SparkStagingJobs(), Database(outputs[0].spec.address))
 
 
-class SparkJobs:
+class SparkStagingJobs:
     """Runs the tasks that copy rows on Spark."""
 
     def stage(self, frame: DataFrame, spec: StageSpec) -> Staged:
         """Copy the rows. Raises what a task raised, and AbortableError when a worker or an executor was lost."""
+        from penstock.connectors.postgres.committer import Staged
         from penstock.connectors.postgres.staging import STAGED, stage_rows
-        from penstock.connectors.postgres.targets import Staged
 
         def stage(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from stage_rows(spec, rows)

@@ -11,26 +11,26 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from penstock.connectors.print.sink import PrintSink
-from penstock.spi import KIND, Batch, JobContext, Output, Published, Target, Written
+from penstock.connectors.print.sink import PrintSinkSpec
+from penstock.spi import KIND, Batch, Committer, JobContext, Output, Published, Written
 from penstock.types import RowKind, quoted_name
 
-__all__ = ["PrintRuntime", "PrintTarget"]
+__all__ = ["PrintCommitter", "PrintRuntime"]
 
 
 class PrintRuntime:
-    """Builds the target of a job's print tables."""
+    """Builds the committer of a job's print tables."""
 
-    def target_key(self, spec: PrintSink) -> Hashable:
-        """One target per table."""
+    def commit_group(self, spec: PrintSinkSpec) -> Hashable:
+        """One committer per table."""
         return spec.table
 
-    def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
-        """The target that prints the rows of the one output."""
-        return PrintTarget(outputs[0])
+    def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
+        """The committer that prints the rows of the one output."""
+        return PrintCommitter(outputs[0])
 
 
-class PrintTarget:
+class PrintCommitter:
     """Prints rows; a batch that is done again is printed again."""
 
     def __init__(self, output: Output):
@@ -48,7 +48,7 @@ class PrintTarget:
 
     def publish(self, batch: Batch, frame: DataFrame) -> Published:
         """Print the batch's rows in the order of the tasks."""
-        spec: PrintSink = self._output.spec
+        spec: PrintSinkSpec = self._output.spec
         kind = F.coalesce(F.col(KIND), F.lit(0)) if KIND in frame.columns else F.lit(0)
         columns = [F.col(quoted_name(name)) for name in spec.schema.names]
         if self._output.column is not None:

@@ -22,7 +22,7 @@ _ONCE = (
 
 def repeated(context: Any, tag: str, answered: Iterable[int]) -> str:
     """Why the Spark jobs with the ``tag`` may not be committed; empty when each of their tasks ran exactly once. They
-    are several where Spark plans as it goes (``spark.sql.adaptive.enabled``) or keeps the batch for several targets.
+    are several where Spark plans as it goes (``spark.sql.adaptive.enabled``) or keeps the batch for several committers.
 
     ``context`` is the JVM's SparkContext, ``answered`` are the attempt numbers of the tasks that gave a result. Raises
     what Spark raises when it cannot tell: see :func:`not_known`.

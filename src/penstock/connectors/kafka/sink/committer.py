@@ -11,17 +11,16 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from penstock.connectors.kafka.sink.encoding import DEFAULT_MAX_MESSAGE_BYTES
-from penstock.connectors.kafka.sink.spec import KafkaSink
+from penstock.connectors.kafka.sink.metrics import count_produced
+from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.sink.writer import (
     WRITTEN,
-    Branch,
-    Transaction,
+    KafkaOutput,
+    OpenTransaction,
     WriteSpec,
     encode_rows_and_publish,
     stage_rows,
 )
-from penstock.connectors.kafka.source.metrics import count_produced
-from penstock.connectors.kafka.source.positions import Place
 from penstock.connectors.kafka.table.client import completed
 from penstock.deadline import Deadline
 from penstock.errors import (
@@ -59,12 +58,12 @@ from penstock.kafka.progress import (
 )
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.reserved import is_out_of_reach
-from penstock.kafka.session import Session, session_for
+from penstock.kafka.session import Session, TopicPartition, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
 from penstock.spi import Batch, Checkpoint, JobContext, Output, Published, Stage, Written
 
-__all__ = ["Acknowledged", "Consumed", "ExactlyOnceTarget", "Jobs", "PlainTarget"]
+__all__ = ["Acknowledged", "Consumed", "KafkaCommitter", "PlainCommitter", "WriteJobs"]
 
 _ATTEMPTS_PER_BATCH = 3
 #: Transactional ids, each with the last run that took it beside others.
@@ -77,7 +76,7 @@ class Consumed:
 
     cluster_id: str
     group: str
-    offsets: dict[Place, CommittedOffset]
+    offsets: dict[TopicPartition, CommittedOffset]
 
 
 @dataclass(frozen=True)
@@ -96,11 +95,11 @@ class Acknowledged:
     whole: bool = True
 
 
-class Jobs(Protocol):
+class WriteJobs(Protocol):
     """Runs writing tasks on a batch's frame."""
 
     def write(
-        self, frame: Any, spec: WriteSpec, tasks: int, *, transaction: Transaction, owners: int | None, staged: bool
+        self, frame: Any, spec: WriteSpec, tasks: int, *, transaction: OpenTransaction, owners: int | None, staged: bool
     ) -> Acknowledged:
         """Encode the rows, unless ``staged`` says that reading the frame does, and publish them in the transaction.
 
@@ -115,11 +114,11 @@ class Jobs(Protocol):
 
 
 class _Writing:
-    """What both targets share: the session, the topics' layouts, the tasks' spec."""
+    """What both committers share: the session, the topics' layouts, the tasks' spec."""
 
-    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
+    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
         self.branches = tuple(
-            Branch(output.spec, _client(output.spec), output.column, output.columns) for output in outputs
+            KafkaOutput(output.spec, _client(output.spec), output.column, output.columns) for output in outputs
         )
         self.context = context
         self.jobs = jobs
@@ -199,18 +198,18 @@ def _known_identity(
     return known
 
 
-def _client(sink: KafkaSink) -> ClientConfig:
+def _client(sink: KafkaSinkSpec) -> ClientConfig:
     return ClientConfig.from_properties(dict(completed(sink.client, "")), f"table '{sink.table}'")
 
 
-class PlainTarget:
+class PlainCommitter:
     """Publishes from the tasks that encode, without transactions.
 
     A batch is done when the brokers have acknowledged it as ``acks`` asks; one that fails is written again, so records
     may be repeated. A sink without a guarantee is written in the same way: a job that ends has delivered what it read.
     """
 
-    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
+    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
         self._writing = _Writing(outputs, context, jobs)
 
     def stage(self) -> Stage:
@@ -243,13 +242,13 @@ class PlainTarget:
         """Nothing is open between batches."""
 
 
-class ExactlyOnceTarget:
+class KafkaCommitter:
     """One Kafka transaction per batch: records, progress record and group offsets become visible together, or never.
 
     The protocol and its rules are described in docs/exactly-once.md.
     """
 
-    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs):
+    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
         self._writing = _Writing(outputs, context, jobs)
         self._context = context
         prefixes = sorted({output.spec.transactional_id_prefix for output in outputs})
@@ -443,7 +442,7 @@ class ExactlyOnceTarget:
         done = Acknowledged()
         recorded: dict[int, bool] = {}
         try:
-            transaction = Transaction(self.transactional_id, client.begin())
+            transaction = OpenTransaction(self.transactional_id, client.begin())
             done = self._write(batch, frame, transaction)
             record(self._writing.session, client, topic, progress)
             recorded = self._add_offsets(batch)
@@ -515,7 +514,7 @@ class ExactlyOnceTarget:
                 context.warn(f"whether batch {batch.batch_id} was committed is not known yet: {error}")
             time.sleep(backoff.next())
 
-    def _write(self, batch: Batch, frame: Any, transaction: Transaction) -> Acknowledged:
+    def _write(self, batch: Batch, frame: Any, transaction: OpenTransaction) -> Acknowledged:
         if not batch.tasks:
             return Acknowledged()
         writing = self._writing
@@ -563,12 +562,12 @@ class ExactlyOnceTarget:
 
     def _opened(self) -> tuple[TransactionClient, ProgressTopic]:
         if self._client is None:
-            raise ExecutionError("the target was not opened")
+            raise ExecutionError("the committer was not opened")
         return self._client, self._progress_topic()
 
     def _progress_topic(self) -> ProgressTopic:
         if self._topic is None:
-            raise ExecutionError("the target was not opened")
+            raise ExecutionError("the committer was not opened")
         return self._topic
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.connectors.kafka.sink.spec import KafkaSink
+from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.table.metadata import WRITABLE
 from penstock.errors import RecordError
 from penstock.kafka.batches import EncodedBatch, RecordTooLargeError, encode
@@ -43,7 +43,7 @@ class RowEncoder:
 
     def __init__(
         self,
-        sink: KafkaSink,
+        sink: KafkaSinkSpec,
         client: ClientConfig,
         partitions: Callable[[str], int],
         limits: Mapping[str, int],

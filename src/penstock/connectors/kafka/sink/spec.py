@@ -14,7 +14,7 @@ from penstock.settings import Settings
 from penstock.spi import CHANGES, INSERTIONS, ChangeFormat, FormatSpec, Guarantee, SinkCapabilities, formats
 from penstock.types import RowType
 
-__all__ = ["KafkaSink", "progress_problems"]
+__all__ = ["KafkaSinkSpec", "progress_problems"]
 
 #: What is lost with the values of acks that do not wait for all replicas in sync.
 _LOSSES = {
@@ -24,7 +24,7 @@ _LOSSES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class KafkaSink:
+class KafkaSinkSpec:
     """Writes rows of ``schema`` to topics.
 
     ``key_columns`` and ``value_columns`` are names of columns of ``schema``, prefixes included; :attr:`key_schema`

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.connectors.kafka.sink.encoding import RowEncoder
-from penstock.connectors.kafka.sink.spec import KafkaSink
+from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.kafka.batches import EncodedBatch
 from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.properties import ClientConfig
@@ -29,9 +29,9 @@ from penstock.types import RowKind
 __all__ = [
     "PUBLISHING_ORDER",
     "WRITTEN",
-    "Branch",
-    "Told",
-    "Transaction",
+    "Instructions",
+    "KafkaOutput",
+    "OpenTransaction",
     "WriteSpec",
     "encode_rows",
     "encode_rows_and_publish",
@@ -70,11 +70,11 @@ _ROWS_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class Branch:
+class KafkaOutput:
     """One sink, the client settings it encodes with, and where its rows are: a struct column of the frame, or (None)
     the frame's own columns, those of the names ``columns`` in the order of the sink's."""
 
-    sink: KafkaSink
+    sink: KafkaSinkSpec
     client: ClientConfig
     column: str | None
     columns: tuple[str, ...]
@@ -85,14 +85,14 @@ class WriteSpec:
     """All that writing tasks need to know; goes to other processes by pickling. ``client`` publishes; ``limits`` are
     the max.message.bytes of topics; ``progress_topics`` are the job's, which no row may name."""
 
-    branches: tuple[Branch, ...]
+    branches: tuple[KafkaOutput, ...]
     client: ClientConfig
     limits: Mapping[str, int]
     progress_topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Transaction:
+class OpenTransaction:
     """The transaction that tasks publish in."""
 
     transactional_id: str
@@ -100,11 +100,11 @@ class Transaction:
 
 
 @dataclass(frozen=True)
-class Told:
+class Instructions:
     """What the driver tells the tasks of one Spark job: either the transaction to publish in, or the folder, on the one
     machine where all tasks run, in which to leave encoded batches for the owners of their partitions."""
 
-    transaction: Transaction | None = None
+    transaction: OpenTransaction | None = None
     folder: str = ""
 
     def to_text(self) -> str:
@@ -113,7 +113,7 @@ class Told:
         return json.dumps([transaction, self.folder])
 
     @classmethod
-    def from_text(cls, text: str) -> Told:
+    def from_text(cls, text: str) -> Instructions:
         """What :meth:`to_text` said; nothing when the driver said nothing."""
         if not text:
             return cls()
@@ -121,7 +121,7 @@ class Told:
         if transaction is None:
             return cls(None, folder)
         transactional_id, *identity = transaction
-        return cls(Transaction(transactional_id, ProducerIdentity(*identity)), folder)
+        return cls(OpenTransaction(transactional_id, ProducerIdentity(*identity)), folder)
 
 
 def encode_rows(spec: WriteSpec, folder: str, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -198,7 +198,7 @@ class _Spool:
 
 
 def publish(
-    spec: WriteSpec, transaction: Transaction | None, task: Task, encoded: Iterable[pa.RecordBatch]
+    spec: WriteSpec, transaction: OpenTransaction | None, task: Task, encoded: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Encoded batches, sorted by :data:`PUBLISHING_ORDER`, to the brokers; gives what they acknowledged."""
     counts = _Counts()
@@ -227,7 +227,7 @@ def _mapped(file: str) -> memoryview:
 
 
 def encode_rows_and_publish(
-    spec: WriteSpec, transaction: Transaction | None, task: Task, rows: Iterable[pa.RecordBatch]
+    spec: WriteSpec, transaction: OpenTransaction | None, task: Task, rows: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Rows straight to the brokers, for a task that is the only writer of its partitions, or needs not be."""
     counts = _Counts()
@@ -242,13 +242,13 @@ def encode_rows_and_publish(
 def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What a reading task does with its rows under exactly-once: publish them when the driver told it the transaction,
     else encode them for the owners of their partitions."""
-    told = Told.from_text(task.told)
+    told = Instructions.from_text(task.instructions)
     if told.transaction is not None:
         return encode_rows_and_publish(spec, told.transaction, task, rows)
     return encode_rows(spec, told.folder, task, rows)
 
 
-def _producer(spec: WriteSpec, transaction: Transaction | None) -> Producer:
+def _producer(spec: WriteSpec, transaction: OpenTransaction | None) -> Producer:
     session = session_for(spec.client)
     if transaction is None:
         return Producer(session)

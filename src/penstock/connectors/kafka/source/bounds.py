@@ -8,13 +8,13 @@ from dataclasses import replace
 from uuid import UUID
 
 from penstock.connectors.kafka.source.initializer import CustomOffsets, Found
-from penstock.connectors.kafka.source.positions import Place, Position, Positions
-from penstock.connectors.kafka.source.spec import KafkaScan
+from penstock.connectors.kafka.source.positions import Position, Positions
+from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.table.options import BoundedMode, ResetStrategy, StartupMode
 from penstock.deadline import Deadline
 from penstock.errors import ExecutionError, KafkaError, PenstockError, PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, committed_offsets, list_offsets
-from penstock.kafka.session import Session, TopicInfo
+from penstock.kafka.session import Session, TopicInfo, TopicPartition
 from penstock.kafka.topics import matching_topics
 
 __all__ = [
@@ -36,7 +36,11 @@ _EPOCH_SECONDS = 5.0
 
 
 def resolve_start(
-    session: Session, scan: KafkaScan, start_time: int | None = None, *, warn: Callable[[str], None] = lambda _: None
+    session: Session,
+    scan: KafkaScanSpec,
+    start_time: int | None = None,
+    *,
+    warn: Callable[[str], None] = lambda _: None,
 ) -> Positions:
     """Where reading starts: one position for each partition that exists now.
 
@@ -47,7 +51,7 @@ def resolve_start(
     topics = _topics_of(session, scan)
     places = places_of(topics, scan)
     mode, options = scan.options.startup_mode, scan.options
-    found: dict[Place, Position] = {}
+    found: dict[TopicPartition, Position] = {}
     if start_time is not None:
         found = _at_time(session, places, start_time)
     elif scan.start_by is not None:
@@ -71,7 +75,7 @@ def resolve_start(
     return Positions(_within_log(session, scan, found), ids)
 
 
-def resolve_stop(session: Session, scan: KafkaScan, start: Positions) -> Positions | None:
+def resolve_stop(session: Session, scan: KafkaScanSpec, start: Positions) -> Positions | None:
     """Where a bounded scan stops (the offset itself is not read), or None when it does not.
 
     As in Flink, a partition without a stop in 'specific-offsets' stops at the group's offset, and is not read at all
@@ -113,19 +117,19 @@ def resolve_stop(session: Session, scan: KafkaScan, start: Positions) -> Positio
     return Positions(stops, start.topic_ids)
 
 
-def present_ends(session: Session, stop: Positions) -> dict[Place, Position]:
+def present_ends(session: Session, stop: Positions) -> dict[TopicPartition, Position]:
     """Where the logs that are to be read up to ``stop`` end at present, without those of topics that exist no more."""
     there = session.topics({topic for topic, _ in stop.at})
     return listed(session, [place for place in stop.at if place[0] in there], LATEST)
 
 
-def behind_the_end(stop: Positions, ends: Mapping[Place, Position]) -> bool:
+def behind_the_end(stop: Positions, ends: Mapping[TopicPartition, Position]) -> bool:
     """Whether a stop lies behind what its log holds (:func:`present_ends`), so that it has to be waited for. Topics
     that exist no more are not waited for: what was read of them was read, and the rest is missed by the tasks."""
     return any(at.offset > ends[place].offset for place, at in stop.at.items() if place in ends)
 
 
-def with_epochs(stop: Positions, ends: Mapping[Place, Position]) -> Positions:
+def with_epochs(stop: Positions, ends: Mapping[TopicPartition, Position]) -> Positions:
     """``stop`` with the leader epochs of ``ends`` (:func:`present_ends`), to tell later whether the logs were cut below
     it. Nothing is known of topics that exist no more."""
     return Positions(
@@ -134,7 +138,7 @@ def with_epochs(stop: Positions, ends: Mapping[Place, Position]) -> Positions:
     )
 
 
-def _topics_of(session: Session, scan: KafkaScan) -> dict[str, TopicInfo]:
+def _topics_of(session: Session, scan: KafkaScanSpec) -> dict[str, TopicInfo]:
     """The topics that are read. Raises KafkaError for one that was named and does not exist."""
     if scan.options.topic_pattern:
         return matching_topics(session, scan.options.topic_pattern)
@@ -142,12 +146,12 @@ def _topics_of(session: Session, scan: KafkaScan) -> dict[str, TopicInfo]:
     return {name: session.topic(name) for name in scan.options.topic}
 
 
-def topics_there(session: Session, scan: KafkaScan) -> dict[str, TopicInfo]:
+def topics_there(session: Session, scan: KafkaScanSpec) -> dict[str, TopicInfo]:
     """The topics that are to be read and exist, as the brokers know them now."""
     return _topics_of(session, scan) if scan.options.topic_pattern else session.topics(scan.options.topic)
 
 
-def places_of(topics: Mapping[str, TopicInfo], scan: KafkaScan) -> list[Place]:
+def places_of(topics: Mapping[str, TopicInfo], scan: KafkaScanSpec) -> list[TopicPartition]:
     """The partitions of ``topics`` that are read. Raises KafkaError when 'scan.partitions' names one that is not."""
     places = [(name, each.partition) for name, info in sorted(topics.items()) for each in info.partitions]
     if not scan.partitions:
@@ -172,13 +176,13 @@ def note_epochs(session: Session, positions: Positions) -> None:
         session.read_in(topic, UUID(positions.topic_ids[topic]), read)
 
 
-def listed(session: Session, places: Iterable[Place], at: int) -> dict[Place, Position]:
+def listed(session: Session, places: Iterable[TopicPartition], at: int) -> dict[TopicPartition, Position]:
     """Where the logs begin (EARLIEST) or end (LATEST), or the first record from a time on; none where there is none."""
     found = list_offsets(session, places, at)
     return {place: Position(offset.offset, offset.leader_epoch) for place, offset in found.items() if offset}
 
 
-def _at_time(session: Session, places: Iterable[Place], millis: int) -> dict[Place, Position]:
+def _at_time(session: Session, places: Iterable[TopicPartition], millis: int) -> dict[TopicPartition, Position]:
     """The first record that is not older than ``millis``; the log's end where there is none."""
     places = list(places)
     found = list_offsets(session, places, millis)
@@ -187,14 +191,18 @@ def _at_time(session: Session, places: Iterable[Place], millis: int) -> dict[Pla
     return at | listed(session, late, LATEST)
 
 
-def _committed(session: Session, scan: KafkaScan, places: Iterable[Place]) -> dict[Place, Position]:
+def _committed(
+    session: Session, scan: KafkaScanSpec, places: Iterable[TopicPartition]
+) -> dict[TopicPartition, Position]:
     if not scan.group_id:
         raise KafkaError(f"table '{scan.table}': 'group-offsets' needs 'properties.group.id'; name the consumer group")
     found = committed_offsets(session, scan.group_id, places)
     return {place: Position(each.offset, each.leader_epoch) for place, each in found.items()}
 
 
-def _of_group(session: Session, scan: KafkaScan, places: Iterable[Place]) -> dict[Place, Position]:
+def _of_group(
+    session: Session, scan: KafkaScanSpec, places: Iterable[TopicPartition]
+) -> dict[TopicPartition, Position]:
     places = list(places)
     # Without a group there is nothing committed: only 'group-offsets' itself needs one.
     named = scan.group_id or scan.options.startup_mode is StartupMode.GROUP_OFFSETS
@@ -203,8 +211,8 @@ def _of_group(session: Session, scan: KafkaScan, places: Iterable[Place]) -> dic
 
 
 def _without_foreign_epochs(
-    session: Session, found: Mapping[Place, Position], ids: dict[str, str], warn: Callable[[str], None]
-) -> dict[Place, Position]:
+    session: Session, found: Mapping[TopicPartition, Position], ids: dict[str, str], warn: Callable[[str], None]
+) -> dict[TopicPartition, Position]:
     """``found`` without leader epochs that none of the brokers knows of, more than half of which have to answer.
 
     A group's offset does not say which topic it was committed for: one of this name that was deleted since, in whose
@@ -231,7 +239,7 @@ def _without_foreign_epochs(
     return {place: replace(at, epoch=-1) if place in foreign else at for place, at in found.items()}
 
 
-def _reset(session: Session, scan: KafkaScan, missing: list[Place]) -> dict[Place, Position]:
+def _reset(session: Session, scan: KafkaScanSpec, missing: list[TopicPartition]) -> dict[TopicPartition, Position]:
     """Positions of partitions that nothing places, as ``auto.offset.reset`` says."""
     if not missing:
         return {}
@@ -246,7 +254,9 @@ def _reset(session: Session, scan: KafkaScan, missing: list[Place]) -> dict[Plac
     return listed(session, missing, EARLIEST if scan.reset is ResetStrategy.EARLIEST else LATEST)
 
 
-def _within_log(session: Session, scan: KafkaScan, found: Mapping[Place, Position]) -> dict[Place, Position]:
+def _within_log(
+    session: Session, scan: KafkaScanSpec, found: Mapping[TopicPartition, Position]
+) -> dict[TopicPartition, Position]:
     """``found`` with positions that the log does not have (any more) reset as ``auto.offset.reset`` says."""
     first, last = listed(session, found, EARLIEST), list_offsets(session, found, LATEST, isolation="read_uncommitted")
     result = dict(found)
@@ -266,7 +276,9 @@ def _within_log(session: Session, scan: KafkaScan, found: Mapping[Place, Positio
     return result
 
 
-def _check_known(given: Collection[Place], places: Iterable[Place], option: str, scan: KafkaScan) -> None:
+def _check_known(
+    given: Collection[TopicPartition], places: Iterable[TopicPartition], option: str, scan: KafkaScanSpec
+) -> None:
     for topic, partition in sorted(set(given) - set(places)):
         raise KafkaError(
             f"table '{scan.table}': '{option}' names partition {partition} of topic '{topic}', which does not exist"
@@ -276,7 +288,9 @@ def _check_known(given: Collection[Place], places: Iterable[Place], option: str,
 # --- offsets of the user's own ---------------------------------------------------------------------------------
 
 
-def _chosen(session: Session, scan: KafkaScan, places: Iterable[Place], by: CustomOffsets) -> dict[Place, Position]:
+def _chosen(
+    session: Session, scan: KafkaScanSpec, places: Iterable[TopicPartition], by: CustomOffsets
+) -> dict[TopicPartition, Position]:
     places = tuple(places)
     try:
         chosen = dict(by.offsets(places, _Retriever(session, scan)))
@@ -296,21 +310,21 @@ def _chosen(session: Session, scan: KafkaScan, places: Iterable[Place], by: Cust
 class _Retriever:
     """Answers from the cluster, for the scan's own group."""
 
-    def __init__(self, session: Session, scan: KafkaScan):
+    def __init__(self, session: Session, scan: KafkaScanSpec):
         self._session = session
         self._scan = scan
 
-    def committed_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
+    def committed_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: each.offset for place, each in _committed(self._session, self._scan, places).items()}
 
-    def end_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
+    def end_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: each.offset for place, each in listed(self._session, places, LATEST).items()}
 
-    def beginning_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
+    def beginning_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: each.offset for place, each in listed(self._session, places, EARLIEST).items()}
 
-    def offsets_for_times(self, times: Mapping[Place, int]) -> dict[Place, Found | None]:
-        found: dict[Place, Found | None] = {}
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, Found | None]:
+        found: dict[TopicPartition, Found | None] = {}
         for millis in sorted(set(times.values())):
             if millis < 0:  # to the protocol these are other questions
                 raise ValueError(f"expected milliseconds since 1970, not {millis}")

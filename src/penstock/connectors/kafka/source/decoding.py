@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.connectors.kafka.sink.dead_letters import DEAD_LETTER as LETTER
-from penstock.connectors.kafka.sink.dead_letters import DeadLetter, letters
-from penstock.connectors.kafka.source.spec import KafkaScan
+from penstock.connectors.kafka.sink.dead_letters import LETTER, DeadLetter, letters
+from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import Measure
 from penstock.connectors.kafka.table.header_filter import matching
 from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE
@@ -30,7 +29,7 @@ _TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_A
 class RowReader:
     """Makes rows of a scan's table out of records. One per task."""
 
-    def __init__(self, scan: KafkaScan):
+    def __init__(self, scan: KafkaScanSpec):
         self._scan = scan
         self._value = _value_decoder(scan)
         self._key = formats.get(scan.key.identifier).decoder(scan.key_schema, scan.key.options) if scan.key else None
@@ -144,7 +143,7 @@ class RowReader:
         )
 
 
-def _value_decoder(scan: KafkaScan) -> Decoder:
+def _value_decoder(scan: KafkaScanSpec) -> Decoder:
     found = formats.get(scan.value.identifier)
     if not isinstance(found, ChangeFormat):
         return found.decoder(scan.value_schema, scan.value.options)

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from penstock.connectors.kafka.source.admission import Admission
 from penstock.connectors.kafka.source.bounds import listed, note_epochs, places_of, topic_ids, topics_there
 from penstock.connectors.kafka.source.losses import SKIPPING, created_anew, jumped, passed_over, without
-from penstock.connectors.kafka.source.positions import PLACES_PER_SOURCE, Place, Position, Positions, Range, cut
-from penstock.connectors.kafka.source.spec import KafkaScan
+from penstock.connectors.kafka.source.positions import PARTITIONS_PER_SOURCE, Position, Positions, Split, cut
+from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import Notes, Watermarks
 from penstock.connectors.kafka.table.client import completed
 from penstock.errors import KafkaError, PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, LogOffset, check_truncation
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.session import Session, session_for
+from penstock.kafka.session import Session, TopicPartition, session_for
 
 __all__ = ["Planner", "ReaderSpec", "client_of"]
 
@@ -30,7 +30,7 @@ class ReaderSpec:
     :class:`~penstock.connectors.kafka.source.watermarks.Notes`.
     """
 
-    scan: KafkaScan
+    scan: KafkaScanSpec
     ordinal: int
     parallelism: int
     start: Positions
@@ -39,7 +39,7 @@ class ReaderSpec:
     notes: str = ""
 
 
-def client_of(scan: KafkaScan) -> ClientConfig:
+def client_of(scan: KafkaScanSpec) -> ClientConfig:
     """The client that reads for ``scan``."""
     return ClientConfig.from_properties(dict(completed(scan.client, scan.group_id)), f"table '{scan.table}'")
 
@@ -54,8 +54,8 @@ class Planner:
     spec: ReaderSpec
     _session: Session | None = None
     _discovered: float = field(default_factory=time.monotonic)
-    _seen: dict[Place, int] = field(default_factory=dict)
-    _waiting: frozenset[Place] = frozenset()
+    _seen: dict[TopicPartition, int] = field(default_factory=dict)
+    _waiting: frozenset[TopicPartition] = frozenset()
     _looked: bool = False
     _admission: Admission = field(init=False)
     _watermarks: Watermarks | None = field(init=False, default=None)
@@ -114,7 +114,9 @@ class Planner:
         new, ids = self._discover(start)
         return Positions(at | new, {**ids, **start.topic_ids})
 
-    def _admitted(self, wanted: Mapping[Place, int], most: int | None, available: Positions) -> dict[Place, int]:
+    def _admitted(
+        self, wanted: Mapping[TopicPartition, int], most: int | None, available: Positions
+    ) -> dict[TopicPartition, int]:
         """How many of the ``wanted`` records of each place this batch reads: none when it is to wait for more."""
         waiting, stop = sum(wanted.values()), self.spec.stop
         last = stop is not None and all(
@@ -146,7 +148,7 @@ class Planner:
             {place: replace(end, lost=start.at[place].lost) for place, end in ends.items()}, start.topic_ids
         )
 
-    def _ends(self, start: Positions) -> dict[Place, Position]:
+    def _ends(self, start: Positions) -> dict[TopicPartition, Position]:
         stop = self.spec.stop
         if stop is not None and self._fixed:
             ends = {place: replace(stop.at.get(place, at), lost=at.lost) for place, at in start.at.items()}
@@ -213,7 +215,7 @@ class Planner:
 
     # --- new partitions --------------------------------------------------------------------------------------
 
-    def _discover(self, start: Positions) -> tuple[dict[Place, Position], dict[str, str]]:
+    def _discover(self, start: Positions) -> tuple[dict[TopicPartition, Position], dict[str, str]]:
         interval = self.spec.scan.discovery
         now = time.monotonic()
         if interval is None or now - self._discovered < interval.total_seconds():
@@ -227,9 +229,9 @@ class Planner:
 
     # --- tasks -----------------------------------------------------------------------------------------------
 
-    def ranges(self, start: Positions, end: Positions) -> list[Range]:
+    def ranges(self, start: Positions, end: Positions) -> list[Split]:
         """What the batch from ``start`` to ``end`` reads of each place, in the order of places; perhaps nothing."""
-        base = self.spec.ordinal * PLACES_PER_SOURCE
+        base = self.spec.ordinal * PARTITIONS_PER_SOURCE
         found = []
         for number, place in enumerate(end.places()):
             topic, partition = place
@@ -239,10 +241,10 @@ class Planner:
             if place in start.at and start.topic_ids.get(topic, "") != end.topic_ids.get(topic, ""):
                 begin = after.offset
             id_ = end.topic_ids.get(topic, "")
-            found.append(Range(base + number, topic, id_, partition, begin, after.offset, after.epoch))
+            found.append(Split(base + number, topic, id_, partition, begin, after.offset, after.epoch))
         return found
 
-    def tasks(self, start: Positions, end: Positions) -> list[tuple[Range, ...]]:
+    def tasks(self, start: Positions, end: Positions) -> list[tuple[Split, ...]]:
         """The batch from ``start`` to ``end`` as tasks; one without ranges tells of a watermark that moves alone."""
         most = self.spec.scan.options.parallelism
         tasks = cut(self.ranges(start, end), most or self.spec.parallelism, most)
@@ -265,7 +267,7 @@ def _jumps(start: Positions, begin: Positions) -> bool:
     )
 
 
-def _shares(wanted: Mapping[Place, int], most: int | None) -> dict[Place, int]:
+def _shares(wanted: Mapping[TopicPartition, int], most: int | None) -> dict[TopicPartition, int]:
     """``most`` records over the places, in proportion to what each has; none is left waiting behind a larger one."""
     total = sum(wanted.values())
     if most is None or total <= most:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.connectors.kafka.source.positions import Place
+from penstock.kafka.session import TopicPartition
 
 __all__ = ["CustomOffsets", "Found", "Retriever"]
 
@@ -23,19 +23,19 @@ class Found:
 class Retriever(Protocol):
     """Answers questions about partitions, as Flink's ``OffsetsInitializer.PartitionOffsetsRetriever``."""
 
-    def committed_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
+    def committed_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """What the scan's group has committed; partitions without a commit are left out."""
         ...
 
-    def end_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
+    def end_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where the logs end."""
         ...
 
-    def beginning_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
+    def beginning_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where the logs begin."""
         ...
 
-    def offsets_for_times(self, times: Mapping[Place, int]) -> dict[Place, Found | None]:
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, Found | None]:
         """The first record of each partition that is not older than its time, in ms since 1970; None: there is none."""
         ...
 
@@ -43,6 +43,6 @@ class Retriever(Protocol):
 class CustomOffsets(Protocol):
     """Chooses an offset for each partition. Called once, on the driver, when the job first starts."""
 
-    def offsets(self, places: tuple[Place, ...], retriever: Retriever) -> Mapping[Place, int]:
+    def offsets(self, places: tuple[TopicPartition, ...], retriever: Retriever) -> Mapping[TopicPartition, int]:
         """The offsets, for some or all of ``places``. Whatever it raises fails the start of the job."""
         ...

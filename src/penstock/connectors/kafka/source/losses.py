@@ -12,18 +12,18 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from penstock.connectors.kafka.source.bounds import listed
-from penstock.connectors.kafka.source.positions import Place, Position, Positions
+from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, end_of_epochs
-from penstock.kafka.session import Session, TopicInfo
+from penstock.kafka.session import Session, TopicInfo, TopicPartition
 
-__all__ = ["SKIPPING", "created_anew", "jumped", "passed_over", "told", "without"]
+__all__ = ["SKIPPING", "created_anew", "described", "jumped", "passed_over", "without"]
 
 #: What an error of lost records suggests.
 SKIPPING = "'scan.fail-on-data-loss' = 'false' goes on without them"
 
 
-def without(start: Positions, gone: Collection[str], seen: Mapping[Place, int], skips: bool) -> Positions:
+def without(start: Positions, gone: Collection[str], seen: Mapping[TopicPartition, int], skips: bool) -> Positions:
     """``start`` without the topics that are ``gone``. ``seen`` are the ends that their logs had when last looked at.
 
     Raises PossibleDataLossError, unless ``skips``, for a partition that was not read to its end as far as is known.
@@ -91,7 +91,7 @@ def passed_over(session: Session, start: Positions) -> Positions:
     return _with(start, {**start.at, **moved}, start.topic_ids) if moved else start
 
 
-def told(start: Positions, end: Positions) -> Iterator[str]:
+def described(start: Positions, end: Positions) -> Iterator[str]:
     """What was lost between two positions, a sentence for each partition."""
     for place in start.places():
         before, after = start.at[place], end.at.get(place)
@@ -116,6 +116,6 @@ def told(start: Positions, end: Positions) -> Iterator[str]:
             )
 
 
-def _with(start: Positions, at: Mapping[Place, Position], ids: Mapping[str, str]) -> Positions:
+def _with(start: Positions, at: Mapping[TopicPartition, Position], ids: Mapping[str, str]) -> Positions:
     topics = {topic for topic, _ in at}
     return Positions(dict(at), {topic: known for topic, known in ids.items() if topic in topics})

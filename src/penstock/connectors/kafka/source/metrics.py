@@ -1,15 +1,16 @@
-"""The metrics of a kafka table, with the names and groups of Flink's connector (seeds 003, 004)."""
+"""The metrics of a kafka source, with the names and groups of Flink's connector (seeds 003, 004)."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-from penstock.connectors.kafka.source.positions import Place, Positions
+from penstock.connectors.kafka.source.positions import Positions
 from penstock.connectors.kafka.source.reports import ReadReport
-from penstock.spi import MetricGroup, Written
+from penstock.kafka.session import TopicPartition
+from penstock.spi import MetricGroup
 
-__all__ = ["SourceMetrics", "count_produced"]
+__all__ = ["SourceMetrics"]
 
 
 class SourceMetrics:
@@ -22,8 +23,8 @@ class SourceMetrics:
         self._consumer = consumer
         self._last = ReadReport()
         self._last_records = time.monotonic()
-        self._current: dict[Place, int] = {}
-        self._committed: dict[Place, int] = {}
+        self._current: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
         self._watermark: int | None = None
         self.commits_succeeded = self._reader.counter("commitsSucceeded")
         self.commits_failed = self._reader.counter("commitsFailed")
@@ -69,7 +70,7 @@ class SourceMetrics:
     def _watermark_lag(self) -> float | None:
         return None if self._watermark is None else time.time() * 1000 - self._watermark
 
-    def _register(self, place: Place) -> None:
+    def _register(self, place: TopicPartition) -> None:
         """Gauges of a partition: those of the source, and under their former names those of the former consumer."""
         topic, partition = place
         group = self._reader.add_group("topic", topic).add_group("partition", str(partition))
@@ -80,10 +81,3 @@ class SourceMetrics:
         )
         former.gauge("current-offsets", lambda: self._current.get(place, -1))
         former.gauge("committed-offsets", lambda: self._committed.get(place, -1))
-
-
-def count_produced(operator: MetricGroup, written: Written) -> None:
-    """Count what a batch has written, under the names of Kafka's own producer."""
-    group = operator.add_group("KafkaProducer")
-    group.count("record-send-total", "record-send-rate", written.records)
-    group.count("outgoing-byte-total", "outgoing-byte-rate", written.bytes)

@@ -8,13 +8,13 @@ from typing import Any
 
 from penstock.errors import CheckpointError
 
-__all__ = ["PLACES_PER_SOURCE", "Place", "Position", "Positions", "Range", "cut"]
+__all__ = ["PARTITIONS_PER_SOURCE", "Position", "Positions", "Split", "TopicPartition", "cut"]
 
 #: (topic, partition)
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 
 #: Rows carry the number of their place; each source of a job counts from its own multiple of this.
-PLACES_PER_SOURCE = 1_000_000
+PARTITIONS_PER_SOURCE = 1_000_000
 
 #: A batch of fewer records than this is one task: starting a second one costs more than it saves.
 _RECORDS_WORTH_A_TASK = 25_000
@@ -62,7 +62,7 @@ class Position:
 class Positions:
     """Positions by (topic, partition), with the topics' ids, so that a topic that was created anew is noticed."""
 
-    at: Mapping[Place, Position]
+    at: Mapping[TopicPartition, Position]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -96,18 +96,18 @@ class Positions:
         known = [each for each in awaited or (at.watermark for at in self.at.values()) if each is not None]
         return min(known) if known and len(known) >= len(awaited) else None
 
-    def offset(self, place: Place, default: int) -> int:
+    def offset(self, place: TopicPartition, default: int) -> int:
         """The offset at ``place``, or ``default`` when it has no position."""
         position = self.at.get(place)
         return default if position is None else position.offset
 
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[TopicPartition, ...]:
         """All places, in the order by which they are numbered."""
         return tuple(sorted(self.at))
 
 
 @dataclass(frozen=True)
-class Range:
+class Split:
     """Offsets ``start`` up to, without, ``end`` of one partition. ``number`` is that of its place, ``epoch`` the leader
     epoch in which the end was there (-1: not known)."""
 
@@ -123,7 +123,7 @@ class Range:
         return self.end - self.start
 
 
-def cut(ranges: Iterable[Range], parallelism: int, most: int | None = None) -> list[tuple[Range, ...]]:
+def cut(ranges: Iterable[Split], parallelism: int, most: int | None = None) -> list[tuple[Split, ...]]:
     """The ranges as tasks of about equal volume: one for little, as many as run at a time for more, ``most`` at most.
 
     Tasks are contiguous in the order of places and offsets, so that of two tasks that read one partition the one
@@ -139,8 +139,8 @@ def cut(ranges: Iterable[Range], parallelism: int, most: int | None = None) -> l
         tasks *= rounds
     tasks = min(tasks, most or tasks)
     size = -(-total // tasks)
-    cuts: list[tuple[Range, ...]] = []
-    current: list[Range] = []
+    cuts: list[tuple[Split, ...]] = []
+    current: list[Split] = []
     room = size
     for each in wanted:
         start = each.start

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.connectors.kafka.source.decoding import RowReader
 from penstock.connectors.kafka.source.enumerator import ReaderSpec, client_of
-from penstock.connectors.kafka.source.positions import Range
+from penstock.connectors.kafka.source.positions import Split
 from penstock.connectors.kafka.source.reports import ReadReport
 from penstock.kafka import fetch
 from penstock.kafka.batches import scan
@@ -23,7 +23,7 @@ __all__ = ["RangeReader", "with_report", "with_watermark"]
 class RangeReader:
     """Reads the ranges of one task, once. :attr:`report` says what :meth:`rows` has read so far."""
 
-    def __init__(self, spec: ReaderSpec, ranges: Sequence[Range]):
+    def __init__(self, spec: ReaderSpec, ranges: Sequence[Split]):
         self._spec, self._ranges = spec, ranges
         self._reader = RowReader(spec.scan)
         #: Arrow schema of what :meth:`rows` gives.

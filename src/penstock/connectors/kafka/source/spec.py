@@ -7,24 +7,24 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from penstock.connectors.kafka.sink.dead_letters import beside
-from penstock.connectors.kafka.sink.spec import KafkaSink, progress_problems
+from penstock.connectors.kafka.sink.spec import KafkaSinkSpec, progress_problems
 from penstock.connectors.kafka.source.initializer import CustomOffsets
-from penstock.connectors.kafka.source.positions import Place
 from penstock.connectors.kafka.table.client import masked
 from penstock.connectors.kafka.table.metadata import OF_VALUE, MetadataColumn
 from penstock.connectors.kafka.table.offsets import PARTITIONS, PartitionOffset
 from penstock.connectors.kafka.table.options import BoundedMode, KafkaSourceOptions, ResetStrategy, StartupMode
 from penstock.errors import Problem
+from penstock.kafka.session import TopicPartition
 from penstock.options import DURATION, Properties
 from penstock.settings import Settings
 from penstock.spi import CHANGES, INSERTIONS, ChangeFormat, FormatSpec, ScanCapabilities, SinkSpec, Watermark, formats
 from penstock.types import RowType
 
-__all__ = ["KafkaScan"]
+__all__ = ["KafkaScanSpec"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class KafkaScan:
+class KafkaScanSpec:
     """Reads topics into the columns of ``produced``.
 
     ``key_fields`` and ``value_columns`` are names of columns, prefixes included; :attr:`key_schema` and
@@ -50,7 +50,7 @@ class KafkaScan:
     start_by: CustomOffsets | None = field(default=None, hash=False)
     stop_by: CustomOffsets | None = field(default=None, hash=False)
     watermark: Watermark | None = None
-    dead_letters: KafkaSink | None = None
+    dead_letters: KafkaSinkSpec | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -89,7 +89,7 @@ class KafkaScan:
         topics = self.dead_letters.topics if self.dead_letters else ()
         return progress_problems(topics, settings, "scan.dead-letter.topic", self.table)
 
-    def dead_letter_sink(self, others: Sequence[SinkSpec]) -> KafkaSink | None:
+    def dead_letter_sink(self, others: Sequence[SinkSpec]) -> KafkaSinkSpec | None:
         """The sink of the dead letters in a job that has ``others``, the specs of sinks; None without one."""
         return None if self.dead_letters is None else beside(self.dead_letters, others)
 
@@ -109,12 +109,12 @@ class KafkaScan:
         """Whether reading ends by itself."""
         return self.options.bounded_mode is not BoundedMode.UNBOUNDED or self.stop_by is not None
 
-    def for_tasks(self) -> KafkaScan:
+    def for_tasks(self) -> KafkaScanSpec:
         """The scan as planning and reading need it: without what is used once and may not be picklable."""
         return replace(self, start_by=None, stop_by=None)
 
     @property
-    def partitions(self) -> frozenset[Place]:
+    def partitions(self) -> frozenset[TopicPartition]:
         """The only partitions that are read; empty when all are."""
         return frozenset((topic or self.options.topic[0], partition) for topic, partition in self.options.partitions)
 

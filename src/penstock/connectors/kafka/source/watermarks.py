@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.connectors.kafka.source.positions import Place, Position, Positions
+from penstock.connectors.kafka.source.positions import Position, Positions
+from penstock.kafka.session import TopicPartition
 from penstock.spi import Watermark
 
 __all__ = ["END", "Measure", "Notes", "Watermarks"]
@@ -39,9 +40,9 @@ class Measure:
     def __init__(self, watermark: Watermark):
         self._watermark = watermark
         #: The largest so far, in ms since 1970.
-        self.reached: dict[Place, int] = {}
+        self.reached: dict[TopicPartition, int] = {}
 
-    def note(self, place: Place, timestamps: NDArray[np.int64], rows: pa.RecordBatch) -> None:
+    def note(self, place: TopicPartition, timestamps: NDArray[np.int64], rows: pa.RecordBatch) -> None:
         """Take rows of ``place`` in; ``timestamps`` are those of their records, in ms, negative for none."""
         if self._watermark.lag is None or not rows.num_rows:
             return
@@ -73,10 +74,10 @@ class Notes:
 
     def __init__(self, path: str):
         self._path = Path(path)
-        self._reached: dict[Place, int] = {}
+        self._reached: dict[TopicPartition, int] = {}
         self._changed = -1
 
-    def add(self, reached: Iterable[tuple[Place, int]]) -> None:
+    def add(self, reached: Iterable[tuple[TopicPartition, int]]) -> None:
         """Write what is new in ``reached``."""
         newer = {place: at for place, at in reached if at > self._reached.get(place, at - 1)}
         if not newer:
@@ -86,7 +87,7 @@ class Notes:
         fresh.write_text(json.dumps([[*place, at] for place, at in self._reached.items()]))
         fresh.replace(self._path)
 
-    def read(self) -> Mapping[Place, int]:
+    def read(self) -> Mapping[TopicPartition, int]:
         """All that was written."""
         with contextlib.suppress(FileNotFoundError):
             changed = self._path.stat().st_mtime_ns
@@ -109,10 +110,10 @@ class Watermarks:
         self._idle_timeout = None if idle_timeout is None else idle_timeout.total_seconds()
         self._notes = notes
         self._clock = clock
-        self._heard: dict[Place, float] = {}
+        self._heard: dict[TopicPartition, float] = {}
 
     def advanced(
-        self, start: Positions, end: Positions, waiting: Collection[Place], stop: Positions | None
+        self, start: Positions, end: Positions, waiting: Collection[TopicPartition], stop: Positions | None
     ) -> Positions:
         """``end``, that of the batch which begins at ``start``, with the watermarks known by now.
 

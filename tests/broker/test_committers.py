@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.sink.committer import ExactlyOnceTarget, PlainTarget
+from penstock.connectors.kafka.sink.committer import KafkaCommitter, PlainCommitter
 from penstock.errors import RecordError
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import session_for
 from penstock.kafka.transactions import describe_transaction
 from penstock.spi import Batch, Column, Output, TableDefinition
 from penstock.types import STRING
-from tests.targets import Reporting, context_of
+from tests.committers import Reporting, context_of
 
 
 @pytest.mark.parametrize("guarantee", ["none", "at-least-once", "exactly-once"])
@@ -31,11 +31,11 @@ def test_a_batch_with_records_in_a_reserved_topic_is_not_committed(kafka, topic,
     options |= {"sink.transactional-id-prefix": name} if guarantee == "exactly-once" else {}
     spec = KafkaConnector().sink(TableDefinition("t", (Column("v", STRING),), options))
     reported = progress if reported == "progress" else reported
-    made = ExactlyOnceTarget if guarantee == "exactly-once" else PlainTarget
-    target = made([Output(0, "t", spec, spec.schema, None, ("v",))], context_of(progress), Reporting(reported))
-    target.open()
+    made = KafkaCommitter if guarantee == "exactly-once" else PlainCommitter
+    committer = made([Output(0, "t", spec, spec.schema, None, ("v",))], context_of(progress), Reporting(reported))
+    committer.open()
     with pytest.raises(RecordError, match=f"written to '{reported}', a topic of Kafka's or penstock's own"):
-        target.publish(Batch(0, (None,), ({},), tasks=1), None)
+        committer.publish(Batch(0, (None,), ({},), tasks=1), None)
     if guarantee == "exactly-once":
         session = session_for(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap}))
         state = describe_transaction(session, f"{name}-job").state
@@ -54,5 +54,5 @@ def test_acks_that_weaken_at_least_once_are_warned_of(kafka, topic, acks, warned
     spec = KafkaConnector().sink(TableDefinition("t", (Column("v", STRING),), options))
     warnings = []
     context = replace(context_of("progress"), warn=warnings.append)
-    PlainTarget([Output(0, "t", spec, spec.schema, None, ("v",))], context, Reporting("")).open()
+    PlainCommitter([Output(0, "t", spec, spec.schema, None, ("v",))], context, Reporting("")).open()
     assert [warning.startswith("table 't': 'properties.acks' = '1' weakens") for warning in warnings] == [True] * warned

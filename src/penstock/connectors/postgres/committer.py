@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from penstock.connectors.postgres.columns import quoted
 from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
 from penstock.connectors.postgres.progress import TABLE, ProgressTable, Row
-from penstock.connectors.postgres.staging import PATIENCE_SECONDS, Branch, StageSpec, staging_columns
+from penstock.connectors.postgres.staging import PATIENCE_SECONDS, PostgresOutput, StageSpec, staging_columns
 from penstock.connectors.postgres.tables import Table, find_tables
 from penstock.errors import (
     AbortableError,
@@ -27,7 +27,7 @@ from penstock.errors import (
 from penstock.kafka.progress import Claim, Progress, Skip, TakeOver, decide
 from penstock.spi import Batch, JobContext, Output, Published, Written
 
-__all__ = ["AtLeastOnceTarget", "ExactlyOnceTarget", "Jobs", "Staged"]
+__all__ = ["AtLeastOnceCommitter", "PostgresCommitter", "Staged", "StagingJobs"]
 
 _ATTEMPTS_PER_BATCH = 3
 #: Clearing away is put off rather than waited for.
@@ -49,7 +49,7 @@ class Staged:
         )
 
 
-class Jobs(Protocol):
+class StagingJobs(Protocol):
     """Runs the tasks that copy a batch's frame."""
 
     def stage(self, frame: Any, spec: StageSpec) -> Staged:
@@ -57,14 +57,14 @@ class Jobs(Protocol):
         ...
 
 
-class AtLeastOnceTarget:
+class AtLeastOnceCommitter:
     """Inserts rows from the tasks that compute them. A batch that fails is inserted again, so rows may be repeated."""
 
-    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs, database: Database):
+    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: StagingJobs, database: Database):
         self._outputs = outputs
         self._jobs = jobs
         self._database = database
-        self._branches: tuple[Branch, ...] = ()
+        self._branches: tuple[PostgresOutput, ...] = ()
 
     def stage(self) -> None:
         """Rows are taken as Spark makes them."""
@@ -79,7 +79,7 @@ class AtLeastOnceTarget:
             # A worker's connection is used by one job after another: the name says what the columns are.
             staging = f"penstock_stage_{_hash(f'{number} {staging_columns(output.schema)}')}"
             insert = table.insert_from(staging)
-            branches.append(Branch(output.table, output.schema, output.column, output.columns, staging, insert))
+            branches.append(PostgresOutput(output.table, output.schema, output.column, output.columns, staging, insert))
         self._branches = tuple(branches)
 
     def records(self, consumed: Any) -> bool:
@@ -102,18 +102,18 @@ class _Written:
     """A table that is written, and where tasks put its rows first. ``staging`` is quoted and has its schema."""
 
     table: Table
-    branch: Branch
+    branch: PostgresOutput
     staging: str
 
 
-class ExactlyOnceTarget:
+class PostgresCommitter:
     """One transaction per batch inserts the rows of all tables of a database and records the job's progress.
 
     Tasks copy rows into staging tables, each in a transaction of its own, and the driver's transaction inserts what is
     there. The protocol and its rules are described in docs/decisions/0015-postgresql.md.
     """
 
-    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: Jobs, database: Database):
+    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: StagingJobs, database: Database):
         self._outputs = outputs
         self._context = context
         self._jobs = jobs
@@ -144,7 +144,9 @@ class ExactlyOnceTarget:
         prefix += self._context.run_id.replace("-", "")[:12]
         with self._database.transaction() as transaction:
             for number, (output, table) in enumerate(zip(self._outputs, tables, strict=True)):
-                branch = Branch(output.table, output.schema, output.column, output.columns, f"{prefix}_{number}")
+                branch = PostgresOutput(
+                    output.table, output.schema, output.column, output.columns, f"{prefix}_{number}"
+                )
                 staging = f"{quoted(namespace)}.{quoted(branch.staging)}"
                 transaction.run(f"CREATE UNLOGGED TABLE {staging} ({staging_columns(output.schema)})")
                 self._written += (_Written(table, branch, staging),)

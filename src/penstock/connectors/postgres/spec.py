@@ -10,11 +10,11 @@ from penstock.settings import Settings
 from penstock.spi import INSERTIONS, Guarantee, SinkCapabilities
 from penstock.types import RowType
 
-__all__ = ["PostgresSink"]
+__all__ = ["PostgresSinkSpec"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PostgresSink:
+class PostgresSinkSpec:
     """Inserts rows of ``schema`` into the table that ``target`` names as SQL does (``shop.orders``)."""
 
     table: str
