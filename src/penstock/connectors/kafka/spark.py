@@ -96,17 +96,13 @@ _CONNECTING = ("bootstrap.servers", "security.", "sasl.", "ssl.")
 class KafkaRuntime:
     """Builds the sources and committers of a job's kafka tables."""
 
-<<<<<<< HEAD
     def warm(self) -> None:
         """Import what tasks need, and load its compiled loops."""
         from penstock.connectors.kafka.warmup import warm
 
         warm()
 
-    def source(self, spec: KafkaScan, ordinal: int, context: JobContext) -> KafkaSource:
-=======
     def source(self, spec: KafkaScanSpec, ordinal: int, context: JobContext) -> KafkaScan:
->>>>>>> plan
         """Resolve start and stop once, keep them in the checkpoint, and read from there."""
         spec = replace(spec, client=with_login(spec.client, context.settings.kerberos))
         if spec.watermark is not None and spec.watermark.idle_timeout is None:

@@ -1,4 +1,4 @@
-"""The batches of a query: how Spark has planned them, and how the job's targets publish them."""
+"""The batches of a query: how Spark has planned them, and how the job's committers publish them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.errors import CheckpointError
 from penstock.plan import Job
-from penstock.spi import Batch, Published, Source, Target
+from penstock.spi import Batch, Committer, Published, Source
 
 __all__ = ["JobProgress", "described", "published"]
 
@@ -67,19 +67,19 @@ def described(
     return Batch(number, tuple(start), end, sum(tasks), tuple(consumed))
 
 
-def published(batch: Batch, frame: DataFrame, targets: Sequence[Target]) -> list[Published]:
-    """Publish the batch to each target, and return the results in the order of ``targets``.
+def published(batch: Batch, frame: DataFrame, committers: Sequence[Committer]) -> list[Published]:
+    """Publish the batch to each committer, and return the results in the order of ``committers``.
 
-    A target that can commit the sources' consumption comes last: it commits what the sources have consumed when all
-    other targets have the batch. A job that lost its checkpoint continues from there.
+    A committer that can commit the sources' consumption comes last: it commits what the sources have consumed when all
+    other committers have the batch. A job that lost its checkpoint continues from there.
     """
-    order = list(range(len(targets)))
+    order = list(range(len(committers)))
     if len(order) > 1:
-        order.sort(key=lambda number: any(map(targets[number].records, batch.consumed)))
+        order.sort(key=lambda number: any(map(committers[number].records, batch.consumed)))
         frame = frame.persist()
     before_last = replace(batch, consumed=())
     try:
-        done = {n: targets[n].publish(batch if n == order[-1] else before_last, frame) for n in order}
+        done = {n: committers[n].publish(batch if n == order[-1] else before_last, frame) for n in order}
     finally:
         if len(order) > 1:
             frame.unpersist()

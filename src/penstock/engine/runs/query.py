@@ -22,7 +22,7 @@ from penstock.engine.session import close_idle_callbacks, is_alive
 from penstock.engine.translate import build, computed, direct
 from penstock.errors import ExecutionError, PenstockError, RecordError
 from penstock.plan import Job, Scan
-from penstock.spi import JobContext, MetricGroup, Output, Source, Stage, Target, Written, cause_of
+from penstock.spi import Committer, JobContext, MetricGroup, Output, Source, Stage, Written, cause_of
 
 __all__ = ["Query"]
 
@@ -59,8 +59,8 @@ class Query:
         self._metrics = metrics
         self._reports = Reports()
         self._sources: list[Source] = []
-        self._targets: list[Target] = []
-        self._outputs: list[list[Output]] = []  # of each target
+        self._committers: list[Committer] = []
+        self._outputs: list[list[Output]] = []  # of each committer
         self._reached: tuple[dict[str, Any], ...] | None = None
         self._failure: PenstockError | None = None
         self._misses_reports = False
@@ -70,7 +70,7 @@ class Query:
     # --- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take ownership of the targets, resolve positions and start the Spark query. Raises a PenstockError."""
+        """Take ownership of the committers, resolve positions and start the Spark query. Raises a PenstockError."""
         try:
             self._start()
         except FOREIGN as error:
@@ -80,10 +80,10 @@ class Query:
         context = self._context()
         staged, outputs = self._staged(context) or (None, computed(self._job.sinks))
         if staged is None:
-            self._targets = self._build_targets(outputs, context)
+            self._committers = self._build_committers(outputs, context)
         # Before sources look for starts: an open transaction of a former run holds back the group's offsets.
-        for target in self._targets:
-            target.open()
+        for committer in self._committers:
+            committer.open()
         with translated():
             readings = Readings(self._sources, context)
             frame = readings.staged(*staged) if staged else build(self._job.sinks, outputs, readings)
@@ -147,8 +147,8 @@ class Query:
         _close(self._end, failures)
         self.gather()
         with self._at_work:  # if Spark has died under it, a batch may still be aborting its transaction
-            for target in self._targets:
-                _close(target.close, failures)
+            for committer in self._committers:
+                _close(committer.close, failures)
             for source in self._sources:
                 _close(source.close, failures)
         close_idle_callbacks(self._spark)
@@ -199,7 +199,7 @@ class Query:
 
     def _publish(self, frame: DataFrame, batch_id: int) -> None:
         batch = described(batch_id, self._job, self._spark, self._checkpoint, self._sources, self._warn)
-        done = published(batch, frame, self._targets)
+        done = published(batch, frame, self._committers)
         recorded = {number: well for each in done for number, well in each.consumed.items()}
         for number, (source, reached) in enumerate(zip(self._sources, batch.end, strict=True)):
             source.done(reached, recorded.get(number))
@@ -257,26 +257,26 @@ class Query:
         )
 
     def _staged(self, context: JobContext) -> tuple[tuple[Scan, Stage], Sequence[Output]] | None:
-        """The scan of a job whose rows need no computing, and the stage of its one target that takes them where they
+        """The scan of a job whose rows need no computing, and the stage of its one committer that takes them where they
         are read. None for any other job."""
         found = direct(self._job.sinks)
         if found is None:
             return None
         scan, outputs = found
-        targets = self._build_targets(outputs, context)
-        stage = targets[0].stage() if len(targets) == 1 and scan.spec.capabilities.staged else None
+        committers = self._build_committers(outputs, context)
+        stage = committers[0].stage() if len(committers) == 1 and scan.spec.capabilities.staged else None
         if stage is None:
             return None
-        self._targets = targets
+        self._committers = committers
         return (scan, stage), outputs
 
-    def _build_targets(self, outputs: Sequence[Output], context: JobContext) -> list[Target]:
+    def _build_committers(self, outputs: Sequence[Output], context: JobContext) -> list[Committer]:
         grouped: dict[tuple[str, Any], list[Output]] = {}
         for output in outputs:
             connector = self._job.sinks[output.index].connector
-            grouped.setdefault((connector, runtime(connector).target_key(output.spec)), []).append(output)
+            grouped.setdefault((connector, runtime(connector).commit_group(output.spec)), []).append(output)
         self._outputs = list(grouped.values())
-        return [runtime(connector).target(members, context) for (connector, _), members in grouped.items()]
+        return [runtime(connector).committer(members, context) for (connector, _), members in grouped.items()]
 
     # --- errors ----------------------------------------------------------------------------------------------
 
