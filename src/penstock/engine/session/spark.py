@@ -116,7 +116,7 @@ def make_quick_starts(spark: SparkSession) -> None:
     """Have later sessions start quicker, by the classes that this one's JVM has loaded (the first call counts). Call it
     when a job has run, which loads most of the classes that jobs need."""
     while _SHARED:
-        shared: Any = _SHARED.pop()
+        shared = _SHARED.pop()
         with contextlib.suppress(Py4JError, ConnectionError):
             jvm: Any = spark.sparkContext._jvm
             shared.make(str(jvm.java.lang.System.getProperty("java.class.path")))
