@@ -122,7 +122,7 @@ def test_old_archives_are_deleted(java, monkeypatch):
         os.utime(shared.archive, (number, number))
         archives.append(shared.archive)
     shared_classes()
-    assert [each.exists() for each in archives] == [False, False, True, True, True]
+    assert [each.exists() for each in archives] == [False, False, False, True, True]
 
 
 @pytest.mark.parametrize("value", ["off", "OFF", "0", "false"])

@@ -26,8 +26,8 @@ __all__ = ["SharedClasses", "shared_classes"]
 
 #: Environment variables that have a say in Spark's class path.
 _PATHS = ("SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "SPARK_CLASSPATH", "SPARK_PREPEND_CLASSES", "PYSPARK_SUBMIT_ARGS")
-#: Archives are about 100 MB each. Those of the last versions that were used are kept.
-_KEPT = 3
+#: Archives are about 200 MB each. The last ones are kept.
+_KEPT = 2
 #: Any other file that is older was left behind by a process that was killed.
 _ABANDONED_SECONDS = 24 * 3600
 
