@@ -77,6 +77,13 @@ def test_the_socket_fits_whatever_folder_temporary_files_go_to(tmp_path, monkeyp
     assert process.wait(60) == 0
 
 
+def test_a_server_that_is_no_longer_wanted_ends_without_a_word(tmp_path, capfd):
+    """A command that ends at once, for a file with mistakes, removes the socket's folder."""
+    server = fork_server(str(tmp_path / "removed" / "socket"))
+    assert server.wait(60) == 0
+    assert capfd.readouterr().err == ""
+
+
 def test_a_fork_has_arguments_environment_folder_and_streams_of_its_own(start, tmp_path):
     process = start(SHOW, "one", "two", MARK="here", PYTHONHASHSEED="0")
     out, error = process.communicate(b"a line\n", timeout=60)

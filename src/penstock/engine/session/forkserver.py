@@ -40,7 +40,10 @@ _REQUEST_BYTES = 1 << 20
 def serve(path: str) -> None:
     """Fork a process for each request to the socket at ``path``, until standard input ends."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
-        server.bind(path)
+        try:
+            server.bind(path)
+        except FileNotFoundError:  # the process that asked for it has ended, and removed the folder
+            return
         server.listen(64)
         _prepare()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps forks that have ended
