@@ -19,7 +19,7 @@ from tests.committers import Reporting, context_of
 
 @pytest.mark.parametrize("guarantee", ["none", "at-least-once", "exactly-once"])
 @pytest.mark.parametrize("reported", ["progress", "__penstock_progress", "__consumer_offsets"])
-def test_a_batch_with_records_in_a_reserved_topic_is_not_committed(kafka, topic, guarantee, reported):
+def test_a_batch_with_records_in_a_reserved_topic_fails_and_is_not_committed(kafka, topic, guarantee, reported):
     name, progress = topic(1), topic(1, configs={"cleanup.policy": "compact"})
     options = {
         "connector": "kafka",
@@ -34,7 +34,7 @@ def test_a_batch_with_records_in_a_reserved_topic_is_not_committed(kafka, topic,
     made = KafkaCommitter if guarantee == "exactly-once" else PlainCommitter
     committer = made([Output(0, "t", spec, spec.schema, None, ("v",))], context_of(progress), Reporting(reported))
     committer.open()
-    with pytest.raises(RecordError, match=f"written to '{reported}', a topic of Kafka's or penstock's own"):
+    with pytest.raises(RecordError, match=f"written to '{reported}', an internal topic of Kafka or penstock"):
         committer.publish(Batch(0, (None,), ({},), tasks=1), None)
     if guarantee == "exactly-once":
         session = session_for(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap}))

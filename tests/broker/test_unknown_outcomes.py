@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -18,24 +19,31 @@ import pytest
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.sink import committer
 from penstock.connectors.kafka.sink.committer import Acknowledged, KafkaCommitter
-from penstock.errors import CheckpointError, FencedError, TransactionExpiredError, UnknownOutcomeError
+from penstock.errors import (
+    CheckpointError,
+    FencedError,
+    PossibleDataLossError,
+    TransactionExpiredError,
+    UnknownOutcomeError,
+)
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.produce import Producer, ProducerIdentity
+from penstock.kafka.progress import read_progress
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient, describe_transaction
 from penstock.settings import Settings
-from penstock.spi import Batch, Column, JobContext, Output, TableDefinition, Written
+from penstock.spi import Batch, Column, JobContext, NextBatch, Output, TableDefinition, Written
 from penstock.testing import Api, ProxiedCluster, Then, Trap
 from penstock.types import BIGINT
 from tests.committers import Memory
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from penstock.connectors.kafka.sink.writer import Transaction, WriteSpec
+    from penstock.connectors.kafka.sink.writer import OpenTransaction, WriteSpec
 
 BROKER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
 
@@ -59,7 +67,7 @@ class Rows:
     #: Called when all is written, before the driver goes on.
     then: Callable[[], object] = lambda: None
 
-    def write(self, frame: int, spec: WriteSpec, tasks: int, *, transaction: Transaction, **_: Any) -> Acknowledged:
+    def write(self, frame: int, spec: WriteSpec, tasks: int, *, transaction: OpenTransaction, **_: Any) -> Acknowledged:
         self.writes += 1
         with Producer(self.session, transaction.identity, transactional_id=transaction.transactional_id) as producer:
             for partition in (0, 1):
@@ -94,8 +102,11 @@ class Scene:
         self.warn: Callable[[str], None] = self.warnings.append
         self.stopping: Callable[[], bool] = lambda: False
 
-    def committer(self, first_batch: int = 9, **settings: Any) -> tuple[KafkaCommitter, Rows]:
-        """A new run, opened. ``first_batch`` is the batch its checkpoint goes on with: one that no test gets to."""
+    def committer(self, next_batch: Callable[[], int] | None = None, **settings: Any) -> tuple[KafkaCommitter, Rows]:
+        """A new run, opened. ``next_batch``: what its checkpoint goes on with, by default 0 at the first start and then
+        one that no test gets to."""
+        known = any(document for name, document in self.checkpoint.documents.items() if name.startswith("identity"))
+        goes_on_with = next_batch or (lambda: 9 if known else 0)
         options = {
             "connector": "kafka",
             "topic": self.topic,
@@ -114,7 +125,7 @@ class Scene:
             parallelism=1,
             spark=None,
             planned=True,
-            first_batch=first_batch,
+            next_batch=lambda: NextBatch(goes_on_with()),
             stopping=lambda: self.stopping(),  # noqa: PLW0108 - it may be replaced
             warn=lambda text: self.warn(text),  # noqa: PLW0108 - the same
         )
@@ -413,9 +424,56 @@ def test_a_start_with_an_older_checkpoint_does_not_take_the_id(scene: Scene) -> 
     for number in range(3):
         first.publish(batch(number), number)
     with pytest.raises(CheckpointError, match=r"goes on with batch 1 .* but batch 2 .* was published already"):
-        scene.committer(first_batch=1)
+        scene.committer(lambda: 1)
     first.publish(batch(3), 3)
     scene.expect(0, 1, 2, 3)
+
+
+def test_a_start_beside_a_run_that_publishes_meanwhile_takes_over(scene: Scene) -> None:
+    """Both have the same checkpoint, which goes on with what the former run has done since this one has looked."""
+    first, _ = scene.committer()
+    first.publish(batch(0), 0)
+    done = [0]
+
+    def next_batch() -> int:
+        return done[-1] + 1
+
+    def publish_more(session: Any, *args: Any, **more: Any) -> Any:
+        for number in range(1, 4) if done == [0] else ():
+            first.publish(batch(number), number)
+            done.append(number)
+        return read_progress(session, *args, **more)
+
+    with mock.patch.object(committer, "read_progress", publish_more):
+        second, _ = scene.committer(next_batch)
+    assert done == [0, 1, 2, 3]
+    with pytest.raises(FencedError, match="taken over by"):
+        first.publish(batch(4), 4)
+    second.publish(batch(4), 4)
+    scene.expect(0, 1, 2, 3, 4)
+
+
+def test_a_sink_that_comes_to_a_job_begins_with_its_next_batch(scene: Scene) -> None:
+    """As when the guarantee is changed: there is no progress before, and it was not lost."""
+    committer, _ = scene.committer(lambda: 5)
+    committer.publish(batch(5), 5)
+    again, _ = scene.committer(lambda: 5)
+    assert again.publish(batch(5), 5).skipped
+    again.publish(batch(6), 6)
+    scene.expect(5, 6)
+
+
+def test_a_sink_that_was_left_out_for_a_while_comes_back_when_progress_is_adopted(scene: Scene) -> None:
+    committer, _ = scene.committer()
+    committer.publish(batch(0), 0)
+    committer, _ = scene.committer(lambda: 5)
+    with pytest.raises(PossibleDataLossError, match=r"ran without this sink for a while.*--adopt-progress"):
+        committer.publish(batch(5), 5)
+    committer, _ = scene.committer(lambda: 5, adopt_progress=True)
+    committer.publish(batch(5), 5)
+    with pytest.raises(PossibleDataLossError, match="ran without this sink"):
+        committer.publish(batch(8), 8)  # what this run has published is there
+    scene.expect(0, 5)
 
 
 def epoch_of(scene: Scene, transactional_id: str) -> tuple[int, int]:

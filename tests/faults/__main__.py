@@ -55,8 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--fresh", action="store_true", help="forget what is on record for these cells")
     parser.add_argument("--mutants", action="store_true", help="run the mutants instead (--only: those of these names)")
     parser.add_argument("--render", action="store_true", help="run nothing, write the table of what is kept")
-    parser.add_argument("--cell", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--cell", help="run this one cell once, with --seed, and leave what it made in --folder")
+    parser.add_argument("--folder", type=Path, help="where --cell works")
     parser.add_argument("--mutant", help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
     records = given.records or (MUTANT_RECORDS if given.mutants else 100_000)
@@ -164,7 +164,7 @@ def _try(mutant: Mutant, records: int, seed: int) -> str:
     own = seed_of(seed, mutant.name, 0)
     run = _run_apart(CELLS[mutant.cell], records, own, mutant.name)
     seen, failure = mutant.killed_by(run)
-    kill = Kill(mutant.name, mutant.safeguard, mutant.cell, records, own, seen, failure)
+    kill = Kill(mutant.name, mutant.safeguard, mutant.cell, records, own, seen, failure, run.date)
     with _lock:
         save_kill(kill)
     return f"killed by {mutant.cell}: {seen}" if seen else f"!SURVIVES {mutant.cell}: {failure}"

@@ -13,29 +13,23 @@ from typing import Any
 
 
 def skip_fencing() -> None:
-    """Each start has a transactional id of its own, and does not take the former ones over; it reads their progress."""
-    from penstock.connectors.kafka.sink import committer
+    """Each start has a transactional id of its own, and fences nobody; progress stays under the checkpoint's id."""
     from penstock.connectors.kafka.sink.committer import KafkaCommitter
-    from penstock.kafka.transactions import TransactionClient
+    from penstock.kafka import progress
 
     own = uuid.uuid4().hex
-    make, init = KafkaCommitter.__init__, TransactionClient.init
+    keep, key, seal = KafkaCommitter._keep, progress._key, progress.Seal.of
 
-    def make_with_own_id(self: Any, *args: Any, **kwargs: Any) -> None:
-        make(self, *args, **kwargs)
-        self.transactional_id += f"-{own}"
+    def shared(name: str) -> str:
+        return name.partition("#")[0]
 
-    def init_own(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return init(self, *args, **kwargs) if self.transactional_id.endswith(own) else None
+    def keep_own(self: Any, *args: Any) -> None:
+        keep(self, *args)
+        self.transactional_id += f"#{own}"
 
-    def only_own(step: Any) -> Any:
-        return lambda session, client, *args, **kwargs: (
-            step(session, client, *args, **kwargs) if client.transactional_id.endswith(own) else None
-        )
-
-    KafkaCommitter.__init__ = make_with_own_id
-    TransactionClient.init = init_own
-    committer.claim = only_own(committer.claim)
+    KafkaCommitter._keep = keep_own
+    progress._key = lambda name, record: key(shared(name) if record is progress.Progress else name, record)
+    progress.Seal.of = lambda self, name, fields: seal(self, shared(name), fields)
 
 
 # --- progress ----------------------------------------------------------------------------------------------------
@@ -64,6 +58,7 @@ def accept_older_checkpoint() -> None:
             return Run()
 
     committer.decide = decide_so
+    committer.check_ahead = lambda *args: None  # a start checks for it as well, before the id is taken
 
 
 def believe_aborted_progress() -> None:
@@ -98,11 +93,15 @@ def read_stable_progress() -> None:
     progress.read_progress_of = read_so
 
 
-def read_one_partition() -> None:
-    """Progress is read from the partition that an id has now, and not from those that it had before."""
+def move_progress() -> None:
+    """Records go to the partition that an id has in the topic as it is now, and are read from there alone."""
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
     from penstock.kafka import progress
 
-    read, list_offsets = progress.read_progress_of, progress.list_offsets
+    keep, read, list_offsets = KafkaCommitter._keep, progress.read_progress_of, progress.list_offsets
+
+    def keep_none(self: Any, known: Any, found: Any) -> None:
+        keep(self, {**known, "progress_partitions": found.partitions}, found)
 
     def read_so(session: Any, topic: Any, transactional_ids: Any, **kwargs: Any) -> Any:
         ids = tuple(transactional_ids)
@@ -118,6 +117,7 @@ def read_one_partition() -> None:
         finally:
             progress.list_offsets = list_offsets
 
+    KafkaCommitter._keep = keep_none
     progress.read_progress_of = read_so
 
 
@@ -230,7 +230,7 @@ def offsets_outside() -> None:
 # --- tasks -------------------------------------------------------------------------------------------------------
 
 
-def _acknowledged(**flags: bool) -> None:
+def _acknowledged(**flags: Any) -> None:
     from penstock.connectors.kafka import spark
 
     (kind,) = (each for each in vars(spark).values() if hasattr(each, "_collect"))
@@ -246,7 +246,7 @@ def always_clean() -> None:
     for key in ("spark.task.maxFailures", "spark.stage.maxConsecutiveAttempts"):
         session._ONE_ATTEMPT[key] = "4"
     spark._check_attempts = lambda spark: None
-    _acknowledged(attempts_clean=True)
+    _acknowledged(doubt="")
 
 
 def always_one_writer() -> None:
@@ -276,7 +276,7 @@ MUTATIONS = {
         accept_older_checkpoint,
         believe_aborted_progress,
         read_stable_progress,
-        read_one_partition,
+        move_progress,
         record_outside,
         skip_settling,
         settle_as_aborted,

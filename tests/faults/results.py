@@ -41,7 +41,8 @@ proxy caught, what the brokers answered to them, what Spark's logs held and what
 transaction. A run in which a fault misses its point fails, however exact it is.
 
 Runs of a cell differ in their seed, from which it draws which batch is hit, how many partitions the output has, how
-connections end, and Python's hash seed. {runs} runs are on record, with {seeds} seeds; `{again}` repeats one.
+connections end, and Python's hash seed. {runs} runs are on record, with {seeds} seeds, which
+[faults.json](faults.json) holds; `.venv/bin/python -m tests.faults --cell CELL --seed SEED --folder DIR` repeats one.
 The kit that does all this is public: [testing.md](testing.md).
 
 | fault | where | runs | lost | duplicated | aborted seen | torn | order | open | recovery | hit | outcome |
@@ -53,7 +54,8 @@ _MUTANTS = """
 
 A matrix that cannot fail proves nothing. Each of these mutants is penstock with one safeguard taken out, run through
 one cell of the matrix ({records} records), which has to turn red by what it counts or by what it sees of its fault, not
-because the mutant breaks down. `make mutants` runs them all, every test run some (`tests/faults/test_mutations.py`).
+because the mutant breaks down. `make mutants` runs them all (the last time on {dates}), every test run some
+(`tests/faults/test_mutations.py`).
 
 | mutant | what is taken out | cell | seen |
 | --- | --- | --- | --- |
@@ -146,6 +148,7 @@ class Kill:
     seed: int
     seen: str = ""
     failure: str = ""
+    date: str = ""
 
 
 def load() -> dict[str, Result]:
@@ -216,9 +219,8 @@ def render(results: Sequence[Result], cells: Sequence[Cell], kills: Sequence[Kil
                 _outcome(result),
             ]
         rows.append("| " + " | ".join(cells_of_row) + " |\n")
-    again = 'make faults ARGS="--only CELL --seed SEED --fresh"'
     seeds = len({run.seed for run in every})
-    head = _HEAD.format(records=records or "no", dates=span, runs=len(every), seeds=seeds, again=again)
+    head = _HEAD.format(records=records or "no", dates=span, runs=len(every), seeds=seeds)
     return head + "".join(rows) + _mutants(kills)
 
 
@@ -230,7 +232,8 @@ def _mutants(kills: Sequence[Kill]) -> str:
     for each in kills:
         seen = _text(each.seen) or f"**survives**: `{_text(each.failure)}`"
         rows.append(f"| {each.mutant} | {_text(each.safeguard)} | {each.cell} | {seen} |\n")
-    return _MUTANTS.format(records=records) + "".join(rows)
+    dates = " and ".join(sorted({kill.date for kill in kills}))
+    return _MUTANTS.format(records=records, dates=dates) + "".join(rows)
 
 
 def _hit(result: Result) -> str:

@@ -260,6 +260,10 @@ def test_mutants_have_rows_of_their_own():
     assert "| n | another | F1 here | **survives**: `x` |" in page
 
 
+def test_every_mutant_is_on_record():
+    assert {each.mutant for each in results.load_kills()} == set(MUTANTS)
+
+
 def test_every_mutant_has_a_cell():
     assert len(MUTANTS) >= 10
     assert {each.cell for each in MUTANTS.values()} <= set(CELLS)

@@ -15,7 +15,7 @@ from penstock.connectors.kafka.sink.committer import Acknowledged, Consumed, Kaf
 from penstock.connectors.kafka.sink.writer import (
     PUBLISHING_ORDER,
     WRITTEN,
-    Transaction,
+    OpenTransaction,
     WriteSpec,
     encode_rows,
     encode_rows_and_publish,
@@ -27,7 +27,7 @@ from penstock.kafka.offsets import CommittedOffset
 from penstock.kafka.produce import Producer
 from penstock.kafka.session import session_for
 from penstock.settings import Settings
-from penstock.spi import HIDDEN, Batch, Column, JobContext, Output, TableDefinition, Task, Written
+from penstock.spi import HIDDEN, Batch, Column, JobContext, NextBatch, Output, TableDefinition, Task, Written
 from penstock.types import BYTES
 from tests.simulation.checkpoint import Checkpoint, group_of, text_of
 from tests.simulation.faults import Plan, TaskFault
@@ -83,7 +83,7 @@ class SimulatedJobs:
         self.running: list[Actor] = []
 
     def write(
-        self, frame: Any, spec: WriteSpec, tasks: int, *, transaction: Transaction, owners: int | None, staged: bool
+        self, frame: Any, spec: WriteSpec, tasks: int, *, transaction: OpenTransaction, owners: int | None, staged: bool
     ) -> Acknowledged:
         """What ``penstock.connectors.kafka.spark`` has Spark do."""
         self._invariants.publishing(self._driver)
@@ -160,7 +160,7 @@ class SimulatedJobs:
 
             self._scheduler.park(None, subscribe)
 
-    def _write_beside_progress(self, spec: WriteSpec, transaction: Transaction) -> None:
+    def _write_beside_progress(self, spec: WriteSpec, transaction: OpenTransaction) -> None:
         """A row of the job in the partition of its own progress record, as a sink of many topics might write it."""
         session = session_for(self._own(spec, 0).client)
         topic = self._pipeline.progress_topic
@@ -196,7 +196,6 @@ def _acknowledged(rows: Sequence[dict[str, Any]], *, clean: bool) -> Acknowledge
         records=sum(row["count"] for row in acks),
         topics=frozenset(row["topic"] for row in acks),
         encoded=encoded,
-        attempts_clean=clean,
         doubt="" if clean else "a task of the batch ran twice",
         one_writer=len(acks) == len({(row["topic"], row["partition"]) for row in acks}),
         whole=all((row["first_sequence"], row["last_sequence"]) == (0, row["count"] - 1) for row in acks),
@@ -229,6 +228,7 @@ class Driver:
         pipeline, checkpoint = self._pipeline, self._checkpoint
         checkpoint.adopted |= self.start.adopts
         committer = KafkaCommitter(self._outputs(), self._context(), self.jobs)
+        committer.check()
         committer.open()
         while True:
             number = max(checkpoint.commits, default=-1) + 1
@@ -290,7 +290,7 @@ class Driver:
             parallelism=self._pipeline.parallelism,
             spark=None,
             planned=bool(self._checkpoint.offsets),
-            first_batch=max(self._checkpoint.commits, default=-1) + 1,
+            next_batch=lambda: NextBatch(max(self._checkpoint.commits, default=-1) + 1),
             stopping=lambda: False,
             warn=self.warnings.append,
             secret=f"secret of {self._checkpoint.query}",

@@ -118,30 +118,27 @@ def _topics_unchecked() -> Sequence[Patch]:
 
 
 def _fencing_skipped() -> Sequence[Patch]:
-    """Each start has a transactional id of its own, and does not take the former ones over; it reads their progress."""
+    """Each start has a transactional id of its own, and fences nobody; progress stays under the checkpoint's id."""
     numbers = itertools.count()
-    make, init = KafkaCommitter.__init__, TransactionClient.init
-    taken: set[str] = set()
+    keep, key, seal = KafkaCommitter._keep, progress._key, progress.Seal.of
 
-    def make_with_own_id(self: Any, *args: Any, **kwargs: Any) -> None:
-        make(self, *args, **kwargs)
-        self.transactional_id += f"-{next(numbers)}"
+    def shared(name: str) -> str:
+        return name.partition("#")[0]
 
-    def init_own(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.transactional_id in taken and self.state is State.NEW:
-            return None
-        taken.add(self.transactional_id)
-        return init(self, *args, **kwargs)
+    def keep_own(self: Any, *args: Any) -> None:
+        keep(self, *args)
+        self.transactional_id += f"#{next(numbers)}"
 
-    def unless_former(step: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda session, client, *args, **kwargs: (
-            None if client.state is State.NEW else step(session, client, *args, **kwargs)
-        )
+    def key_of_all(name: str, record: Any) -> bytes:
+        return key(shared(name) if record is progress.Progress else name, record)
+
+    def seal_of_all(self: Any, name: str, fields: Mapping[str, Any]) -> str:
+        return seal(self, shared(name), fields)
 
     return [
-        (KafkaCommitter, "__init__", make_with_own_id),
-        (TransactionClient, "init", init_own),
-        (committer, "claim", unless_former(committer.claim)),
+        (KafkaCommitter, "_keep", keep_own),
+        (progress, "_key", key_of_all),
+        (progress.Seal, "of", seal_of_all),
     ]
 
 
@@ -224,15 +221,15 @@ def _partition_of_another_topic() -> Sequence[Patch]:
 def _adopts_over_progress() -> Sequence[Patch]:
     """--adopt-progress trusts the checkpoint although there is progress."""
     decide = progress.decide
-    return [(committer, "decide", lambda *given: Run() if given[-1] else decide(*given))]
+    return [(committer, "decide", lambda *given, **more: Run() if given[-1] else decide(*given, **more))]
 
 
 def _query_unnoticed() -> Sequence[Patch]:
     """Another query's progress is taken for none at all."""
     decide = progress.decide
 
-    def own(found: Any, query: str, *others: Any) -> Any:
-        return decide(found if found and found.query_id == query else None, query, *others)
+    def own(found: Any, query: str, *others: Any, **more: Any) -> Any:
+        return decide(found if found and found.query_id == query else None, query, *others, **more)
 
     return [(committer, "decide", own)]
 
@@ -241,8 +238,8 @@ def _older_checkpoint_unnoticed() -> Sequence[Patch]:
     """A batch is published though a later one was."""
     decide = progress.decide
 
-    def at_most(found: Any, query: str, batch: int, *others: Any) -> Any:
-        return Run() if found and found.batch_id > batch else decide(found, query, batch, *others)
+    def at_most(found: Any, query: str, batch: int, *others: Any, **more: Any) -> Any:
+        return Run() if found and found.batch_id > batch else decide(found, query, batch, *others, **more)
 
     # It is looked for twice: before the id is taken, and when it is decided what to do.
     return [(committer, "decide", at_most), (committer, "check_ahead", lambda *_: None)]

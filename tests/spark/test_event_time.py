@@ -196,6 +196,7 @@ def windows(jobs, topic, columns=COLUMNS):
     from penstock.engine.runs.supervisor import RunningJob
     from penstock.engine.session import spark_session
     from penstock.engine.translate.frames import _rows
+    from penstock.plan import scans
 
     table = jobs.bounded("s", columns, topic, scan_max__records__per__trigger="4")
     job = jobs.parse(
@@ -207,7 +208,7 @@ def windows(jobs, topic, columns=COLUMNS):
     spark = spark_session(job.settings, job.name)
     checkpoint = open_checkpoint(spark, job.settings.checkpoint_dir, job.name)
     query = RunningJob(job, spark, checkpoint, jobs.warnings.append)._run
-    frame = _rows(job.sinks[0].input.input, Readings(query._sources, query._context()))
+    frame = _rows(job.sinks[0].input.input, Readings(query._sources, query._context(), scans(*job.sinks)))
     found, queries = [], []
     counted = frame.groupBy(F.window("ts", "10 seconds")).count()
 

@@ -504,29 +504,52 @@ def test_a_group_that_is_in_use_is_refused_when_asked(jobs, topics, topic, kafka
     assert jobs.run(sql).progress.records_out == 5
 
 
-def test_several_sinks_below_a_python_function(jobs, topics, topic):
+def test_branches_over_python_functions_read_the_source_once_and_call_what_they_share_once(
+    jobs, topics, topic, tmp_path
+):
+    """One sink takes rows as they are, two share a function that makes two rows of one, one has a function above it."""
     from penstock import engine
     from penstock.plan import Job, MapRows
 
-    source, one, two = topic(1), topic(1), topic(1)
+    source, sinks, calls = topic(1), [topic(1) for _ in range(4)], tmp_path / "calls"
+    calls.touch()
     topics.write(source, ROWS[:20])
+    tables = [
+        jobs.exactly_once(f"t{number}", COLUMNS, name, sink_transactional__id__prefix=f"tx-{source}")
+        for number, name in enumerate(sinks)
+    ]
+    wheres = ("", "", " WHERE amount < 0", "")
+    inserts = "".join(f"INSERT INTO t{number} SELECT * FROM s{where}; " for number, where in enumerate(wheres))
     job = jobs.parse(
-        jobs.bounded("s", COLUMNS, source)
-        + jobs.exactly_once("one", COLUMNS, one, sink_transactional__id__prefix=f"tx-{one}")
-        + jobs.exactly_once("two", COLUMNS, two, sink_transactional__id__prefix=f"tx-{one}")
-        + """EXECUTE STATEMENT SET BEGIN INSERT INTO one SELECT * FROM s; INSERT INTO two SELECT * FROM s; END;"""
+        jobs.bounded("s", COLUMNS, source) + "".join(tables) + f"EXECUTE STATEMENT SET BEGIN {inserts} END;"
     )
 
-    def doubled(rows):
+    def twice(rows):
         for number, name, amount in rows:
-            yield number, name, amount * 2
+            with calls.open("a") as log:
+                log.write(".")
+            yield number, name, amount
+            yield number, name, -amount
 
-    first, second = job.sinks
-    mapped = MapRows(second.input.schema, second.input, doubled)
-    second = second.with_inputs((mapped,))
-    engine.run(Job(job.name, (first, second), job.settings))
-    assert [message.json for message in topics.read(one)] == ROWS[:20]
-    assert [message.json["amount"] for message in topics.read(two)] == [row["amount"] * 2 for row in ROWS[:20]]
+    def shouted(rows):
+        for number, name, amount in rows:
+            yield number, name.upper(), amount
+
+    scan = job.sinks[0].input
+    doubled = MapRows(scan.schema, scan, twice)
+    negative = job.sinks[2].input.with_inputs((doubled,))
+    branches = (scan, doubled, negative, MapRows(scan.schema, negative, shouted))
+    wired = tuple(sink.with_inputs((branch,)) for sink, branch in zip(job.sinks, branches, strict=True))
+    done = engine.run(Job(job.name, wired, job.settings))
+    assert done.progress.records_in == 20
+    assert len(calls.read_text()) == 20
+    rows = ROWS[:20]
+    negated = [{**row, "amount": -row["amount"]} for row in rows]
+    written = [[message.json for message in topics.read(name)] for name in sinks]
+    assert written[0] == rows
+    assert written[1] == [each for pair in zip(rows, negated, strict=True) for each in pair]
+    assert written[2] == [each for each in negated if each["amount"] < 0]
+    assert written[3] == [{**each, "name": each["name"].upper()} for each in written[2]]
 
 
 def test_changes_of_rows_go_from_one_format_to_another(jobs, topics, topic, capfd):

@@ -11,7 +11,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -37,7 +37,7 @@ from penstock.errors import (
 )
 from penstock.services.postgres import PostgresServer
 from penstock.settings import Settings
-from penstock.spi import Batch, Guarantee, JobContext, Output
+from penstock.spi import Batch, Guarantee, JobContext, NextBatch, Output
 from penstock.types import parse_columns
 from tests.committers import Memory
 from tests.waiting import eventually, while_running
@@ -520,9 +520,10 @@ class Tasks:
         )
         for _ in range(self.attempts):
             (told,) = stage_rows(spec, [rows])
-        (row,) = told.to_pylist()
         self.after()
-        return Staged(({row["writer"]: row["records"]} if row["records"] else {},), (row["bytes"],))
+        rows = told.to_pylist()
+        records = tuple({row["writer"]: row["records"]} if row["records"] else {} for row in rows)
+        return Staged(records, tuple(row["bytes"] for row in rows))
 
 
 def batch(number):
@@ -701,7 +702,7 @@ def test_a_zombie_that_holds_the_row_is_ended_by_the_server(db, table, monkeypat
 def test_staging_tables_of_a_run_that_was_killed_are_dropped_by_the_next(db, table):
     opened(db, Tasks())
     assert len(db.staging()) == 1
-    other = opened(db, Tasks(), job="other")
+    other = opened(db, Tasks(), job="other", query_id="another")
     assert len(db.staging()) == 2
     opened(db, Tasks()).close()
     assert len(db.staging()) == 1
@@ -717,11 +718,125 @@ def test_two_groups_of_one_job_may_not_write_the_same_tables(db, table):
         PostgresCommitter([made], shared, Tasks(), Database(made.spec.address)).open()
 
 
+class Runs:
+    """Runs of one job, each with a committer for each of some groups of its tables: ``("t", "localhost")``, say."""
+
+    def __init__(self, db, *tables):
+        self.db, self.shared = db, context()
+        for table in tables:
+            db.rows(f"CREATE TABLE {table} (id bigint)")
+
+    def start(self, *groups, next_batch=0, **settings):
+        shared = replace(
+            self.shared,
+            run_id=str(uuid.uuid4()),
+            next_batch=lambda: NextBatch(next_batch),
+            settings=Settings(**settings),
+        )
+        committers = []
+        for tables, url in groups:
+            outputs = []
+            for number, table in enumerate(tables):
+                made = output(self.db, table)
+                address = parse_address(url or self.db.url, self.db.server.user, self.db.server.password)
+                outputs.append(replace(made, index=number, spec=replace(made.spec, address=address)))
+            committers.append(PostgresCommitter(outputs, shared, Tasks(), Database(outputs[0].spec.address)))
+        for committer in committers:
+            committer.check()
+        for committer in committers:
+            committer.open()
+        return committers
+
+
+@pytest.fixture
+def localhost(db):
+    """The database by another name of its host."""
+    return db.url.replace("127.0.0.1", "localhost")
+
+
+def test_an_older_checkpoint_does_not_shut_out_the_run_that_is_ahead(db):
+    runs = Runs(db, "t")
+    (committer,) = runs.start(("t", None))
+    for number in range(3):
+        committer.publish(batch(number), [number])
+    with pytest.raises(CheckpointError, match=r"goes on with batch 1 .* batch 2 .* was published already"):
+        runs.start(("t", None), next_batch=1)
+    committer.publish(batch(3), [3])
+    assert db.ids() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("by", ["the first's name", "the second's name"])
+def test_tables_of_two_addresses_become_one_target_when_no_batch_is_half_done(db, localhost, by):
+    runs, merged = Runs(db, "a", "b"), None if by == "the first's name" else localhost
+    a, b = runs.start(("a", None), ("b", localhost))
+    a.publish(batch(0), [0])
+    b.publish(batch(0), [0])
+    a.publish(batch(1), [1])
+    with pytest.raises(CheckpointError, match=r"into 'public.a', but not into 'public.b'.*Start it once"):
+        runs.start(("ab", merged), next_batch=1)
+    a, b = runs.start(("a", None), ("b", localhost), next_batch=1)
+    assert a.publish(batch(1), [1]).skipped
+    b.publish(batch(1), [1])
+    (both,) = runs.start(("ab", merged), next_batch=2)
+    both.publish(batch(2), [])
+    a, b = runs.start(("a", None), ("b", localhost), next_batch=3)  # and apart again
+    a.publish(batch(3), [3])
+    b.publish(batch(3), [3])
+    assert db.ids("a") == db.ids("b") == [0, 1, 3]
+
+
+def test_a_batch_is_known_under_another_name_of_the_host_when_a_table_comes(db, localhost):
+    runs = Runs(db, "t", "u")
+    (committer,) = runs.start(("t", None))
+    committer.publish(batch(0), [0])
+    with pytest.raises(CheckpointError, match=r"into 'public.t', but not into 'public.u'"):
+        runs.start(("tu", localhost))
+    (committer,) = runs.start(("t", localhost))
+    assert committer.publish(batch(0), [0]).skipped
+    runs.start(("tu", localhost), next_batch=1)
+    assert db.progress() == [("job: public.t", 0)]
+
+
+def test_tables_whose_urls_differ_in_a_parameter_are_written_side_by_side(db):
+    runs = Runs(db, "t", "u")
+    for committer in runs.start(("t", None), ("u", f"{db.url}?connect_timeout=20")):
+        committer.publish(batch(0), [])
+    assert db.progress() == [("job: public.t", 0), ("job: public.u", 0)]
+
+
+def test_a_table_that_was_left_out_for_a_while_comes_back_when_progress_is_adopted(db, localhost):
+    runs = Runs(db, "a", "b")
+    for committer in runs.start(("a", None), ("b", localhost)):
+        committer.publish(batch(0), [0])
+    (a,) = runs.start(("a", None), next_batch=1)
+    a.publish(batch(1), [1])
+    a.publish(batch(2), [2])
+    _, b = runs.start(("a", None), ("b", localhost), next_batch=3)
+    with pytest.raises(PossibleDataLossError, match=r"ran without this sink.*--adopt-progress"):
+        b.publish(batch(3), [3])
+    _, b = runs.start(("a", None), ("b", localhost), next_batch=3, adopt_progress=True)
+    b.publish(batch(3), [3])
+    assert db.ids("b") == [0, 3]
+
+
+def test_a_target_that_comes_to_a_job_begins_with_its_next_batch(db):
+    runs = Runs(db, "a")
+    (a,) = runs.start(("a", None), next_batch=4)
+    a.publish(batch(4), [4])
+    (a,) = runs.start(("a", None), next_batch=4)
+    assert a.publish(batch(4), [4]).skipped
+    db.rows("DELETE FROM penstock_progress")
+    (a,) = runs.start(("a", None), next_batch=5)
+    with pytest.raises(CheckpointError, match="progress was lost"):
+        a.publish(batch(5), [5])
+
+
 @pytest.mark.slow
 def test_at_least_once_one_connection_serves_jobs_with_other_columns(db, table):
     made = output(db, guarantee=Guarantee.AT_LEAST_ONCE)
     for _ in range(2):
         committer = AtLeastOnceCommitter([made], context(), Tasks(), Database(made.spec.address))
+        committer.check()
         committer.open()
         assert committer.publish(batch(0), [1]).records == 1
         committer.close()

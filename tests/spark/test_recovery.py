@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import uuid
@@ -346,3 +347,47 @@ def test_no_groups_offsets_run_ahead_where_two_targets_could_commit_some(
         jobs.run(sql)
         assert read_ids(topics, here) == read_ids(Topics(elsewhere.bootstrap), sent) == list(range(10))
         assert (group_offset(kafka, source), group_offset(elsewhere, read)) == (10, 10)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["with uids", "of before sources had uids"])
+def test_sources_are_found_again_when_their_tables_change_places(jobs, topics, topic, known):
+    """A checkpoint that does not know uids has its sources in the order of the job that wrote it."""
+    first, second, sink = topic(1), topic(1), topic(1)
+    tables = (
+        jobs.table("a", "id BIGINT", first, scan_startup_mode="earliest-offset", scan_bounded_mode="latest-offset")
+        + jobs.table("b", "id BIGINT", second, scan_startup_mode="earliest-offset", scan_bounded_mode="latest-offset")
+        + jobs.exactly_once("t", "id BIGINT", sink)
+    )
+    inserts = ["INSERT INTO t SELECT id FROM a;", "INSERT INTO t SELECT id + 100 FROM b;"]
+
+    def both(order):
+        return tables + f"EXECUTE STATEMENT SET BEGIN {' '.join(order)} END;"
+
+    topics.write(first, [{"id": i} for i in range(5)])
+    topics.write(second, [{"id": i} for i in range(9)])
+    jobs.run(both(inserts))
+    document = max((jobs.checkpoint() / "penstock").glob("job*.json"))
+    assert json.loads(document.read_text())["sources"] == ["a", "b"]
+    if not known:
+        content = json.loads(document.read_text())
+        del content["sources"]
+        document.write_text(json.dumps(content))
+        jobs.run(both(inserts))
+    jobs.run(both(inserts[::-1]))
+    assert sorted(message.json["id"] for message in topics.read(sink)) == [*range(5), *range(100, 109)]
+
+
+def test_a_source_that_leaves_the_job_is_named(jobs, topics, topic):
+    first, second, sink = topic(1), topic(1), topic(1)
+    tables = (
+        jobs.bounded("a", "id BIGINT", first)
+        + jobs.bounded("b", "id BIGINT", second)
+        + jobs.exactly_once("t", "id BIGINT", sink)
+    )
+    topics.write(first, [{"id": 1}])
+    topics.write(second, [{"id": 2}])
+    jobs.run(
+        tables + "EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT id FROM a; INSERT INTO t SELECT id FROM b; END;"
+    )
+    with pytest.raises(CheckpointError, match=r"with 2 source\(s\), 'a', 'b', and this one has 1, 'b'"):
+        jobs.run(tables + "INSERT INTO t SELECT id FROM b;")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.common import SqlExpression, TypeInformation
@@ -90,8 +91,9 @@ class DataStream:
         return self
 
     def uid(self, uid: str) -> DataStream:
-        """Kept for porting: a stream without state has nothing that an identity would find again."""
-        return self
+        """Name the step before, so that a checkpoint finds it again when the job around it has changed. For a source
+        this is where its offsets are found; by default its name is used."""
+        return DataStream(self._environment, replace(self._node, uid=uid), self._type)
 
     def _select(self, func: SqlExpression, output_type: TypeInformation | None) -> DataStream:
         from penstock.sql import projection

@@ -166,8 +166,8 @@ def progress_batch(
         raise KafkaError(
             f"the progress of transactional id '{transactional_id}' makes a record of {error.size} bytes, above the "
             f"max.message.bytes of topic '{topic.name}', which is {topic.max_message_bytes}: it holds two offsets of "
-            f"each source partition. Run kafka-configs.sh --alter --topic {topic.name} --add-config "
-            f"max.message.bytes={2 * error.size}, and start the job again"
+            f"each source partition. Run kafka-configs.sh --bootstrap-server {topic.address} --alter --topic "
+            f"{topic.name} --add-config max.message.bytes={2 * error.size}, and start the job again"
         ) from None
     return batch.partition, batch.data, batch.count
 
@@ -252,6 +252,8 @@ class ProgressTopic:
     warnings: tuple[str, ...] = ()
     max_message_bytes: int = _DEFAULT_MAX_MESSAGE_BYTES
     seal: Seal | None = None
+    #: Where commands in messages find the cluster.
+    address: str = "HOST:PORT"
 
     def partition_of(self, transactional_id: str) -> int:
         """Where an id's records are written: all kinds in one partition, so that their order is known."""
@@ -325,7 +327,7 @@ def ensure_progress_topic(
     if fewest >= 3 and settings.get("min.insync.replicas") == "1":
         warnings.append(f"progress topic '{name}' has min.insync.replicas=1; 2 are safer")
     largest = int(settings.get("max.message.bytes", _DEFAULT_MAX_MESSAGE_BYTES))
-    return ProgressTopic(name, info.topic_id, len(info.partitions), tuple(warnings), largest)
+    return ProgressTopic(name, info.topic_id, len(info.partitions), tuple(warnings), largest, address=address)
 
 
 def _looked_for(session: Session, name: str, deadline: Deadline) -> TopicInfo | None:
@@ -427,7 +429,7 @@ def read_progress_of(
     """What :func:`read_progress` reads, for several ids in one pass over the topic."""
     ids = tuple(dict.fromkeys(transactional_ids))
     name = topic.name
-    # It may have been enlarged since: a later owner of an id writes elsewhere then.
+    # A query with a new checkpoint writes elsewhere if the topic was enlarged since.
     info = session.topics([name], deadline).get(name)
     if info and info.topic_id and topic.topic_id and info.topic_id != topic.topic_id:
         raise CheckpointError(
@@ -479,12 +481,11 @@ class _Written:
 def _later(one: _Written | None, other: _Written) -> _Written:
     """Of two records of one id and kind in different partitions, the one that was written later.
 
-    The records of an id are in one partition until partitions are added to the topic. Then new ones go elsewhere while
-    the old ones stay, and when partitions are added again, perhaps back to a partition whose records are older than
-    those of another. Offsets of different partitions have no order. Batch ids of one query have, for it records every
-    batch; so have the epochs of one producer id, which rise with every transaction and every owner. Only where both
-    query and producer id differ is the clock asked: then it would have to be wrong by more than the time between two
-    enlargements of the topic, and :func:`decide` would meet another query's record and stop, or go on with our own.
+    The records of one checkpoint stay in one partition, also when the topic is enlarged. A query with a new checkpoint
+    may write to another one. Offsets of different partitions have no order; batch ids of one query have, and so have
+    the epochs of one producer id, which rise with every transaction and every owner. Only where both differ do
+    timestamps decide: a wrong clock can then make :func:`decide` meet another query's record and stop, or go on with
+    our own.
     """
     if one is None:
         return other
@@ -602,17 +603,18 @@ Decision = Run | Skip | TakeOver
 
 
 def decide(
-    record: Progress | None, query_id: str, batch_id: int, start: Any, end: Any, adopt: bool = False
+    record: Progress | None, query_id: str, batch_id: int, start: Any, end: Any, adopt: bool = False, *, first: int = 0
 ) -> Decision:
     """What to do with a batch, given what the progress topic holds (the table of rule 5).
 
-    ``adopt`` goes on although progress is missing. Raises PossibleDataLossError when a batch was published with
-    other offsets, when this one does not begin where the one before it ended, or when progress is behind;
-    CheckpointError when the checkpoint is older or foreign. Both name both positions.
+    ``first`` is the query's first batch under this id: above 0 for a sink that came later. ``adopt`` goes on although
+    progress is missing or behind. Raises PossibleDataLossError when a batch was published with other offsets, when this
+    one does not begin where the one before it ended, or when progress is behind; CheckpointError when the checkpoint is
+    older or foreign. Both name both positions.
     """
     batch = Progress(query_id, batch_id, start, end)
     if record is None:
-        if batch_id == 0:
+        if batch_id == first:
             return Run()
         if adopt:
             return TakeOver(f"{batch} is published although its progress is lost: a second time, if it was committed")
@@ -638,9 +640,12 @@ def decide(
             f"the checkpoint replays {batch}, but what was published is {record}: the checkpoint is not the one that "
             "was published from. Restore the checkpoint that belongs to it"
         )
+    if adopt:
+        return TakeOver(f"{batch} is published although the last published is {record}: what is between is not known")
     raise PossibleDataLossError(
-        f"the checkpoint goes on with {batch}, but the last published is {record}: progress was lost, or the "
-        "checkpoint belongs to something else. Check the progress topic and the checkpoint"
+        f"the checkpoint goes on with {batch}, but the last published is {record}: progress was lost, the checkpoint "
+        "belongs to something else, or the job ran without this sink for a while. Check the progress topic and the "
+        "checkpoint, or go on with --adopt-progress, if you are sure that the checkpoint is right"
     )
 
 
@@ -727,6 +732,7 @@ def settle(
     run_id: str,
     *,
     adopt: bool = False,
+    first: int = 0,
     deadline: Deadline | None = None,
 ) -> bool:
     """Find out whether ``batch`` was committed, whose transaction had no definite end (rule 16). If it was not, nothing
@@ -745,7 +751,7 @@ def settle(
             f"transactional id '{client.transactional_id}' has published batch {progress.batch_id} of query "
             f"'{progress.query_id}' meanwhile, so another instance runs or ran; stop one of the two"
         )
-    decision = decide(progress, batch.query_id, batch.batch_id, batch.start, batch.end, adopt)
+    decision = decide(progress, batch.query_id, batch.batch_id, batch.start, batch.end, adopt, first=first)
     if not isinstance(decision, Skip) and (read.claim is None or read.claim.run_id != run_id):
         raise CheckpointError(
             f"whether {batch} was published is not known: topic '{topic.name}' does not hold the claim of this run any "

@@ -20,7 +20,7 @@ from penstock.plan.nodes import (
 )
 from penstock.plan.settings import check_settings
 from penstock.plan.traits import Traits, traits
-from penstock.plan.walk import base, calculations, fold, rewrite, scans
+from penstock.plan.walk import base, calculations, fold, path, rewrite, scans
 
 __all__ = [
     "AssignWatermarks",
@@ -42,6 +42,7 @@ __all__ = [
     "check_settings",
     "fold",
     "items_of",
+    "path",
     "project",
     "rewrite",
     "scans",

@@ -33,9 +33,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Node:
-    """Something that gives rows of ``schema``, made of the rows of its ``inputs``."""
+    """Something that gives rows of ``schema``, made of the rows of its ``inputs``.
+
+    ``uid`` finds the node again in a checkpoint when the job around it has changed; users give it where they need it.
+    """
 
     schema: RowType
+    uid: str = field(default="", kw_only=True)
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -65,7 +69,7 @@ class Step(Node):
 
 @dataclass(frozen=True)
 class Scan(Node):
-    """Reads a table. ``spec`` is the connector's own frozen description."""
+    """Reads a table. ``spec`` is the connector's own frozen description. Without a ``uid`` the table's name is it."""
 
     table: str
     connector: str

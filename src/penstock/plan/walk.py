@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Node, Project, Scan
 
-__all__ = ["base", "calculations", "fold", "rewrite", "scans"]
+__all__ = ["base", "calculations", "fold", "path", "rewrite", "scans"]
 
 T = TypeVar("T")
 N = TypeVar("N", bound=Node)
@@ -61,3 +61,12 @@ def calculations(node: Node) -> tuple[AssignWatermarks | Filter | Project, ...]:
         return (*below[0], each) if isinstance(each, AssignWatermarks | Filter | Project) else ()
 
     return fold((node,), visit)[0]
+
+
+def path(node: Node, below: Node) -> tuple[Node, ...]:
+    """The nodes from ``node`` down to ``below``, without it, where each has one input."""
+    found = []
+    while node != below:
+        found.append(node)
+        (node,) = node.inputs
+    return tuple(found)

@@ -27,6 +27,7 @@ __all__ = [
     "Checkpoint",
     "Committer",
     "JobContext",
+    "NextBatch",
     "Output",
     "Published",
     "SinkRuntime",
@@ -88,8 +89,8 @@ class Checkpoint(Protocol):
 
 @dataclass(frozen=True)
 class JobContext:
-    """What a job's runtimes share. ``query_id`` and ``secret``, which no other checkpoint has, stay the same over
-    restarts from one checkpoint; ``run_id`` is new."""
+    """What a job's runtimes share. ``query_id`` and ``secret``, which only copies of the checkpoint share, stay
+    the same over restarts; ``run_id`` is new."""
 
     job: str
     query_id: str
@@ -106,16 +107,25 @@ class JobContext:
     secret: str = field(default="", repr=False)
     #: The job's metrics. Those of a table are in the group that :meth:`operator` gives.
     metrics: MetricGroup = field(default_factory=MetricGroup)
-    #: The batch that Spark runs first: the last planned one when it was not logged as done, else the next.
-    first_batch: int = 0
-    #: Where that batch begins, a position per source; empty before the first one.
-    reached: tuple[dict[str, Any], ...] = ()
+    #: What the checkpoint goes on with, read when it is called: a copy of the job may be running.
+    next_batch: Callable[[], NextBatch] = lambda: NextBatch()  # noqa: PLW0108 - it is defined below
     #: Whether this run follows one of the same process that has failed: what that wrote into the checkpoint holds.
     restarted: bool = False
 
     def operator(self, table: str) -> MetricGroup:
         """The group of a table's metrics."""
         return self.metrics.add_group("operator", table)
+
+
+@dataclass(frozen=True)
+class NextBatch:
+    """The batch that Spark runs next: the last planned one when it was not logged as done, else the one after it.
+
+    ``start`` holds one position per source; it is empty for the first batch.
+    """
+
+    id: int = 0
+    start: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -275,8 +285,14 @@ class Committer(Protocol):
         when a job's rows need no computing; ``publish`` then gets frames that went through it."""
         ...
 
+    def check(self) -> None:
+        """Raise what must stop a start, as far as it can be known without taking ownership: another run of the job may
+        be alive and well. All committers of a job are checked before one of them is opened."""
+        ...
+
     def open(self) -> None:
-        """Take ownership, finish what a former owner left, read what was committed. Before the query starts."""
+        """Take ownership, finish what a former owner left, read what was committed. After :meth:`check`, and before the
+        query starts."""
         ...
 
     def records(self, consumed: Any) -> bool:

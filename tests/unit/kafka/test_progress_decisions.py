@@ -74,6 +74,16 @@ class TestRule5:
         assert "batch 3 of query 'mine'" in decision.warning
         assert "a second time, if it was committed" in decision.warning
 
+    def test_a_sink_that_came_later_begins_with_its_first_batch(self) -> None:
+        assert decide(None, "mine", 3, START, END, first=3) == Run()
+        with pytest.raises(CheckpointError, match="progress was lost"):
+            decide(None, "mine", 4, START, END, first=3)
+
+    def test_progress_that_is_behind_is_adopted(self) -> None:
+        decision = decide(published(3), "mine", 7, START, END, adopt=True)
+        assert isinstance(decision, TakeOver)
+        assert "batch 3" in decision.warning
+
     def test_another_query_and_the_first_batch_takes_over_with_a_warning(self) -> None:
         decision = decide(published(4, "other"), "mine", 0, START, END)
         assert isinstance(decision, TakeOver)
@@ -158,13 +168,14 @@ class TestRecordsOfManyPartitions:
         assert count == 1
 
     def test_what_does_not_fit_is_refused_with_the_command_to_run(self) -> None:
-        topic = ProgressTopic("progress", None, 8, max_message_bytes=2000)
+        topic = ProgressTopic("progress", None, 8, max_message_bytes=2000, address="broker:9092")
         progress_batch(topic, "tx", self.progress(10))
         with pytest.raises(
             KafkaError, match=r"'tx' .* max\.message\.bytes of topic 'progress', which is 2000"
         ) as raised:
             progress_batch(topic, "tx", self.progress(1000))
-        assert "--topic progress --add-config max.message.bytes=" in str(raised.value)
+        command = "--bootstrap-server broker:9092 --alter --topic progress --add-config max.message.bytes="
+        assert command in str(raised.value)
         assert not raised.value.retriable
 
 

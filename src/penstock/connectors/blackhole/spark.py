@@ -42,6 +42,9 @@ class BlackholeCommitter:
         self._staged = True
         return Stage(_drop, _COUNTED)
 
+    def check(self) -> None:
+        """Nothing to check."""
+
     def open(self) -> None:
         """Nothing to own."""
 

@@ -530,7 +530,6 @@ class SparkWriteJobs:
             records=sum(row["count"] for row in acks),
             topics=frozenset(row.topic for row in acks),
             encoded=encoded,
-            attempts_clean=not doubt,
             doubt=doubt,
             one_writer=len(acks) == len({(row.topic, row.partition) for row in acks}),
             whole=all((row.first_sequence, row.last_sequence) == (0, row["count"] - 1) for row in acks),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,7 +24,7 @@ from penstock.errors import (
     PossibleDataLossError,
     Problem,
 )
-from penstock.kafka.progress import Claim, Progress, Skip, TakeOver, decide
+from penstock.kafka.progress import Claim, Progress, Skip, TakeOver, check_ahead, decide
 from penstock.spi import Batch, JobContext, Output, Published, Written
 
 __all__ = ["AtLeastOnceCommitter", "PostgresCommitter", "Staged", "StagingJobs"]
@@ -69,7 +69,7 @@ class AtLeastOnceCommitter:
     def stage(self) -> None:
         """Rows are taken as Spark makes them."""
 
-    def open(self) -> None:
+    def check(self) -> None:
         """Check the tables. Raises SchemaError with all that is missing or does not fit."""
         with self._database.transaction() as transaction:
             tables = find_tables(transaction, self._outputs)
@@ -81,6 +81,9 @@ class AtLeastOnceCommitter:
             insert = table.insert_from(staging)
             branches.append(PostgresOutput(output.table, output.schema, output.column, output.columns, staging, insert))
         self._branches = tuple(branches)
+
+    def open(self) -> None:
+        """Nothing to own."""
 
     def records(self, consumed: Any) -> bool:
         """No source's consumption is kept here."""
@@ -119,6 +122,11 @@ class PostgresCommitter:
         self._jobs = jobs
         self._database = database
         self._row = ProgressTable("", context.job)
+        self._tables: Sequence[Table] = ()
+        self._names: tuple[str, ...] = ()
+        self._document = ""
+        self._first = 0
+        self._committed = False
         self._written: tuple[_Written, ...] = ()
         self._progress: Progress | None = None
         self._closed = False
@@ -128,22 +136,40 @@ class PostgresCommitter:
 
     # --- ownership -------------------------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Check the tables, own the job's progress row, read it, and make staging tables for this run.
+    def check(self) -> None:
+        """Check the tables, find the job's row of the progress table, and raise what must stop a start, before the row
+        is owned.
 
         Raises SchemaError with all that is missing or does not fit, DatabaseError when something may not be done, and
-        OptionsError when another group of the job's sinks writes the same tables.
+        CheckpointError where the query has committed more than the checkpoint knows.
         """
         with self._database.transaction() as transaction:
-            tables = find_tables(transaction, self._outputs)
+            self._tables = find_tables(transaction, self._outputs)
+            self._names = tuple(sorted({table.name for table in self._tables}))
             namespace = self._current_schema(transaction)
-        key = self._kept_key(namespace, sorted({table.name for table in tables}))
-        prefix = f"penstock_stage_{_hash(key)}_"
+        with self._database.transaction() as transaction:
+            ProgressTable(namespace, "").create(transaction)
+        self._row = ProgressTable(namespace, self._kept_key(namespace))
+        self._check_rows()
+
+    def open(self) -> None:
+        """Own the job's progress row, read it, and make staging tables for this run.
+
+        Raises OptionsError when another group of the job's sinks writes the same tables.
+        """
+        if not self._names:
+            self.check()
+        # Another group of the job's sinks may have been opened since, and go on with the row.
+        self._row = ProgressTable(self._row.namespace, self._kept_key(self._row.namespace))
+        self._own()
+        self._check_rows()  # what a former owner was about to commit is there now
+        self._keep(self._row.key)
+        namespace, prefix = self._row.namespace, f"penstock_stage_{_hash(self._row.key)}_"
         self._drop_former(namespace, prefix)
         # Each run has tables of its own, so that a former one's tasks and transactions cannot get into its way.
         prefix += self._context.run_id.replace("-", "")[:12]
         with self._database.transaction() as transaction:
-            for number, (output, table) in enumerate(zip(self._outputs, tables, strict=True)):
+            for number, (output, table) in enumerate(zip(self._outputs, self._tables, strict=True)):
                 branch = PostgresOutput(
                     output.table, output.schema, output.column, output.columns, f"{prefix}_{number}"
                 )
@@ -151,28 +177,81 @@ class PostgresCommitter:
                 transaction.run(f"CREATE UNLOGGED TABLE {staging} ({staging_columns(output.schema)})")
                 self._written += (_Written(table, branch, staging),)
 
-    def _kept_key(self, namespace: str, tables: list[str]) -> str:
-        """Own the job's row, and give its key: the job's name and the tables that it wrote first. The checkpoint keeps
-        it, so that a batch that was committed is known when tables come to the job.
+    def _kept_key(self, namespace: str) -> str:
+        """The key of the row that goes on with these tables: one that the query has written, else one that the
+        checkpoint knows, else the job's name and the tables. So a batch that was committed is known when tables come,
+        go, or are written as another user."""
+        context, mine = self._context, set(self._names)
+        with self._database.transaction() as transaction:
+            rows = ProgressTable(namespace, "").of_query(transaction, context.query_id)
+        of_rows = {row.key: row.tables for row in rows if row.owner.run_id != context.run_id}
+        new, first = f"{context.job}: {', '.join(self._names)}", context.next_batch().id
+        self._document = f"postgres-{_hash(f'{self._identity()}/{namespace}')}"
 
-        Raises CheckpointError when such a table would miss a batch that Spark has not logged as done.
-        """
+        def find(tables: Mapping[str, Sequence[str]]) -> str | None:
+            shared = {key: len(mine & set(names)) for key, names in sorted(tables.items())}
+            found = max(shared, key=lambda key: shared[key], default=None)
+            return found if found is not None and shared[found] else None
+
+        def change(now: dict[str, Any]) -> dict[str, Any]:
+            kept = {key: each["tables"] for key, each in now.items()}
+            return now if find(of_rows) or find(kept) else {**now, new: {"tables": self._names, "first_batch": first}}
+
+        known = context.checkpoint.revise(self._document, change)
+        return find(of_rows) or find({key: each["tables"] for key, each in known.items()}) or new
+
+    def _identity(self) -> str:
+        """The database, whatever name of its host it is reached by; by that name where the server does not say."""
+        sql = (
+            "SELECT (SELECT system_identifier FROM pg_control_system())::text, oid::text FROM pg_database "
+            "WHERE datname = current_database()"
+        )
+        with contextlib.suppress(DatabaseError), self._database.transaction() as transaction:
+            ((system, database),) = transaction.rows(sql)
+            return f"{system}/{database}"
+        return str(self._database.address)
+
+    def _keep(self, key: str) -> None:
+        """Note in the checkpoint which row goes on with which tables, and since which batch."""
+        upcoming = self._context.next_batch().id
+
+        def change(now: dict[str, Any]) -> dict[str, Any]:
+            first = now[key]["first_batch"] if key in now else upcoming
+            left = {
+                other: {**each, "tables": [name for name in each["tables"] if name not in self._names]}
+                for other, each in now.items()
+            }
+            return {
+                **{other: each for other, each in left.items() if each["tables"]},
+                key: {"tables": self._names, "first_batch": first},
+            }
+
+        self._first = int(self._context.checkpoint.revise(self._document, change)[key]["first_batch"])
+
+    def _check_rows(self) -> None:
+        """Raises CheckpointError where this query has committed more than the checkpoint knows, or a batch that Spark
+        has not logged as done into some of the tables, and not into others: these would miss it, or get it twice."""
         context = self._context
-        user, key = self._database.address.username, f"{context.job}: {', '.join(tables)}"
-        document = f"postgres-{_hash(f'{user}@{self._database.address}/{namespace}')}"
-        known = context.checkpoint.create(document, {"key": key, "tables": tables})
-        self._row = ProgressTable(namespace, known["key"])
-        self._own()
-        missing = sorted(set(tables) - set(known["tables"]))
-        last = self._progress
-        if missing and last and last.query_id == context.query_id and last.batch_id >= context.first_batch:
+        with self._database.transaction() as transaction:
+            rows = self._row.of_query(transaction, context.query_id)
+        upcoming = context.next_batch()  # behind the read, since a run that is well goes on with the checkpoint
+        batch = Progress(context.query_id, upcoming.id, _document(upcoming.start), None)
+        here: dict[int, set[str]] = {}
+        for row in rows:
+            if row.progress and row.progress.batch_id >= upcoming.id and set(row.tables) & set(self._names):
+                check_ahead(row.progress, batch)
+                here.setdefault(row.progress.batch_id, set()).update(row.tables)
+        done, names = here.get(upcoming.id, set()), set(self._names)
+        own = next((row for row in rows if row.key == self._row.key), None)
+        whole = own and own.progress and own.progress.batch_id == upcoming.id and names <= set(own.tables)
+        if done and not whole:
+            missing = ", ".join(repr(name) for name in self._names if name not in done)
             raise CheckpointError(
-                f"{last} was committed into {', '.join(map(repr, known['tables']))}, but not into "
-                f"{', '.join(map(repr, missing))}, which came to the job since. Start it once with the former "
-                "definition, so that it finishes this batch, and stop it; then start it with the present one"
+                f"{batch} was committed into {', '.join(map(repr, sorted(done)))}, "
+                + (f"but not into {missing}: " if missing else "not in one transaction: ")
+                + "the job's definition has changed since. Start it once with the former definition, so that it "
+                "finishes this batch, and stop it; then start it with the present one"
             )
-        context.checkpoint.write(document, {**known, "tables": tables})
-        return str(known["key"])
 
     def _current_schema(self, transaction: Transaction) -> str:
         ((namespace,),) = transaction.rows("SELECT current_schema()::text")
@@ -186,15 +265,13 @@ class PostgresCommitter:
     def _own(self) -> None:
         context = self._context
         with self._database.transaction() as transaction:
-            self._row.create(transaction)
-        with self._database.transaction() as transaction:
             known = self._row.locked(transaction)  # a former owner that is about to commit is waited for
             if known is not None and known.owner.run_id == context.run_id:
                 reason = "sinks of one job write to the same tables with different addresses or users"
                 hint = "give them the same, so that they share one transaction"
                 where = f"job '{context.job}', {self._database.address}"
                 raise OptionsError((Problem(reason, where=where, hint=hint),))
-            self._row.own(transaction, Claim.mine(context.run_id))
+            self._row.own(transaction, Claim.mine(context.run_id), context.query_id, self._names)
             self._progress = self._owned(transaction).progress
 
     # --- batches ---------------------------------------------------------------------------------------------
@@ -209,7 +286,8 @@ class PostgresCommitter:
         What fails for the moment is redone a few times. Raises FencedError when another run took over,
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
-        progress = Progress(self._context.query_id, batch.id, _document(batch.start), _document(batch.end))
+        start, end = _document(batch.start), _document(batch.end)
+        progress = Progress(self._context.query_id, batch.id, start, end, tables=self._names)
         if self._is_done(progress):
             return Published(skipped=True)
         for attempt in range(1, _ATTEMPTS_PER_BATCH + 1):
@@ -221,19 +299,25 @@ class PostgresCommitter:
                     raise
                 self._context.warn(f"batch {batch.id} is redone: {error}")
             else:
-                self._progress = progress
+                self._progress, self._committed = progress, True
                 return published
         raise ExecutionError(f"batch {batch.id} was not published")
 
     def _is_done(self, progress: Progress) -> bool:
         """Whether the batch was committed before (rule 5)."""
-        adopt = self._context.settings.adopt_progress
-        if self._progress is None and progress.batch_id > 0 and not adopt:
+        adopt = self._context.settings.adopt_progress and not self._committed
+        known = self._progress
+        if progress.batch_id == self._first and known and known.query_id == progress.query_id:
+            # A row from before these tables were written under another one.
+            known = known if known.batch_id >= progress.batch_id - 1 else None
+        if known is None and progress.batch_id != self._first and not adopt:
             raise CheckpointError(
                 f"the checkpoint goes on with {progress}, but {self._place()} holds nothing: progress was lost. "
                 "Restore the row, or go on with --adopt-progress, if you are sure that the checkpoint is right"
             )
-        decision = decide(self._progress, progress.query_id, progress.batch_id, progress.start, progress.end, adopt)
+        decision = decide(
+            known, progress.query_id, progress.batch_id, progress.start, progress.end, adopt, first=self._first
+        )
         if isinstance(decision, TakeOver):
             took = f"{progress} takes over {self._place()}, which last recorded {self._progress}"
             self._context.warn(took if self._progress else decision.warning)

@@ -1,12 +1,15 @@
 """The progress table: which batch of a job was committed last, and which run of the job may commit.
 
 One row for each job and set of tables. It is written in the transaction that inserts a batch, which first locks it, so
-that only one run at a time can be about to commit, and so that a look at it under the lock is definite.
+that only one run at a time can be about to commit, and so that a look at it under the lock is definite. It names the
+tables that the batch was inserted into: by these a query finds its rows again when tables come to it, leave it, or are
+written as another user.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,15 +22,18 @@ __all__ = ["TABLE", "ProgressTable", "Row"]
 
 TABLE = "penstock_progress"
 
-_COLUMNS = "run_id, owner, query_id, batch_id, start_position, end_position"
+_COLUMNS = "job, run_id, owner, query_id, batch_id, start_position, end_position, tables"
 
 
 @dataclass(frozen=True)
 class Row:
-    """The row of a job: the run that owns it, and what was committed last."""
+    """A row: the run that owns it, and what was committed last, and into which ``tables``. Without progress these are
+    the tables that its first owner is to write."""
 
+    key: str
     owner: Claim
     progress: Progress | None
+    tables: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -45,43 +51,57 @@ class ProgressTable:
         """Create the table where it is missing. The right to do so is needed only then."""
         ((there,),) = transaction.rows("SELECT to_regclass($1) IS NOT NULL", (self._name,))
         if there:
+            # Of versions before 0.1.0.
+            sql = "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = 'tables'"
+            if not transaction.rows(sql, (self._name,)):
+                transaction.run(f"ALTER TABLE {self._name} ADD COLUMN IF NOT EXISTS tables text")
             return
         # Two that create a table at the same time get in each other's way, in spite of IF NOT EXISTS.
         transaction.run("SELECT pg_advisory_xact_lock(hashtext($1))", (self._name,))
         transaction.run(
             f"CREATE TABLE IF NOT EXISTS {self._name} ("
             "job text PRIMARY KEY, run_id text NOT NULL, owner text NOT NULL, query_id text, batch_id bigint, "
-            "start_position text, end_position text, updated_at timestamptz NOT NULL DEFAULT now())"
+            "start_position text, end_position text, tables text, updated_at timestamptz NOT NULL DEFAULT now())"
         )
 
     def locked(self, transaction: Transaction) -> Row | None:
         """The job's row, locked until the transaction ends. A former owner that is about to commit is waited for."""
         sql = f"SELECT {_COLUMNS} FROM {self._name} WHERE job = $1 FOR UPDATE"  # noqa: S608 - a quoted name
-        for run_id, owner, query_id, batch_id, start, end in transaction.rows(sql, (self.key,)):
+        return next(self._read(transaction, sql, self.key), None)
+
+    def of_query(self, transaction: Transaction, query_id: str) -> list[Row]:
+        """The rows that a query has written, whatever their keys."""
+        sql = f"SELECT {_COLUMNS} FROM {self._name} WHERE query_id = $1 ORDER BY job"  # noqa: S608
+        return list(self._read(transaction, sql, query_id))
+
+    def _read(self, transaction: Transaction, sql: str, wanted: str) -> Iterator[Row]:
+        for key, run_id, owner, query_id, batch_id, start, end, tables in transaction.rows(sql, (wanted,)):
             try:
                 claim = Claim(run_id, **json.loads(owner))
-                read = None if query_id is None else Progress(query_id, batch_id, json.loads(start), json.loads(end))
+                committed = (
+                    None if batch_id is None else Progress(query_id, batch_id, json.loads(start), json.loads(end))
+                )
+                yield Row(key, claim, committed, tuple(json.loads(tables or "[]")))
             except (ValueError, TypeError):
                 reason = "is none of penstock's; check that nothing else writes to this table"
-                raise CheckpointError(f"the row of '{self.key}' in table {self._name} {reason}") from None
-            return Row(claim, read)
-        return None
+                raise CheckpointError(f"the row of '{key}' in table {self._name} {reason}") from None
 
-    def own(self, transaction: Transaction, claim: Claim) -> None:
-        """Make ``claim`` the owner, whoever was it before."""
+    def own(self, transaction: Transaction, claim: Claim, query_id: str, tables: Sequence[str]) -> None:
+        """Make ``claim`` the owner, whoever was it before. A new row is that of the query, for ``tables``."""
         owner = {name: value for name, value in asdict(claim).items() if name != "run_id"}
         transaction.run(
-            f"INSERT INTO {self._name} (job, run_id, owner) VALUES ($1, $2, $3) ON CONFLICT (job) DO UPDATE "  # noqa: S608
-            "SET run_id = excluded.run_id, owner = excluded.owner, updated_at = now()",
-            (self.key, claim.run_id, json.dumps(owner)),
+            f"INSERT INTO {self._name} (job, run_id, owner, query_id, tables) VALUES ($1, $2, $3, $4, $5) "  # noqa: S608
+            "ON CONFLICT (job) DO UPDATE SET run_id = excluded.run_id, owner = excluded.owner, updated_at = now()",
+            (self.key, claim.run_id, json.dumps(owner), query_id, json.dumps(list(tables))),
         )
 
     def record(self, transaction: Transaction, progress: Progress) -> None:
         """Write what is committed with this transaction."""
+        positions = (_text(progress.start), _text(progress.end))
         transaction.run(
             f"UPDATE {self._name} SET query_id = $2, batch_id = $3, start_position = $4, end_position = $5, "  # noqa: S608
-            "updated_at = now() WHERE job = $1",
-            (self.key, progress.query_id, progress.batch_id, _text(progress.start), _text(progress.end)),
+            "tables = $6, updated_at = now() WHERE job = $1",
+            (self.key, progress.query_id, progress.batch_id, *positions, json.dumps(list(progress.tables))),
         )
 
 

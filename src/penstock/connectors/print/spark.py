@@ -39,6 +39,9 @@ class PrintCommitter:
     def stage(self) -> None:
         """Rows are taken as they come."""
 
+    def check(self) -> None:
+        """Nothing to check."""
+
     def open(self) -> None:
         """Nothing to own."""
 

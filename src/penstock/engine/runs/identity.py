@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.engine.checkpoint import JobCheckpoint
+from penstock.engine.runs.uids import in_order_of, uids_of
 from penstock.errors import CheckpointError, CheckpointUnavailableError
-from penstock.plan import Job
+from penstock.plan import Job, Scan, scans
 
-__all__ = ["identify"]
+__all__ = ["identify", "ordered_scans"]
 
 
 def identify(job: Job, checkpoint: JobCheckpoint, former_id: str, warn: Callable[[str], None]) -> dict[str, Any]:
@@ -36,7 +37,8 @@ def identify(job: Job, checkpoint: JobCheckpoint, former_id: str, warn: Callable
                 "another program: restore it, or start with another directory"
             )
         identity = {"query_id": str(uuid.uuid4()), "secret": secrets.token_hex(32)}
-        return checkpoint.create("job", {**identity, "job": job.name, "sinks": sinks})
+        named = {"sinks": sinks, "sources": list(uids_of(scans(*job.sinks)))}
+        return checkpoint.create("job", {**identity, "job": job.name, **named})
     if former_id not in {"", known["query_id"]}:
         raise CheckpointError(
             f"the checkpoint '{location}' is no longer the one that the job was started with: it belongs to another "
@@ -59,6 +61,20 @@ def identify(job: Job, checkpoint: JobCheckpoint, former_id: str, warn: Callable
         known["sinks"] = sinks
         checkpoint.write("job", known)
     return known
+
+
+def ordered_scans(
+    job: Job, checkpoint: JobCheckpoint, known: dict[str, Any], warn: Callable[[str], None]
+) -> tuple[Scan, ...]:
+    """The job's scans in the order of the checkpoint's sources. A checkpoint that was written before sources had uids
+    has them in the order of the plan. ``known`` is the checkpoint's document ``job``."""
+    given = scans(*job.sinks)
+    found = in_order_of(
+        known.get("sources") or list(uids_of(given)), given, where=f"'{checkpoint.location}'", warn=warn
+    )
+    if known.get("sources") != list(found):
+        checkpoint.write("job", {**known, "sources": list(found)})
+    return tuple(found.values())
 
 
 def _sinks(job: Job) -> list[str]:

@@ -15,14 +15,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.engine.runs.batches import JobProgress, described, published
 from penstock.engine.runs.failures import FOREIGN, explained, gone, stopped_by_others, translated
-from penstock.engine.runs.identity import identify
+from penstock.engine.runs.identity import identify, ordered_scans
 from penstock.engine.runs.reports import Reports, reports_of
 from penstock.engine.runs.sources import Readings, runtime
 from penstock.engine.session import close_idle_callbacks, is_alive
 from penstock.engine.translate import build, computed, direct
 from penstock.errors import ExecutionError, PenstockError, RecordError
 from penstock.plan import Job, Scan
-from penstock.spi import Committer, JobContext, MetricGroup, Output, Source, Stage, Written, cause_of
+from penstock.spi import Committer, JobContext, MetricGroup, NextBatch, Output, Source, Stage, Written, cause_of
 
 __all__ = ["Query"]
 
@@ -59,6 +59,7 @@ class Query:
         self._metrics = metrics
         self._reports = Reports()
         self._sources: list[Source] = []
+        self._scans: tuple[Scan, ...] = ()
         self._committers: list[Committer] = []
         self._outputs: list[list[Output]] = []  # of each committer
         self._reached: tuple[dict[str, Any], ...] | None = None
@@ -83,9 +84,11 @@ class Query:
             self._committers = self._build_committers(outputs, context)
         # Before sources look for starts: an open transaction of a former run holds back the group's offsets.
         for committer in self._committers:
+            committer.check()
+        for committer in self._committers:
             committer.open()
         with translated():
-            readings = Readings(self._sources, context)
+            readings = Readings(self._sources, context, self._scans)
             frame = readings.staged(*staged) if staged else build(self._job.sinks, outputs, readings)
         self._reached = self._checkpoint.offsets(self._checkpoint.first_batch() - 1)
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self._job.name)
@@ -236,8 +239,8 @@ class Query:
     def _context(self) -> JobContext:
         self._checkpoint.check()
         identity = identify(self._job, self._checkpoint, self.query_id, self._warn)
+        self._scans = ordered_scans(self._job, self._checkpoint, identity, self._warn)
         self.query_id = str(identity["query_id"])
-        first_batch = self._checkpoint.first_batch()
         return JobContext(
             job=self._job.name,
             query_id=self.query_id,
@@ -247,14 +250,17 @@ class Query:
             settings=self._job.settings,
             parallelism=self._job.settings.parallelism or self._spark.sparkContext.defaultParallelism,
             spark=self._spark,
-            planned=self._checkpoint.offsets(0) is not None or first_batch > 0,
-            first_batch=first_batch,
-            reached=self._checkpoint.offsets(first_batch - 1) or (),
+            planned=self._checkpoint.offsets(0) is not None or self._checkpoint.first_batch() > 0,
+            next_batch=self._next_batch,
             stopping=self._stopping,
             warn=self._warn,
             metrics=self._metrics,
             restarted=self.progress.restarts > 0,
         )
+
+    def _next_batch(self) -> NextBatch:
+        first = self._checkpoint.first_batch()
+        return NextBatch(first, self._checkpoint.offsets(first - 1) or ())
 
     def _staged(self, context: JobContext) -> tuple[tuple[Scan, Stage], Sequence[Output]] | None:
         """The scan of a job whose rows need no computing, and the stage of its one committer that takes them where they

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -22,16 +23,22 @@ def runtime(connector: str) -> Any:
 
 
 class Readings:
-    """Makes the sources of a job and their frames. ``sources`` grows in the order in which Spark logs positions."""
+    """Makes the sources of a job and their frames. ``sources`` grows in the order of ``scans``, in which Spark logs
+    positions."""
 
-    def __init__(self, sources: list[Source], context: JobContext):
+    def __init__(self, sources: list[Source], context: JobContext, scans: Sequence[Scan]):
         self._sources = sources
         self._context = context
+        self._scans = scans
         self._of: dict[Scan, int] = {}
         self._watched: set[int] = set()
 
+    def position(self, scan: Scan) -> int:
+        """The index of the scan's positions in Spark's log."""
+        return self._scans.index(scan)
+
     def frame(self, scan: Scan) -> DataFrame:
-        """The rows of a scan. Each call reads the scan once more."""
+        """The rows of a scan."""
         source = self._source(scan)
         return observed(source.frame(), self._of[scan], timed=source.timed)
 

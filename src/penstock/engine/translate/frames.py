@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import partial, reduce
+from operator import or_
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -25,6 +28,8 @@ from penstock.plan import (
     base,
     calculations,
     fold,
+    path,
+    scans,
 )
 from penstock.plan.expressions import ColumnRef, Expression
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, guarded
@@ -39,9 +44,12 @@ _EVENT_TIME = {"spark.watermarkDelayMs": 0}
 class Reading(Protocol):
     """Where the frames of scans come from."""
 
+    def position(self, scan: Scan) -> int:
+        """Where the scan stands among those of the job. Scans are read in this order."""
+        ...
+
     def frame(self, scan: Scan) -> DataFrame:
-        """The rows of a scan. Called once for each time that it is read: once, unless branches part below Python
-        functions."""
+        """The rows of a scan. Called once for each scan."""
         ...
 
     def watched(self, node: AssignWatermarks, frame: DataFrame) -> DataFrame:
@@ -65,10 +73,11 @@ def build(sinks: Sequence[Sink], outputs: Sequence[Output], reading: Reading) ->
     """The frame that holds the rows of all ``sinks``, where ``outputs`` (:func:`computed`) say."""
     if len(sinks) == 1:
         return _cast(_rows(sinks[0].input, reading), sinks[0])
-    groups: dict[Node, list[int]] = {}
-    for i, sink in enumerate(sinks):
-        groups.setdefault(base(sink.input), []).append(i)
-    frames = [_group(below, [(outputs[i], sinks[i]) for i in members], reading) for below, members in groups.items()]
+    groups: dict[Scan, list[_Branch]] = {}
+    for output, sink in zip(outputs, sinks, strict=True):
+        (scan,) = scans(sink)
+        groups.setdefault(scan, []).append(_Branch(output, sink))
+    frames = [_side_by_side(scan, groups[scan], reading) for scan in sorted(groups, key=reading.position)]
     frame = frames[0]
     for other in frames[1:]:
         frame = frame.unionByName(other, allowMissingColumns=True)
@@ -174,46 +183,129 @@ def _sink_columns(sink: Sink) -> list[Column]:
     ]
 
 
-def _group(below: Node, members: list[tuple[Output, Sink]], reading: Reading) -> DataFrame:
-    """The branches of ``members`` side by side over one reading of ``below``.
+@dataclass(frozen=True)
+class _Branch:
+    """The way to one sink."""
 
-    A branch's filters become conditions, so that what a row does not reach is not computed for it, as if the branch
-    ran alone.
-    """
-    rows = _rows(below, reading)
+    output: Output
+    sink: Sink
+
+    def next_call(self, base: Node) -> MapRows | None:
+        """The first Python function above ``base`` that the rows of this branch go through."""
+        found: MapRows | None = None
+        for node in path(self.sink, base):
+            found = node if isinstance(node, MapRows) else found
+        return found
+
+
+@dataclass(frozen=True)
+class _Base:
+    """Rows of ``node`` in a frame with several branches: its columns under the names ``aliases``, in the rows for which
+    ``flag`` is true."""
+
+    node: Node
+    aliases: Mapping[str, str]
+    flag: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns."""
+        return (*self.aliases, self.flag)
+
+
+def _side_by_side(scan: Scan, branches: Sequence[_Branch], reading: Reading) -> DataFrame:
+    """The rows of several sinks that take them from one reading of ``scan``."""
+    rows = reading.frame(scan)
     hidden = _hidden(rows)
-    kept = {f"__base_{i}": name for i, name in enumerate(rows.columns) if name not in hidden}
-    frame = rows.select(*(_column(name).alias(alias) for alias, name in kept.items()), *hidden)
-    done: list[str] = []
-    for output, sink in members:
-        carried = [*kept, *hidden, *done]
-        if isinstance(sink.input, DeadLetters):
-            frame = frame.select(*carried, F.col(DEAD_LETTER).alias(str(output.column)))
-            done.append(str(output.column))
-            continue
-        of_table = _of_rows(frame, F.lit(True), F.lit(False))
-        current = frame.select(*carried, of_table.alias("__kept"), *_originals(kept))
-        for node in calculations(sink.input):
-            if isinstance(node, AssignWatermarks):
-                current = _event_time(node, current, reading)
-            elif isinstance(node, Filter):
-                names = node.schema.names
-                kept_now = (F.col("__kept") & F.coalesce(_computed(node.condition), F.lit(False))).alias("__kept")
-                current = current.select(*carried, kept_now, *(_column(name) for name in names))
-            else:
-                columns = [F.when(F.col("__kept"), _computed(item.expression)).alias(item.name) for item in node.items]
-                current = current.select(*carried, "__kept", *columns)
-        row = F.when(F.col("__kept"), F.struct(*_sink_columns(sink))).alias(str(output.column))
-        frame = current.select(*carried, row)
-        done.append(str(output.column))
-    wanted = F.lit(False)
-    for name in done:
-        wanted = wanted | F.col(name).isNotNull()
+    aliases = {f"__base_{i}": name for i, name in enumerate(name for name in rows.columns if name not in hidden)}
+    base = _Base(scan, aliases, "__of_base")
+    of_table = _of_rows(rows, F.lit(True), F.lit(False)).alias(base.flag)
+    frame = rows.select(*(_column(name).alias(alias) for alias, name in aliases.items()), of_table, *hidden)
+    frame, done = _branches(frame, base, branches, (), reading)
+    wanted = reduce(or_, (F.col(name).isNotNull() for name in done))
     return frame.select(*done, *(name for name in hidden if name != DEAD_LETTER)).where(wanted)
 
 
-def _originals(kept: Mapping[str, str]) -> list[Column]:
-    return [F.col(alias).alias(name) for alias, name in kept.items()]
+def _branches(
+    frame: DataFrame, base: _Base, branches: Sequence[_Branch], done: tuple[str, ...], reading: Reading
+) -> tuple[DataFrame, tuple[str, ...]]:
+    """``frame`` with a column for each of the ``branches`` that part above ``base``, and the names of all such columns.
+
+    A branch's filters become conditions, so that what a row does not reach is not computed for it, as if the branch
+    ran alone. A Python function that several branches share runs once.
+    """
+    calls: dict[MapRows, list[_Branch]] = {}
+    for branch in branches:
+        call, column = branch.next_call(base.node), str(branch.output.column)
+        if call is not None:
+            calls.setdefault(call, []).append(branch)
+            continue
+        carried = [*base.names, *_hidden(frame), *done]
+        if isinstance(branch.sink.input, DeadLetters):
+            frame = frame.select(*carried, F.col(DEAD_LETTER).alias(column))
+        else:
+            current = _calculated(frame, base, branch.sink.input, carried, reading)
+            row = F.when(F.col("__kept"), F.struct(*_sink_columns(branch.sink))).alias(column)
+            frame = current.select(*carried, row)
+        done = (*done, column)
+    for number, (call, members) in enumerate(calls.items()):
+        carried = [*base.names, *_hidden(frame), *done]
+        current = _calculated(frame, base, call.input, carried, reading)
+        above = _Base(
+            call,
+            {f"{base.flag}_{number}_column_{i}": name for i, name in enumerate(call.schema.names)},
+            f"{base.flag}_{number}",
+        )
+        frame, done = _branches(_fanned_out(current, call, above, carried), above, members, done, reading)
+    return frame, done
+
+
+def _calculated(frame: DataFrame, base: _Base, node: Node, carried: Sequence[str], reading: Reading) -> DataFrame:
+    """``frame`` with the columns of ``node``, which only calculations part from ``base``, in the rows where ``__kept``
+    is true."""
+    names = [F.col(alias).alias(name) for alias, name in base.aliases.items()]
+    current = frame.select(*carried, F.col(base.flag).alias("__kept"), *names)
+    for step in calculations(node):
+        if isinstance(step, AssignWatermarks):
+            current = _event_time(step, current, reading)
+        elif isinstance(step, Filter):
+            kept = (F.col("__kept") & F.coalesce(_computed(step.condition), F.lit(False))).alias("__kept")
+            current = current.select(*carried, kept, *(_column(name) for name in step.schema.names))
+        else:
+            columns = [F.when(F.col("__kept"), _computed(item.expression)).alias(item.name) for item in step.items]
+            current = current.select(*carried, "__kept", *columns)
+    return current
+
+
+def _fanned_out(frame: DataFrame, call: MapRows, base: _Base, carried: Sequence[str]) -> DataFrame:
+    """The rows of ``frame``, each followed by those that ``call`` makes of it, which are the rows of ``base``."""
+    hidden = _hidden(frame)
+    types = {name: frame.schema[name].dataType.simpleString() for name in carried}
+    made = [f"{alias} {spark_type(field.type)}" for alias, field in zip(base.aliases, call.schema.fields, strict=True)]
+    schema = [*(f"{name} {kind}" for name, kind in types.items()), *made, f"{base.flag} BOOLEAN"]
+    given, produced = call.input.schema, arrow_schema(call.schema)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            kept = np.flatnonzero(batch.column("__kept").fill_null(False).to_numpy(zero_copy_only=False))
+            columns = [batch.column(name) for name in given.names]
+            arrays, origin = _called(call.rows, columns, kept.tolist(), produced)
+            # Rows as they came stand before what was made of them, in the order of what was read.
+            order = np.argsort(np.concatenate([np.arange(len(batch)), origin]), kind="stable")
+            index = pa.array(order, pa.int64())
+            whole = []
+            for name in carried:
+                column = batch.column(name)
+                tail = (
+                    column.take(pa.array(origin, pa.int64())) if name in hidden else pa.nulls(len(origin), column.type)
+                )
+                whole.append(pa.concat_arrays([column, tail]).take(index))
+            for array in arrays:
+                whole.append(pa.concat_arrays([pa.nulls(len(batch), array.type), array]).take(index))
+            whole.append(pa.array(order >= len(batch)))
+            yield pa.RecordBatch.from_arrays(whole, names=[*carried, *base.names])
+
+    return frame.mapInArrow(guarded(run), ", ".join(schema))
 
 
 def _column(name: str) -> Column:
@@ -234,20 +326,37 @@ def _row_mapper(
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            columns = [batch.column(i).to_pylist() for i in range(len(given.fields))]
-            out: list[tuple[Any, ...]] = []
-            origin: list[int] = []
-            passed = _dead(batch)
-            for i, row in enumerate(zip(*columns, strict=True)):
-                made_of_row = [(None,) * len(schema)] if i in passed else list(rows(iter((row,))))
-                out.extend(made_of_row)
-                origin.extend([i] * len(made_of_row))
-            values = list(zip(*out, strict=True)) if out else [()] * len(schema)
-            arrays = [pa.array(column, kind) for column, kind in zip(values, schema.types, strict=True)]
+            columns, dead = batch.columns[: len(given.fields)], _dead(batch)
+            arrays, origin = _called(rows, columns, [i for i in range(len(batch)) if i not in dead], schema)
+            if dead:  # they go along without a row
+                order = np.argsort(np.concatenate([origin, sorted(dead)]), kind="stable")
+                index = pa.array(order, pa.int64())
+                arrays = [pa.concat_arrays([each, pa.nulls(len(dead), each.type)]).take(index) for each in arrays]
+                origin = np.concatenate([origin, sorted(dead)])[order]
             taken = [batch.column(name).take(pa.array(origin, pa.int64())) for name in hidden]
             yield pa.RecordBatch.from_arrays([*arrays, *taken], names=[*schema.names, *hidden])
 
     return guarded(run)
+
+
+def _called(
+    rows: Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]],
+    columns: Sequence[pa.Array],
+    chosen: Sequence[int],
+    schema: pa.Schema,
+) -> tuple[list[pa.Array], NDArray[np.int64]]:
+    """What the user's function makes of the ``chosen`` rows, as columns, and the number of the row that each came
+    from."""
+    out: list[tuple[Any, ...]] = []
+    origin: list[int] = []
+    values = [column.take(pa.array(chosen, pa.int64())).to_pylist() for column in columns]
+    for number, row in zip(chosen, zip(*values, strict=True), strict=True):
+        made = list(rows(iter((row,))))
+        out.extend(made)
+        origin.extend([number] * len(made))
+    made_columns = list(zip(*out, strict=True)) if out else [()] * len(schema)
+    arrays = [pa.array(column, kind) for column, kind in zip(made_columns, schema.types, strict=True)]
+    return arrays, np.array(origin, np.int64)
 
 
 def _dead(batch: pa.RecordBatch) -> frozenset[int]:

@@ -15,8 +15,8 @@ __all__ = ["not_known", "repeated"]
 _NOT_KNOWN = "whether Spark ran a task of the batch twice within one transaction could not be found out"
 _KEEP_MORE = "raise spark.ui.retainedJobs and spark.ui.retainedStages"
 _ONCE = (
-    "set spark.task.maxFailures and spark.stage.maxConsecutiveAttempts to 1 and spark.speculation to false, and look "
-    "for the reason in Spark's log"
+    "check that spark.task.maxFailures and spark.stage.maxConsecutiveAttempts are 1 and spark.speculation is false, "
+    "and look in Spark's log for a lost executor"
 )
 
 

@@ -66,8 +66,6 @@ from penstock.spi import Batch, Checkpoint, JobContext, Output, Published, Stage
 __all__ = ["Acknowledged", "Consumed", "KafkaCommitter", "PlainCommitter", "WriteJobs"]
 
 _ATTEMPTS_PER_BATCH = 3
-#: Transactional ids, each with the last run that took it beside others.
-_Ids = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -82,14 +80,13 @@ class Consumed:
 @dataclass(frozen=True)
 class Acknowledged:
     """What a publishing job was told by the brokers, and of which ``topics``. ``encoded`` is what its tasks have
-    encoded, by the number of the output. ``attempts_clean``: each task of it ran once, else ``doubt`` says what is
-    known of that; ``one_writer``: no two tasks wrote to one partition; ``whole``: in each partition the sequences run
-    from 0 to the last record's."""
+    encoded, by the number of the output. ``doubt``: why it is not certain that each task ran once, empty when it is;
+    ``one_writer``: no two tasks wrote to one partition; ``whole``: in each partition the sequences run from 0 to the
+    last record's."""
 
     records: int = 0
     topics: frozenset[str] = frozenset()
     encoded: Mapping[int, Written] = field(default_factory=dict)
-    attempts_clean: bool = True
     doubt: str = ""
     one_writer: bool = True
     whole: bool = True
@@ -161,11 +158,13 @@ class _Writing:
         return tasks == 1 or (not keyed and tasks <= fewest)
 
     def check_topics(self, done: Acknowledged) -> None:
-        """Raises RecordError when records went to a topic that no table writes. Encoders refuse such rows, so this is
-        for the day when one does not: a batch that is not committed is not seen."""
+        """Raises RecordError when a task reports records in a topic that no table may write to. Encoders refuse such
+        rows; this is the last check, and before a commit it keeps them out of sight."""
         for name in sorted(done.topics):
             if is_out_of_reach(self.session, name, self.progress_topics):
-                raise RecordError(f"a row was written to '{name}', a topic of Kafka's or penstock's own")
+                raise RecordError(
+                    f"job '{self.context.job}': a row was written to '{name}', an internal topic of Kafka or penstock"
+                )
 
     def written(self, done: Acknowledged) -> tuple[Written, ...]:
         """What was written to each output, and is counted."""
@@ -192,8 +191,8 @@ def _known_identity(
     missing = {"transactional_id", "progress_topic", "progress_topic_id", "progress_partitions"} - known.keys()
     if known and missing:
         raise CheckpointError(
-            f"'penstock/{name}' in the checkpoint '{checkpoint.location}' lacks {', '.join(sorted(missing))}; restore "
-            "its last file from a backup"
+            f"the last revision of 'penstock/{name}.*.json' in the checkpoint '{checkpoint.location}' lacks "
+            f"{', '.join(sorted(missing))}; restore the file from a backup"
         )
     return known
 
@@ -217,9 +216,12 @@ class PlainCommitter:
         self._writing.staged = True
         return Stage(partial(encode_rows_and_publish, self._writing.spec(), None), WRITTEN)
 
-    def open(self) -> None:
+    def check(self) -> None:
         """Make sure that the topics are there."""
         self._writing.spec()
+
+    def open(self) -> None:
+        """Warn of what weakens the guarantee."""
         for branch in self._writing.branches:
             if branch.sink.weakness:
                 self._writing.context.warn(f"table '{branch.sink.table}': {branch.sink.weakness}")
@@ -263,6 +265,8 @@ class KafkaCommitter:
         self._topic: ProgressTopic | None = None
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
+        self._known: dict[str, Any] = {}
+        self._published = False
         self._shared = False
         self._refused: Counter[str] = Counter()  # batches whose offsets a group may not be given
 
@@ -273,8 +277,12 @@ class KafkaCommitter:
 
     # --- ownership -------------------------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Fence the former owner of the transactional id, claim it, and read what was committed under it."""
+    def check(self) -> None:
+        """Find the transactional id and the progress topic, and raise what must stop a start, before the id is taken.
+
+        Raises CheckpointError where the query has published more than the checkpoint knows, and OptionsError when
+        another group of the job's sinks writes to the same cluster.
+        """
         session, context = self._writing.session, self._context
         self._writing.spec()
         document = f"target-{cluster_id(session)}"
@@ -283,12 +291,13 @@ class KafkaCommitter:
             hint = "give them (and dead letters) the same, so that they share one transaction"
             where = f"job '{context.job}', cluster {cluster_id(session)}"
             raise OptionsError((Problem(reason, where=where, hint=hint),))
+        context.checkpoint.write(document, {"run_id": context.run_id})
         known = self._identity()
         found = self._found_topic(known)
         topic_id = str(found.topic_id or "")
         topic = {"progress_topic": found.name, "progress_topic_id": topic_id, "progress_partitions": found.partitions}
         if not known:
-            mine = {"transactional_id": self.transactional_id, **topic}
+            mine = {"transactional_id": self.transactional_id, **topic, "first_batch": context.next_batch().id}
             known = self._identity(lambda now: now or mine)  # of two copies that start at once both have the same
         elif known["progress_topic_id"] != topic_id:  # which the user adopts
             known = self._changed(known, {**known, **topic})
@@ -296,9 +305,24 @@ class KafkaCommitter:
             raise self._overtaken()
         self._keep(known, found)
         self._check_ahead()
+        self._known = known
+
+    def open(self) -> None:
+        """Fence the former owner of the transactional id, claim it, and read what was committed under it."""
+        if not self._known:
+            self.check()
         self._client, self._progress = self._taken()
-        self._changed(known, known)  # behind the claim: who changes it later fences this run
-        context.checkpoint.write(document, {"run_id": context.run_id})
+        self._changed(self._known, self._known)  # behind the claim: who changes it later fences this run
+
+    @property
+    def _adopts(self) -> bool:
+        """Whether progress may be missing: what this run has published is there."""
+        return self._context.settings.adopt_progress and not self._published
+
+    @property
+    def _first(self) -> int:
+        """The batch that this checkpoint first published to the cluster."""
+        return int(self._known.get("first_batch", 0))
 
     def _identity(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> dict[str, Any]:
         return _known_identity(self._context.checkpoint, self._writing.session, change)
@@ -355,11 +379,13 @@ class KafkaCommitter:
     def _check_ahead(self) -> None:
         """Raises CheckpointError where the query has published more than the checkpoint knows, before the id is taken:
         the run that got so far may be well, and would be fenced for nothing. An old answer says less; of another query
-        it says nothing, for our own progress may be on its way."""
+        it says nothing, for our own progress may be on its way. The checkpoint is asked after that, since the run that
+        is well goes on with it meanwhile."""
         context = self._context
         found = read_progress(self._writing.session, self._progress_topic(), self.transactional_id).progress
         if found is not None and found.query_id == context.query_id:
-            check_ahead(found, Progress(context.query_id, context.first_batch, _document(context.reached), None))
+            upcoming = context.next_batch()
+            check_ahead(found, Progress(context.query_id, upcoming.id, _document(upcoming.start), None))
 
     def _taken(self) -> tuple[TransactionClient, Progress | None]:
         """Fence the former owner of the id, claim it, and read what was committed under it."""
@@ -387,9 +413,10 @@ class KafkaCommitter:
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
         start, end = _document(batch.start), _document(batch.end)
-        settings = self._context.settings
         try:
-            decision = decide(self._progress, self._context.query_id, batch.id, start, end, settings.adopt_progress)
+            decision = decide(
+                self._progress, self._context.query_id, batch.id, start, end, self._adopts, first=self._first
+            )
         except (CheckpointError, PossibleDataLossError):
             self._check_owner()  # another copy that has gone on with the checkpoint explains it better
             raise
@@ -400,9 +427,8 @@ class KafkaCommitter:
             self._context.warn(decision.warning)
         progress = Progress(self._context.query_id, batch.id, start, end, tables=self._tables)
         _, topic = self._opened()
-        progress_batch(
-            topic, self.transactional_id, progress
-        )  # one that is too large is noticed before anything is sent
+        # Before anything is sent: a record above the topic's limit raises here.
+        progress_batch(topic, self.transactional_id, progress)
         for attempt in range(1, _ATTEMPTS_PER_BATCH + 1):
             try:
                 published = self._attempt(batch, progress, frame)
@@ -411,7 +437,7 @@ class KafkaCommitter:
                     raise
                 self._context.warn(f"batch {batch.id} is redone: {error}")
             else:
-                self._progress = progress
+                self._progress, self._published = progress, True
                 return published
         raise ExecutionError(f"batch {batch.id} was not published")
 
@@ -454,7 +480,7 @@ class KafkaCommitter:
 
     def _ended(self, batch: Progress, reason: BaseException) -> bool:
         """End the transaction that ``reason`` has cut short, or find out how it ended: whether it was committed. If it
-        was not, nothing of it is left open.
+        was not, nothing of it is left open (unless the job is being stopped and the abort got no answer).
 
         Raises FencedError when another instance has taken over, TransactionExpiredError when it was open for too long,
         and UnknownOutcomeError.
@@ -498,10 +524,9 @@ class KafkaCommitter:
         session, context = self._writing.session, self._context
         client, topic = self._opened()
         patience, backoff = Deadline.after(session.config.delivery_timeout_ms), session.backoff()
-        adopt = context.settings.adopt_progress and self._progress is None
         while True:
             try:
-                return settle(session, client, topic, batch, context.run_id, adopt=adopt)
+                return settle(session, client, topic, batch, context.run_id, adopt=self._adopts, first=self._first)
             except KafkaError as error:
                 if not error.retriable or patience.passed or context.stopping():
                     unknown = UnknownOutcomeError(
@@ -528,7 +553,7 @@ class KafkaCommitter:
             self._shared = True  # two writers of one partition show like this too, before they can be counted
             raise
         writing.check_topics(done)
-        if not done.attempts_clean:
+        if done.doubt:
             raise AbortableError(done.doubt)
         if not done.one_writer:
             self._shared = True  # the tasks know other partitions than the driver; owners do not depend on that

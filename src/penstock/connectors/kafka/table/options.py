@@ -538,7 +538,8 @@ class KafkaSinkOptions(KafkaTableOptions):
         "sink.transactional-id-prefix",
         TEXT,
         default=None,
-        doc="Begins the transactional id, <prefix>-<job name>. Required with exactly-once; no other job may use it.",
+        doc="Begins the transactional id, <prefix>-<job name>, which nothing else may use. Required with exactly-once. "
+        "Counts at the first start: the checkpoint keeps the id.",
         example="orders-enrichment",
     )
     naming_strategy: NamingStrategy = opt(
