@@ -12,14 +12,15 @@ PYTEST := -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 ARGS ?=
 # Of the machine if it has one, else the project's own.
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/uv/bin/uv)
-BIN := .venv/bin
-READY := .venv/.ready
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
 
 export UV_PYTHON_DOWNLOADS := never
 # Spark starts many Python processes; compiled modules are what makes that quick.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-all faults mutants simulate fuzz lint fmt bench lock clean
+.PHONY: help setup demo test test-all test-python faults mutants simulate fuzz lint fmt bench lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -35,6 +36,10 @@ test: $(READY) ## Run the tests (ARGS="tests/unit -k name" for some)
 
 test-all: $(READY) ## Run all tests, those that take long among them
 	@$(BIN)/python $(PYTEST) $(ARGS)
+
+test-python: ## Run the unit tests and the demonstration on another Python (PYTHON=python3.13), in .venvs
+	@$(MAKE) VENV=.venvs/$(subst /,-,$(PYTHON)) PYTHON=$(PYTHON) test ARGS=tests/unit
+	@$(MAKE) VENV=.venvs/$(subst /,-,$(PYTHON)) PYTHON=$(PYTHON) demo ARGS=
 
 faults: $(READY) ## Run the fault matrix and write docs/faults.md (ARGS="--only F5" for some, "--runs 3 --jobs 2")
 	@$(BIN)/python -m tests.faults $(ARGS)
@@ -67,7 +72,7 @@ lock: $(UV) ## Resolve the dependencies of pyproject.toml afresh into requiremen
 		--generate-hashes --no-emit-index-url --no-annotate --no-header --output-file requirements.lock
 
 clean: ## Delete everything that was built, downloaded jars excepted
-	@rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build spark-warehouse
+	@rm -rf .venv .venvs .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build spark-warehouse
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .tools/uv/bin/uv:
@@ -78,8 +83,8 @@ clean: ## Delete everything that was built, downloaded jars excepted
 	@.tools/uv/bin/python -m pip install --quiet 'uv>=0.8,<1'
 
 $(READY): requirements.lock pyproject.toml | $(UV)
-	@echo "building .venv from requirements.lock" >&2
-	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) .venv
+	@echo "building $(VENV) from requirements.lock" >&2
+	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV)
 	@$(UV) pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@

@@ -241,7 +241,7 @@ def _acknowledged(**flags: Any) -> None:
 def always_clean() -> None:
     """Spark runs again what has failed in a transaction, as it does by default, and nobody looks."""
     from penstock.connectors.kafka import spark
-    from penstock.engine import session
+    from penstock.engine.session import spark as session
 
     for key in ("spark.task.maxFailures", "spark.stage.maxConsecutiveAttempts"):
         session._ONE_ATTEMPT[key] = "4"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.jvm import short_lived
+from tests.jvm import UNOPTIMISED
 from tests.waiting import eventually
 
 __all__ = ["JobProcess"]
@@ -62,7 +62,7 @@ class JobProcess:
             "TMPDIR": str(scratch),
             "SPARK_LOCAL_DIRS": str(scratch),
             "SPARK_DRIVER_MEMORY": "1g",
-            "SPARK_SUBMIT_OPTS": short_lived(),
+            "SPARK_SUBMIT_OPTS": UNOPTIMISED,
             **self._environment,
         }
         environment.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -132,7 +132,7 @@ def stopped_with_restarts(trial: Trial) -> Outcome:
     later = takers[before[0] :]
     said = f"the id taken {len(later)} times since, by the second alone"
     restarts = sum(job.text.count("warning: job 'copy': restart ") for job in (first, second))
-    noted = "after restarting the job 0 times" in first.text and "a restart would not help" in first.text
+    noted = "after 0 restarts" in first.text and "a restart would not help" in first.text
     problems = [
         outcome.problem,
         "" if later and set(later) == {second.pid} else f"the fault has missed: {said}: {later}",

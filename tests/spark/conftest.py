@@ -33,10 +33,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def quick_starts() -> Iterator[None]:
     """Spark's JVMs, that of the tests and those of commands, are made for jobs that live for seconds."""
-    from tests.jvm import short_lived
+    from tests.jvm import UNOPTIMISED
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_SUBMIT_OPTS", short_lived())
+        patch.setenv("SPARK_SUBMIT_OPTS", UNOPTIMISED)
         yield
 
 

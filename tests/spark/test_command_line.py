@@ -16,6 +16,7 @@ from urllib.request import urlopen
 import pytest
 
 import penstock
+from tests.jvm import UNOPTIMISED
 from tests.waiting import eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -344,7 +345,7 @@ def test_signals_end_a_job_and_leave_nothing_open(cli, kafka, topics, topic):
         text = "".join(said)
         assert status == 0, text
         assert "job 'copy': stopped: " in text
-        assert "given up" not in text  # Spark's processes have not heard of it, so the batch in work was ended
+        assert "was aborted" not in text  # the signal reaches no process of Spark, so the current batch was completed
         assert "\r" not in text
         assert "Traceback" not in text
         assert not topics.open_transactions(sink)
@@ -358,6 +359,37 @@ def test_signals_end_a_job_and_leave_nothing_open(cli, kafka, topics, topic):
     second = stopped(at_work, lambda: last("commits") > reached + 1, signal.SIGTERM, os.killpg)
     assert len(first) < len(second) < count
     assert stopped(at_rest, all_done, signal.SIGTERM, os.kill) == list(range(count))
+
+
+@pytest.mark.slow
+def test_nothing_is_printed_after_a_job_was_killed(cli, kafka, topics, topic):
+    """Its JVM ends by itself, in the middle of a batch, and would show what failed by that."""
+    source, sink = topic(2), topic(2)
+    topics.write(source, [{"id": i} for i in range(6_000)])
+    text = script(kafka.bootstrap, source, sink, options=", 'scan.max-records-per-trigger' = '10'")
+    process = cli.start("run", cli.file("copy.sql", text), "--checkpoint-dir", "progress")
+    said, listener = listen(process)
+    until(lambda: len(topics.read(sink)) > 100, process, said)
+    process.kill()
+    assert end(process, listener) == -signal.SIGKILL  # the JVM has closed its end of the pipe
+    assert not listener.is_alive()
+    assert [line for line in said if not re.match(r"job 'copy': (starting|checkpoint )|[\d,]+ read ", line)] == []
+
+
+@pytest.mark.slow
+def test_spark_starts_from_an_archive_of_the_classes_of_the_job_before(cli, kafka, topics, topic):
+    source, sink, cache, log = topic(1), topic(1), cli.folder / "cache", cli.folder / "classes.log"
+    topics.write(source, [{"id": 1}])
+    sql = cli.file("copy.sql", script(kafka.bootstrap, source, sink, options=", 'scan.bounded.mode' = 'latest-offset'"))
+    done = cli("run", sql, "--checkpoint-dir", "first", XDG_CACHE_HOME=str(cache))
+    assert done.returncode == 0, done.stderr
+    eventually(lambda: list((cache / "penstock" / "spark-classes").glob("*.jsa")), PATIENCE)
+    options = f"{UNOPTIMISED} -Xlog:class+load:file={log}"
+    done = cli("run", sql, "--checkpoint-dir", "second", XDG_CACHE_HOME=str(cache), SPARK_SUBMIT_OPTS=options)
+    assert done.returncode == 0, done.stderr
+    loaded = [line for line in log.read_text().splitlines() if " org.apache.spark.sql." in line]
+    shared = [line for line in loaded if "source: shared objects file" in line]
+    assert 2 * len(shared) > len(loaded) > 1000
 
 
 @pytest.mark.slow
@@ -441,7 +473,7 @@ def test_rule_17_a_failure_that_would_repeat_has_a_status_of_its_own(cli, kafka,
     assert done.returncode == 3
     error, note = done.stderr.splitlines()[-2:]
     assert error.startswith(f"error: topic '{source}', partition 0, offset 1: ")
-    assert note.startswith("note: the restart strategy ends here, after restarting the job 0 times: a restart would no")
+    assert note.startswith("note: the restart strategy ends here, after 0 restarts: a restart would not help")
     assert topics.read(sink) == []
 
 

@@ -191,9 +191,10 @@ def windows(jobs, topic, columns=COLUMNS):
     from pyspark.sql import functions as F
 
     from penstock.engine.checkpoint import open_checkpoint
-    from penstock.engine.query import Readings
+    from penstock.engine.runs.reports import reports_of
+    from penstock.engine.runs.sources import Readings
+    from penstock.engine.runs.supervisor import RunningJob
     from penstock.engine.session import spark_session
-    from penstock.engine.supervisor import RunningJob
     from penstock.engine.translate.frames import _rows
     from penstock.plan import scans
 
@@ -213,7 +214,7 @@ def windows(jobs, topic, columns=COLUMNS):
 
     def keep(rows, batch):
         for running in queries:
-            query._reports.deliver(running, query._sources, checkpoint)
+            query._reports.deliver(reports_of(running), query._sources, checkpoint)
         for row in rows.collect():
             start = row["window"]["start"]
             found.append((batch, start.minute * 60 + start.second, row["count"]))

@@ -318,7 +318,7 @@ def test_rule_9_a_stage_that_ran_twice_aborts_the_batch(jobs, topics, topic, mon
 def test_an_entry_of_sparks_log_that_another_copy_replaced_stops_the_job(jobs, topics, topic, monkeypatch, when):
     """A copy that was stopped between its look for the entry and its renaming writes over what this one has planned."""
     from penstock.connectors.kafka.sink.committer import KafkaCommitter
-    from penstock.engine.query import Query
+    from penstock.engine.checkpoint import JobCheckpoint
 
     source, sink = topic(1), topic(1)
     topics.write(source, ids(300))
@@ -330,19 +330,21 @@ def test_an_entry_of_sparks_log_that_another_copy_replaced_stops_the_job(jobs, t
             entry.write_text("\n".join([*head, end.replace("200", "150")]))
             entry.with_name(".1.crc").unlink(missing_ok=True)
 
-    describe, add_offsets = Query._describe, KafkaCommitter._add_offsets
+    offsets, add_offsets = JobCheckpoint.offsets, KafkaCommitter._add_offsets
+    read = []
 
-    def described(self, number):
-        if when == "before the batch":
+    def read_offsets(self, number):
+        if when == "before the batch" and number not in read:
+            read.append(number)
             replace_entry(number)
-        return describe(self, number)
+        return offsets(self, number)
 
     def added(self, batch):
         if when == "during the batch":
             replace_entry(batch.id)
         return add_offsets(self, batch)
 
-    monkeypatch.setattr(Query, "_describe", described)
+    monkeypatch.setattr(JobCheckpoint, "offsets", read_offsets)
     monkeypatch.setattr(KafkaCommitter, "_add_offsets", added)
     sql = copy(jobs, source, sink, scan_max__records__per__trigger="100")
     with pytest.raises(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.engine.checkpoint import JobCheckpoint, _HadoopFiles, open_checkpoint
+from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint
+from penstock.engine.checkpoint.hadoop import HadoopFiles
 from penstock.engine.session import spark_session
 from penstock.errors import CheckpointError
 from penstock.settings import Settings
@@ -17,7 +18,7 @@ def spark():
 
 @pytest.fixture
 def checkpoint(spark, tmp_path):
-    return JobCheckpoint(str(tmp_path), _HadoopFiles(spark, tmp_path.as_uri()))
+    return JobCheckpoint(str(tmp_path), HadoopFiles(spark, tmp_path.as_uri()))
 
 
 def test_a_document_is_read_as_it_was_written(checkpoint, tmp_path):

@@ -145,7 +145,7 @@ def test_a_failure_rate_that_is_exceeded_ends_the_job(jobs, topics, topic, monke
         ended(running)
     assert running.progress.restarts == len(told(jobs)) == 2
     (note,) = raised.value.__notes__
-    assert "after restarting the job 2 times" in note
+    assert "after 2 restarts" in note
     assert "at most 2 in 1 h" in note
     assert topics.read(sink) == []
     assert not topics.open_transactions(sink)
@@ -249,7 +249,7 @@ def test_a_copy_of_a_checkpoint_does_not_shut_out_the_job_that_it_was_copied_fro
     running = jobs.start(sql)
     while_running(running, lambda: running.progress.records_out >= 10 and jobs.idle())
     shutil.copytree(jobs.checkpoint(), jobs.checkpoint("other"))
-    with pytest.raises(CheckpointError, match="is that of job 'job', or a copy of it"):
+    with pytest.raises(CheckpointError, match="belongs to job 'job', or is a copy of its checkpoint"):
         jobs.start(sql, "other")
     topics.write(source, ids(10, start=10))
     while_running(running, lambda: running.progress.records_out >= 20)
@@ -426,7 +426,7 @@ def fail_publishing(monkeypatch, error):
     monkeypatch.setattr(KafkaCommitter, "publish", publish)
 
 
-CLOSED_BADLY = "job 'job' was not closed as it should be: the disk is away"
+CLOSED_BADLY = "job 'job' was not closed properly: the disk is away"
 
 
 def test_a_job_that_has_read_everything_has_not_failed_because_closing_it_did(jobs, topics, topic, monkeypatch):
@@ -479,11 +479,11 @@ def test_stopping_a_job_whose_closing_fails_tells_that_and_ends_it(jobs, topics,
     assert running.wait(timeout=0)
     assert running.result().stopped
     assert supervisors() == []
-    assert "job 'job' was not closed as it should be: no answer; the disk is away" in jobs.warnings
+    assert "job 'job' was not closed properly: no answer; the disk is away" in jobs.warnings
 
 
 def test_figures_that_cannot_be_gathered_fail_nothing_and_are_told_of_once(jobs, topics, topic, monkeypatch):
-    from penstock.engine.reports import Reports
+    from penstock.engine.runs.reports import Reports
 
     def deliver(*_):
         raise CheckpointError("'offsets/0' cannot be read")
@@ -496,7 +496,9 @@ def test_figures_that_cannot_be_gathered_fail_nothing_and_are_told_of_once(jobs,
     assert running.metrics is not None
     assert not running.result().stopped
     assert read_ids(topics, sink) == list(range(20))
-    assert jobs.warnings == ["job 'job': its metrics and watermarks miss what a batch told: 'offsets/0' cannot be read"]
+    assert jobs.warnings == [
+        "job 'job': its metrics and watermarks lack the reports of a batch: 'offsets/0' cannot be read"
+    ]
 
 
 # --- queries that somebody else stops ------------------------------------------------------------------------
@@ -606,7 +608,7 @@ def test_rule_2_a_second_job_of_the_same_name_is_refused_before_it_fences_the_fi
     topics.write(source, ids(10))
     sql = copy(jobs, source, sink, bounded=False)
     running = jobs.start(sql)
-    with pytest.raises(OptionsError, match="a job of this name is running in this process"):
+    with pytest.raises(OptionsError, match="a job of this name already runs in this process"):
         jobs.start(sql)
     while_running(running, lambda: running.progress.records_out >= 10)
     topics.write(source, ids(10, start=10))

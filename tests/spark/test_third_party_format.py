@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.engine.session import _launcher
+from penstock.engine.session.workers import fork_server, launcher
 from tests.waiting import eventually
 
 #: Messages are lines such as ``+U 7 apple``; several rows are joined by ``;``.
@@ -90,10 +90,9 @@ COLUMNS = "id INT, name STRING"
 def parent(tmp_path):
     """What the environment has of a program that runs jobs of its own, where the package is not installed."""
     socket = tmp_path / "forks"
-    command = [sys.executable, "-m", "penstock.engine.forkserver", str(socket)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0) as server:
+    with fork_server(str(socket)) as server:
         eventually(socket.exists)
-        yield {"PENSTOCK_FORKSERVER": str(socket), "PYSPARK_PYTHON": str(_launcher())}
+        yield {"PENSTOCK_FORKSERVER": str(socket), "PYSPARK_PYTHON": str(launcher())}
         server.stdin.close()
 
 

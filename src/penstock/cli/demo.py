@@ -80,7 +80,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class _Job:
-    """``penstock run examples/flights.sql`` in a process group of its own, as a user would start it."""
+    """``penstock run examples/flights.sql``, in a process group of its own as a shell starts it."""
 
     bootstrap: str
     folder: Path
@@ -93,7 +93,7 @@ class _Job:
         return subprocess.Popen(command, start_new_session=True)
 
     def run_and_kill(self, session: Session) -> None:
-        """Start the job, and kill it once it has published something but not everything."""
+        """Start the job, and kill it when it has published some records but not all."""
         process = self._start()
         try:
             until = time.monotonic() + _DEADLINE_SECONDS
@@ -110,7 +110,7 @@ class _Job:
         _say(f"killed the job (SIGKILL) in the middle: about {visible:,} records were visible")
 
     def run_to_the_end(self) -> None:
-        """Start the job again from its checkpoint and wait until it has read everything."""
+        """Start the job again from its checkpoint, and wait until it has read all flights."""
         process = self._start()
         try:
             status = process.wait(_DEADLINE_SECONDS)
@@ -166,7 +166,7 @@ def _json() -> FormatSpec:
 
 
 def _as_rows(flights: pa.Table) -> tuple[RowType, pa.Table]:
-    """The table with the types that the format knows."""
+    """The table with types that the format supports."""
     fields, columns = [], []
     for name in flights.column_names:
         column = flights.column(name)
@@ -189,7 +189,7 @@ def _visible(session: Session) -> int:
 
 
 def _check(session: Session, flights: pa.Table) -> int:
-    """Compare what a read_committed reader sees with what the table says, row by row."""
+    """Compare the rows that a read_committed reader sees with those of the table."""
     late = flights.filter(pc.fill_null(pc.greater(flights["dep_delay"], 60), False))
     cancelled = flights.filter(pc.is_null(flights["dep_time"]))
     print(f"{'topic':<20}{'expected':>10}{'found':>10}{'lost':>8}{'duplicated':>12}")
@@ -206,7 +206,7 @@ def _check(session: Session, flights: pa.Table) -> int:
 
 
 def _read(session: Session, topic: str, row: RowType) -> pa.Table:
-    """All that is visible in a topic, decoded."""
+    """All visible records of a topic, decoded."""
     decoder = formats.get("json").decoder(row, _json().options)
     places = [(topic, partition) for partition in range(_PARTITIONS)]
     starts, ends = list_offsets(session, places, EARLIEST), list_offsets(session, places, LATEST)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["add_parser"]
 
 _LOG_EVERY_SECONDS = 5.0
+_SCRIPTS = (".sql", ".yaml", ".yml")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -49,20 +50,20 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
             parser.add_argument(
                 "--adopt-progress",
                 action="store_true",
-                help="go on although the progress topic was lost: what was published last may be published twice",
+                help="continue although the progress topic was lost: the last batch may be published twice",
             )
             parser.add_argument(
                 "--metrics-port",
                 type=_address,
                 metavar="[HOST:]PORT",
-                help="answer Prometheus there, at /metrics, while the jobs run (0: any free port)",
+                help="serve Prometheus metrics at /metrics on this port while the jobs run (0: any free port)",
             )
             parser.add_argument(
                 "--start-time",
                 type=_start_time,
                 metavar="TIME",
-                help="start sources without a checkpoint at the first record from this time on, whatever their options "
-                "say: ISO 8601 (in this machine's zone where it names none) or milliseconds since 1970",
+                help="start sources without a checkpoint at the first record from this time on, instead of where their "
+                "options say: ISO 8601 (in this machine's zone if it names none) or milliseconds since 1970",
             )
 
 
@@ -86,7 +87,7 @@ def _check(arguments: argparse.Namespace) -> int:
     from penstock.plan.explain import explain
 
     jobs = _jobs(arguments).jobs
-    if arguments.file.suffix.lower() != ".py":  # whose jobs run one after the other
+    if arguments.file.suffix.lower() != ".py":  # the jobs of a program run one after the other
         check_identities(jobs)
     for job in jobs:
         check_changes(job)
@@ -101,12 +102,16 @@ def _check(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.file.suffix.lower() == ".py":
         return _run_python(arguments)
+    if arguments.file.suffix.lower() in _SCRIPTS and arguments.file.is_file():
+        from penstock.engine import session
+
+        session.prepare()  # Spark starts while the file is read
     run_jobs([_as_asked(job, arguments) for job in _jobs(arguments).jobs], metrics=arguments.metrics_port)
     return 0
 
 
 def _as_asked(job: Job, arguments: argparse.Namespace) -> Job:
-    """``job`` with what the command line says about it."""
+    """``job`` with the settings of the command line."""
     settings = replace(
         job.settings,
         checkpoint_dir=arguments.checkpoint_dir or job.settings.checkpoint_dir,
@@ -117,7 +122,7 @@ def _as_asked(job: Job, arguments: argparse.Namespace) -> Job:
 
 
 def _address(text: str) -> tuple[str, int]:
-    """``[HOST:]PORT``"""
+    """Host and port of ``[HOST:]PORT``."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) >= 1 << 16:
         raise argparse.ArgumentTypeError(f"expected [HOST:]PORT with a port below 65536, not '{text}'")
@@ -125,11 +130,11 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def run_jobs(jobs: Sequence[Job], metrics: tuple[str, int] | None = None) -> list[JobResult] | None:
-    """Run jobs side by side until all have ended, one has failed, or a signal asks for the end; show how it goes.
-    ``metrics`` are host and port where Prometheus is answered.
+    """Run jobs side by side until all have ended, one has failed, or a signal stops them, and show their progress.
+    ``metrics`` are host and port of the server for Prometheus.
 
-    Returns what each did, None when it was a signal. Raises the PenstockError of the job that failed; OptionsError,
-    before any is started, for jobs that would be in each other's way.
+    Returns the result of each job, None after a signal. Raises the PenstockError of the job that failed; OptionsError,
+    before any job is started, for jobs that would interfere with each other.
     """
     check_identities(jobs)
     from penstock import engine
@@ -157,8 +162,8 @@ def run_jobs(jobs: Sequence[Job], metrics: tuple[str, int] | None = None) -> lis
             if not stopped or isinstance(error, PenstockError):
                 raise
             raise ExecutionError(
-                "the signal ended Spark's own processes too, before the jobs were stopped; what they were at is "
-                f"aborted by their next start. Send it to process {os.getpid()} alone"
+                "the signal also ended Spark's own processes, before the jobs were stopped; their next start aborts "
+                f"the open transactions. Send the signal to process {os.getpid()} alone"
             ) from error
     for each in running:
         _check_ending(each)
@@ -177,8 +182,8 @@ def _wait(running: Sequence[RunningJob], reporter: Reporter, stopped: Sequence[i
         except PenstockError as error:
             if not stopped:
                 raise
-            # Ctrl-C reaches Spark's workers too. What they were at is aborted, and done again after a restart.
-            reporter.warn(f"the batch in work was given up: {error}")
+            # Ctrl-C reaches Spark's workers too. Their batch is aborted, and done again by the next start.
+            reporter.warn(f"the current batch was aborted: {error}")
             return
         reporter.progress(running)
 
@@ -201,8 +206,8 @@ def _say_result(reporter: Reporter, result: JobResult, stopped: bool) -> None:
     )
     if not stopped and not done.records_in:
         reporter.say(
-            f"job '{result.job}': its sources had nothing that the checkpoint does not have as done; "
-            "name another --checkpoint-dir to read them again"
+            f"job '{result.job}': its sources had no records after those that the checkpoint has as done; "
+            "use another --checkpoint-dir to read them again"
         )
 
 
@@ -211,28 +216,32 @@ def _after_restarts(count: int) -> str:
 
 
 def _run_python(arguments: argparse.Namespace) -> int:
-    from penstock.datastream import execution
+    from penstock.cli.program import no_job, run_program
 
     _without_variables(arguments)
+    path = _existing(arguments.file)
+    started: list[str] = []
 
     def run_job(job: Job) -> JobResult:
+        started.append(job.name)
         results = run_jobs([_as_asked(job, arguments)], metrics=arguments.metrics_port)
         if results is None:
-            raise SystemExit(0)  # what the program would do next was not asked for
+            raise SystemExit(0)  # the signal that ended the job ends the program
         return results[0]
 
-    with execution.runner(run_job):
-        _run_program(_existing(arguments.file))
+    run_program(path, run_job)
+    if not started:
+        print(f"warning: {no_job(path)}", file=sys.stderr)
     return 0
 
 
 @contextmanager
 def _stopped_by_signals(received: list[int] | None = None) -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM in the list it gives, instead of being ended by them."""
+    """Collects SIGINT and SIGTERM in the list that it yields; they no longer end the process."""
     received = [] if received is None else received
 
     def note(number: int, _: FrameType | None) -> None:
-        if received:  # asked twice: the user does not want to wait
+        if received:  # a second signal: the user does not want to wait
             raise KeyboardInterrupt
         received.append(number)
 
@@ -246,8 +255,8 @@ def _stopped_by_signals(received: list[int] | None = None) -> Iterator[list[int]
 
 @contextmanager
 def _without_tracebacks_of_py4j() -> Iterator[None]:
-    """When the JVM is gone, py4j writes the traceback of every call to the root of all loggers. What has happened is
-    told by the error that ends the job."""
+    """When the JVM is gone, py4j logs the traceback of every call to the root logger. The error that ends the job says
+    what has happened."""
 
     def keep(record: logging.LogRecord) -> bool:
         return Path(record.pathname).parent.name != "py4j"
@@ -260,7 +269,7 @@ def _without_tracebacks_of_py4j() -> Iterator[None]:
 
 
 class Reporter:
-    """Shows a running job: one line that is rewritten on a terminal, a plain line now and then elsewhere."""
+    """Shows the progress of jobs: on a terminal in a line that is rewritten, elsewhere in a line every few seconds."""
 
     def __init__(self, stream: TextIO):
         self._stream = stream
@@ -270,16 +279,16 @@ class Reporter:
         self._logged = 0.0
 
     def say(self, text: str) -> None:
-        """A line of its own."""
+        """Print a line."""
         self.close()
         print(text, file=self._stream, flush=True)
 
     def warn(self, text: str) -> None:
-        """A warning."""
+        """Print a warning."""
         self.say(f"warning: {text}")
 
     def progress(self, running: Sequence[RunningJob]) -> None:
-        """How far the jobs are: records per second, lag, time since the last commit."""
+        """Show how far the jobs are: records per second, lag, time since the last commit."""
         now = time.monotonic()
         if not self._live and now - self._logged < _LOG_EVERY_SECONDS:
             return
@@ -320,7 +329,7 @@ class _Loaded:
 
 
 def _jobs(arguments: argparse.Namespace) -> _Loaded:
-    """The jobs of a file, with its warnings already shown. Raises DefinitionError with every problem of the file."""
+    """The jobs of a file. Prints its warnings. Raises DefinitionError with every problem of the file."""
     path = _existing(arguments.file)
     if path.suffix.lower() == ".py":
         _without_variables(arguments)
@@ -352,24 +361,13 @@ def _load(path: Path, variables: dict[str, str]) -> _Loaded:
 
 
 def _collect_python(path: Path) -> _Loaded:
-    from penstock.datastream import execution
+    from penstock.cli.program import no_job, run_program
 
     jobs: list[Job] = []
-    with execution.runner(jobs.append):
-        _run_program(path)
+    run_program(path, jobs.append)
+    if not jobs:
+        raise DefinitionError((no_job(path),))
     return _Loaded(tuple(jobs), ())
-
-
-def _run_program(path: Path) -> None:
-    """Runs a file as ``python FILE`` would: without arguments, and with its own folder first on the import path."""
-    import runpy
-
-    arguments, folders = sys.argv, sys.path
-    sys.argv, sys.path = [str(path)], [str(path.resolve().parent), *folders]
-    try:
-        runpy.run_path(str(path), run_name="__main__")
-    finally:
-        sys.argv, sys.path = arguments, folders
 
 
 def _without_variables(arguments: argparse.Namespace) -> None:

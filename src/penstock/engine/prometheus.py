@@ -24,7 +24,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
 
 
 class MetricsServer:
-    """Answers ``GET /metrics`` with what ``groups`` gives at the time; any free port when ``port`` is 0.
+    """Answers ``GET /metrics`` with the current metrics of ``groups()``. Port 0 is any free port.
 
     Raises OptionsError when the address cannot be listened on.
     """
@@ -37,7 +37,7 @@ class MetricsServer:
         except (OSError, OverflowError) as error:
             reason = f"cannot listen on {host}:{port}: {error}"
             raise OptionsError((Problem(reason, where="--metrics-port", hint="choose another port"),)) from error
-        #: The port that it listens on.
+        #: The port of the server.
         self.port = int(self._server.server_port)
 
     def close(self) -> None:

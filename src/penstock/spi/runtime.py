@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
@@ -35,6 +35,7 @@ __all__ = [
     "SourceRuntime",
     "Stage",
     "Task",
+    "Warmable",
     "Written",
     "cause_of",
     "guarded",
@@ -324,6 +325,15 @@ class SinkRuntime(Protocol):
 
     def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
         """The committer that writes these sinks."""
+        ...
+
+
+@runtime_checkable
+class Warmable(Protocol):
+    """A connector's runtime that prepares for tasks before Spark's Python processes are forked."""
+
+    def warm(self) -> None:
+        """Import what tasks need, and load what is compiled. Starts no threads: they would not be in the forks."""
         ...
 
 

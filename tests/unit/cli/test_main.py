@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
+import subprocess
+import sys
+
 import pytest
 
 from penstock import errors
+from penstock.cli import main as main_module
 from penstock.cli import run
 from penstock.cli.main import main
+from penstock.engine import session
 from penstock.errors import ExecutionError, FencedError, OptionsError, Problem, SqlError
 
 
@@ -95,9 +102,31 @@ def test_a_start_time_is_for_every_job_of_the_file(monkeypatch, tmp_path):
         "SET 'pipeline.name' = 'two'; INSERT INTO t SELECT * FROM s;"
     )
     monkeypatch.setattr(run, "run_jobs", lambda jobs, metrics: given.append(jobs))
+    monkeypatch.setattr(session, "prepare", lambda: None)  # no Spark for jobs that do not run
     assert main(["run", str(file), "--start-time", "2022-06-16T16:00:00Z"]) == 0
     assert main(["run", str(file)]) == 0
     assert [[(job.name, job.settings.start_time) for job in jobs] for jobs in given] == [
         [("one", 1655395200000), ("two", 1655395200000)],
         [("one", None), ("two", None)],
     ]
+
+
+@pytest.mark.parametrize("module", main_module._COMMANDS)
+def test_each_module_has_the_commands_that_it_is_imported_for(module):
+    subparsers = argparse.ArgumentParser().add_subparsers()
+    importlib.import_module(f"penstock.cli.{module}").add_parser(subparsers)
+    assert tuple(subparsers.choices) == main_module._COMMANDS[module]
+
+
+def test_a_file_with_mistakes_is_answered_without_spark_and_other_commands(tmp_path):
+    """They take longer to import than the file to read."""
+    file = tmp_path / "job.sql"
+    file.write_text("SELECT")
+    program = (
+        "import sys; from penstock.cli.main import main; status = main(sys.argv[1:]); "
+        "print(status, [name for name in ('pyspark', 'pandas', 'penstock.cli.demo') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "check", str(file)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "2 []\n"

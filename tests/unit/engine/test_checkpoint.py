@@ -12,13 +12,15 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 
-from penstock.engine.checkpoint import JobCheckpoint, _as_os_error, _LocalFiles, default_location
+from penstock.engine.checkpoint import JobCheckpoint, default_location
+from penstock.engine.checkpoint.hadoop import hadoop_errors
+from penstock.engine.checkpoint.local import LocalFiles
 from penstock.errors import CheckpointError, CheckpointUnavailableError
 
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    return JobCheckpoint(str(tmp_path), _LocalFiles(tmp_path))
+    return JobCheckpoint(str(tmp_path), LocalFiles(tmp_path))
 
 
 def plan(folder, batch, *positions):
@@ -147,9 +149,9 @@ def test_storage_with_neither_hard_links_nor_locks_is_refused_for_good(checkpoin
     ],
 )
 def test_what_a_hadoop_file_system_denies_is_no_failure_that_passes(tmp_path, text, restartable):
-    class Failing(_LocalFiles):
+    class Failing(LocalFiles):
         def read(self, name):
-            with _as_os_error():
+            with hadoop_errors():
                 raise PySparkException(text)
 
     with pytest.raises(CheckpointError, match="cannot be read") as raised:
@@ -168,7 +170,7 @@ def test_what_a_hadoop_file_system_denies_is_no_failure_that_passes(tmp_path, te
     ],
 )
 def test_storage_that_fails_for_a_while_is_told_from_a_wrong_path(tmp_path, number, error):
-    class Failing(_LocalFiles):
+    class Failing(LocalFiles):
         def read(self, name):
             raise OSError(number, "it does not work") if number else OSError("it does not work")
 
@@ -218,7 +220,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
     with pytest.raises(CheckpointError, match=r"cannot write to the checkpoint '.*file'.*check the path"):
-        JobCheckpoint(str(in_the_way), _LocalFiles(in_the_way)).write("job", {})
+        JobCheckpoint(str(in_the_way), LocalFiles(in_the_way)).write("job", {})
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"start": {"orders": {"id"', "[]", "null", "7"])

@@ -12,22 +12,26 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine import session
-from penstock.engine.session import _launcher
+from penstock.engine.session import workers
+from penstock.engine.session.workers import fork_server, launcher
 from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """The socket of a server that is ready."""
+def process(tmp_path_factory):
+    """A server that is ready; its socket is its last argument."""
     path = tmp_path_factory.mktemp("forks") / "socket"
-    environment = os.environ | {"PYTHONHASHSEED": "0"}
-    command = [sys.executable, "-m", "penstock.engine.forkserver", str(path)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, process_group=0)
+    process = fork_server(str(path))
     eventually(path.exists)
-    yield path
+    yield process
     process.stdin.close()
-    assert process.wait(60) == 0  # it ends with the one that started it
+    assert process.wait(60) == 0  # it ends with the process that started it
+
+
+@pytest.fixture(scope="module")
+def server(process):
+    """The socket of a server that is ready."""
+    return Path(process.args[-1])
 
 
 @pytest.fixture
@@ -38,7 +42,7 @@ def start(server, tmp_path):
     def run(text, *arguments, socket=server, **environment):
         (tmp_path / "task.py").write_text(textwrap.dedent(text))
         given = os.environ | {"PENSTOCK_FORKSERVER": str(socket), "PYTHONPATH": str(tmp_path), **environment}
-        command = [str(_launcher()), "-m", "task", *arguments]
+        command = [str(launcher()), "-m", "task", *arguments]
         process = subprocess.Popen(
             command, env=given, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
@@ -63,13 +67,21 @@ def test_the_socket_fits_whatever_folder_temporary_files_go_to(tmp_path, monkeyp
     long = tmp_path / ("a" * 90)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    monkeypatch.setattr(session, "_LIFELINES", [])
+    monkeypatch.setattr(workers, "_SERVERS", [])
     monkeypatch.setenv("PENSTOCK_FORKSERVER", "")
-    session._start_forkserver()
-    (process,) = session._LIFELINES
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    workers.use_forked_workers()
+    (process,) = workers._SERVERS
     eventually(lambda: Path(os.environ["PENSTOCK_FORKSERVER"]).exists())
     process.stdin.close()
     assert process.wait(60) == 0
+
+
+def test_a_server_that_is_no_longer_wanted_ends_without_a_word(tmp_path, capfd):
+    """A command that ends at once, for a file with mistakes, removes the socket's folder."""
+    server = fork_server(str(tmp_path / "removed" / "socket"))
+    assert server.wait(60) == 0
+    assert capfd.readouterr().err == ""
 
 
 def test_a_fork_has_arguments_environment_folder_and_streams_of_its_own(start, tmp_path):
@@ -115,6 +127,14 @@ def test_the_process_that_spark_knows_ends_with_a_fork_that_is_killed(start):
     process = start("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(1000)")
     os.kill(int(process.stdout.readline()), signal.SIGKILL)
     assert process.wait(60) == 1
+
+
+def test_neither_the_server_nor_its_forks_have_threads_when_they_fork(process, start):
+    """A fork has none of its parent's threads, but may have a lock that one of them held."""
+    show = "import os; print(os.getppid(), len(os.listdir('/proc/self/task')))"
+    out, _ = start(show).communicate(timeout=60)
+    assert out.decode().split() == [str(process.pid), "1"]
+    assert len(os.listdir(f"/proc/{process.pid}/task")) == 1
 
 
 def test_forks_of_a_fork_do_not_keep_it(start):

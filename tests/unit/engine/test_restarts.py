@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.restarts import Restarts
+from penstock.engine.runs.restarts import Restarts
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import SparkSession
 
-from penstock.engine import session
+from penstock.engine.session import spark, spark_session
 from penstock.errors import UnsupportedError
 from penstock.settings import Settings
 
@@ -13,11 +14,12 @@ from penstock.settings import Settings
 def test_rule_27_spark_connect_is_refused_before_a_session_is_made(name, value, monkeypatch):
     """The driver must be this process: it begins and commits the transactions."""
     monkeypatch.setenv(name, value)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     with pytest.raises(UnsupportedError, match=rf"'{name}': Spark Connect is not supported.*unset {name}"):
-        session._create(Settings(), "job")
+        spark_session(Settings(), "job")
 
 
 def test_rule_27_a_process_with_a_connect_session_is_refused(monkeypatch):
-    monkeypatch.setattr(session, "is_remote", lambda: True)
+    monkeypatch.setattr(spark, "is_remote", lambda: True)
     with pytest.raises(UnsupportedError, match="Spark Connect is not supported"):
-        session.spark_session(Settings(), "job")
+        spark_session(Settings(), "job")

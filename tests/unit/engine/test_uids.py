@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.engine.uids import in_order_of, uids_of
+from penstock.engine.runs.uids import in_order_of, uids_of
 from penstock.errors import CheckpointError
 from penstock.plan import Scan
 from penstock.types import parse_columns

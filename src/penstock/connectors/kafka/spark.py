@@ -96,6 +96,12 @@ _CONNECTING = ("bootstrap.servers", "security.", "sasl.", "ssl.")
 class KafkaRuntime:
     """Builds the sources and committers of a job's kafka tables."""
 
+    def warm(self) -> None:
+        """Import what tasks need, and load its compiled loops."""
+        from penstock.connectors.kafka.warmup import warm
+
+        warm()
+
     def source(self, spec: KafkaScanSpec, ordinal: int, context: JobContext) -> KafkaScan:
         """Resolve start and stop once, keep them in the checkpoint, and read from there."""
         spec = replace(spec, client=with_login(spec.client, context.settings.kerberos))

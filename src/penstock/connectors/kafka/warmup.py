@@ -1,21 +1,24 @@
-"""Spark's Python worker daemon with the data plane loaded before it forks, so that a worker starts warm."""
+"""What reading and writing tasks need, imported and run once."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd  # noqa: F401 - Arrow imports it when it first makes an array
 import pyarrow as pa
-from pyspark import daemon
 
+from penstock.connectors.kafka.sink import committer, writer  # noqa: F401 - tasks unpickle their classes
+from penstock.connectors.kafka.source import reader  # noqa: F401
 from penstock.kafka.batches import encode, scan
 from penstock.spi import formats
 from penstock.types import parse_columns
+
+__all__ = ["warm"]
 
 _COLUMNS = parse_columns("i INT, s STRING")
 
 
 def warm() -> None:
-    """Use every compiled loop once, which loads it from numba's cache, or fills that."""
+    """Call every compiled loop once: numba loads it from its cache, or compiles it."""
     rows = pa.RecordBatch.from_arrays([pa.array([1], pa.int32()), pa.array(["a"])], names=["i", "s"])
     for name in ("csv", "json"):
         found = formats.get(name)
@@ -25,8 +28,3 @@ def warm() -> None:
         now = np.zeros(1, np.int64)
         (batch,) = encode(keys=messages, values=messages, timestamps=now, partitions=np.zeros(1, np.int32))
         scan(batch.data, start_offset=0, end_offset=1)
-
-
-if __name__ == "__main__":
-    warm()
-    daemon.manager()

@@ -1,4 +1,4 @@
-"""What a restart strategy says to each failure of a running job."""
+"""Whether a restart strategy allows a restart after a failure, and when."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, Restart
 
 __all__ = ["Restart", "Restarts"]
 
-#: No pause grows beyond what a float holds; it is cut at the strategy's longest anyway.
+#: Pauses stop growing here, before a float overflows. The strategy's longest pause is shorter anyway.
 _ENDLESS_SECONDS = 1e12
 
 
 @dataclass(frozen=True)
 class Restart:
-    """A restart that is allowed. ``number`` counts all of the job's from 1; ``delay`` is the pause before it, in
-    seconds; ``limit`` says in words how many are allowed, if there is a limit."""
+    """A restart that is allowed. ``number`` counts the job's restarts from 1; ``delay`` is the pause before it, in
+    seconds; ``limit`` describes how many are allowed, if there is a limit."""
 
     number: int
     delay: float
@@ -33,7 +33,7 @@ class Restart:
 class Restarts:
     """Counts the failures of one job under its strategy.
 
-    ``clock`` gives seconds that only rise, ``uniform`` a random number between two.
+    ``clock`` returns seconds and never goes back; ``uniform`` returns a random number between two others.
     """
 
     def __init__(
@@ -46,9 +46,9 @@ class Restarts:
         self._strategy = strategy
         self._clock = clock
         self._uniform = uniform
-        #: When the latest failures were.
+        #: The times of the latest failures.
         self._failures: deque[float] = deque()
-        #: Restarts and the next pause since the backoff was reset, and when the job is running again.
+        #: Restarts since the backoff was reset, the next pause, and the end of the current one.
         self._attempts = 0
         self._backoff = 0.0
         self._running_from = float("-inf")
@@ -73,7 +73,7 @@ class Restarts:
         return Restart(self.count + 1, strategy.delay.total_seconds(), f"of at most {strategy.attempts}")
 
     def _rate(self, strategy: FailureRate) -> Restart | None:
-        """Failures are counted in the interval up to now, both of its ends included, as in Flink."""
+        """Counts failures in the interval up to now. As in Flink, both its ends are included."""
         now, most, interval = self._clock(), strategy.max_failures_per_interval, strategy.failure_rate_interval
         self._failures.append(now)
         while now - self._failures[0] > interval.total_seconds():
@@ -84,7 +84,7 @@ class Restarts:
         return Restart(self.count + 1, strategy.delay.total_seconds(), limit)
 
     def _exponential(self, strategy: ExponentialDelay) -> Restart | None:
-        """Time without failure is counted from the end of the pause, as in Flink."""
+        """As in Flink, the time without a failure begins at the end of the pause."""
         now, most = self._clock(), strategy.attempts_before_reset_backoff
         initial, longest = strategy.initial_backoff.total_seconds(), strategy.max_backoff.total_seconds()
         if now - self._running_from >= strategy.reset_backoff_threshold.total_seconds():

@@ -1,16 +1,17 @@
-"""Starts Spark's Python processes on this machine by forking one that has everything imported.
+"""Starts Spark's Python processes on this machine as forks of a process that has imported their modules.
 
 Spark starts a process for each kind of work, one after the other, and a new one to plan each streaming source: half a
-second of imports each time that a job starts. They are started by a script of ours (:mod:`penstock.engine.session`),
-which hands arguments, environment and standard streams over to this server instead (:mod:`penstock.engine.forkclient`),
-and stays for as long as the fork runs. Either side notices the other's end by their connection.
+second of imports each time that a job starts. Spark starts them by a script of ours (``workers.py``), which becomes a
+client of this server (``forkclient.py``): it hands over arguments, environment and standard streams, and stays for as
+long as the fork runs. Either side notices the other's end by their connection.
 
-Usage: ``python -m penstock.engine.forkserver SOCKET``; the server ends when its standard input does.
+Usage: ``python -m penstock.engine.session.forkserver SOCKET``; the server ends when its standard input does.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib
 import json
 import os
@@ -19,22 +20,18 @@ import select
 import signal
 import socket
 import sys
-import threading
 import traceback
 from typing import Any
 
 __all__ = ["serve"]
 
-#: What Spark's processes import, and what they unpickle: in the order in which they are started.
+#: The modules of Spark's processes, in the order in which Spark starts them.
 _WANTED = (
     "pyspark.daemon",
     "pyspark.sql.worker.lookup_data_sources",
     "pyspark.sql.worker.create_data_source",
     "pyspark.sql.streaming.python_streaming_source_runner",
     "pyspark.sql.worker.plan_data_source_read",
-    "penstock.connectors.kafka.spark",
-    "penstock.connectors.kafka.source.reader",
-    "penstock.connectors.kafka.sink.writer",
     "pyspark.worker",
 )
 _REQUEST_BYTES = 1 << 20
@@ -43,10 +40,13 @@ _REQUEST_BYTES = 1 << 20
 def serve(path: str) -> None:
     """Fork a process for each request to the socket at ``path``, until standard input ends."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
-        server.bind(path)
+        try:
+            server.bind(path)
+        except FileNotFoundError:  # the process that asked for it has ended, and removed the folder
+            return
         server.listen(64)
         _prepare()
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks that have ended leave nothing behind
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps forks that have ended
         while True:
             ready, _, _ = select.select([server.fileno(), 0], [], [])
             if 0 in ready and not os.read(0, 1):
@@ -58,11 +58,11 @@ def serve(path: str) -> None:
 
 
 def _prepare() -> None:
-    """Import what the forks will need. What cannot be imported fails again in the fork, where Spark sees it."""
+    """Import the modules that forks will need. An import that fails fails again in the fork, where Spark sees it."""
     with contextlib.suppress(Exception):
         for name in _WANTED:
             importlib.import_module(name)
-        from penstock.engine.daemon import warm
+        from penstock.engine.session.daemon import warm
 
         warm()
 
@@ -87,14 +87,14 @@ def _fork(server: socket.socket, connection: socket.socket) -> None:
 
 
 def _become(request: dict[str, Any], streams: list[int], connection: socket.socket) -> int:
-    """Be the process that Spark asked for, and give its exit code."""
+    """Be the process that Spark asked for, and return its exit code."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number, each in enumerate(streams):
         os.dup2(each, number)
         os.close(each)
     streams.clear()
     os.register_at_fork(after_in_child=connection.close)
-    threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+    _end_with(connection)
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
@@ -106,7 +106,7 @@ def _become(request: dict[str, Any], streams: list[int], connection: socket.sock
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         return ended.code & 0xFF if isinstance(ended.code, int) else int(ended.code is not None)
-    except BaseException:  # noqa: BLE001 - told as an interpreter does
+    except BaseException:  # noqa: BLE001 - printed as an interpreter does
         traceback.print_exc()
         return 1
     finally:
@@ -116,11 +116,14 @@ def _become(request: dict[str, Any], streams: list[int], connection: socket.sock
 
 
 def _end_with(connection: socket.socket) -> None:
-    """End this process when the one that Spark knows was ended."""
-    with contextlib.suppress(OSError):
-        if connection.recv(1):
-            return
-    os.kill(os.getpid(), signal.SIGTERM)
+    """Have the kernel end this process when the one that Spark knows has ended. No thread waits for that: this process
+    may fork again, and a fork of a process with threads can inherit a lock that nobody releases."""
+    fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(connection, fcntl.F_SETSIG, signal.SIGTERM)
+    fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
+    with contextlib.suppress(BlockingIOError):  # the connection is open
+        connection.recv(1, socket.MSG_DONTWAIT)  # it was closed before the kernel watched it
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Starts jobs, and starts those that failed again, from their checkpoints, as their restart strategies say."""
+"""Starts jobs, and restarts failed ones from their checkpoints as their restart strategies allow."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from penstock.engine.checkpoint import JobCheckpoint, open_checkpoint
-from penstock.engine.query import JobProgress, Query, gone
-from penstock.engine.restarts import Restarts
-from penstock.engine.session import is_alive, spark_session
+from penstock.engine.runs.batches import JobProgress
+from penstock.engine.runs.failures import gone
+from penstock.engine.runs.query import Query
+from penstock.engine.runs.restarts import Restarts
+from penstock.engine.session import is_alive, make_quick_starts, spark_session
 from penstock.errors import ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan import Job, check_changes, check_guarantees, check_settings, with_dead_letters
 from penstock.spi import MetricGroup
@@ -24,7 +26,7 @@ __all__ = ["JobResult", "RunningJob", "run", "start"]
 
 @dataclass(frozen=True)
 class JobResult:
-    """What a job did until it ended. ``stopped``: it was asked to, before its sources were read."""
+    """What a job did until it ended. ``stopped``: it was stopped before its sources were read."""
 
     job: str
     progress: JobProgress
@@ -44,8 +46,8 @@ def run(job: Job, warn: Callable[[str], None] | None = None) -> JobResult:
 
 
 def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
-    """Start ``job`` and return while it runs. Raises a PenstockError when it cannot be started: a job that has never
-    run is not restarted."""
+    """Start ``job`` and return while it runs. Raises a PenstockError when it cannot be started: only a job that has
+    run is restarted."""
     warn = warn or (lambda _: None)
     check_changes(job)
     check_guarantees(job)
@@ -55,7 +57,7 @@ def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
     _check_alone(job, spark)
     location, folder = job.settings.checkpoint_dir, None
     if not job.settings.checkpointing:
-        warn("checkpointing is off: where the job has got to is forgotten when it ends")
+        warn("checkpointing is off: the job's progress is lost when it ends")
         folder = tempfile.TemporaryDirectory(prefix="penstock-")
         location = folder.name
     running = RunningJob(job, spark, open_checkpoint(spark, location, job.name), warn)
@@ -69,16 +71,16 @@ def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
 
 
 def _check_alone(job: Job, spark: SparkSession) -> None:
-    """Raises OptionsError for a job whose like is running: it would fence that, before Spark refuses it (rule 2)."""
+    """Raises OptionsError for a job that is already running: this one would fence it before Spark refuses (rule 2)."""
     if any(query.name == job.name for query in spark.streams.active):
-        reason = "a job of this name is running in this process; they would share a checkpoint and a transactional id"
-        raise OptionsError((Problem(reason, where=f"job '{job.name}'", hint="give each a name of its own"),))
+        reason = "a job of this name already runs in this process; they would share a checkpoint and a transactional id"
+        raise OptionsError((Problem(reason, where=f"job '{job.name}'", hint="give each job a name of its own"),))
 
 
 class RunningJob:
     """A started job: wait for it, look at its progress, stop it.
 
-    A thread of its own waits for the run to end, and starts the next one when it failed and the job's strategy allows.
+    A thread of its own waits for the run to end, and starts the next one if it failed and the job's strategy allows it.
     """
 
     def __init__(
@@ -110,7 +112,7 @@ class RunningJob:
     # --- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the first run. Raises the PenstockError that it cannot be started for."""
+        """Start the first run. Raises the PenstockError that prevents it."""
         self._run.start()
         self._thread = InheritableThread(target=self._supervise, name=f"penstock {self.job.name}", daemon=True)
         self._thread.start()
@@ -124,10 +126,12 @@ class RunningJob:
         return True
 
     def stop(self) -> None:
-        """End the query, abort what it left open and release connections. Safe to call more than once. What fails of
-        that is a warning, or a note on what the job had failed with."""
+        """End the query, abort what it left open and release connections. Safe to call more than once. A step that
+        fails becomes a warning, or a note on the failure that ended the job."""
         self._stopping.set()
         self._close(self._failure)
+        if self.progress.batches:
+            make_quick_starts(self._spark)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
         if self.folder is not None:
@@ -146,37 +150,37 @@ class RunningJob:
 
     @property
     def run_id(self) -> str:
-        """Spark's id of the run that is going on; empty before the first. It is also the group of Spark's jobs."""
+        """Spark's id of the current run; empty before the first. It is also the group of Spark's jobs."""
         query = self._run.spark_query
         return "" if query is None else str(query.runId)
 
     @property
     def metrics(self) -> MetricGroup:
-        """The job's metrics, as of the last batch but for a moment: ``metrics["operator.orders.numRecordsIn"]``."""
+        """The job's metrics, a moment after the last batch: ``metrics["operator.orders.numRecordsIn"]``."""
         self._run.gather()
         return self._metrics
 
     def lag(self) -> int | None:
-        """Records between what is committed and the end of the sources, or None when that is not known."""
+        """Records between the last committed position and the end of the sources; None when that is not known."""
         return self._run.lag()
 
     # --- restarts --------------------------------------------------------------------------------------------
 
     def _query(self, progress: JobProgress, former_id: str) -> Query:
         job = self.job
-        if progress.batches:  # it knows by now what was published, and does not lose that unnoticed
+        if progress.batches:  # it now knows what was published, and notices when that gets lost
             job = replace(job, settings=replace(job.settings, adopt_progress=False))
         return Query(
             job, self._spark, self.checkpoint, self._warn, self._stopping.is_set, progress, self._metrics, former_id
         )
 
     def _supervise(self) -> None:
-        """Runs until the job ends for good."""
+        """Supervise the job's runs until no other follows."""
         try:
             while failure := self._run_to_its_end():
                 if not self._start_again(failure):
                     return
-        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+        except Exception as error:  # noqa: BLE001 - wait() raises it
             cannot = ExecutionError(f"job '{self.job.name}' cannot be restarted: {error!r}")
             self._fail(cannot if is_alive(self._spark) else gone(self.job), error)
             self._close(self._failure)
@@ -184,7 +188,7 @@ class RunningJob:
             self._over.set()
 
     def _run_to_its_end(self) -> PenstockError | None:
-        """What the run failed with; None when it was stopped or has read its sources."""
+        """The failure of the run; None when it was stopped or has read its sources."""
         failure = None
         try:
             self._finished = self._run.wait()
@@ -194,7 +198,7 @@ class RunningJob:
         return failure
 
     def _start_again(self, failure: PenstockError) -> bool:
-        """Start the next run, as soon as that succeeds; False when the job ends with a failure or is stopped."""
+        """Start the next run, by as many attempts as the strategy allows. False when the job fails or is stopped."""
         while True:
             if failure.restartable and not is_alive(self._spark):
                 self._fail(gone(self.job), failure)
@@ -209,7 +213,7 @@ class RunningJob:
             self._run.progress = replace(self._run.progress, last_failure=str(failure))
             if self._stopping.wait(restart.delay):
                 return False
-            # stop() closes the run that it finds here, or has let us know before.
+            # Either stop() finds this run and closes it, or it has set the event before.
             self._run = self._query(replace(self._run.progress, restarts=restart.number), self._run.query_id)
             try:
                 _check_alone(self.job, self._spark)
@@ -229,29 +233,28 @@ class RunningJob:
         self._try(self._run.close, failure)
 
     def _try(self, release: Callable[[], None], failure: PenstockError | None) -> None:
-        """Release what a run held. Whether that succeeds says nothing of how the run ended, and a strategy or a
-        supervisor that took the one for the other would restart what must not be: it is told beside ``failure``."""
+        """Call ``release``. Its own failure is reported beside ``failure``, not instead of it: whether a job may be
+        restarted depends on how its run ended."""
         try:
             release()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run has ended as it has
-            told = f"job '{self.job.name}' was not closed as it should be: {error}"
-            if told in self._complaints:  # it is closed whenever the job is stopped, too
+        except Exception as error:  # noqa: BLE001 - the run has ended all the same
+            complaint = f"job '{self.job.name}' was not closed properly: {error}"
+            if complaint in self._complaints:  # a run is closed when it ends, and again when the job is stopped
                 return
-            self._complaints.add(told)
+            self._complaints.add(complaint)
             if failure is None:
-                self._warn(told)
+                self._warn(complaint)
             else:
-                failure.add_note(told)
+                failure.add_note(complaint)
 
     def _fail(self, failure: PenstockError, cause: Exception) -> None:
         failure.__cause__ = cause
         self._failure = failure
 
     def _note(self, failure: PenstockError) -> None:
-        """Add to the last failure what the strategy made of it."""
+        """Add to the last failure why the strategy allows no restart."""
         strategy, made = self.job.settings.restart, self._restarts.count
         if strategy is None:
             return
-        times = f"{made} time{'' if made == 1 else 's'}"
         why = f"it allows {strategy.describe()}" if failure.restartable else "a restart would not help"
-        failure.add_note(f"the restart strategy ends here, after restarting the job {times}: {why}")
+        failure.add_note(f"the restart strategy ends here, after {made} restart{'' if made == 1 else 's'}: {why}")

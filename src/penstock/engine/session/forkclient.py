@@ -1,6 +1,6 @@
 """The process that Spark starts on this machine: it asks the fork server for the real one, and ends with it.
 
-Run as a file by the launcher of :mod:`penstock.engine.session`, without the site's packages, to be quick:
+The launcher of :mod:`penstock.engine.session.workers` runs this file, without site packages for a quick start:
 ``forkclient.py SOCKET PYTHON -m MODULE [ARGUMENT ...]``. Without a server it becomes ``PYTHON -m MODULE ...`` itself.
 """
 
@@ -13,7 +13,7 @@ __all__: list[str] = []
 
 
 def main() -> int:
-    """Ask, and wait for the end. Gives the exit code."""
+    """Ask for a fork, wait for its end, and return its exit code."""
     path, python, _, *argv = sys.argv[1:]
     try:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -22,8 +22,8 @@ def main() -> int:
         sent = socket.send_fds(connection, [request], [0, 1, 2])
         connection.sendall(request[sent:])
     except OSError:
-        os.execv(python, [python, "-m", *argv])  # noqa: S606 - it is this process that is meant
-    for number in range(3):  # they are the other's now: its ends have to be seen
+        os.execv(python, [python, "-m", *argv])  # noqa: S606 - this process becomes Python
+    for number in range(3):  # only the fork may hold them, so that Spark sees when it closes them
         os.close(number)
     code = connection.recv(1)
     return code[0] if code else 1

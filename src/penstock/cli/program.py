@@ -1,0 +1,109 @@
+"""Python programs as ``penstock run`` and ``penstock check`` start them."""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+import runpy
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from penstock.datastream import execution
+from penstock.errors import Problem, UnsupportedError
+from penstock.options import nearest
+from penstock.plan import Job
+
+__all__ = ["no_job", "run_program"]
+
+_PACKAGE = Path(__file__).parents[1]
+#: The packages with PyFlink's names.
+_FACADES = {"common", "datastream"}
+_MISSING = re.compile(r"cannot import name '(\w+)'")
+
+
+def run_program(path: Path, run_job: Callable[[Job], Any]) -> None:
+    """Run a file as ``python FILE`` would: without arguments, and with its own folder first on the import path. Each
+    job that it executes goes to ``run_job``.
+
+    Raises UnsupportedError when the program uses a name of PyFlink's that penstock does not have.
+    """
+    arguments, folders = sys.argv, sys.path
+    sys.argv, sys.path = [str(path)], [str(path.resolve().parent), *folders]
+    try:
+        with execution.runner(run_job):
+            runpy.run_path(str(path), run_name="__main__")
+    except (ImportError, AttributeError) as error:
+        problem = _unknown_name(error)
+        if problem is None:
+            raise
+        raise UnsupportedError((problem,)) from error
+    finally:
+        sys.argv, sys.path = arguments, folders
+
+
+def no_job(path: Path) -> Problem:
+    """The problem of a program that has ended without a job."""
+    return Problem(
+        "the program has started no job",
+        where=str(path),
+        hint="end it with execute() on its StreamExecutionEnvironment, outside of any function that is not called",
+    )
+
+
+def _unknown_name(error: ImportError | AttributeError) -> Problem | None:
+    """The problem of a program that uses a name that penstock lacks; None for any other error."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    if Path(frame.filename).is_relative_to(_PACKAGE):  # it is our own mistake
+        return None
+    reason = _missing_import(error) if isinstance(error, ImportError) else _missing_attribute(error)
+    if reason is None:
+        return None
+    return Problem(reason[0], where=f"{Path(frame.filename).name}, line {frame.lineno}", hint=reason[1])
+
+
+def _missing_import(error: ImportError) -> tuple[str, str] | None:
+    """What is missing, and a hint."""
+    module = error.name or ""
+    package = module.partition(".")[0]
+    if package == "pyflink":
+        return f"there is no module '{module}'", "import it from 'penstock' instead of 'pyflink'"
+    if package != "penstock":
+        return None
+    if (found := _MISSING.search(str(error))) and module in sys.modules:
+        return _lacks(f"'{module}'", found[1], _public(sys.modules[module]))
+    parent, _, name = module.rpartition(".")
+    while parent not in sys.modules:
+        parent, _, name = parent.rpartition(".")
+    return _lacks(f"'{parent}'", name, _public(sys.modules[parent]))
+
+
+def _missing_attribute(error: AttributeError) -> tuple[str, str] | None:
+    owner: Any = error.obj
+    if isinstance(owner, ModuleType):
+        title, home = f"'{owner.__name__}'", owner.__name__
+    else:
+        kind = owner if isinstance(owner, type) else type(owner)
+        title, home = kind.__name__, kind.__module__
+    if home.partition(".")[0] != "penstock" or error.name is None:
+        return None
+    return _lacks(title, error.name, _public(owner))
+
+
+def _lacks(owner: str, name: str, names: Iterable[str]) -> tuple[str, str]:
+    known = sorted(names)
+    hint = nearest(name, known)
+    return f"{owner} has no '{name}'", "; ".join(filter(None, (hint, f"there are: {', '.join(known)}")))
+
+
+def _public(owner: Any) -> set[str]:
+    """The names that a program may use of a module, a class or an object."""
+    if not isinstance(owner, ModuleType):
+        return {name for name in dir(owner) if not name.startswith("_")}
+    if owner.__name__ == "penstock":
+        return _FACADES
+    packages = {each.name for each in pkgutil.iter_modules(getattr(owner, "__path__", ())) if each.ispkg}
+    return packages.union(getattr(owner, "__all__", ()))

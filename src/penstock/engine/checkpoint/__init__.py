@@ -1,0 +1,6 @@
+"""A job's checkpoint: Spark's own logs, and penstock's documents beside them."""
+
+from penstock.engine.checkpoint.documents import JobCheckpoint
+from penstock.engine.checkpoint.location import default_location, open_checkpoint
+
+__all__ = ["JobCheckpoint", "default_location", "open_checkpoint"]

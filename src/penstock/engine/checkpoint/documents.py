@@ -1,0 +1,176 @@
+"""A job's documents in its checkpoint, and Spark's logs there as penstock reads them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+from penstock.engine.checkpoint.local import NO_LOCKS
+from penstock.errors import CheckpointError, CheckpointUnavailableError
+
+__all__ = ["Files", "JobCheckpoint"]
+
+_FOLDER = "penstock"
+#: Errors that do not pass by themselves.
+_LASTING = NO_LOCKS | {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
+
+
+class Files(Protocol):
+    """Files below a folder. All methods raise OSError."""
+
+    def read(self, name: str) -> str | None:
+        """The file's text, or None when there is no such file."""
+        ...
+
+    def write(self, name: str, text: str) -> None:
+        """Write the file, or replace it, atomically."""
+        ...
+
+    def create(self, name: str, text: str) -> None:
+        """Write the file unless it exists."""
+        ...
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder; none when it does not exist."""
+        ...
+
+
+class JobCheckpoint:
+    """Reads Spark's offset and commit logs and keeps penstock's own documents. Driver only."""
+
+    def __init__(self, location: str, files: Files, uri: str | None = None):
+        self.location = location
+        #: The location with its scheme, so that Spark's default file system does not matter.
+        self.uri = uri or location
+        self._files = files
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """The document ``name``, or None. Raises CheckpointError when it is not a JSON object. All methods raise
+        CheckpointUnavailableError when the storage fails."""
+        text = self._text(f"{_FOLDER}/{name}.json")
+        return None if text is None else self._parse(text, f"{_FOLDER}/{name}.json")
+
+    def write(self, name: str, document: Mapping[str, Any]) -> None:
+        """Write the document ``name`` atomically. Raises CheckpointError."""
+        self._put(self._files.write, name, document)
+
+    def create(self, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the document ``name`` unless it exists, and return the one that exists. Two copies of a job that create
+        it at once get the same document if the file system renames a file only to a free name. Object stores check
+        the name first, and then rename: two copies may both find it free. Raises CheckpointError."""
+        self._put(self._files.create, name, document)
+        return self.read(name) or dict(document)
+
+    def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """Replace the content of ``name`` (at first an empty one) by ``change(content)``, and return the new content.
+        If another copy of the job was quicker, ``change`` is called again on its result, so that no change is lost.
+        Raises CheckpointError.
+
+        Each revision is a file of its own, which is created once and never removed.
+        """
+        mine = uuid.uuid4().hex
+        while True:
+            revisions = [0, *self._revisions(name)]
+            before: dict[str, Any] = (self.read(f"{name}.{max(revisions)}") or {}).get("content", {})
+            after = change(before)
+            if after == before:
+                return before
+            if self.create(f"{name}.{max(revisions) + 1}", {"content": after, "by": mine})["by"] == mine:
+                return after
+
+    def _revisions(self, name: str) -> Iterator[int]:
+        found = (re.fullmatch(rf"{re.escape(name)}\.(\d+)\.json", each) for each in self._names(_FOLDER))
+        return (int(each[1]) for each in found if each)
+
+    def first_batch(self) -> int:
+        """The id of the batch that Spark runs first: the last planned one if it was not committed, else the next."""
+        planned, committed = self._last("offsets"), self._last("commits")
+        return planned if planned is not None and planned != committed else (-1 if committed is None else committed) + 1
+
+    def offsets(self, batch: int) -> tuple[dict[str, Any], ...] | None:
+        """The end positions of ``batch``, one per source, from Spark's log; None if it was not planned."""
+        name = f"offsets/{batch}"
+        text = self._text(name)
+        if text is None:
+            return None
+        lines = text.split("\n")
+        if not lines[0].startswith("v") or len(lines) < 3:  # version, metadata, then one line per source
+            raise CheckpointError(self._damaged(name, "it is cut short"))
+        return tuple(self._parse(line, name) for line in lines[2:] if line)
+
+    def check(self) -> None:
+        """Raises CheckpointError if an entry of Spark's logs that a start reads is damaged or missing.
+
+        Spark would end the query with the reason, but without the file's name.
+        """
+        planned, committed = self._last("offsets"), self._last("commits")
+        metadata = self._text("metadata")
+        if metadata is not None and "id" not in self._parse(metadata, "metadata"):
+            raise CheckpointError(self._damaged("metadata", "it has no id"))
+        if planned is not None:
+            if metadata is None:
+                raise CheckpointError(self._damaged("metadata", "it is missing"))
+            for batch in range(max(0, planned - 1), planned + 1):
+                if not self.offsets(batch):
+                    raise CheckpointError(self._damaged(f"offsets/{batch}", "it is missing, or has no positions"))
+        if committed is not None:
+            name = f"commits/{committed}"
+            version, _, content = (self._text(name) or "").partition("\n")
+            if not version.startswith("v"):
+                raise CheckpointError(self._damaged(name, "it is cut short"))
+            self._parse(content, name)
+
+    def _text(self, name: str) -> str | None:
+        try:
+            return self._files.read(name)
+        except OSError as error:
+            raise self._unreadable(name, error) from error
+        except UnicodeDecodeError as error:
+            raise CheckpointError(self._damaged(name, str(error))) from error
+
+    def _last(self, folder: str) -> int | None:
+        return max((int(name) for name in self._names(folder) if name.isdigit()), default=None)
+
+    def _names(self, folder: str) -> list[str]:
+        try:
+            return self._files.names(folder)
+        except OSError as error:
+            raise self._unreadable(folder, error) from error
+
+    def _put(self, put: Callable[[str, str], None], name: str, document: Mapping[str, Any]) -> None:
+        try:
+            put(f"{_FOLDER}/{name}.json", json.dumps(document, sort_keys=True, indent=1) + "\n")
+        except OSError as error:
+            raise _kind_of(error)(
+                f"cannot write to the checkpoint '{self.location}': {error}; check the path, its rights and its space"
+            ) from error
+
+    def _parse(self, text: str, name: str) -> dict[str, Any]:
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise CheckpointError(self._damaged(name, str(error))) from error
+        if not isinstance(found, dict):
+            raise CheckpointError(self._damaged(name, "it holds no JSON object"))
+        return found
+
+    def _unreadable(self, name: str, error: OSError) -> CheckpointError:
+        return _kind_of(error)(
+            f"'{name}' in the checkpoint '{self.location}' cannot be read: {error}; check the path, its rights and "
+            "that its storage answers, and start the job again"
+        )
+
+    def _damaged(self, name: str, reason: str) -> str:
+        return (
+            f"'{name}' in the checkpoint '{self.location}' cannot be read: {reason}; "
+            "restore the file from a backup, or start with another checkpoint directory"
+        )
+
+
+def _kind_of(error: OSError) -> type[CheckpointError]:
+    """A restart may help if the storage did not answer, but not with a wrong path or a missing right."""
+    return CheckpointError if error.errno in _LASTING else CheckpointUnavailableError

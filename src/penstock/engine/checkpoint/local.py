@@ -1,0 +1,92 @@
+"""A checkpoint's files on a disk of this machine, or one that is mounted here."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+__all__ = ["NO_LOCKS", "LocalFiles"]
+
+#: The errors of file systems without hard links.
+_NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EACCES}
+#: The errors of file systems without locks.
+NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+
+
+class LocalFiles:
+    """Files below ``root``. All methods raise OSError."""
+
+    def __init__(self, root: Path):
+        self._root = root
+
+    def read(self, name: str) -> str | None:
+        """The file's text, or None when there is no such file."""
+        try:
+            return (self._root / name).read_text("utf-8")
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, text: str) -> None:
+        """Write the file, or replace it, atomically."""
+        self._put(name, text, lambda draft, path: draft.replace(path))
+
+    def create(self, name: str, text: str) -> None:
+        """Write the file unless it exists."""
+
+        def link(draft: Path, path: Path) -> None:
+            try:
+                path.hardlink_to(draft)  # unlike a rename, a link never replaces a file
+            except FileExistsError:
+                return
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                with path.with_name(".lock").open("w") as lock:  # the system releases it when its process ends
+                    self._lock(lock)
+                    if not path.exists():
+                        draft.replace(path)
+
+        self._put(name, text, link)
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder; none when it does not exist."""
+        try:
+            return os.listdir(self._root / folder)
+        except FileNotFoundError:
+            return []
+
+    @staticmethod
+    def _lock(file: TextIO) -> None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            raise OSError(
+                error.errno,
+                "its file system has neither hard links nor locks, without which two copies of the job may both write; "
+                "choose another one",
+            ) from error
+
+    def _put(self, name: str, text: str, publish: Callable[[Path, Path], object]) -> None:
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        try:
+            with draft.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            publish(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

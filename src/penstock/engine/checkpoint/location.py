@@ -1,0 +1,57 @@
+"""Where checkpoints are kept, and which file system reads them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from pyspark.sql import SparkSession
+
+from penstock.engine.checkpoint.documents import JobCheckpoint
+from penstock.engine.checkpoint.hadoop import HadoopFiles
+from penstock.engine.checkpoint.local import LocalFiles
+from penstock.errors import CheckpointError
+
+__all__ = ["default_location", "open_checkpoint"]
+
+_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_LOCAL_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+
+def default_location(job: str) -> str:
+    """The checkpoint directory of a job that names none: below the user's state directory, by the job's name."""
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return str(Path(state) / "penstock" / "checkpoints" / _folder(job))
+
+
+def open_checkpoint(spark: SparkSession, location: str | None, job: str) -> JobCheckpoint:
+    """The checkpoint of ``job`` under ``location`` (a directory or URI), or at the default location.
+
+    Raises CheckpointError for a file system that cannot be used.
+    """
+    root = f"{location.rstrip('/')}/{_folder(job)}" if location else default_location(job)
+    parts = urlsplit(root)
+    if parts.scheme in ("", "file"):
+        path = Path(unquote(parts.path) if parts.scheme else root).absolute()
+        # Hadoop's default manager forks a process per file on a local disk; this one renames just as atomically.
+        spark.conf.set(_MANAGER, _LOCAL_MANAGER)
+        return JobCheckpoint(str(path), LocalFiles(path), path.as_uri())
+    spark.conf.unset(_MANAGER)
+    try:
+        return JobCheckpoint(root, HadoopFiles(spark, root))
+    except OSError as error:
+        raise CheckpointError(
+            f"the checkpoint '{root}' cannot be opened: {error}; check its address, and that Spark has the classes and "
+            "rights for it"
+        ) from error
+
+
+def _folder(job: str) -> str:
+    """The job's name as the name of a folder. Different names give different folders."""
+    plain = re.sub(r"[^\w.-]+", "_", job, flags=re.ASCII)
+    if plain == job and plain.strip("."):
+        return plain
+    return f"{plain}-{hashlib.sha256(job.encode()).hexdigest()[:8]}"

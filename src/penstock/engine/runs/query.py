@@ -1,0 +1,312 @@
+"""One run of a job: a Spark query, from its checkpoint until it ends or fails."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.engine.checkpoint import JobCheckpoint
+from penstock.engine.runs.batches import JobProgress, described, published
+from penstock.engine.runs.failures import FOREIGN, explained, gone, stopped_by_others, translated
+from penstock.engine.runs.identity import identify, ordered_scans
+from penstock.engine.runs.reports import Reports, reports_of
+from penstock.engine.runs.sources import Readings, runtime
+from penstock.engine.session import close_idle_callbacks, is_alive
+from penstock.engine.translate import build, computed, direct
+from penstock.errors import ExecutionError, PenstockError, RecordError
+from penstock.plan import Job, Scan
+from penstock.spi import Committer, JobContext, MetricGroup, NextBatch, Output, Source, Stage, Written, cause_of
+
+__all__ = ["Query"]
+
+#: How often a query with sources that may end one after the other is checked.
+_CHECK_EVERY_SECONDS = 1
+
+
+class Query:
+    """One run of a job. ``stopping`` tells whether the job is to end. ``progress`` and ``metrics`` come from former
+    runs. A restart has the ``former_id`` of the query that ran before it, and continues no other query."""
+
+    def __init__(
+        self,
+        job: Job,
+        spark: SparkSession,
+        checkpoint: JobCheckpoint,
+        warn: Callable[[str], None],
+        stopping: Callable[[], bool],
+        progress: JobProgress,
+        metrics: MetricGroup,
+        former_id: str = "",
+    ):
+        #: The checkpoint's id of the query, once it is started.
+        self.query_id = former_id
+        #: A snapshot of the job's counters.
+        self.progress = progress
+        #: Spark's handle on it, once it is started.
+        self.spark_query: StreamingQuery | None = None
+        self._job = job
+        self._spark = spark
+        self._checkpoint = checkpoint
+        self._warn = warn
+        self._stopping = stopping
+        self._metrics = metrics
+        self._reports = Reports()
+        self._sources: list[Source] = []
+        self._scans: tuple[Scan, ...] = ()
+        self._committers: list[Committer] = []
+        self._outputs: list[list[Output]] = []  # of each committer
+        self._reached: tuple[dict[str, Any], ...] | None = None
+        self._failure: PenstockError | None = None
+        self._misses_reports = False
+        self._current = 0
+        self._at_work = threading.RLock()
+
+    # --- life ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Take ownership of the committers, resolve positions and start the Spark query. Raises a PenstockError."""
+        try:
+            self._start()
+        except FOREIGN as error:
+            raise self._explain(error) from error
+
+    def _start(self) -> None:
+        context = self._context()
+        staged, outputs = self._staged(context) or (None, computed(self._job.sinks))
+        if staged is None:
+            self._committers = self._build_committers(outputs, context)
+        # Before sources look for starts: an open transaction of a former run holds back the group's offsets.
+        for committer in self._committers:
+            committer.check()
+        for committer in self._committers:
+            committer.open()
+        with translated():
+            readings = Readings(self._sources, context, self._scans)
+            frame = readings.staged(*staged) if staged else build(self._job.sinks, outputs, readings)
+        self._reached = self._checkpoint.offsets(self._checkpoint.first_batch() - 1)
+        writer = frame.writeStream.foreachBatch(self._batch).queryName(self._job.name)
+        writer = writer.option("checkpointLocation", self._checkpoint.uri)
+        if self._bounded:
+            writer = writer.trigger(availableNow=True)
+        else:
+            interval = self._job.settings.checkpoint_interval
+            millis = int(interval.total_seconds() * 1000) if interval else 0
+            writer = writer.trigger(processingTime=f"{millis} milliseconds")
+        with translated():
+            self.spark_query = writer.start()
+
+    @property
+    def _bounded(self) -> bool:
+        return all(source.bounded for source in self._sources)
+
+    def wait(self) -> bool:
+        """Wait for the end: True when all sources were read, False when the query was stopped. Raises the PenstockError
+        that ended it. A query that is being stopped raises only errors that a restart would not heal, because the stop
+        itself may cause any other."""
+        if self.spark_query is None:
+            raise ExecutionError(f"job '{self._job.name}' was not started")
+        try:
+            self._await_end(self.spark_query)
+        except FOREIGN as error:
+            if self._stopping() and (self._failure is None or self._failure.restartable):
+                return False
+            raise self._explain(error) from error
+        if self._stopping():
+            return False
+        if not is_alive(self._spark):
+            raise gone(self._job)
+        if not self._ended():  # Spark does not say whether a query ended by itself or by a call of stop()
+            raise stopped_by_others(self._job)
+        return True
+
+    def _await_end(self, query: StreamingQuery) -> None:
+        """Wait until Spark has ended the query, or end it when all sources are at their ends."""
+        if self._bounded:
+            query.awaitTermination()
+            return
+        while not query.awaitTermination(_CHECK_EVERY_SECONDS):
+            self.gather()
+            if self._ended():
+                query.processAllAvailable()  # Spark logs the last batch a moment after its sinks have it
+                query.stop()
+
+    def _ended(self) -> bool:
+        reached = self._reached or [None] * len(self._sources)
+        return all(source.ended(end) for source, end in zip(self._sources, reached, strict=True))
+
+    def close(self) -> None:
+        """End the Spark query, abort what it left open and release connections. Safe to call more than once.
+
+        A step that fails does not keep the others from running. Raises ExecutionError with all failures.
+        """
+        failures: list[Exception] = []
+        _close(self._end, failures)
+        self.gather()
+        with self._at_work:  # if Spark has died under it, a batch may still be aborting its transaction
+            for committer in self._committers:
+                _close(committer.close, failures)
+            for source in self._sources:
+                _close(source.close, failures)
+        close_idle_callbacks(self._spark)
+        if failures:
+            raise ExecutionError("; ".join(map(str, failures))) from failures[0]
+
+    def _end(self) -> None:
+        try:
+            if self.spark_query is not None and self.spark_query.isActive:
+                self.spark_query.stop()
+        except FOREIGN as error:
+            if is_alive(self._spark):
+                raise ExecutionError(f"Spark did not end the query: {cause_of(str(error))}") from error
+
+    def lag(self) -> int | None:
+        """Records between the last committed position and the end of the sources; None when that is not known."""
+        reached = self._reached
+        if reached is None:
+            return None
+        lags = [source.lag(end) for source, end in zip(self._sources, reached, strict=True)]
+        return None if None in lags else sum(lag for lag in lags if lag is not None)
+
+    def gather(self) -> None:
+        """Take in the reports of the last batches' tasks. Spark has them a moment after a batch is done."""
+        if self.spark_query is None:
+            return
+        try:
+            self._reports.deliver(reports_of(self.spark_query), self._sources, self._checkpoint)
+        except FOREIGN:  # without Spark there are no more reports
+            pass
+        except Exception as error:  # noqa: BLE001 - reports are figures, which fail no committed batch
+            if not self._misses_reports:
+                self._misses_reports = True
+                self._warn(f"job '{self._job.name}': its metrics and watermarks lack the reports of a batch: {error}")
+
+    # --- a batch ---------------------------------------------------------------------------------------------
+
+    def _batch(self, frame: DataFrame, batch_id: int) -> None:
+        if self._stopping():
+            raise ExecutionError("the job is being stopped")
+        self._current = batch_id
+        with self._at_work:
+            try:
+                self._publish(frame, batch_id)
+            except Exception as error:  # noqa: BLE001 - wait() raises it
+                self._failure = self._explain(error)
+                raise ExecutionError(f"batch {batch_id} failed") from None
+
+    def _publish(self, frame: DataFrame, batch_id: int) -> None:
+        batch = described(batch_id, self._job, self._spark, self._checkpoint, self._sources, self._warn)
+        done = published(batch, frame, self._committers)
+        recorded = {number: well for each in done for number, well in each.consumed.items()}
+        for number, (source, reached) in enumerate(zip(self._sources, batch.end, strict=True)):
+            source.done(reached, recorded.get(number))
+        for outputs, each in zip(self._outputs, done, strict=True):
+            for output, written in zip(outputs, each.written, strict=False):
+                self._count(output, written)
+        self.gather()  # the reports of the batch before
+        read = sum(
+            source.records(start, end) for source, start, end in zip(self._sources, batch.start, batch.end, strict=True)
+        )
+        skipped = all(each.skipped for each in done)
+        before = self.progress
+        self._reached = batch.end
+        self.progress = replace(
+            before,
+            batch=batch_id,
+            records_in=before.records_in + (0 if skipped else read),
+            records_out=before.records_out + sum(each.records for each in done),
+            bytes_out=before.bytes_out + sum(each.bytes for each in done),
+            batches=before.batches + 1,
+            committed_at=time.time(),
+        )
+
+    def _count(self, output: Output, written: Written) -> None:
+        """Count what a table was written, by Flink's names of sink metrics."""
+        group = self._metrics.add_group("operator", output.table)
+        group.count("numRecordsOut", "numRecordsOutPerSecond", written.records)
+        group.count("numBytesOut", "numBytesOutPerSecond", written.bytes)
+        if written.send_millis is not None:
+            group.gauge("currentSendTime", lambda: written.send_millis)
+
+    # --- building --------------------------------------------------------------------------------------------
+
+    def _context(self) -> JobContext:
+        self._checkpoint.check()
+        identity = identify(self._job, self._checkpoint, self.query_id, self._warn)
+        self._scans = ordered_scans(self._job, self._checkpoint, identity, self._warn)
+        self.query_id = str(identity["query_id"])
+        return JobContext(
+            job=self._job.name,
+            query_id=self.query_id,
+            run_id=str(uuid.uuid4()),
+            secret=str(identity.get("secret", "")),
+            checkpoint=self._checkpoint,
+            settings=self._job.settings,
+            parallelism=self._job.settings.parallelism or self._spark.sparkContext.defaultParallelism,
+            spark=self._spark,
+            planned=self._checkpoint.offsets(0) is not None or self._checkpoint.first_batch() > 0,
+            next_batch=self._next_batch,
+            stopping=self._stopping,
+            warn=self._warn,
+            metrics=self._metrics,
+            restarted=self.progress.restarts > 0,
+        )
+
+    def _next_batch(self) -> NextBatch:
+        first = self._checkpoint.first_batch()
+        return NextBatch(first, self._checkpoint.offsets(first - 1) or ())
+
+    def _staged(self, context: JobContext) -> tuple[tuple[Scan, Stage], Sequence[Output]] | None:
+        """The scan of a job whose rows need no computing, and the stage of its one committer that takes them where they
+        are read. None for any other job."""
+        found = direct(self._job.sinks)
+        if found is None:
+            return None
+        scan, outputs = found
+        committers = self._build_committers(outputs, context)
+        stage = committers[0].stage() if len(committers) == 1 and scan.spec.capabilities.staged else None
+        if stage is None:
+            return None
+        self._committers = committers
+        return (scan, stage), outputs
+
+    def _build_committers(self, outputs: Sequence[Output], context: JobContext) -> list[Committer]:
+        grouped: dict[tuple[str, Any], list[Output]] = {}
+        for output in outputs:
+            connector = self._job.sinks[output.index].connector
+            grouped.setdefault((connector, runtime(connector).commit_group(output.spec)), []).append(output)
+        self._outputs = list(grouped.values())
+        return [runtime(connector).committer(members, context) for (connector, _), members in grouped.items()]
+
+    # --- errors ----------------------------------------------------------------------------------------------
+
+    def _explain(self, error: Exception) -> PenstockError:
+        """The PenstockError behind an error of Spark's."""
+        if self._failure is not None:
+            return self._failure
+        found = explained(error, self._job, self._spark, self._checkpoint.location)
+        return self._located(found) if isinstance(found, RecordError) and not found.topic else found
+
+    def _located(self, error: RecordError) -> RecordError:
+        """``error`` of a task, which knows a record's topic and partition as a number, with their names."""
+        ends = self._checkpoint.offsets(self._current) or ()
+        for source, end in zip(self._sources, ends, strict=False):
+            place = source.place(error.partition, end)
+            if place is not None:
+                args = list(error.args)
+                args[1:3] = place
+                return RecordError(*args)
+        return error
+
+
+def _close(close: Callable[[], None], failures: list[Exception]) -> None:
+    try:
+        close()
+    except Exception as error:  # noqa: BLE001 - the others are closed all the same
+        failures.append(error)

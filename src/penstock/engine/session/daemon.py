@@ -1,0 +1,28 @@
+"""Spark's Python worker daemon, which imports the connectors before it forks workers, so that they start warm."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+
+from pyspark import daemon
+
+from penstock.spi import Warmable, connectors
+
+__all__ = ["warm"]
+
+
+def warm() -> None:
+    """Import the connectors' runtimes and let them prepare for tasks. A connector that fails here fails again in the
+    job that uses it, where the user sees the error."""
+    for name in connectors.names():
+        with contextlib.suppress(Exception):
+            module, _, attribute = connectors.get(name).runtime.partition(":")
+            runtime = getattr(importlib.import_module(module), attribute)()
+            if isinstance(runtime, Warmable):
+                runtime.warm()
+
+
+if __name__ == "__main__":
+    warm()
+    daemon.manager()

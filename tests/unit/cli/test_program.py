@@ -1,0 +1,107 @@
+"""Python programs that use names that penstock lacks, or start no job."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from penstock.cli.main import main
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Writes a program and returns its path."""
+
+    def write(text):
+        path = tmp_path / "program.py"
+        path.write_text(textwrap.dedent(text))
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+@pytest.mark.parametrize(
+    ("text", "line", "reason", "hint"),
+    [
+        (
+            "from penstock.datastream import ProcessFunction",
+            1,
+            "'penstock.datastream' has no 'ProcessFunction'",
+            "there are: CheckpointConfig, CheckpointingMode, ",
+        ),
+        (
+            "from penstock.datastream import MapFunktion",
+            1,
+            "'penstock.datastream' has no 'MapFunktion'",
+            "did you mean 'MapFunction'?",
+        ),
+        ("\nimport penstock.table", 2, "'penstock' has no 'table'", "datastream"),
+        ("import penstock.datastream.state.more", 1, "'penstock.datastream' has no 'state'", "connectors"),
+        (
+            "from penstock.datastream.connectors.file_system import FileSource",
+            1,
+            "'penstock.datastream.connectors' has no 'file_system'",
+            "kafka",
+        ),
+        (
+            """
+            from penstock.datastream import StreamExecutionEnvironment
+
+            def build():
+                environment = StreamExecutionEnvironment.get_execution_environment()
+                return environment.from_collection([1, 2])
+
+            build()
+            """,
+            6,
+            "StreamExecutionEnvironment has no 'from_collection'",
+            "from_source",
+        ),
+        (
+            "import penstock.datastream\npenstock.datastream.KeyedStream",
+            2,
+            "'penstock.datastream' has no 'KeyedStream'",
+            "DataStream",
+        ),
+        (
+            "from pyflink.datastream import StreamExecutionEnvironment",
+            1,
+            "there is no module 'pyflink'",
+            "import it from 'penstock' instead of 'pyflink'",
+        ),
+    ],
+)
+def test_a_name_that_is_not_there_is_one_line(program, command, text, line, reason, hint, capsys):
+    assert main([command, program(text)]) == 2
+    shown = capsys.readouterr()
+    (error,) = shown.err.splitlines()
+    assert error.startswith(f"error: program.py, line {line}: {reason} (")
+    assert hint in error
+    assert shown.out == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("import no_such_module_of_mine", ModuleNotFoundError),
+        ("from json import lods", ImportError),
+        ("[].push(1)", AttributeError),
+        ("class Mine: pass\nMine().name", AttributeError),
+    ],
+)
+def test_mistakes_of_the_program_s_own_keep_their_traceback(program, text, kind):
+    with pytest.raises(kind):
+        main(["check", program(text)])
+
+
+def test_a_program_that_starts_no_job_says_so(program, capsys):
+    path = program("from penstock.datastream import StreamExecutionEnvironment\nprint('done')")
+    assert main(["check", path]) == 2
+    told = f"{path}: the program has started no job (end it with execute()"
+    assert capsys.readouterr().err.startswith(f"error: {told}")
+    assert main(["run", path]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "done\n"
+    assert shown.err.startswith(f"warning: {told}")
