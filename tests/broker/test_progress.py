@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.delivery import Claim, Progress
 from penstock.errors import (
     AbortableError,
     CheckpointError,
@@ -24,22 +25,20 @@ from penstock.errors import (
     UnclaimedIdError,
     UnknownOutcomeError,
 )
-from penstock.kafka import progress as progress_module
+from penstock.kafka import ownership
 from penstock.kafka import transactions as transactions_module
 from penstock.kafka.batches import encode, scan
+from penstock.kafka.ownership import claim, settle
 from penstock.kafka.produce import Ack, Producer, ProducerIdentity
 from penstock.kafka.progress import (
-    Claim,
-    Progress,
     ProgressRead,
     ProgressTopic,
     Seal,
-    claim,
     ensure_progress_topic,
     progress_batch,
     read_present_progress,
     read_progress,
-    settle,
+    reading,
 )
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
@@ -127,7 +126,7 @@ class TestRule4:
             reads.append(read_progress(*args, **more) if len(reads) == late else stale)
             return reads[-1]
 
-        monkeypatch.setattr(progress_module, "read_progress", read_late)
+        monkeypatch.setattr(reading, "read_progress", read_late)
         late = 2
         owner(session, client.transactional_id)  # by then its transaction has ended
         assert read_present_progress(session, progress_topic, client.transactional_id).progress == last
@@ -384,7 +383,7 @@ class TestRule3WhileClaiming(BothVersions):
 
     def when_it_is_written(self, monkeypatch: pytest.MonkeyPatch, step: Callable[[], object], times: int = 1) -> None:
         """Does ``step`` after the claim was written and before it is committed, the first ``times`` times."""
-        original, left = progress_module.record, [step] * times
+        original, left = ownership.record, [step] * times
 
         def record(*args: Any, **more: Any) -> Ack:
             ack = original(*args, **more)
@@ -392,7 +391,7 @@ class TestRule3WhileClaiming(BothVersions):
                 left.pop()()
             return ack
 
-        monkeypatch.setattr(progress_module, "record", record)
+        monkeypatch.setattr(ownership, "record", record)
 
     @pytest.mark.parametrize("written", [False, True], ids=["before it is written", "after it is written"])
     def test_a_copy_that_took_over_meanwhile_is_named(
@@ -430,7 +429,7 @@ class TestRule3WhileClaiming(BothVersions):
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         winner = owner(session, client.transactional_id)
-        original = progress_module.read_progress
+        original = ownership.read_progress
 
         def read_before_it(*args: Any, **more: Any) -> ProgressRead:
             read = original(*args, **more)
@@ -438,8 +437,8 @@ class TestRule3WhileClaiming(BothVersions):
             claim(session, winner, progress_topic, "run-2")
             return read
 
-        monkeypatch.setattr(progress_module, "_CLAIM_SECONDS", 60.0)  # the claim itself takes some time
-        monkeypatch.setattr(progress_module, "read_progress", read_before_it)
+        monkeypatch.setattr(ownership, "_CLAIM_SECONDS", 60.0)  # the claim itself takes some time
+        monkeypatch.setattr(ownership, "read_progress", read_before_it)
         with pytest.raises(FencedError, match="was taken over by run run-2"):
             claim(session, client, progress_topic, "run-1")
 

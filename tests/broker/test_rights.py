@@ -14,18 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock.delivery import Progress
 from penstock.errors import AuthorizationError
 from penstock.kafka.batches import encode
 from penstock.kafka.offsets import LATEST, CommittedOffset, committed_offsets, list_offsets
+from penstock.kafka.ownership import claim, record, settle
 from penstock.kafka.produce import Producer
-from penstock.kafka.progress import (
-    Progress,
-    claim,
-    ensure_progress_topic,
-    read_progress,
-    record,
-    settle,
-)
+from penstock.kafka.progress import ensure_progress_topic, read_progress
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
 from penstock.kafka.topics import create_topic, topic_configs, transaction_version

@@ -29,6 +29,7 @@ from kafka.admin import (
 )
 
 from penstock.cli.main import main
+from penstock.delivery import Claim, Progress
 from penstock.errors import AuthorizationError, KafkaError, UnknownOutcomeError
 from penstock.kafka.batches import encode
 from penstock.kafka.inspection import (
@@ -42,8 +43,9 @@ from penstock.kafka.inspection import (
     without_leader,
 )
 from penstock.kafka.offsets import LATEST, list_offsets
+from penstock.kafka.ownership import record
 from penstock.kafka.produce import Producer
-from penstock.kafka.progress import Claim, Progress, ProgressTopic, ensure_progress_topic, record
+from penstock.kafka.progress import ProgressTopic, ensure_progress_topic
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.topics import create_topic

@@ -15,10 +15,11 @@ from typing import Any
 def skip_fencing() -> None:
     """Each start has a transactional id of its own, and fences nobody; progress stays under the checkpoint's id."""
     from penstock.connectors.kafka.sink.committer import KafkaCommitter
-    from penstock.kafka import progress
+    from penstock.delivery import Progress
+    from penstock.kafka.progress import records
 
     own = uuid.uuid4().hex
-    keep, key, seal = KafkaCommitter._keep, progress._key, progress.Seal.of
+    keep, key, seal = KafkaCommitter._keep, records.record_key, records.Seal.of
 
     def shared(name: str) -> str:
         return name.partition("#")[0]
@@ -28,8 +29,8 @@ def skip_fencing() -> None:
         self.transactional_id += f"#{own}"
 
     KafkaCommitter._keep = keep_own
-    progress._key = lambda name, record: key(shared(name) if record is progress.Progress else name, record)
-    progress.Seal.of = lambda self, name, fields: seal(self, shared(name), fields)
+    records.record_key = lambda name, record: key(shared(name) if record is Progress else name, record)
+    records.Seal.of = lambda self, name, fields: seal(self, shared(name), fields)
 
 
 # --- progress ----------------------------------------------------------------------------------------------------
@@ -38,7 +39,7 @@ def skip_fencing() -> None:
 def ignore_progress() -> None:
     """Every batch is published, whatever the progress record says."""
     from penstock.connectors.kafka.sink import committer
-    from penstock.kafka.progress import Run
+    from penstock.delivery import Run
 
     committer.decide = lambda *args, **kwargs: Run()
 
@@ -46,8 +47,8 @@ def ignore_progress() -> None:
 def accept_older_checkpoint() -> None:
     """What a checkpoint that contradicts progress asks for is published."""
     from penstock.connectors.kafka.sink import committer
+    from penstock.delivery import Run
     from penstock.errors import CheckpointError
-    from penstock.kafka.progress import Run
 
     decide = committer.decide
 
@@ -64,7 +65,7 @@ def accept_older_checkpoint() -> None:
 def believe_aborted_progress() -> None:
     """Progress of transactions that were aborted counts as well."""
     from penstock.kafka.batches import ControlType
-    from penstock.kafka.progress import _Reader
+    from penstock.kafka.progress.reading import _Reader
 
     end = _Reader._end
 
@@ -78,27 +79,27 @@ def believe_aborted_progress() -> None:
 
 def read_stable_progress() -> None:
     """Progress is read as far as no transaction is open, somebody else's among them."""
-    from penstock.kafka import progress
+    from penstock.kafka.progress import reading
     from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
 
-    read = progress.read_progress_of
+    read = reading.read_progress_of
 
     def read_so(*args: Any, **kwargs: Any) -> Any:
-        progress.READ_UNCOMMITTED = READ_COMMITTED
+        reading.READ_UNCOMMITTED = READ_COMMITTED
         try:
             return read(*args, **kwargs)
         finally:
-            progress.READ_UNCOMMITTED = READ_UNCOMMITTED
+            reading.READ_UNCOMMITTED = READ_UNCOMMITTED
 
-    progress.read_progress_of = read_so
+    reading.read_progress_of = read_so
 
 
 def move_progress() -> None:
     """Records go to the partition that an id has in the topic as it is now, and are read from there alone."""
     from penstock.connectors.kafka.sink.committer import KafkaCommitter
-    from penstock.kafka import progress
+    from penstock.kafka.progress import reading
 
-    keep, read, list_offsets = KafkaCommitter._keep, progress.read_progress_of, progress.list_offsets
+    keep, read, list_offsets = KafkaCommitter._keep, reading.read_progress_of, reading.list_offsets
 
     def keep_none(self: Any, known: Any, found: Any) -> None:
         keep(self, {**known, "progress_partitions": found.partitions}, found)
@@ -111,21 +112,22 @@ def move_progress() -> None:
             found = list_offsets(session, [place for place in places if place[1] in wanted], *args, **options)
             return {place: found.get(place) for place in places}
 
-        progress.list_offsets = listed
+        reading.list_offsets = listed
         try:
             return read(session, topic, ids, **kwargs)
         finally:
-            progress.list_offsets = list_offsets
+            reading.list_offsets = list_offsets
 
     KafkaCommitter._keep = keep_none
-    progress.read_progress_of = read_so
+    reading.read_progress_of = read_so
 
 
 def record_outside() -> None:
     """A batch's progress is committed in a transaction of its own, before the batch is."""
     from penstock.connectors.kafka.sink import committer
+    from penstock.delivery import Progress
     from penstock.kafka.produce import Producer
-    from penstock.kafka.progress import Progress, progress_batch
+    from penstock.kafka.progress import progress_batch
     from penstock.kafka.transactions import TransactionClient
 
     record = committer.record
@@ -194,12 +196,12 @@ def settle_failed_as_aborted() -> None:
 
 def settle_in_the_old_epoch() -> None:
     """Progress is believed before the id has been taken again, so that the end may still arrive."""
-    from penstock.kafka import progress
+    from penstock.kafka import ownership, progress
 
     def look(session: Any, client: Any, topic: Any, *args: Any) -> Any:
         return progress.read_progress(session, topic, client.transactional_id)
 
-    progress._retake = look
+    ownership._retake = look
 
 
 # --- transactions ------------------------------------------------------------------------------------------------

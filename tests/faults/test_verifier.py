@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from penstock.connectors.kafka.source.positions import Position, Positions
+from penstock.delivery import Progress
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
+from penstock.kafka.ownership import record
 from penstock.kafka.produce import Producer
-from penstock.kafka.progress import Progress, ensure_progress_topic, record
+from penstock.kafka.progress import ensure_progress_topic
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.transactions import TransactionClient

@@ -11,14 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
+from penstock import delivery
 from penstock.connectors.kafka.sink import committer
 from penstock.connectors.kafka.sink.committer import Acknowledged, KafkaCommitter
 from penstock.deadline import Deadline
+from penstock.delivery import Run
 from penstock.errors import RetriableError
-from penstock.kafka import progress
+from penstock.kafka import ownership, progress
 from penstock.kafka.offsets import CommittedOffset, commit_offsets
 from penstock.kafka.produce import Ack, Producer
-from penstock.kafka.progress import Run
+from penstock.kafka.progress import records
 from penstock.kafka.session import Session, TopicPartition
 from penstock.kafka.transactions import State, TransactionClient
 from tests.simulation import driver
@@ -104,12 +106,12 @@ def _unread_progress_taken_for_aborted() -> Sequence[Patch]:
 
 def _any_read_believed() -> Sequence[Patch]:
     """Progress is believed of whoever answers, a broker that is cut off from the others too."""
-    return [(module, "read_present_progress", progress.read_progress) for module in (progress, committer)]
+    return [(module, "read_present_progress", progress.read_progress) for module in (ownership, committer)]
 
 
 def _seal_unchecked() -> Sequence[Patch]:
     """Whatever looks like this query's progress is believed."""
-    return [(progress.hmac, "compare_digest", lambda *_: True)]
+    return [(records.hmac, "compare_digest", lambda *_: True)]
 
 
 def _topics_unchecked() -> Sequence[Patch]:
@@ -120,7 +122,7 @@ def _topics_unchecked() -> Sequence[Patch]:
 def _fencing_skipped() -> Sequence[Patch]:
     """Each start has a transactional id of its own, and fences nobody; progress stays under the checkpoint's id."""
     numbers = itertools.count()
-    keep, key, seal = KafkaCommitter._keep, progress._key, progress.Seal.of
+    keep, key, seal = KafkaCommitter._keep, records.record_key, records.Seal.of
 
     def shared(name: str) -> str:
         return name.partition("#")[0]
@@ -130,15 +132,15 @@ def _fencing_skipped() -> Sequence[Patch]:
         self.transactional_id += f"#{next(numbers)}"
 
     def key_of_all(name: str, record: Any) -> bytes:
-        return key(shared(name) if record is progress.Progress else name, record)
+        return key(shared(name) if record is delivery.Progress else name, record)
 
     def seal_of_all(self: Any, name: str, fields: Mapping[str, Any]) -> str:
         return seal(self, shared(name), fields)
 
     return [
         (KafkaCommitter, "_keep", keep_own),
-        (progress, "_key", key_of_all),
-        (progress.Seal, "of", seal_of_all),
+        (records, "record_key", key_of_all),
+        (records.Seal, "of", seal_of_all),
     ]
 
 
@@ -220,13 +222,13 @@ def _partition_of_another_topic() -> Sequence[Patch]:
 
 def _adopts_over_progress() -> Sequence[Patch]:
     """--adopt-progress trusts the checkpoint although there is progress."""
-    decide = progress.decide
+    decide = delivery.decide
     return [(committer, "decide", lambda *given, **more: Run() if given[-1] else decide(*given, **more))]
 
 
 def _query_unnoticed() -> Sequence[Patch]:
     """Another query's progress is taken for none at all."""
-    decide = progress.decide
+    decide = delivery.decide
 
     def own(found: Any, query: str, *others: Any, **more: Any) -> Any:
         return decide(found if found and found.query_id == query else None, query, *others, **more)
@@ -236,7 +238,7 @@ def _query_unnoticed() -> Sequence[Patch]:
 
 def _older_checkpoint_unnoticed() -> Sequence[Patch]:
     """A batch is published though a later one was."""
-    decide = progress.decide
+    decide = delivery.decide
 
     def at_most(found: Any, query: str, batch: int, *others: Any, **more: Any) -> Any:
         return Run() if found and found.batch_id > batch else decide(found, query, batch, *others, **more)

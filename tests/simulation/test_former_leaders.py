@@ -14,7 +14,8 @@ from penstock.connectors.kafka.source.positions import Position
 from penstock.errors import RetriableError
 from penstock.kafka.offsets import LATEST, LogOffset, list_offsets
 from penstock.kafka.produce import Producer
-from penstock.kafka.progress import _encoded, ensure_progress_topic
+from penstock.kafka.progress import ensure_progress_topic
+from penstock.kafka.progress.records import encoded_record
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
 from penstock.spi import Column, TableDefinition
@@ -63,7 +64,7 @@ class World:
         """Where a record is put, by a client that knows of no epoch."""
 
         def run(session: Session) -> Any:
-            record = _encoded(b"key", b"value", 0)
+            record = encoded_record(b"key", b"value", 0)
             with Producer(session, plain=True) as producer:
                 producer.submit("input", record.partition, record.data, record.count)
                 producer.flush()

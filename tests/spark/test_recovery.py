@@ -42,8 +42,9 @@ def session_of(kafka):
 
 
 def commit(session, client, topic, batch_id):
+    from penstock.delivery import Progress
     from penstock.kafka.produce import Producer
-    from penstock.kafka.progress import Progress, progress_batch
+    from penstock.kafka.progress import progress_batch
 
     with Producer(session, client.begin(), transactional_id=client.transactional_id) as producer:
         progress = Progress("q", batch_id, {"at": batch_id}, {"at": batch_id + 1})
@@ -55,9 +56,11 @@ def commit(session, client, topic, batch_id):
 def test_rule_16_a_copy_that_took_over_while_the_outcome_was_looked_up_is_not_overtaken(kafka, topic, monkeypatch):
     """Stopped (SIGSTOP) between asking who owns the id and taking a new epoch. Meanwhile a copy publishes batches 1
     and 2. Redoing batch 1 would repeat its records."""
-    from penstock.kafka import progress
-    from penstock.kafka.progress import Progress, ProgressTopic, claim, describe_transaction, settle
-    from penstock.kafka.transactions import State, TransactionClient
+    from penstock.delivery import Progress
+    from penstock.kafka import ownership
+    from penstock.kafka.ownership import claim, settle
+    from penstock.kafka.progress import ProgressTopic
+    from penstock.kafka.transactions import State, TransactionClient, describe_transaction
 
     session, name = session_of(kafka), topic(1, configs={"cleanup.policy": "compact"})
     place = ProgressTopic(name, session.topic(name).topic_id, 1)
@@ -77,7 +80,7 @@ def test_rule_16_a_copy_that_took_over_while_the_outcome_was_looked_up_is_not_ov
         commit(session, other, place, 2)
         return seen
 
-    monkeypatch.setattr(progress, "describe_transaction", stopped_for_a_while)
+    monkeypatch.setattr(ownership, "describe_transaction", stopped_for_a_while)
     with pytest.raises(FencedError):
         settle(session, client, place, Progress("q", 1, {"at": 1}, {"at": 2}), "run-1")
 

@@ -176,7 +176,8 @@ def test_rule_17_a_poison_record_ends_the_job_with_its_position(jobs, topics, to
 @pytest.mark.parametrize("claimed", [True, False], ids=["by another run", "by a producer without a claim"])
 def test_rule_17_a_job_whose_id_was_taken_is_restarted_only_if_no_run_has_it(jobs, kafka, topics, topic, claimed):
     """Two runs that restart would take the id from each other for ever; what left no claim is none."""
-    from penstock.kafka.progress import ProgressTopic, claim
+    from penstock.kafka.ownership import claim
+    from penstock.kafka.progress import ProgressTopic
     from penstock.kafka.properties import ClientConfig
     from penstock.kafka.session import session_for
     from penstock.kafka.transactions import TransactionClient

@@ -15,6 +15,7 @@ from itertools import groupby
 from penstock.cli.client import add_client_options, client_config
 from penstock.cli.text import count, moment, span, table
 from penstock.deadline import Deadline
+from penstock.delivery import Claim
 from penstock.errors import KafkaError, OptionsError, PenstockError, Problem
 from penstock.kafka.inspection import (
     HeldBack,
@@ -30,7 +31,7 @@ from penstock.kafka.inspection import (
     transactions,
     without_leader,
 )
-from penstock.kafka.progress import TOPIC, Claim
+from penstock.kafka.progress import TOPIC
 from penstock.kafka.session import TRANSACTION, Session, TopicPartition
 from penstock.kafka.transactions import TransactionDescription, describe_transaction
 from penstock.services.process import Identity

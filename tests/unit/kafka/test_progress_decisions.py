@@ -2,21 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.delivery import Progress, Run, Skip, TakeOver, decide
 from penstock.errors import CheckpointError, KafkaError, PossibleDataLossError
 from penstock.kafka.batches import scan
+from penstock.kafka.ownership import _taken_over
 from penstock.kafka.produce import ProducerIdentity, next_sequence
-from penstock.kafka.progress import (
-    Progress,
-    ProgressTopic,
-    Run,
-    Skip,
-    TakeOver,
-    _later,
-    _taken_over,
-    _Written,
-    decide,
-    progress_batch,
-)
+from penstock.kafka.progress import ProgressTopic, progress_batch
+from penstock.kafka.progress.reading import _later, _Written
 from penstock.kafka.transactions import TransactionDescription
 
 START, END = {"orders": {"0": 10}}, {"orders": {"0": 20}}

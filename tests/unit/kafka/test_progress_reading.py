@@ -7,17 +7,12 @@ from typing import Any
 
 import pytest
 
+from penstock.delivery import Claim, Progress
 from penstock.kafka.batches import SCAN_BYTES, stamp
 from penstock.kafka.fetch import Chunk
-from penstock.kafka.progress import (
-    Claim,
-    Progress,
-    ProgressTopic,
-    Seal,
-    _encoded,
-    _Reader,
-    progress_batch,
-)
+from penstock.kafka.progress import ProgressTopic, Seal, progress_batch
+from penstock.kafka.progress.reading import _Reader
+from penstock.kafka.progress.records import encoded_record
 
 
 def test_all_records_are_read_also_when_what_was_fetched_takes_more_than_one_scan() -> None:
@@ -73,6 +68,6 @@ def test_fields_that_a_later_version_may_add_are_left_out() -> None:
 
 def read(reader: _Reader, kind: type[Progress | Claim], value: Any) -> None:
     key = b"tx\0claim" if kind is Claim else b"tx"
-    record = bytearray(_encoded(key, json.dumps(value).encode(), 0).data)
+    record = bytearray(encoded_record(key, json.dumps(value).encode(), 0).data)
     stamp(record, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     reader.take(Chunk(0, "progress", 0, memoryview(bytes(record)), 0, 1, 1, (), 1, 1, 0))

@@ -13,6 +13,7 @@ from penstock.connectors.postgres.database import CommitOutcomeError, Database, 
 from penstock.connectors.postgres.progress import TABLE, ProgressTable, Row
 from penstock.connectors.postgres.staging import PATIENCE_SECONDS, PostgresOutput, StageSpec, staging_columns
 from penstock.connectors.postgres.tables import Table, find_tables
+from penstock.delivery import Claim, Progress, Skip, TakeOver, check_ahead, decide
 from penstock.errors import (
     AbortableError,
     CheckpointError,
@@ -24,7 +25,6 @@ from penstock.errors import (
     PossibleDataLossError,
     Problem,
 )
-from penstock.kafka.progress import Claim, Progress, Skip, TakeOver, check_ahead, decide
 from penstock.spi import Batch, JobContext, Output, Published, Written
 
 __all__ = ["AtLeastOnceCommitter", "PostgresCommitter", "Staged", "StagingJobs"]

@@ -15,8 +15,8 @@ from typing import Any
 
 from penstock.connectors.postgres.columns import quoted
 from penstock.connectors.postgres.database import Transaction
+from penstock.delivery import Claim, Progress
 from penstock.errors import CheckpointError
-from penstock.kafka.progress import Claim, Progress
 
 __all__ = ["TABLE", "ProgressTable", "Row"]
 

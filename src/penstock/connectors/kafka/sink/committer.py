@@ -23,6 +23,7 @@ from penstock.connectors.kafka.sink.writer import (
 )
 from penstock.connectors.kafka.table.client import completed
 from penstock.deadline import Deadline
+from penstock.delivery import Progress, Skip, TakeOver, check_ahead, decide
 from penstock.errors import (
     AbortableError,
     AuthorizationError,
@@ -40,21 +41,14 @@ from penstock.errors import (
     UnknownOutcomeError,
 )
 from penstock.kafka.offsets import CommittedOffset
+from penstock.kafka.ownership import claim, record, settle
 from penstock.kafka.progress import (
-    Progress,
     ProgressTopic,
     Seal,
-    Skip,
-    TakeOver,
-    check_ahead,
-    claim,
-    decide,
     ensure_progress_topic,
     progress_batch,
     read_present_progress,
     read_progress,
-    record,
-    settle,
 )
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.reserved import is_out_of_reach

@@ -1,0 +1,58 @@
+"""What is recorded with a batch, and by whom: the same for every system that a batch is committed to."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Claim", "Progress", "canonical"]
+
+
+def canonical(value: Any) -> str:
+    """The JSON text of a value: equal values have equal texts."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A batch that was published: the query's id, the batch's, and the source's offsets before and after it.
+
+    Offsets are JSON values, compared by their canonical text. ``errors`` are counters since the query's first batch
+    (rule 24). ``tables`` are the sinks whose rows are in the transaction, with their topics; none where that was not
+    recorded.
+    """
+
+    query_id: str
+    batch_id: int
+    start: Any
+    end: Any
+    errors: Mapping[str, int] = field(default_factory=dict)
+    tables: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        end = "" if self.end is None else f" to {canonical(self.end)}"
+        return f"batch {self.batch_id} of query '{self.query_id}' (from {canonical(self.start)}{end})"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Who owns a transactional id: a run of a query, and the process that it runs in (start in ms since the epoch)."""
+
+    run_id: str
+    host: str
+    pid: int
+    started_ms: int
+
+    @classmethod
+    def mine(cls, run_id: str) -> Claim:
+        """The claim of a run in this process."""
+        return cls(run_id, socket.gethostname(), os.getpid(), time.time_ns() // 1_000_000)
+
+    def __str__(self) -> str:
+        started = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.started_ms / 1000))
+        return f"run {self.run_id} (process {self.pid} on {self.host}, started {started})"

@@ -1,0 +1,221 @@
+"""Owning a transactional id: claims, progress in a transaction, and finding out how a transaction ended."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from penstock.deadline import Deadline
+from penstock.delivery import Claim, Progress, Skip, decide
+from penstock.errors import (
+    AbortableError,
+    CheckpointError,
+    FencedError,
+    RetriableError,
+    UnclaimedIdError,
+    UnknownOutcomeError,
+)
+from penstock.kafka.fetch import Fetcher, Range
+from penstock.kafka.produce import IMPLICIT_VERSION, Ack, Producer, ProducerIdentity
+from penstock.kafka.progress.reading import ProgressRead, read_present_progress, read_progress
+from penstock.kafka.progress.topic import ProgressTopic, progress_batch
+from penstock.kafka.properties import READ_UNCOMMITTED
+from penstock.kafka.session import Session
+from penstock.kafka.transactions import State, TransactionClient, TransactionDescription, describe_transaction
+
+__all__ = ["claim", "record", "settle"]
+
+_LAST_EPOCHS = 32_760
+_CLAIM_ATTEMPTS = 3
+#: How long a run that was fenced waits for the claim of the one that fenced it.
+_CLAIM_SECONDS = 2.0
+
+
+def claim(
+    session: Session, client: TransactionClient, topic: ProgressTopic, run_id: str, *, deadline: Deadline | None = None
+) -> Claim:
+    """Commit a claim in a transaction of its own, so that whoever is fenced can name the winner (rule 3).
+
+    A claim that the broker aborts is made again. Raises FencedError, naming the winner, when another run took the id
+    over since it was ours, and AuthorizationError when progress may be written but not read.
+    """
+    deadline = deadline or session.deadline()
+    mine, since = Claim.mine(run_id), client.identity
+    failure: Exception | None = None
+    for _ in range(_CLAIM_ATTEMPTS):
+        try:
+            client.begin(deadline)
+            written = record(session, client, topic, mine, deadline=deadline)
+            client.commit(deadline)
+            _check_readable(session, topic, written)
+            return mine
+        except (AbortableError, UnknownOutcomeError) as error:
+            failure = error
+        if client.state is not State.UNKNOWN:
+            with contextlib.suppress(UnknownOutcomeError):
+                client.abort(deadline)
+        if client.state is State.UNKNOWN:
+            found = _retake(session, client, topic, run_id, since, deadline).claim
+            client.settled(fenced=False)
+            if found == mine:
+                return mine
+    raise RetriableError(f"transactional id '{client.transactional_id}' cannot be claimed: {failure}") from failure
+
+
+def record(
+    session: Session,
+    client: TransactionClient,
+    topic: ProgressTopic,
+    what: Progress | Claim,
+    *,
+    deadline: Deadline | None = None,
+) -> Ack:
+    """Write ``what`` to the progress topic as part of the client's open transaction, and wait until it is there."""
+    with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
+        producer.submit(topic.name, *progress_batch(topic, client.transactional_id, what))
+        producer.flush(deadline)
+        (ack,) = producer.acks()
+    return ack
+
+
+def _check_readable(session: Session, topic: ProgressTopic, written: Ack) -> None:
+    """Read a record back. Nothing is read of a topic that is empty: without the right to read, a first run would
+    publish, and only the second one fail."""
+    if written.base_offset >= 0:  # else a repetition was acknowledged, without its offset
+        place = Range(topic.name, written.partition, written.base_offset, written.base_offset + 1, topic.topic_id)
+        for _ in Fetcher(session, [place], isolation=READ_UNCOMMITTED):
+            pass
+
+
+def settle(
+    session: Session,
+    client: TransactionClient,
+    topic: ProgressTopic,
+    batch: Progress,
+    run_id: str,
+    *,
+    adopt: bool = False,
+    first: int = 0,
+    deadline: Deadline | None = None,
+) -> bool:
+    """Find out whether ``batch`` was committed, whose transaction had no definite end (rule 16). If it was not, nothing
+    of it was published.
+
+    Progress is read after InitProducerId, and only then the client is ready for the next transaction. Whatever is
+    raised leaves the outcome unknown, but for FencedError, which names the winner when another run owns the id, and for
+    what :func:`decide` raises. After RetriableError it may be called again. Without ``deadline`` each step has
+    ``default.api.timeout.ms``.
+    """
+    read = _retake(session, client, topic, run_id, None, deadline)
+    progress = read.progress
+    if progress and progress.batch_id > batch.batch_id and progress.query_id == batch.query_id:
+        client.settled(fenced=True)
+        raise FencedError(
+            f"transactional id '{client.transactional_id}' has published batch {progress.batch_id} of query "
+            f"'{progress.query_id}' meanwhile, so another instance runs or ran; stop one of the two"
+        )
+    decision = decide(progress, batch.query_id, batch.batch_id, batch.start, batch.end, adopt, first=first)
+    if not isinstance(decision, Skip) and (read.claim is None or read.claim.run_id != run_id):
+        raise CheckpointError(
+            f"whether {batch} was published is not known: topic '{topic.name}' does not hold the claim of this run any "
+            "more, so that it has lost records, and perhaps this batch's. Check the topic; before the job is started "
+            "again, see which records of the batch are in the output"
+        )
+    client.settled(fenced=False)
+    return isinstance(decision, Skip)
+
+
+def _retake(
+    session: Session,
+    client: TransactionClient,
+    topic: ProgressTopic,
+    run_id: str,
+    since: ProducerIdentity | None,
+    deadline: Deadline | None,
+) -> ProgressRead:
+    """Take the id again after a transaction whose end had no definite answer, unless it has another owner by now;
+    gives what progress says then, which is definite. For ``since`` see :func:`_winner`.
+
+    The client's state stays unknown, but for FencedError, which names the winner: what that does is not disturbed,
+    unless it comes just in between.
+    """
+    name, lost = client.transactional_id, client.identity
+    patience, backoff = None, session.backoff()
+    while True:
+        # In this order: whoever has committed when the coordinator is asked has its claim in the log that is read.
+        seen = describe_transaction(session, name, deadline=deadline)
+        read = read_progress(session, topic, name, deadline=deadline)
+        winner = _winner(read, run_id, since, seen.producer_id if seen else lost.producer_id)
+        if winner is not None:
+            client.settled(fenced=True)
+            raise _fenced(name, winner)
+        # An InitProducerId of ours that had no answer looks like another's when it arrives: then only claims tell.
+        if client.init_lost or not (seen and _taken_over(seen, lost, committing=client.commit_asked)):
+            break
+        patience = patience or Deadline.after(_CLAIM_SECONDS * 1000)
+        if patience.passed:  # until then it may be about to make its claim
+            read = read_present_progress(session, topic, name, deadline=deadline)
+            client.settled(fenced=True)
+            winner = _winner(read, run_id, since, seen.producer_id)
+            if winner is not None:
+                raise _fenced(name, winner)
+            raise UnclaimedIdError(
+                f"transactional id '{name}' was taken over by a producer that left no claim (producer id "
+                f"{seen.producer_id}, epoch {seen.epoch}): another client with this transactional id, or the job's "
+                f"former run{_who(read.latest_claim, run_id)}, if it lives or if a request of it came late. Look for "
+                "such a client; if there is none, start the job again"
+            )
+        time.sleep(backoff.next())
+    # Nobody else owns it. Taking a new epoch ends whatever is still open, and only then progress is definite.
+    owned = client.init(deadline)
+    read = read_present_progress(session, topic, name, deadline=deadline)
+    winner = _winner(read, run_id, since, owned.producer_id)
+    if winner is not None:
+        # A copy came in between and may have published; it is fenced now as we are, and both stop.
+        client.settled(fenced=True)
+        raise FencedError(
+            f"transactional id '{name}' was taken over by {winner} while the outcome of a transaction was looked up, "
+            "and taken back; both are stopped: start one of the two again"
+        )
+    return read
+
+
+def _fenced(transactional_id: str, winner: Claim) -> FencedError:
+    return FencedError(f"transactional id '{transactional_id}' was taken over by {winner}; stop one of the two")
+
+
+def _who(claim: Claim | None, run_id: str) -> str:
+    return "" if claim is None or claim.run_id == run_id else f" ({claim})"
+
+
+def _winner(read: ProgressRead, run_id: str, since: ProducerIdentity | None, producer_id: int) -> Claim | None:
+    """The claim of another run than ``run_id`` that took the id over after us.
+
+    ``since`` is None once our own claim is committed: whatever is later than that is a winner's. Before, the latest
+    claim may be a former owner's, with an epoch that is not above the one we took over with, ``since``, or with a
+    producer id that is neither that one's nor the coordinator's present one, ``producer_id``.
+    """
+    claim, by = read.latest_claim, read.latest_claimant
+    if claim is None or by is None or claim.run_id == run_id:
+        return None
+    if since is None:
+        return claim
+    later = by.epoch > since.epoch if by.producer_id == since.producer_id else by.producer_id == producer_id
+    return claim if later else None
+
+
+def _taken_over(seen: TransactionDescription, lost: ProducerIdentity, *, committing: bool) -> bool:
+    """Whether the coordinator's state is somebody else's doing. ``committing``: we have asked for a commit.
+
+    Our own commit and the broker's time-out leave the epoch as it was or one higher, with a transaction that is being
+    ended or has ended; InitProducerId by somebody else leaves it two higher, or one higher with nothing ended. Below
+    transaction.version 2 our own commit never leaves it higher.
+    """
+    if lost.epoch >= _LAST_EPOCHS:
+        return False  # the coordinator changes the producer id by itself when epochs run out
+    if seen.producer_id != lost.producer_id or seen.epoch > lost.epoch + 1:
+        return True
+    theirs = {"Empty", "Ongoing"}
+    if not committing or lost.transaction_version < IMPLICIT_VERSION:
+        theirs |= {"PrepareCommit", "CompleteCommit"}
+    return seen.epoch == lost.epoch + 1 and seen.state in theirs

@@ -1,0 +1,242 @@
+"""What the progress topic says about transactional ids."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.deadline import Deadline
+from penstock.delivery import Claim, Progress
+from penstock.errors import CheckpointError, RetriableError
+from penstock.kafka import batches
+from penstock.kafka.batches import ControlType
+from penstock.kafka.fetch import Chunk, Fetcher, Range
+from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
+from penstock.kafka.produce import Producer, ProducerIdentity
+from penstock.kafka.progress import records
+from penstock.kafka.progress.records import NotBelievedError, Seal, encoded_record, parse_record
+from penstock.kafka.progress.topic import ProgressTopic
+from penstock.kafka.properties import READ_UNCOMMITTED
+from penstock.kafka.session import Session
+
+__all__ = ["ProgressRead", "read_present_progress", "read_progress", "read_progress_of"]
+
+
+@dataclass(frozen=True)
+class ProgressRead:
+    """What the progress topic holds about a transactional id.
+
+    ``progress`` and ``claim`` are the last committed records. ``latest_claim`` is the last one written, whatever became
+    of its transaction: whoever wrote it owned the id then, as the producer ``latest_claimant``. ``ignored`` says which
+    records under the id's keys are not believed, and why; ``marks`` are those that were seen, with their partitions.
+    """
+
+    progress: Progress | None = None
+    claim: Claim | None = None
+    latest_claim: Claim | None = None
+    latest_claimant: ProducerIdentity | None = None
+    ignored: tuple[str, ...] = ()
+    marks: frozenset[tuple[int, bytes]] = frozenset()
+
+
+def read_present_progress(
+    session: Session, topic: ProgressTopic, transactional_id: str, *, deadline: Deadline | None = None
+) -> ProgressRead:
+    """Read what was published last, from brokers that are in charge (rule 4). Definite after InitProducerId.
+
+    A leader that is cut off from the other brokers, or has just continued after a pause, does not know that there is
+    another one by now: it answers reads from its old log, which may lack the end of our transaction. It cannot
+    acknowledge a record. So a mark is written first, and no read is believed that lacks it. Raises RetriableError when
+    no such read is to be had in time, and what :func:`read_progress` raises.
+    """
+    deadline = deadline or session.deadline()
+    mark = uuid.uuid4().hex.encode()
+    batch = encoded_record(records.mark_key(transactional_id), mark, topic.partition_of(transactional_id))
+    with Producer(session, plain=True) as producer:
+        producer.submit(topic.name, batch.partition, batch.data, batch.count)
+        producer.flush(deadline)
+    backoff = session.backoff()
+    while True:
+        read = read_progress(session, topic, transactional_id, deadline=deadline)
+        if (batch.partition, mark) in read.marks:
+            return read
+        session.forget_topics([topic.name])
+        wait = backoff.next()
+        if deadline.left <= wait:
+            raise RetriableError(
+                f"progress of transactional id '{transactional_id}' was read from a broker that lacks what topic "
+                f"'{topic.name}' was just given: it may be cut off from the other brokers. Check their network"
+            )
+        time.sleep(wait)
+
+
+def read_progress(
+    session: Session, topic: ProgressTopic, transactional_id: str, *, deadline: Deadline | None = None
+) -> ProgressRead:
+    """Read what was published last, for looking at it; :func:`read_present_progress` is for deciding by it.
+
+    Reads up to the high watermark without regard to open transactions, and pairs our records with the control
+    markers of their producer, so that another id's open transaction hides nothing. Raises RetriableError, never
+    takes a time-out for the end, and CheckpointError for a topic that was created anew.
+    """
+    return read_progress_of(session, topic, [transactional_id], deadline=deadline)[transactional_id]
+
+
+def read_progress_of(
+    session: Session, topic: ProgressTopic, transactional_ids: Iterable[str], *, deadline: Deadline | None = None
+) -> dict[str, ProgressRead]:
+    """What :func:`read_progress` reads, for several ids in one pass over the topic."""
+    ids = tuple(dict.fromkeys(transactional_ids))
+    name = topic.name
+    # A query with a new checkpoint writes elsewhere if the topic was enlarged since.
+    info = session.topics([name], deadline).get(name)
+    if info and info.topic_id and topic.topic_id and info.topic_id != topic.topic_id:
+        raise CheckpointError(
+            f"progress topic '{name}' has id {info.topic_id}, and had {topic.topic_id} before: it was deleted and "
+            "created again, and with it the knowledge of what was published is gone. Check the cluster"
+        )
+    count = max(topic.partitions, len(info.partitions) if info else 0)
+    places = [(name, partition) for partition in range(count)]
+    starts, ends = (
+        list_offsets(session, places, at, isolation=READ_UNCOMMITTED, deadline=deadline) for at in (EARLIEST, LATEST)
+    )
+    ranges = []
+    for place in places:
+        start, end = starts[place], ends[place]
+        if start and end and start.offset < end.offset:
+            ranges.append(Range(*place, start.offset, end.offset, topic.topic_id))
+    readers = [_Reader(each.partition, ids, topic.seal) for each in ranges]
+    for chunk in Fetcher(session, ranges, isolation=READ_UNCOMMITTED):
+        readers[chunk.range].take(chunk)
+    return {each: _found(each, readers) for each in ids}
+
+
+def _found(transactional_id: str, readers: Sequence[_Reader]) -> ProgressRead:
+    def last(found: Iterable[_Written | None]) -> _Written | None:
+        return reduce(_later, filter(None, found), None)
+
+    progress = last(each.committed.get((transactional_id, Progress)) for each in readers)
+    claim = last(each.committed.get((transactional_id, Claim)) for each in readers)
+    latest = last(each.latest_claims.get(transactional_id) for each in readers)
+    return ProgressRead(
+        progress.record if progress else None,  # type: ignore[arg-type]
+        claim.record if claim else None,  # type: ignore[arg-type]
+        latest.record if latest else None,  # type: ignore[arg-type]
+        latest.by if latest else None,
+        tuple(reason for each in readers for reason in each.ignored.get(transactional_id, ())),
+        frozenset((each.partition, mark) for each in readers for mark in each.marks.get(transactional_id, ())),
+    )
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A record, who wrote it (producer id -1: outside transactions), and its timestamp in ms."""
+
+    record: Progress | Claim
+    by: ProducerIdentity
+    timestamp: int
+
+
+def _later(one: _Written | None, other: _Written) -> _Written:
+    """Of two records of one id and kind in different partitions, the one that was written later.
+
+    The records of one checkpoint stay in one partition, also when the topic is enlarged. A query with a new checkpoint
+    may write to another one. Offsets of different partitions have no order; batch ids of one query have, and so have
+    the epochs of one producer id, which rise with every transaction and every owner. Only where both differ do
+    timestamps decide: a wrong clock can then make :func:`decide` meet another query's record and stop, or go on with
+    our own.
+    """
+    if one is None:
+        return other
+    a, b = one.record, other.record
+    if isinstance(a, Progress) and isinstance(b, Progress) and a.query_id == b.query_id:
+        return one if a.batch_id > b.batch_id else other
+    if one.by.producer_id == other.by.producer_id:
+        return one if one.by.epoch > other.by.epoch else other
+    return one if one.timestamp > other.timestamp else other
+
+
+#: A transactional id, and which of its two kinds of record.
+_Kind = tuple[str, type[Progress | Claim]]
+
+
+class _Reader:
+    """Follows one partition of the progress topic for some transactional ids."""
+
+    def __init__(self, partition: int, transactional_ids: Sequence[str], seal: Seal | None):
+        self.partition = partition
+        self.committed: dict[_Kind, _Written] = {}
+        self.latest_claims: dict[str, _Written] = {}
+        self.ignored: dict[str, list[str]] = {}
+        self.marks: dict[str, set[bytes]] = {}
+        self._seal = seal
+        self._marked = {records.mark_key(each): each for each in transactional_ids}
+        self._kinds: dict[bytes, _Kind] = {
+            records.record_key(each, kind): (each, kind) for each in transactional_ids for kind in (Progress, Claim)
+        }
+        self._open: list[tuple[_Kind, _Written]] = []
+
+    def take(self, chunk: Chunk) -> None:
+        where = f"topic '{chunk.topic}', partition {chunk.partition}"
+        heads = batches.batch_headers(chunk.records, where=where)
+        heads = heads[heads["base_offset"] < chunk.end]
+        events: list[tuple[int, Any]] = []
+        for found in batches.scan_slices(
+            chunk.records, start_offset=chunk.start, end_offset=chunk.end, check_crcs=False, where=where
+        ):
+            keys = pa.array([*self._kinds, *self._marked], pa.binary())
+            ours = np.flatnonzero(pc.is_in(found.keys, value_set=keys))
+            events += [(int(found.offsets[row]), (found.keys[row].as_py(), found.values[row].as_py())) for row in ours]
+        markers = heads[heads["control_type"] != ControlType.NONE]
+        events += [(int(marker["base_offset"]), marker) for marker in markers]
+        for offset, event in sorted(events, key=lambda each: each[0]):
+            if not isinstance(event, tuple):
+                self._end(event)
+                continue
+            key, value = event
+            if key in self._marked:
+                self.marks.setdefault(self._marked[key], set()).add(value)
+                continue
+            transactional_id, kind = self._kinds[key]
+            head = heads[int(np.searchsorted(heads["base_offset"], offset, side="right")) - 1]
+            try:
+                if not head["is_transactional"]:
+                    raise NotBelievedError("was written outside of a transaction")
+                record = parse_record(kind, transactional_id, value, self._seal)
+            except NotBelievedError as reason:
+                text = f"{where}, offset {offset}: the record {reason}; find out what else writes to this topic"
+                self.ignored.setdefault(transactional_id, []).append(text)
+                continue
+            by = ProducerIdentity(int(head["producer_id"]), int(head["producer_epoch"]))
+            written = _Written(record, by, int(head["max_timestamp"]))
+            if kind is Claim:
+                self.latest_claims[transactional_id] = written
+            self._open.append(((transactional_id, kind), written))
+
+    def _end(self, marker: Any) -> None:
+        """A transaction's end. Since transaction.version 2 its marker may carry a later epoch than its records."""
+        still_open = []
+        for kind, written in self._open:
+            if written.by.producer_id != marker["producer_id"] or written.by.epoch > marker["producer_epoch"]:
+                still_open.append((kind, written))
+            elif marker["control_type"] == ControlType.COMMIT and not self._repeats(kind, written):
+                self.committed[kind] = written
+        self._open = still_open
+
+    def _repeats(self, kind: _Kind, written: _Written) -> bool:
+        """Whether a record says less than what the same query has committed before: a copy of one of its records."""
+        known = self.committed.get(kind)
+        old, new = known and known.record, written.record
+        return (
+            isinstance(old, Progress)
+            and isinstance(new, Progress)
+            and (old.query_id == new.query_id and old.batch_id > new.batch_id)
+        )

@@ -1,0 +1,161 @@
+"""The progress topic of a cluster: created where it is missing, and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+import pyarrow as pa
+
+from penstock.deadline import Deadline
+from penstock.delivery import Claim, Progress
+from penstock.errors import AuthorizationError, CheckpointError, KafkaError, RetriableError
+from penstock.kafka import partitioner
+from penstock.kafka.batches import RecordTooLargeError
+from penstock.kafka.progress import records
+from penstock.kafka.progress.records import DEFAULT_MAX_MESSAGE_BYTES, Seal, encoded_record, sealed_value
+from penstock.kafka.session import Session, TopicInfo
+from penstock.kafka.topics import create_topic, topic_configs
+
+__all__ = ["TOPIC", "ProgressTopic", "ensure_progress_topic", "progress_batch"]
+
+TOPIC = "__penstock_progress"
+
+
+@dataclass(frozen=True)
+class ProgressTopic:
+    """The progress topic of a cluster. ``warnings`` says what makes it less durable than it could be; ``seal`` marks
+    what a query writes, and without it all records are believed, which is for looking at them."""
+
+    name: str
+    topic_id: UUID | None
+    partitions: int
+    warnings: tuple[str, ...] = ()
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    seal: Seal | None = None
+    #: Where commands in messages find the cluster.
+    address: str = "HOST:PORT"
+
+    def partition_of(self, transactional_id: str) -> int:
+        """Where an id's records are written: all kinds in one partition, so that their order is known."""
+        key = pa.array([transactional_id.encode()], pa.binary())
+        return int(partitioner.by_key(key, self.partitions, fallback=0)[0])
+
+
+def ensure_progress_topic(
+    session: Session,
+    name: str = TOPIC,
+    *,
+    partitions: int = 8,
+    topic_id: UUID | None = None,
+    deadline: Deadline | None = None,
+) -> ProgressTopic:
+    """The progress topic, created where it is missing, verified where it is there (rule 7).
+
+    ``topic_id`` is the id that the checkpoint knows. Raises CheckpointError when the topic is another one,
+    KafkaError when it would lose progress (not compacted), and an error with the command to run when it is missing
+    and may not be created.
+    """
+    deadline = deadline or session.deadline()
+    replication = min(3, len(session.brokers(deadline)))
+    try:
+        info = session.topics([name], deadline).get(name)
+        if info is None and topic_id is not None and (info := _looked_for(session, name, deadline)) is None:
+            raise CheckpointError(
+                f"progress topic '{name}' is gone, and with it the knowledge of what was published; the checkpoint "
+                f"knows it as {topic_id}. Check the cluster, or go on with --adopt-progress"
+            )
+        if info is None:
+            create_topic(
+                session,
+                name,
+                partitions=partitions,
+                replication=replication,
+                configs=_settings(replication),
+                deadline=deadline,
+            )
+            info = session.topic(name, deadline)
+    except RetriableError:
+        raise
+    except KafkaError as error:
+        options = " ".join(f"--config {key}={value}" for key, value in _settings(replication).items())
+        hint = (
+            f"progress topic '{name}' is missing or may not be used. To create it, run: kafka-topics.sh "
+            f"--bootstrap-server {session.config.bootstrap_servers[0]} --create --topic {name} --partitions "
+            f"{partitions} --replication-factor {replication} {options}; and grant Read, Write and Describe on it"
+        )
+        cls = AuthorizationError if isinstance(error, AuthorizationError) else KafkaError
+        raise cls(f"{error}. {hint}") from error
+    if topic_id is not None and info.topic_id is not None and info.topic_id != topic_id:
+        raise CheckpointError(
+            f"progress topic '{name}' has id {info.topic_id}, the checkpoint knows it as {topic_id}: it was deleted "
+            "and created again, and with it the knowledge of what was published is gone. Check the cluster, or go on "
+            "with --adopt-progress"
+        )
+    keys = ["cleanup.policy", "unclean.leader.election.enable", "min.insync.replicas", "max.message.bytes"]
+    settings = (topic_configs(session, [name], keys, deadline=deadline) or {}).get(name, {})
+    address = session.config.bootstrap_servers[0]
+    for key, wanted, harm in _VITAL:
+        if settings.get(key, wanted) != wanted:
+            raise KafkaError(
+                f"progress topic '{name}' has {key}={settings[key]}, which {harm}; run kafka-configs.sh "
+                f"--bootstrap-server {address} --alter --topic {name} --add-config {key}={wanted}"
+            )
+    warnings = []
+    fewest = min(len(each.replicas) for each in info.partitions)
+    if fewest < replication:
+        warnings.append(f"progress topic '{name}' has {fewest} replicas; {replication} are possible")
+    if fewest >= 3 and settings.get("min.insync.replicas") == "1":
+        warnings.append(f"progress topic '{name}' has min.insync.replicas=1; 2 are safer")
+    largest = int(settings.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
+    return ProgressTopic(name, info.topic_id, len(info.partitions), tuple(warnings), largest, address=address)
+
+
+def _looked_for(session: Session, name: str, deadline: Deadline) -> TopicInfo | None:
+    """A topic that one broker did not know: it may have been the first to answer after a restart."""
+    session.forget_topics([name])
+    try:
+        return session.topic(name, deadline)
+    except RetriableError:
+        raise
+    except KafkaError as error:
+        if any(session.told_epochs([name], deadline)):
+            raise RetriableError(f"{error}. Another broker knows of it: look whether all brokers are well") from error
+        return None
+
+
+#: Settings without which progress gets lost and nobody notices, so that a batch is published twice.
+_VITAL = (
+    ("cleanup.policy", "compact", "deletes progress"),
+    ("unclean.leader.election.enable", "false", "lets a replica lead that lacks progress which was committed"),
+)
+
+
+def _settings(replication: int) -> dict[str, str]:
+    return {
+        **{key: wanted for key, wanted, _ in _VITAL},
+        "min.insync.replicas": "2" if replication >= 3 else "1",
+        # Every batch leaves a record, and every start reads them all: compact early and often.
+        "segment.ms": "600000",
+        "min.cleanable.dirty.ratio": "0.1",
+    }
+
+
+def progress_batch(
+    topic: ProgressTopic, transactional_id: str, record: Progress | Claim
+) -> tuple[int, memoryview, int]:
+    """``record`` as an encoded batch of its own: partition, bytes, record count, as :meth:`Producer.submit` takes.
+
+    Raises KafkaError for a record that is larger than the topic allows.
+    """
+    key, value = records.record_key(transactional_id, type(record)), sealed_value(transactional_id, record, topic.seal)
+    try:
+        batch = encoded_record(key, value, topic.partition_of(transactional_id), topic.max_message_bytes)
+    except RecordTooLargeError as error:
+        raise KafkaError(
+            f"the progress of transactional id '{transactional_id}' makes a record of {error.size} bytes, above the "
+            f"max.message.bytes of topic '{topic.name}', which is {topic.max_message_bytes}: it holds two offsets of "
+            f"each source partition. Run kafka-configs.sh --bootstrap-server {topic.address} --alter --topic "
+            f"{topic.name} --add-config max.message.bytes={2 * error.size}, and start the job again"
+        ) from None
+    return batch.partition, batch.data, batch.count
