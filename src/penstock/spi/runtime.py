@@ -21,6 +21,7 @@ __all__ = [
     "DEAD_LETTER",
     "HIDDEN",
     "KIND",
+    "PLACES_PER_SOURCE",
     "REPORT",
     "WATERMARK",
     "Batch",
@@ -43,6 +44,9 @@ __all__ = [
 #: Columns that follow a scan's own: the number of the place (topic and partition) that a row came from, and its offset.
 #: Errors name them.
 HIDDEN = RowType((Field("__place", INT), Field("__offset", BIGINT)))
+
+#: Each source of a job numbers its places from its own multiple of this, its ordinal times as much.
+PLACES_PER_SOURCE = 1_000_000
 
 #: A column (TINYINT) that follows those of :data:`HIDDEN` where rows are changes of rows: their RowKind, null for an
 #: insertion.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from penstock.connectors.kafka.admission import Admission
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.planning import Planner, ReaderSpec, _shares
-from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Position, Positions
-from penstock.spi import Column, TableDefinition
+from penstock.connectors.kafka.positions import Position, Positions
+from penstock.spi import PLACES_PER_SOURCE, Column, TableDefinition
 from penstock.types import BIGINT
 
 places = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 9))

@@ -11,12 +11,13 @@ from penstock.connectors.kafka.bounds import listed, note_epochs, places_of, top
 from penstock.connectors.kafka.client import completed
 from penstock.connectors.kafka.eventtime import Notes, Watermarks
 from penstock.connectors.kafka.losses import SKIPPING, created_anew, jumped, passed_over, without
-from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Place, Position, Positions, Range, cut
+from penstock.connectors.kafka.positions import Place, Position, Positions, Range, cut
 from penstock.connectors.kafka.scan import KafkaScan
 from penstock.errors import KafkaError, PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, LogOffset, check_truncation
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
+from penstock.spi import PLACES_PER_SOURCE
 
 __all__ = ["Planner", "ReaderSpec", "client_of"]
 

@@ -33,7 +33,7 @@ from penstock.connectors.kafka.losses import told
 from penstock.connectors.kafka.metrics import SourceMetrics
 from penstock.connectors.kafka.offsets import partitions_text
 from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
-from penstock.connectors.kafka.positions import PLACES_PER_SOURCE, Positions, Range
+from penstock.connectors.kafka.positions import Positions, Range
 from penstock.connectors.kafka.reports import ReadReport
 from penstock.connectors.kafka.scan import KafkaScan
 from penstock.connectors.kafka.sink import KafkaSink
@@ -56,6 +56,7 @@ from penstock.spi import (
     DEAD_LETTER,
     HIDDEN,
     KIND,
+    PLACES_PER_SOURCE,
     REPORT,
     WATERMARK,
     Guarantee,
