@@ -65,7 +65,7 @@ def test_rows_have_kinds_and_the_table_says_which():
 
 
 def test_every_row_that_does_not_fit_is_named():
-    with pytest.raises(SchemaError, match="row 1 has 1 values for 2 columns\n.*row 2 has no value for column 'id'"):
+    with pytest.raises(SchemaError, match=r"row 1 has 1 values for 2 columns\n.*row 2 has no value for column 'id'"):
         ValuesConnector().scan(
             table("id BIGINT NOT NULL, name STRING", data_id=values.register([(1, "a"), (2,), (None, "c")]))
         )
@@ -75,7 +75,7 @@ def test_every_row_that_does_not_fit_is_named():
 
 def test_unknown_ids_and_values_of_options_are_refused():
     values.register([], "orders-of-this-test")
-    with pytest.raises(OptionsError, match="no rows 'order-of-this-test'.*did you mean 'orders-of-this-test'"):
+    with pytest.raises(OptionsError, match=r"no rows 'order-of-this-test'.*did you mean 'orders-of-this-test'"):
         ValuesConnector().scan(table(data_id="order-of-this-test"))
     with pytest.raises(OptionsError, match=r"(?s)'changelog-mode': expected some of I, UB, UA and D.*whole number"):
         ValuesConnector().scan(
@@ -104,7 +104,7 @@ def test_a_sink_takes_what_its_options_say():
     assert capabilities(sink_insert_only="false").kinds == CHANGES
     delivery = {"sink.delivery-guarantee": "at-least-once"}
     assert capabilities(**delivery).guarantee is Guarantee.AT_LEAST_ONCE
-    with pytest.raises(OptionsError, match="'sink.delivery-guarantee': rows in memory .*at-least-once"):
+    with pytest.raises(OptionsError, match=r"'sink.delivery-guarantee': rows in memory .*at-least-once"):
         capabilities(**{"sink.delivery-guarantee": "exactly-once"})
 
 

@@ -71,7 +71,7 @@ class ValuesSource:
         self._scan = scan
         self._ordinal = ordinal
         self._spark: SparkSession = context.spark
-        self._rows = scan.rows.num_rows
+        self._rows: int = scan.rows.num_rows
         self.bounded = scan.options.bounded
         self._check_unchanged(context)
 
@@ -221,9 +221,9 @@ class ValuesTarget:
                 struct = F.col(quoted_name(output.column))
                 rows, columns = frame.where(struct.isNotNull()), [struct[name] for name in spec.schema.names]
             kinds, *values = rows.select(kind, *columns).toArrow().columns
-            found = [_row(*each, names=spec.schema.names) for each in zip(kinds.to_pylist(), _tuples(values, len(kinds)))]
-            memory.append(spec.data_id, found)
-            written.append(Written(len(found)))
+            found = zip(kinds.to_pylist(), _tuples(values, len(kinds)), strict=True)
+            memory.append(spec.data_id, [_row(kind, each, spec.schema.names) for kind, each in found])
+            written.append(Written(len(kinds)))
         return Published(tuple(written))
 
     def close(self) -> None:

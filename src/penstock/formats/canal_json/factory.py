@@ -22,6 +22,7 @@ class CanalJsonFormat:
 
     identifier = "canal-json"
     options: type[OptionSet] = CanalJsonOptions
+    by_name = True
     metadata: Mapping[str, DataType] = {key: each.type for key, each in METADATA.items()}
 
     def decoder(self, schema: RowType, options: OptionSet, metadata: Sequence[str] = ()) -> CanalJsonDecoder:

@@ -20,6 +20,7 @@ class DebeziumJsonFormat:
 
     identifier = "debezium-json"
     options: type[OptionSet] = DebeziumJsonOptions
+    by_name = True
     metadata: Mapping[str, DataType] = {key: each.type for key, each in METADATA.items()}
 
     def decoder(self, schema: RowType, options: OptionSet, metadata: Sequence[str] = ()) -> DebeziumJsonDecoder:
