@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.connectors.kafka.bounds import resolve_start
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.planning import Planner, ReaderSpec, client_of
+from penstock.connectors.kafka.source.bounds import resolve_start
+from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec, client_of
 from penstock.kafka.session import session_for
 from penstock.spi import Column, TableDefinition
 from penstock.types import BIGINT
@@ -15,11 +15,11 @@ from tests.waiting import eventually
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-    from penstock.connectors.kafka.scan import KafkaScan
+    from penstock.connectors.kafka.source.spec import KafkaScanSpec
     from penstock.services import KafkaCluster
 
 
-def scan_of(kafka: KafkaCluster, topics: str, **options: str) -> KafkaScan:
+def scan_of(kafka: KafkaCluster, topics: str, **options: str) -> KafkaScanSpec:
     """A table over ``topics`` (empty where the options have a pattern); option names are written with ``_`` for ``.``
     and ``__`` for ``-``."""
     given = {"topic": topics} if topics else {}

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from penstock.common import SimpleStringSchema
-from penstock.connectors.kafka.bounds import behind_the_end, present_ends, resolve_start, resolve_stop
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.planning import client_of
-from penstock.connectors.kafka.positions import Position, Positions
-from penstock.connectors.kafka.scan import KafkaScan
+from penstock.connectors.kafka.source.bounds import behind_the_end, present_ends, resolve_start, resolve_stop
+from penstock.connectors.kafka.source.enumerator import client_of
+from penstock.connectors.kafka.source.positions import Position, Positions
+from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.datastream.connectors.kafka import (
     FlinkKafkaConsumer,
     KafkaOffsetResetStrategy,
@@ -29,7 +29,7 @@ from tests.scans import delete_below, scan_of, write
 BEGAN = 1_600_000_000_000
 
 
-def built(kafka: Any, name: str, *, start: Any = None, stop: Any = None, group: str = "") -> KafkaScan:
+def built(kafka: Any, name: str, *, start: Any = None, stop: Any = None, group: str = "") -> KafkaScanSpec:
     """The same from the Python builder."""
     builder = KafkaSource.builder().set_bootstrap_servers(kafka.bootstrap).set_topics(name)
     builder.set_value_only_deserializer(SimpleStringSchema())
@@ -42,17 +42,17 @@ def built(kafka: Any, name: str, *, start: Any = None, stop: Any = None, group: 
     return KafkaConnector().scan(builder.build().table("s"))
 
 
-def session_of(scan: KafkaScan) -> Session:
+def session_of(scan: KafkaScanSpec) -> Session:
     return session_for(client_of(scan))
 
 
-def starts(scan: KafkaScan, start_time: int | None = None) -> list[int]:
+def starts(scan: KafkaScanSpec, start_time: int | None = None) -> list[int]:
     """Start offsets in the order of partitions."""
     found = resolve_start(session_of(scan), scan, start_time)
     return [found.at[place].offset for place in found.places()]
 
 
-def stops(scan: KafkaScan) -> list[int]:
+def stops(scan: KafkaScanSpec) -> list[int]:
     start = resolve_start(session_of(scan), scan)
     found = resolve_stop(session_of(scan), scan, start)
     assert found is not None

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
-from penstock.connectors.kafka.bounds import resolve_start
-from penstock.connectors.kafka.planning import client_of
-from penstock.connectors.kafka.reading import RangeReader
+from penstock.connectors.kafka.source.bounds import resolve_start
+from penstock.connectors.kafka.source.enumerator import client_of
+from penstock.connectors.kafka.source.reader import RangeReader
 from penstock.errors import KafkaError
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.properties import ClientConfig

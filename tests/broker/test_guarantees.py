@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.writing import Branch, WriteSpec, encode_rows_and_publish
+from penstock.connectors.kafka.sink.writer import KafkaOutput, WriteSpec, encode_rows_and_publish
 from penstock.errors import KafkaError, RetriableError
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import ClientConfig
@@ -31,7 +31,7 @@ def spec_of(kafka, topic, guarantee):
     }
     sink = KafkaConnector().sink(TableDefinition("t", (Column("v", STRING),), options))
     client = ClientConfig.from_properties(dict(sink.client))
-    branch = Branch(sink, client, None, ("v",))
+    branch = KafkaOutput(sink, client, None, ("v",))
     return WriteSpec((branch,), client, {topic: LARGE})
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.connectors.kafka.reading import RangeReader
+from penstock.connectors.kafka.source.reader import RangeReader
 from tests.scans import planner_of
 
 if TYPE_CHECKING:

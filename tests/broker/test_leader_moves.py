@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.connectors.kafka.bounds import present_ends, with_epochs
-from penstock.connectors.kafka.losses import told
-from penstock.connectors.kafka.planning import Planner
-from penstock.connectors.kafka.positions import Position, Positions
+from penstock.connectors.kafka.source.bounds import present_ends, with_epochs
+from penstock.connectors.kafka.source.enumerator import Planner
+from penstock.connectors.kafka.source.losses import described
+from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.errors import PossibleDataLossError, RetriableError
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
@@ -247,7 +247,7 @@ def test_rule_28_a_log_that_an_unclean_election_has_cut_is_never_read_on_in_sile
         with pytest.raises(PossibleDataLossError, match=cut):
             strict.latest(lost, None)
         goes_on = tolerant.latest(lost, None)
-        assert list(told(lost, goes_on)) == [
+        assert list(described(lost, goes_on)) == [
             f"topic '{name}', partition 0 was read up to offset 10, but its log was cut at 5; what is written from "
             "there on is read"
         ]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.connectors.kafka.losses import told
-from penstock.connectors.kafka.planning import Planner
-from penstock.connectors.kafka.positions import Position, Positions
+from penstock.connectors.kafka.source.enumerator import Planner
+from penstock.connectors.kafka.source.losses import described
+from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.fetch import Fetcher, Range
 from tests.scans import delete_below, planner_of, write
@@ -49,7 +49,7 @@ def test_a_topic_that_was_read_to_its_end_may_go_and_is_told_of(kafka, kafka_adm
     assert left.places() == ((two, 0),)
     assert list(left.topic_ids) == [two]
     assert planner.tasks(read, left) == []
-    assert sorted(told(read, left)) == [
+    assert sorted(described(read, left)) == [
         f"topic '{one}', partition 0 exists no more; it was read up to offset 3",
         f"topic '{one}', partition 1 exists no more; it was read up to offset 0",
     ]
@@ -118,7 +118,7 @@ def test_a_topic_that_was_created_anew_is_refused_or_read_from_its_beginning(kaf
     assert (offsets(begun), begun.topic_ids != read.topic_ids) == ({0: 0}, True)
     assert tolerant.tasks(read, begun) == []
     assert sum(len(each) for each in tolerant.ranges(read, begun)) == 0
-    assert sorted(told(read, begun)) == [
+    assert sorted(described(read, begun)) == [
         f"topic '{name}', partition 0 was deleted and created anew; the former one was read up to offset 5, the new "
         "one is read from 0 on",
         f"topic '{name}', partition 1 exists no more; it was read up to offset 0",
@@ -143,7 +143,7 @@ def test_offsets_that_retention_has_removed_are_passed_over_in_the_same_batch(ka
     ]
     assert (end.at[name, 0].lost, end.at[name, 1].lost) == (15, 0)
     assert sum(len(each) for each in planner.ranges(planner.spec.start, end)) == 8
-    assert list(told(planner.spec.start, end)) == [
+    assert list(described(planner.spec.start, end)) == [
         f"topic '{name}', partition 0: offsets 0 to 15 are not in the log any more; 15 were passed over"
     ]
     # What was counted goes through Spark's offset log, and is not counted again.
@@ -151,7 +151,7 @@ def test_offsets_that_retention_has_removed_are_passed_over_in_the_same_batch(ka
     assert logged == end
     rest = planner.latest(logged, None)
     assert (offsets(rest), rest.at[name, 0].lost) == ({0: 20, 1: 6}, 15)
-    assert list(told(end, rest)) == []
+    assert list(described(end, rest)) == []
 
 
 def test_a_log_that_was_cut_is_refused_or_read_on_from_the_cut(kafka, topic):
@@ -165,7 +165,7 @@ def test_a_log_that_was_cut_is_refused_or_read_on_from_the_cut(kafka, topic):
         strict.latest(beyond, None)
     cut = tolerant.latest(beyond, None)
     assert (offsets(cut), tolerant.tasks(beyond, cut)) == ({0: 5}, [])
-    assert list(told(beyond, cut)) == [
+    assert list(described(beyond, cut)) == [
         f"topic '{name}', partition 0 was read up to offset 9, but its log was cut at 5; what is written from there "
         "on is read"
     ]

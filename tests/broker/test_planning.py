@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from penstock.connectors.kafka.admission import Admission
-from penstock.connectors.kafka.bounds import resolve_stop
-from penstock.connectors.kafka.planning import Planner
-from penstock.connectors.kafka.positions import Place, Position, Positions
-from penstock.connectors.kafka.reading import RangeReader
-from penstock.connectors.kafka.runtime import KafkaDataSource, _pickled
-from penstock.connectors.kafka.scan import KafkaScan
+from penstock.connectors.kafka.source.admission import Admission
+from penstock.connectors.kafka.source.bounds import resolve_stop
+from penstock.connectors.kafka.source.enumerator import Planner
+from penstock.connectors.kafka.source.positions import Position, Positions
+from penstock.connectors.kafka.source.reader import RangeReader
+from penstock.connectors.kafka.source.spec import KafkaScanSpec
+from penstock.connectors.kafka.spark import KafkaDataSource, _pickled
 from penstock.kafka.offsets import LATEST, list_offsets
+from penstock.kafka.session import TopicPartition
 from tests.scans import planner_of, scan_of, write
 from tests.waiting import eventually
 
@@ -25,7 +26,7 @@ from tests.waiting import eventually
 PLANNING = """
 import json, sys
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from penstock.connectors.kafka.runtime import KafkaDataSource
+from penstock.connectors.kafka.spark import KafkaDataSource
 told = json.load(sys.stdin)
 reader = KafkaDataSource(told["options"]).streamReader(None)
 end = reader.latestOffset(told["start"] or reader.initialOffset(), ReadAllAvailable())
@@ -113,7 +114,7 @@ def test_a_rate_holds_over_all_partitions_together(kafka, topic):
 # --- which topics and partitions -------------------------------------------------------------------------------
 
 
-def found_by(planner: Planner, start: Positions, *places: Place) -> Positions:
+def found_by(planner: Planner, start: Positions, *places: TopicPartition) -> Positions:
     """Plans until these places are there."""
 
     def plan() -> Positions | None:
@@ -204,5 +205,5 @@ def test_the_end_of_a_log_is_before_open_transactions_only_where_they_are_not_re
     assert reader.report.records == end
 
 
-def bounded(kafka: Any, name: str, isolation: str) -> KafkaScan:
+def bounded(kafka: Any, name: str, isolation: str) -> KafkaScanSpec:
     return scan_of(kafka, name, scan_bounded_mode="latest-offset", properties_isolation_level=isolation)

@@ -8,7 +8,7 @@ import pytest
 from kafka.protocol.admin import CreateTopicsRequest, DescribeQuorumRequest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.targets import ExactlyOnceTarget
+from penstock.connectors.kafka.sink.committer import KafkaCommitter
 from penstock.errors import OptionsError
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import TRANSACTION, Session
@@ -17,7 +17,7 @@ from penstock.kafka.transactions import describe_transaction, transaction_timeou
 from penstock.services import KafkaCluster
 from penstock.spi import Column, Output, TableDefinition
 from penstock.types import STRING
-from tests.targets import Reporting, context_of
+from tests.committers import Reporting, context_of
 
 MAXIMUM_MS = 1_234_567
 
@@ -93,10 +93,10 @@ def test_a_start_does_not_wait_for_a_broker_that_it_does_not_need(
         cluster.pause(victim)
     else:
         cluster.kill(victim)
-    target = ExactlyOnceTarget(
+    committer = KafkaCommitter(
         [Output(0, "t", spec, spec.schema, None, ("v",))], context_of("progress"), Reporting("out")
     )
-    target.open()
+    committer.open()
     session.metadata([], session.deadline())
     assert victim in session.brokers(), "the others know by now that it is down"
     found = describe_transaction(session, "silent-job")

@@ -1,4 +1,4 @@
-"""Batches whose commit has no definite answer (rule 16): the whole way of :class:`ExactlyOnceTarget`, before a broker
+"""Batches whose commit has no definite answer (rule 16): the whole way of :class:`KafkaCommitter`, before a broker
 behind a proxy that loses answers. Tasks are played by a producer in this process."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.connectors.kafka import targets
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.targets import Acknowledged, ExactlyOnceTarget
+from penstock.connectors.kafka.sink import committer
+from penstock.connectors.kafka.sink.committer import Acknowledged, KafkaCommitter
 from penstock.errors import CheckpointError, FencedError, TransactionExpiredError, UnknownOutcomeError
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
@@ -31,11 +31,11 @@ from penstock.settings import Settings
 from penstock.spi import Batch, Column, JobContext, Output, TableDefinition, Written
 from penstock.testing import Api, ProxiedCluster, Then, Trap
 from penstock.types import BIGINT
-from tests.targets import Memory
+from tests.committers import Memory
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
-    from penstock.connectors.kafka.writing import Transaction, WriteSpec
+    from penstock.connectors.kafka.sink.writer import Transaction, WriteSpec
 
 BROKER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
 
@@ -76,7 +76,7 @@ class Rows:
 
 
 class Scene:
-    """A job's target on a topic of its own, and what readers of that topic see."""
+    """A job's committer on a topic of its own, and what readers of that topic see."""
 
     def __init__(self, cluster: ProxiedCluster, **properties: str):
         tag = uuid.uuid4().hex[:8]
@@ -94,8 +94,8 @@ class Scene:
         self.warn: Callable[[str], None] = self.warnings.append
         self.stopping: Callable[[], bool] = lambda: False
 
-    def target(self, first_batch: int = 9, **settings: Any) -> tuple[ExactlyOnceTarget, Rows]:
-        """A new run's target, opened. ``first_batch`` is what its checkpoint goes on with: one that no test gets to."""
+    def committer(self, first_batch: int = 9, **settings: Any) -> tuple[KafkaCommitter, Rows]:
+        """A new run, opened. ``first_batch`` is the batch its checkpoint goes on with: one that no test gets to."""
         options = {
             "connector": "kafka",
             "topic": self.topic,
@@ -119,7 +119,7 @@ class Scene:
             warn=lambda text: self.warn(text),  # noqa: PLW0108 - the same
         )
         rows = Rows(self.direct, self.topic)
-        made = ExactlyOnceTarget([Output(0, "t", sink, sink.schema, None, ("n",))], context, rows)
+        made = KafkaCommitter([Output(0, "t", sink, sink.schema, None, ("n",))], context, rows)
         made.open()
         self.transactional_id = made.transactional_id
         return made, rows
@@ -208,21 +208,21 @@ class TestRule16:
         "committed", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["committed", "not committed"]
     )
     def test_it_stays_unknown_until_progress_was_read(self, scene: Scene, committed: bool, step: str) -> None:
-        target, rows = scene.target()
-        target.publish(batch(0), 0)
+        committer, rows = scene.committer()
+        committer.publish(batch(0), 0)
         scene.give_up_soon()
         lost = self.lose(scene, answers=committed)
         unread = self.lose_after(scene, lost, step)
         with pytest.raises(
             UnknownOutcomeError, match=r"whether batch 1 was committed is not known: .* no (success|progress)"
         ):
-            target.publish(batch(1), 1)
+            committer.publish(batch(1), 1)
         assert lost.sprung
         assert unread.sprung
         assert rows.writes == 2
         scene.cluster.heal()
         scene.properties["client.id"] += "-again"
-        again, rows = scene.target()
+        again, rows = scene.committer()
         assert again.publish(batch(1), 1).skipped == committed
         again.publish(batch(2), 2)
         scene.expect(0, 1, 2)
@@ -238,8 +238,8 @@ class TestRule16:
         ],
     )
     def test_the_job_goes_on_when_it_can_be_read_again(self, scene: Scene, step: str) -> None:
-        target, rows = scene.target()
-        target.publish(batch(0), 0)
+        committer, rows = scene.committer()
+        committer.publish(batch(0), 0)
         scene.give_up_soon(patience_ms=60_000)
         lost = self.lose(scene, answers=True)
         unread = self.lose_after(scene, lost, step)
@@ -249,38 +249,38 @@ class TestRule16:
             scene.cluster.heal()
 
         scene.warn = heal
-        assert not target.publish(batch(1), 1).skipped
+        assert not committer.publish(batch(1), 1).skipped
         assert lost.sprung
         assert unread.sprung
         assert "whether batch 1 was committed is not known yet" in scene.warnings[0]
         assert rows.writes == 2
-        target.publish(batch(2), 2)
+        committer.publish(batch(2), 2)
         scene.expect(0, 1, 2)
 
     @outcomes
     def test_it_is_found_out(self, scene: Scene, committed: bool) -> None:
-        target, rows = scene.target()
-        target.publish(batch(0), 0)
+        committer, rows = scene.committer()
+        committer.publish(batch(0), 0)
         scene.give_up_soon(patience_ms=60_000)
         lost = self.lose(scene, answers=committed)
         scene.cluster.add(
             Trap(Api.DESCRIBE_TRANSACTIONS, after=lost, call=lambda _: lost.release())
         )  # the redone batch is committed
-        target.publish(batch(1), 1)
+        committer.publish(batch(1), 1)
         assert lost.sprung
         assert rows.writes == (2 if committed else 3)
-        target.publish(batch(2), 2)
+        committer.publish(batch(2), 2)
         scene.expect(0, 1, 2)
 
     def test_a_job_that_is_stopped_does_not_wait_for_it(self, scene: Scene) -> None:
-        target, _ = scene.target()
-        target.publish(batch(0), 0)
+        committer, _ = scene.committer()
+        committer.publish(batch(0), 0)
         scene.give_up_soon(patience_ms=60_000)
         lost = self.lose(scene, answers=True)
         unread = self.lose_after(scene, lost, "describing")
         scene.stopping = lambda: lost.sprung
         with pytest.raises(UnknownOutcomeError):
-            target.publish(batch(1), 1)
+            committer.publish(batch(1), 1)
         assert unread.sprung
         (warning,) = scene.warnings  # of a job that was asked to stop nobody asks for errors
         assert warning.startswith("whether batch 1 was committed is not known: ")
@@ -302,12 +302,12 @@ class TestExpiry:
         )
 
     def test_before_the_progress_record(self, hasty: Scene) -> None:
-        target, rows = hasty.target()
-        target.publish(batch(0), 0)
+        committer, rows = hasty.committer()
+        committer.publish(batch(0), 0)
         slow = [True]
         rows.then = lambda: self.outlast(hasty) if slow.pop() else None
         slow.insert(0, False)
-        target.publish(batch(1), 1)
+        committer.publish(batch(1), 1)
         assert rows.writes == 3
         (warning,) = hasty.warnings
         assert re.search(r"batch 1 is redone: batch 1: its transaction was open for \d+\.\d s", warning)
@@ -317,24 +317,24 @@ class TestExpiry:
 
     @pytest.mark.parametrize("api", [Api.END_TXN, Api.PRODUCE], ids=["EndTxn", "progress record"])
     def test_while_a_request_is_on_its_way(self, hasty: Scene, api: Api) -> None:
-        target, rows = hasty.target()
-        target.publish(batch(0), 0)
+        committer, rows = hasty.committer()
+        committer.publish(batch(0), 0)
         late = hasty.cluster.add(
             Trap(api, contains=[hasty.transactional_id], call=lambda _: self.outlast(hasty))
         )  # tasks go past the proxy
-        target.publish(batch(1), 1)
+        committer.publish(batch(1), 1)
         assert late.sprung
         assert rows.writes == 3
         assert "which is 1000; nothing of it was published" in hasty.warnings[0]
         hasty.expect(0, 1)
 
     def test_each_time(self, hasty: Scene) -> None:
-        target, rows = hasty.target()
+        committer, rows = hasty.committer()
         rows.then = lambda: self.outlast(hasty)
         with pytest.raises(
             TransactionExpiredError, match=r"or make batches smaller with 'scan\.max-records-per-trigger'"
         ):
-            target.publish(batch(0), 0)
+            committer.publish(batch(0), 0)
         assert rows.writes == 3
         hasty.expect()
 
@@ -344,12 +344,12 @@ class TestRule2:
 
     def test_the_id_stays_when_the_prefix_is_changed(self, scene: Scene) -> None:
         former = scene.transactional_id
-        scene.target()[0].publish(batch(0), 0)
+        scene.committer()[0].publish(batch(0), 0)
         scene.rename()
-        target, _ = scene.target()
-        assert target.transactional_id == former
+        committer, _ = scene.committer()
+        assert committer.transactional_id == former
         assert [each for each in scene.warnings if f"transactional id stays '{former}'" in each]
-        target.publish(batch(1), 1)
+        committer.publish(batch(1), 1)
         assert describe_transaction(scene.direct, f"{scene.prefix}-job") is None
         scene.expect(0, 1)
 
@@ -362,58 +362,58 @@ class TestRule2:
         def start_a_copy(client: TransactionClient) -> ProducerIdentity:
             monkeypatch.undo()
             scene.rename()
-            copies.append(scene.target()[0])
+            copies.append(scene.committer()[0])
             copies[0].publish(batch(0), 0)
             return client.init()
 
         monkeypatch.setattr(TransactionClient, "init", start_a_copy)
-        target, _ = scene.target()
+        committer, _ = scene.committer()
         with pytest.raises(FencedError, match="was taken over by run"):
             copies[0].publish(batch(1), 1)
-        target.publish(batch(1), 1)
+        committer.publish(batch(1), 1)
         scene.expect(0, 1)
 
     def test_adopting_progress_changes_neither_the_id_nor_a_progress_topic_that_is_there(self, scene: Scene) -> None:
         former, topic = scene.transactional_id, scene.progress_topic
-        scene.target()[0].publish(batch(0), 0)
+        scene.committer()[0].publish(batch(0), 0)
         scene.rename()
         scene.progress_topic = f"{topic}-new"
-        target, _ = scene.target(adopt_progress=True)
-        assert target.transactional_id == former
+        committer, _ = scene.committer(adopt_progress=True)
+        assert committer.transactional_id == former
         assert [each for each in scene.warnings if f"progress topic stays '{topic}'" in each]
         assert scene.direct.topics([scene.progress_topic]) == {}
-        assert target.publish(batch(0), 0).skipped
+        assert committer.publish(batch(0), 0).skipped
         scene.expect(0)
 
     def test_of_copies_with_different_progress_topics_that_start_at_once_one_publishes(
         self, scene: Scene, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The copy is started and has published when this one has found its topic."""
-        copies, original = [], targets.ensure_progress_topic
+        copies, original = [], committer.ensure_progress_topic
 
         def overtaken(*args: Any, **options: Any) -> Any:
             found = original(*args, **options)
             if not copies:
                 copies.append(scene)
                 scene.progress_topic += "-new"
-                copies[:] = [scene.target()[0]]
+                copies[:] = [scene.committer()[0]]
                 copies[0].publish(batch(0), 0)
             return found
 
-        monkeypatch.setattr(targets, "ensure_progress_topic", overtaken)
+        monkeypatch.setattr(committer, "ensure_progress_topic", overtaken)
         with pytest.raises(FencedError, match="with another progress topic"):
-            scene.target()
+            scene.committer()
         copies[0].publish(batch(1), 1)
         scene.expect(0, 1)
 
 
 def test_a_start_with_an_older_checkpoint_does_not_take_the_id(scene: Scene) -> None:
     """Another run may be well."""
-    first, _ = scene.target()
+    first, _ = scene.committer()
     for number in range(3):
         first.publish(batch(number), number)
     with pytest.raises(CheckpointError, match=r"goes on with batch 1 .* but batch 2 .* was published already"):
-        scene.target(first_batch=1)
+        scene.committer(first_batch=1)
     first.publish(batch(3), 3)
     scene.expect(0, 1, 2, 3)
 
@@ -441,11 +441,11 @@ def forgetful(request: pytest.FixtureRequest) -> Iterator[ProxiedCluster]:
 def test_rule_18_a_job_whose_idle_id_was_forgotten_goes_on(forgetful: ProxiedCluster) -> None:
     """What the coordinator has forgotten is evidence of nothing: progress decides."""
     scene = Scene(forgetful)
-    target, _ = scene.target()
+    committer, _ = scene.committer()
     for number in range(3):
-        target.publish(batch(number), number)
+        committer.publish(batch(number), number)
         eventually(lambda: describe_transaction(scene.direct, scene.transactional_id) is None)
     assert scene.seen() == [number for number in range(3) for _ in range(10)] * 2
-    again, _ = scene.target()
+    again, _ = scene.committer()
     assert again.publish(batch(2), 2).skipped
     scene.direct.close()

@@ -127,18 +127,18 @@ def test_its_runtime_has_the_sides_that_the_connector_has(name: str) -> None:
     connector = connectors.get(name)
     module, _, attribute = connector.runtime.partition(":")
     runtime = getattr(importlib.import_module(module), attribute)
-    ways = {way for way, kind in (("source", Readable), ("target", Writable)) if isinstance(connector, kind)}
-    assert {way for way in ("source", "target") if callable(getattr(runtime, way, None))} == ways
-    assert callable(getattr(runtime, "target_key", None)) == ("target" in ways)
+    ways = {way for way, kind in (("source", Readable), ("committer", Writable)) if isinstance(connector, kind)}
+    assert {way for way in ("source", "committer") if callable(getattr(runtime, way, None))} == ways
+    assert callable(getattr(runtime, "commit_group", None)) == ("committer" in ways)
 
 
 @every_sink
-def test_equal_sinks_are_written_by_one_target(side: Side) -> None:
+def test_equal_sinks_are_written_by_one_committer(side: Side) -> None:
     module, _, attribute = side.connector.runtime.partition(":")
     runtime = getattr(importlib.import_module(module), attribute)()
     first, second = (side.accepted()[0] for _ in range(2))
-    assert runtime.target_key(first) == runtime.target_key(second)
-    assert hash(runtime.target_key(first)) == hash(runtime.target_key(second))
+    assert runtime.commit_group(first) == runtime.commit_group(second)
+    assert hash(runtime.commit_group(first)) == hash(runtime.commit_group(second))
 
 
 # --- options -------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ LIES = {
     "acme-deletions": {"test_capabilities_are_declared"},
     "acme-handles": {"test_specs_are_values"},
     "acme-write-only": {"test_its_runtime_has_the_sides_that_the_connector_has"},
-    "acme-scattered": {"test_equal_sinks_are_written_by_one_target"},
+    "acme-scattered": {"test_equal_sinks_are_written_by_one_committer"},
 }
 HONEST = ("acme-pairs", "acme-list")
 

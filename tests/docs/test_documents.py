@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.cli.main import main
-from penstock.connectors.kafka.deadletters import HEADERS
+from penstock.connectors.kafka.sink.dead_letters import HEADERS
 from penstock.datastream import execution
 from penstock.ingest import lower, parse_pipeline
 from penstock.plan import Filter, Job, with_dead_letters

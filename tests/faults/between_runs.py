@@ -18,7 +18,7 @@ from tests.faults.harness import PATIENCE, PATIENT, Outcome, Trial, cell, refuse
 GROWN = 6
 #: How long a client takes for granted what it knows about a topic.
 FORGETFUL = {"properties.metadata.max.age.ms": "200"}
-#: A task for each so many records, see ``penstock.connectors.kafka.positions.cut``.
+#: A task for each so many records, see ``penstock.connectors.kafka.source.positions.cut``.
 RECORDS_IN_A_TASK = 25_000
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 def skip_fencing() -> None:
     """Each start has a transactional id of its own, and does not take the former ones over; it reads their progress."""
-    from penstock.connectors.kafka import targets
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink import committer
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
     from penstock.kafka.transactions import TransactionClient
 
     own = uuid.uuid4().hex
-    make, init = ExactlyOnceTarget.__init__, TransactionClient.init
+    make, init = KafkaCommitter.__init__, TransactionClient.init
 
     def make_with_own_id(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
@@ -33,9 +33,9 @@ def skip_fencing() -> None:
             step(session, client, *args, **kwargs) if client.transactional_id.endswith(own) else None
         )
 
-    ExactlyOnceTarget.__init__ = make_with_own_id
+    KafkaCommitter.__init__ = make_with_own_id
     TransactionClient.init = init_own
-    targets.claim = only_own(targets.claim)
+    committer.claim = only_own(committer.claim)
 
 
 # --- progress ----------------------------------------------------------------------------------------------------
@@ -43,19 +43,19 @@ def skip_fencing() -> None:
 
 def ignore_progress() -> None:
     """Every batch is published, whatever the progress record says."""
-    from penstock.connectors.kafka import targets
+    from penstock.connectors.kafka.sink import committer
     from penstock.kafka.progress import Run
 
-    targets.decide = lambda *args, **kwargs: Run()
+    committer.decide = lambda *args, **kwargs: Run()
 
 
 def accept_older_checkpoint() -> None:
     """What a checkpoint that contradicts progress asks for is published."""
-    from penstock.connectors.kafka import targets
+    from penstock.connectors.kafka.sink import committer
     from penstock.errors import CheckpointError
     from penstock.kafka.progress import Run
 
-    decide = targets.decide
+    decide = committer.decide
 
     def decide_so(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -63,7 +63,7 @@ def accept_older_checkpoint() -> None:
         except CheckpointError:
             return Run()
 
-    targets.decide = decide_so
+    committer.decide = decide_so
 
 
 def believe_aborted_progress() -> None:
@@ -123,12 +123,12 @@ def read_one_partition() -> None:
 
 def record_outside() -> None:
     """A batch's progress is committed in a transaction of its own, before the batch is."""
-    from penstock.connectors.kafka import targets
+    from penstock.connectors.kafka.sink import committer
     from penstock.kafka.produce import Producer
     from penstock.kafka.progress import Progress, progress_batch
     from penstock.kafka.transactions import TransactionClient
 
-    record = targets.record
+    record = committer.record
 
     def record_so(session: Any, client: Any, topic: Any, what: Any, **kwargs: Any) -> Any:
         if not isinstance(what, Progress):
@@ -143,7 +143,7 @@ def record_outside() -> None:
         other.commit()
         return ack
 
-    targets.record = record_so
+    committer.record = record_so
 
 
 # --- unknown outcomes --------------------------------------------------------------------------------------------
@@ -151,35 +151,35 @@ def record_outside() -> None:
 
 def skip_settling() -> None:
     """A transaction whose end is unknown is taken for committed."""
-    from penstock.connectors.kafka import targets
+    from penstock.connectors.kafka.sink import committer
 
     def settle(session: Any, client: Any, *args: Any, **kwargs: Any) -> bool:
         client.settled(fenced=False)
         return True
 
-    targets.settle = settle
+    committer.settle = settle
 
 
 def settle_as_aborted() -> None:
     """What was found out about an unknown end is taken for an abort."""
-    from penstock.connectors.kafka import targets
+    from penstock.connectors.kafka.sink import committer
 
-    settle = targets.settle
+    settle = committer.settle
 
     def settle_so(*args: Any, **kwargs: Any) -> bool:
         settle(*args, **kwargs)
         return False
 
-    targets.settle = settle_so
+    committer.settle = settle_so
 
 
 def settle_failed_as_aborted() -> None:
     """Where the outcome cannot be found out, it is taken for an abort."""
-    from penstock.connectors.kafka import targets
+    from penstock.connectors.kafka.sink import committer
     from penstock.errors import KafkaError
     from penstock.kafka.transactions import State
 
-    settle = targets.settle
+    settle = committer.settle
 
     def settle_so(session: Any, client: Any, *args: Any, **kwargs: Any) -> bool:
         try:
@@ -189,7 +189,7 @@ def settle_failed_as_aborted() -> None:
                 client.settled(fenced=False)
             return False
 
-    targets.settle = settle_so
+    committer.settle = settle_so
 
 
 def settle_in_the_old_epoch() -> None:
@@ -231,30 +231,30 @@ def offsets_outside() -> None:
 
 
 def _acknowledged(**flags: bool) -> None:
-    from penstock.connectors.kafka import runtime
+    from penstock.connectors.kafka import spark
 
-    (kind,) = (each for each in vars(runtime).values() if hasattr(each, "_collect"))
+    (kind,) = (each for each in vars(spark).values() if hasattr(each, "_collect"))
     collect = kind._collect
     kind._collect = lambda *args, **kwargs: replace(collect(*args, **kwargs), **flags)
 
 
 def always_clean() -> None:
     """Spark runs again what has failed in a transaction, as it does by default, and nobody looks."""
-    from penstock.connectors.kafka import runtime
+    from penstock.connectors.kafka import spark
     from penstock.engine import session
 
     for key in ("spark.task.maxFailures", "spark.stage.maxConsecutiveAttempts"):
         session._ONE_ATTEMPT[key] = "4"
-    runtime._check_attempts = lambda spark: None
+    spark._check_attempts = lambda spark: None
     _acknowledged(attempts_clean=True)
 
 
 def always_one_writer() -> None:
     """Every task publishes its own rows, and that two of them wrote to one partition is not noticed."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget, _Writing
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter, _Writing
 
     _Writing.one_writer_each = lambda self, tasks: True
-    ExactlyOnceTarget._shared = property(lambda self: False, lambda self, found: None)
+    KafkaCommitter._shared = property(lambda self: False, lambda self, found: None)
     _acknowledged(one_writer=True, whole=True)
 
 

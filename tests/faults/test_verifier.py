@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.connectors.kafka.positions import Position, Positions
+from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.produce import Producer

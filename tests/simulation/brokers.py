@@ -19,7 +19,7 @@ from kafka.protocol.producer import (
 )
 
 from tests.simulation.cluster import GROUPS, Cluster, Topic
-from tests.simulation.coordinator import NONE, Place
+from tests.simulation.coordinator import NONE, TopicPartition
 from tests.simulation.log import Refusal
 
 __all__ = ["Brokers", "kind_of", "version_of"]
@@ -237,7 +237,7 @@ class Brokers:
         code = self._coordinated(request.transactional_id, node, request.producer_id, request.producer_epoch, {GROUPS})
         return AddOffsetsToTxnResponse(error_code=code)
 
-    def _coordinated(self, id_: str, node: int, producer_id: int, epoch: int, places: set[Place]) -> int:
+    def _coordinated(self, id_: str, node: int, producer_id: int, epoch: int, places: set[TopicPartition]) -> int:
         try:
             self._cluster.check_coordinator(1, id_, node)
             self._cluster.add(id_, producer_id, epoch, places)
@@ -322,7 +322,7 @@ class Brokers:
         )  # fmt: skip
 
 
-def _offsets_of(request: Any) -> dict[Place, Any]:
+def _offsets_of(request: Any) -> dict[TopicPartition, Any]:
     return {
         (topic.name, each.partition_index): (
             each.committed_offset, each.committed_leader_epoch, each.committed_metadata or "",

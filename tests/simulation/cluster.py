@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from tests.simulation.coordinator import CONCURRENT, FENCED, Coordinator, Place, Transaction
+from tests.simulation.coordinator import CONCURRENT, FENCED, Coordinator, TopicPartition, Transaction
 from tests.simulation.log import PartitionLog, Refusal
 from tests.simulation.scheduler import Scheduler
 
 __all__ = ["GROUPS", "Cluster", "Topic", "Watcher"]
 
 #: Where groups keep their offsets, as part of transactions too.
-GROUPS: Place = ("__consumer_offsets", 0)
+GROUPS: TopicPartition = ("__consumer_offsets", 0)
 
 _PRODUCER = struct.Struct(">qh")
 _PRODUCER_AT, _ATTRIBUTES_AT = 43, 21
@@ -41,7 +41,7 @@ class Watcher(Protocol):
         """A transaction will end so; its records and offsets are still open."""
         ...
 
-    def offsets_committed(self, group: str, offsets: dict[Place, int]) -> None:
+    def offsets_committed(self, group: str, offsets: dict[TopicPartition, int]) -> None:
         """A group's offsets are committed, in a transaction or without."""
         ...
 
@@ -70,7 +70,7 @@ class _Pending:
     """Offsets of a producer's open transaction, by group."""
 
     epoch: int
-    offsets: dict[str, dict[Place, Any]] = field(default_factory=dict)
+    offsets: dict[str, dict[TopicPartition, Any]] = field(default_factory=dict)
 
 
 class Cluster:
@@ -83,7 +83,7 @@ class Cluster:
         self.nodes = list(range(1, brokers + 1))
         self.alive = set(self.nodes)
         self.topics: dict[str, Topic] = {}
-        self.groups: dict[str, dict[Place, Any]] = {}
+        self.groups: dict[str, dict[TopicPartition, Any]] = {}
         self.coordinator = Coordinator(lambda: scheduler.now, lambda: self.version, self._end)
         self.slow_markers = 0.0
         self._scheduler, self._rng, self._watcher = scheduler, rng, watcher
@@ -118,11 +118,11 @@ class Cluster:
         while len(topic.partitions) < partitions:
             topic.partitions.append(Partition(self._rng.choice(nodes)))
 
-    def log(self, place: Place) -> PartitionLog:
+    def log(self, place: TopicPartition) -> PartitionLog:
         """The log of a partition."""
         return self.topics[place[0]].partitions[place[1]].log
 
-    def places(self, topic: str) -> list[Place]:
+    def places(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic."""
         return [(topic, number) for number in range(len(self.topics[topic].partitions))]
 
@@ -199,7 +199,7 @@ class Cluster:
                 found += [f"{topic.name}-{number} has an open transaction of {who}" for who in each.log.open]
         return found + [f"producer {id_} has pending offsets" for id_ in self._pending]
 
-    def pending_offsets(self, producer_id: int) -> dict[str, dict[Place, int]]:
+    def pending_offsets(self, producer_id: int) -> dict[str, dict[TopicPartition, int]]:
         """The offsets that a producer's open transaction would commit, by group."""
         found = self._pending.get(producer_id)
         offsets = found.offsets if found else {}
@@ -218,7 +218,13 @@ class Cluster:
             self._scheduler.after(0.001, partial(self.coordinator.complete, transaction))
 
     def _mark(
-        self, transaction: Transaction, place: Place, left: set[Place], id_: int, epoch: int, commit: bool
+        self,
+        transaction: Transaction,
+        place: TopicPartition,
+        left: set[TopicPartition],
+        id_: int,
+        epoch: int,
+        commit: bool,
     ) -> None:
         if place == GROUPS:
             self._end_offsets(id_, epoch, commit)
@@ -263,7 +269,7 @@ class Cluster:
         return self._coordinators[kind, key]
 
     def append(
-        self, id_: str | None, place: Place, records: bytes, node: int, *, implicit: bool, sender: str = ""
+        self, id_: str | None, place: TopicPartition, records: bytes, node: int, *, implicit: bool, sender: str = ""
     ) -> int:
         """Append a client's batch; its offset. ``implicit``: the partition joins the transaction by itself."""
         led = self.led(*place, node)
@@ -277,14 +283,14 @@ class Cluster:
                 raise Refusal(_as_producers_know_it(refusal.code, implicit)) from None
         return led.log.append(records, strict=implicit, sender=sender)
 
-    def _join(self, id_: str, producer_id: int, epoch: int, place: Place, implicit: bool) -> None:
+    def _join(self, id_: str, producer_id: int, epoch: int, place: TopicPartition, implicit: bool) -> None:
         """Add the partition to the transaction, or make sure that the client has added it."""
         if implicit:
             self.add(id_, producer_id, epoch, {place})
         else:
             self.coordinator.verify(id_, producer_id, epoch, place)
 
-    def add(self, id_: str, producer_id: int, epoch: int, places: set[Place]) -> None:
+    def add(self, id_: str, producer_id: int, epoch: int, places: set[TopicPartition]) -> None:
         """Make partitions part of a transaction, whose time begins to run."""
         known = self.coordinator.known.get(id_)
         before = known.number if known else 0
@@ -296,7 +302,7 @@ class Cluster:
             self._scheduler.after(late, partial(self.coordinator.expire, known, known.number))
 
     def take_offsets(
-        self, id_: str, group: str, producer_id: int, epoch: int, offsets: dict[Place, Any], *, implicit: bool
+        self, id_: str, group: str, producer_id: int, epoch: int, offsets: dict[TopicPartition, Any], *, implicit: bool
     ) -> None:
         """Keep a group's offsets until the transaction ends."""
         pending = self._pending.get(producer_id)
@@ -311,12 +317,12 @@ class Cluster:
         pending = self._pending.setdefault(producer_id, _Pending(epoch))
         pending.offsets.setdefault(group, {}).update(offsets)
 
-    def commit_offsets(self, group: str, offsets: dict[Place, Any]) -> None:
+    def commit_offsets(self, group: str, offsets: dict[TopicPartition, Any]) -> None:
         """A group's offsets are committed."""
         self.groups.setdefault(group, {}).update(offsets)
         self._watcher.offsets_committed(group, {place: each[0] for place, each in offsets.items()})
 
-    def unstable(self, group: str) -> set[Place]:
+    def unstable(self, group: str) -> set[TopicPartition]:
         """The partitions of which open transactions hold offsets of a group."""
         return {place for each in self._pending.values() for place in each.offsets.get(group, {})}
 

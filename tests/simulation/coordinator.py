@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from tests.simulation.log import Refusal
 
-__all__ = ["Coordinator", "Place", "Transaction"]
+__all__ = ["Coordinator", "TopicPartition", "Transaction"]
 
 #: (topic, partition)
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 
 IMPLICIT = 2
 NONE, NOT_READ = 0, -1
@@ -39,7 +39,7 @@ class Transaction:
     state: str = EMPTY
     #: Whether its last end raised the epoch, as transaction.version 2 has it.
     bumped: bool = False
-    places: set[Place] = field(default_factory=set)
+    places: set[TopicPartition] = field(default_factory=set)
     started: float = -1.0
     number: int = 0
 
@@ -111,7 +111,7 @@ class Coordinator:
 
     # --- AddPartitionsToTxn ---
 
-    def add(self, id_: str, producer_id: int, epoch: int, places: set[Place]) -> None:
+    def add(self, id_: str, producer_id: int, epoch: int, places: set[TopicPartition]) -> None:
         """Make partitions part of the transaction."""
         known = self._owned(id_, producer_id, epoch)
         if known.state == ONGOING and places <= known.places:
@@ -122,7 +122,7 @@ class Coordinator:
         known.places |= places
         self._go(known, ONGOING)
 
-    def verify(self, id_: str, producer_id: int, epoch: int, place: Place) -> None:
+    def verify(self, id_: str, producer_id: int, epoch: int, place: TopicPartition) -> None:
         """Make sure that a partition is part of the transaction."""
         if place not in self._owned(id_, producer_id, epoch).places:
             raise Refusal(ABORTABLE)

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.targets import Acknowledged, Consumed, ExactlyOnceTarget
-from penstock.connectors.kafka.writing import (
+from penstock.connectors.kafka.sink.committer import Acknowledged, Consumed, KafkaCommitter
+from penstock.connectors.kafka.sink.writer import (
     PUBLISHING_ORDER,
     WRITTEN,
     Transaction,
@@ -85,7 +85,7 @@ class SimulatedJobs:
     def write(
         self, frame: Any, spec: WriteSpec, tasks: int, *, transaction: Transaction, owners: int | None, staged: bool
     ) -> Acknowledged:
-        """What ``penstock.connectors.kafka.runtime`` has Spark do."""
+        """What ``penstock.connectors.kafka.spark`` has Spark do."""
         self._invariants.publishing(self._driver)
         fault = self._plan.task_fault()
         if fault is TaskFault.ROW_IN_PROGRESS:
@@ -204,7 +204,7 @@ def _acknowledged(rows: Sequence[dict[str, Any]], *, clean: bool) -> Acknowledge
 
 
 class Driver:
-    """One start of the job: from opening its target to the end of its input, or to whatever ends it before."""
+    """One start of the job: from opening its committer to the end of its input, or to whatever ends it before."""
 
     def __init__(
         self,
@@ -228,8 +228,8 @@ class Driver:
         """Copy what is left of the input."""
         pipeline, checkpoint = self._pipeline, self._checkpoint
         checkpoint.adopted |= self.start.adopts
-        target = ExactlyOnceTarget(self._outputs(), self._context(), self.jobs)
-        target.open()
+        committer = KafkaCommitter(self._outputs(), self._context(), self.jobs)
+        committer.open()
         while True:
             number = max(checkpoint.commits, default=-1) + 1
             if number not in checkpoint.offsets:
@@ -239,12 +239,12 @@ class Driver:
                 self._scheduler.park(0.001)
                 checkpoint.add_offsets(number, (start, min(pipeline.records, start + pipeline.per_batch)))
             start, end = checkpoint.offsets[number]
-            target.publish(self._batch(start, end, number), list(range(start, end)))
+            committer.publish(self._batch(start, end, number), list(range(start, end)))
             self.batches += 1
             self._invariants.reported(self.name, number, start, end)
             self._scheduler.park(0.001)
             checkpoint.add_commit(number)
-        target.close()
+        committer.close()
 
     def _batch(self, start: int, end: int, number: int) -> Batch:
         def position(offset: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 from tests.simulation.brokers import kind_of
 from tests.simulation.checkpoint import OTHER_QUERY, QUERIES, QUERY, group_of, text_of
 from tests.simulation.cluster import Cluster
-from tests.simulation.coordinator import ONGOING, Place, Transaction
+from tests.simulation.coordinator import ONGOING, TopicPartition, Transaction
 from tests.simulation.ledger import Ledger, Published, position_in
 from tests.simulation.log import Batch
 
@@ -42,8 +42,8 @@ class _Outcome:
     asked: bool = False
     transactional_id: str = ""
     owned: bool = False
-    ends: dict[Place, int] = field(default_factory=dict)
-    read: dict[Place, int] = field(default_factory=dict)
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    read: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 class Invariants:
@@ -58,7 +58,7 @@ class Invariants:
         #: Progress of open transactions that was lost with its topic, by producer id.
         self._swept: dict[int, list[tuple[str, dict[str, Any]]]] = {}
         #: The partitions that hold records of a transactional id.
-        self._homes: dict[str, set[Place]] = {}
+        self._homes: dict[str, set[TopicPartition]] = {}
 
     def broken(self, what: str) -> None:
         """Note a violation."""
@@ -104,7 +104,7 @@ class Invariants:
         if offsets != wanted:
             self.broken(f"{who} commits batch {new.batch} with offsets {offsets} instead of {wanted}")
 
-    def offsets_committed(self, group: str, offsets: Mapping[Place, int]) -> None:
+    def offsets_committed(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """A group is never ahead of what is committed."""
         (query,) = (each for each in QUERIES if group_of(self._group, each) == group)
         reached = self.ledger.reached(query)
@@ -128,7 +128,7 @@ class Invariants:
                     if batch.sender and "batch_id" in each
                 ]
 
-    def _open_batches(self, producer_id: int) -> list[tuple[Place, Batch]]:
+    def _open_batches(self, producer_id: int) -> list[tuple[TopicPartition, Batch]]:
         return [
             (place, batch)
             for topic in (*self._outputs, self._progress)

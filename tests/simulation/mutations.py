@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
-from penstock.connectors.kafka import targets
-from penstock.connectors.kafka.targets import Acknowledged, ExactlyOnceTarget
+from penstock.connectors.kafka.sink import committer
+from penstock.connectors.kafka.sink.committer import Acknowledged, KafkaCommitter
 from penstock.deadline import Deadline
 from penstock.errors import RetriableError
 from penstock.kafka import progress
 from penstock.kafka.offsets import CommittedOffset, commit_offsets
 from penstock.kafka.produce import Ack, Producer
 from penstock.kafka.progress import Run
-from penstock.kafka.session import Partition, Session
+from penstock.kafka.session import Session, TopicPartition
 from penstock.kafka.transactions import State, TransactionClient
 from tests.simulation import driver
 from tests.simulation.faults import Fault, Plan, Rule, TaskFault, random_plan
@@ -66,28 +66,28 @@ class Mutation:
 
 
 def _progress_ignored() -> Sequence[Patch]:
-    return [(targets, "decide", lambda *_, **__: Run())]
+    return [(committer, "decide", lambda *_, **__: Run())]
 
 
 def _settle_skipped() -> Sequence[Patch]:
     """A commit without an answer is taken for done."""
-    return [(ExactlyOnceTarget, "_settled", lambda *_: True)]
+    return [(KafkaCommitter, "_settled", lambda *_: True)]
 
 
 def _settle_taken_for_aborted() -> Sequence[Patch]:
     """A commit without an answer is taken for an abort, whatever progress says."""
-    settle = targets.settle
+    settle = committer.settle
 
     def aborted(*args: Any, **kwargs: Any) -> bool:
         settle(*args, **kwargs)
         return False
 
-    return [(targets, "settle", aborted)]
+    return [(committer, "settle", aborted)]
 
 
 def _unread_progress_taken_for_aborted() -> Sequence[Patch]:
     """A batch is redone when the id was taken again, though progress could not be read."""
-    settle = targets.settle
+    settle = committer.settle
 
     def aborted(session: Session, client: TransactionClient, *args: Any, **kwargs: Any) -> bool:
         before = client.identity
@@ -99,12 +99,12 @@ def _unread_progress_taken_for_aborted() -> Sequence[Patch]:
             client.settled(fenced=False)
             return False
 
-    return [(targets, "settle", aborted)]
+    return [(committer, "settle", aborted)]
 
 
 def _any_read_believed() -> Sequence[Patch]:
     """Progress is believed of whoever answers, a broker that is cut off from the others too."""
-    return [(module, "read_present_progress", progress.read_progress) for module in (progress, targets)]
+    return [(module, "read_present_progress", progress.read_progress) for module in (progress, committer)]
 
 
 def _seal_unchecked() -> Sequence[Patch]:
@@ -114,13 +114,13 @@ def _seal_unchecked() -> Sequence[Patch]:
 
 def _topics_unchecked() -> Sequence[Patch]:
     """Rows may go anywhere, to the partition of the progress record too, whose repetition the record then is."""
-    return [(targets._Writing, "check_topics", lambda *_: None)]
+    return [(committer._Writing, "check_topics", lambda *_: None)]
 
 
 def _fencing_skipped() -> Sequence[Patch]:
     """Each start has a transactional id of its own, and does not take the former ones over; it reads their progress."""
     numbers = itertools.count()
-    make, init = ExactlyOnceTarget.__init__, TransactionClient.init
+    make, init = KafkaCommitter.__init__, TransactionClient.init
     taken: set[str] = set()
 
     def make_with_own_id(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -139,9 +139,9 @@ def _fencing_skipped() -> Sequence[Patch]:
         )
 
     return [
-        (ExactlyOnceTarget, "__init__", make_with_own_id),
+        (KafkaCommitter, "__init__", make_with_own_id),
         (TransactionClient, "init", init_own),
-        (targets, "claim", unless_former(targets.claim)),
+        (committer, "claim", unless_former(committer.claim)),
     ]
 
 
@@ -159,7 +159,7 @@ def _abort_without_epoch() -> Sequence[Patch]:
 
 def _offsets_outside() -> Sequence[Patch]:
     def add(
-        self: Any, group: str, offsets: Mapping[Partition, CommittedOffset], deadline: Deadline | None = None
+        self: Any, group: str, offsets: Mapping[TopicPartition, CommittedOffset], deadline: Deadline | None = None
     ) -> None:
         commit_offsets(self._session, group, offsets, deadline=deadline)
 
@@ -174,11 +174,11 @@ def _progress_outside() -> Sequence[Patch]:
             (ack,) = producer.acks()
         return ack
 
-    return [(targets, "record", record)]
+    return [(committer, "record", record)]
 
 
 def _counts_unchecked() -> Sequence[Patch]:
-    return [(targets, "_check_counts", lambda *_: None)]
+    return [(committer, "_check_counts", lambda *_: None)]
 
 
 def _one_writer_always() -> Sequence[Patch]:
@@ -188,43 +188,43 @@ def _one_writer_always() -> Sequence[Patch]:
     def claimed(*args: Any, **kwargs: Any) -> Acknowledged:
         return replace(acknowledged(*args, **kwargs), one_writer=True)
 
-    return [(targets._Writing, "one_writer_each", lambda *_: True), (driver, "_acknowledged", claimed)]
+    return [(committer._Writing, "one_writer_each", lambda *_: True), (driver, "_acknowledged", claimed)]
 
 
 def _id_of_each_prefix() -> Sequence[Patch]:
     """The transactional id changes with the prefix, though the checkpoint knows another."""
-    kept = ExactlyOnceTarget._keep
+    kept = KafkaCommitter._keep
 
     def keep(self: Any, known: Mapping[str, Any], found: Any) -> None:
         kept(self, {**known, "transactional_id": self.transactional_id}, found)
 
-    return [(ExactlyOnceTarget, "_keep", keep)]
+    return [(KafkaCommitter, "_keep", keep)]
 
 
 def _partition_of_today() -> Sequence[Patch]:
     """The records of an id go to another partition when the progress topic is enlarged."""
-    kept = ExactlyOnceTarget._keep
+    kept = KafkaCommitter._keep
 
     def keep(self: Any, known: Mapping[str, Any], found: Any) -> None:
         kept(self, {**known, "progress_partitions": found.partitions}, found)
 
-    return [(ExactlyOnceTarget, "_keep", keep)]
+    return [(KafkaCommitter, "_keep", keep)]
 
 
 def _partition_of_another_topic() -> Sequence[Patch]:
     """The number of partitions that is kept is that of a topic which is no more."""
-    change = ExactlyOnceTarget._changed
+    change = KafkaCommitter._changed
 
     def changed(self: Any, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
         return change(self, before, {**after, "progress_partitions": before["progress_partitions"]})
 
-    return [(ExactlyOnceTarget, "_changed", changed)]
+    return [(KafkaCommitter, "_changed", changed)]
 
 
 def _adopts_over_progress() -> Sequence[Patch]:
     """--adopt-progress trusts the checkpoint although there is progress."""
     decide = progress.decide
-    return [(targets, "decide", lambda *given: Run() if given[-1] else decide(*given))]
+    return [(committer, "decide", lambda *given: Run() if given[-1] else decide(*given))]
 
 
 def _query_unnoticed() -> Sequence[Patch]:
@@ -234,7 +234,7 @@ def _query_unnoticed() -> Sequence[Patch]:
     def own(found: Any, query: str, *others: Any) -> Any:
         return decide(found if found and found.query_id == query else None, query, *others)
 
-    return [(targets, "decide", own)]
+    return [(committer, "decide", own)]
 
 
 def _older_checkpoint_unnoticed() -> Sequence[Patch]:
@@ -245,7 +245,7 @@ def _older_checkpoint_unnoticed() -> Sequence[Patch]:
         return Run() if found and found.batch_id > batch else decide(found, query, batch, *others)
 
     # It is looked for twice: before the id is taken, and when it is decided what to do.
-    return [(targets, "decide", at_most), (targets, "check_ahead", lambda *_: None)]
+    return [(committer, "decide", at_most), (committer, "check_ahead", lambda *_: None)]
 
 
 def _adopting(made: Setting) -> Setting:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.connectors.kafka.bounds import resolve_start
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.positions import Position
+from penstock.connectors.kafka.source.bounds import resolve_start
+from penstock.connectors.kafka.source.positions import Position
 from penstock.errors import RetriableError
 from penstock.kafka.offsets import LATEST, LogOffset, list_offsets
 from penstock.kafka.produce import Producer

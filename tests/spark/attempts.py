@@ -16,7 +16,7 @@ from typing import Any
 from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
-from penstock.connectors.kafka.runtime import SparkJobs
+from penstock.connectors.kafka.spark import SparkWriteJobs
 from tests.waiting import eventually
 
 _KEPT = 5
@@ -158,7 +158,7 @@ def _verdict(context: SparkContext, job: Callable[[], object]) -> str:
 
 
 def _asked(context: SparkContext, tag: str) -> str:
-    return SparkJobs(SparkSession(context))._repeated(tag, ())
+    return SparkWriteJobs(SparkSession(context))._repeated(tag, ())
 
 
 def _plain(context: SparkContext, task: Callable[[int], None]) -> None:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from penstock.connectors.kafka.attempts import repeated
+from penstock.connectors.kafka.sink.attempts import repeated
 
 NOT_KNOWN = "could not be found out"
 

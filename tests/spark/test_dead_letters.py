@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from penstock.connectors.kafka.deadletters import HEADERS
+from penstock.connectors.kafka.sink.dead_letters import HEADERS
 from penstock.errors import KafkaError, RecordError
 
 COLUMNS = "id INT, name STRING"

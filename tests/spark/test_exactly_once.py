@@ -61,9 +61,9 @@ def test_rule_1_starts_are_resolved_once_before_batch_0(jobs, topics, topic, mon
 
 def fail_publishing(monkeypatch, times):
     """Lets the transaction of a batch fail after its records were published, before it is committed."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
 
-    original = ExactlyOnceTarget._add_offsets
+    original = KafkaCommitter._add_offsets
     left = [times]
 
     def fail(self, batch):
@@ -72,7 +72,7 @@ def fail_publishing(monkeypatch, times):
             raise AbortableError("a failure between publishing and committing")
         return original(self, batch)
 
-    monkeypatch.setattr(ExactlyOnceTarget, "_add_offsets", fail)
+    monkeypatch.setattr(KafkaCommitter, "_add_offsets", fail)
 
 
 def test_a_batch_that_is_aborted_is_redone_in_place(jobs, topics, topic, monkeypatch):
@@ -301,12 +301,12 @@ def test_rule_11_a_record_that_is_too_large_is_named(jobs, topics, topic):
 
 
 def test_rule_9_a_stage_that_ran_twice_aborts_the_batch(jobs, topics, topic, monkeypatch):
-    from penstock.connectors.kafka.runtime import SparkJobs
+    from penstock.connectors.kafka.spark import SparkWriteJobs
 
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
     verdicts = ["Spark ran a stage of the batch twice", ""]
-    monkeypatch.setattr(SparkJobs, "_repeated", lambda self, tag, rows: verdicts.pop(0))
+    monkeypatch.setattr(SparkWriteJobs, "_repeated", lambda self, tag, rows: verdicts.pop(0))
     jobs.run(copy(jobs, source, sink))
     assert verdicts == []
     assert "batch 0 is redone: Spark ran a stage of the batch twice" in jobs.warnings
@@ -317,7 +317,7 @@ def test_rule_9_a_stage_that_ran_twice_aborts_the_batch(jobs, topics, topic, mon
 @pytest.mark.parametrize("when", ["before the batch", "during the batch"])
 def test_an_entry_of_sparks_log_that_another_copy_replaced_stops_the_job(jobs, topics, topic, monkeypatch, when):
     """A copy that was stopped between its look for the entry and its renaming writes over what this one has planned."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
     from penstock.engine.query import Query
 
     source, sink = topic(1), topic(1)
@@ -330,7 +330,7 @@ def test_an_entry_of_sparks_log_that_another_copy_replaced_stops_the_job(jobs, t
             entry.write_text("\n".join([*head, end.replace("200", "150")]))
             entry.with_name(".1.crc").unlink(missing_ok=True)
 
-    describe, add_offsets = Query._describe, ExactlyOnceTarget._add_offsets
+    describe, add_offsets = Query._describe, KafkaCommitter._add_offsets
 
     def described(self, number):
         if when == "before the batch":
@@ -343,7 +343,7 @@ def test_an_entry_of_sparks_log_that_another_copy_replaced_stops_the_job(jobs, t
         return add_offsets(self, batch)
 
     monkeypatch.setattr(Query, "_describe", described)
-    monkeypatch.setattr(ExactlyOnceTarget, "_add_offsets", added)
+    monkeypatch.setattr(KafkaCommitter, "_add_offsets", added)
     sql = copy(jobs, source, sink, scan_max__records__per__trigger="100")
     with pytest.raises(
         CheckpointError, match=r"another copy of job 'job' .* 'offsets/1' ends at .*150.* planned .*200"

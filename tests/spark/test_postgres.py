@@ -20,10 +20,10 @@ import pytest
 from adbc_driver_postgresql import dbapi
 
 from penstock.connectors.postgres.address import parse_address
+from penstock.connectors.postgres.committer import AtLeastOnceCommitter, PostgresCommitter, Staged
 from penstock.connectors.postgres.database import Database
-from penstock.connectors.postgres.sink import PostgresSink
+from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.connectors.postgres.staging import StageSpec, stage_rows
-from penstock.connectors.postgres.targets import AtLeastOnceTarget, ExactlyOnceTarget, Staged
 from penstock.errors import (
     CheckpointError,
     DatabaseError,
@@ -39,7 +39,7 @@ from penstock.services.postgres import PostgresServer
 from penstock.settings import Settings
 from penstock.spi import Batch, Guarantee, JobContext, Output
 from penstock.types import parse_columns
-from tests.targets import Memory
+from tests.committers import Memory
 from tests.waiting import eventually, while_running
 
 
@@ -292,7 +292,7 @@ def test_a_batch_whose_transaction_fails_is_redone_in_place(jobs, topics, topic,
     source, left = topic(2), [2]
     topics.write(source, ids(500))
     db.rows("CREATE TABLE t (id bigint)")
-    original = ExactlyOnceTarget._commit
+    original = PostgresCommitter._commit
 
     def broken(self, transaction, staged, progress):
         original(self, transaction, staged, progress)
@@ -300,7 +300,7 @@ def test_a_batch_whose_transaction_fails_is_redone_in_place(jobs, topics, topic,
             left[0] -= 1
             db.disconnect()
 
-    monkeypatch.setattr(ExactlyOnceTarget, "_commit", broken)
+    monkeypatch.setattr(PostgresCommitter, "_commit", broken)
     jobs.run(copy(jobs, db, source))
     assert sum("is redone" in warning for warning in jobs.warnings) == 2
     assert db.ids() == list(range(500))
@@ -443,7 +443,7 @@ def test_rule_21_of_two_targets_only_the_one_that_has_not_committed_is_redone(
     jobs, topics, topic, db, monkeypatch, first
 ):
     """The job fails between the two commits of each of its batches, and is started again each time."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget as KafkaTarget
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
 
     source, sink = topic(2), topic(2)
     topics.write(source, ids(200), partition=0)
@@ -451,7 +451,7 @@ def test_rule_21_of_two_targets_only_the_one_that_has_not_committed_is_redone(
     db.rows("CREATE TABLE t (id bigint)")
     inserts = {"kafka": "INSERT INTO k SELECT * FROM s;", "postgres": "INSERT INTO t SELECT * FROM s;"}
     last = "postgres" if first == "kafka" else "kafka"
-    # A target that commits the group's offsets would be last.
+    # A committer that commits the group's offsets would be last.
     options = {"properties_commit_offsets_on_checkpoint": "false"} if first == "kafka" else {}
     sql = (
         jobs.bounded("s", "id BIGINT", source, scan_max__records__per__trigger="200", **options)
@@ -460,8 +460,8 @@ def test_rule_21_of_two_targets_only_the_one_that_has_not_committed_is_redone(
         + f"EXECUTE STATEMENT SET BEGIN {inserts[first]} {inserts[last]} END;"
     )
     failed = set()
-    target = ExactlyOnceTarget if last == "postgres" else KafkaTarget
-    original = target._attempt
+    committer = PostgresCommitter if last == "postgres" else KafkaCommitter
+    original = committer._attempt
 
     def fail_once(self, batch, *arguments):
         if batch.id not in failed:
@@ -469,7 +469,7 @@ def test_rule_21_of_two_targets_only_the_one_that_has_not_committed_is_redone(
             raise ExecutionError(f"batch {batch.id} fails between the two commits")
         return original(self, batch, *arguments)
 
-    monkeypatch.setattr(target, "_attempt", fail_once)
+    monkeypatch.setattr(committer, "_attempt", fail_once)
     for batch in range(2):
         with pytest.raises(ExecutionError, match=f"batch {batch} fails between"):
             jobs.run(sql)
@@ -481,13 +481,13 @@ def test_rule_21_of_two_targets_only_the_one_that_has_not_committed_is_redone(
     assert not topics.open_transactions(sink)
 
 
-# --- the target by itself --------------------------------------------------------------------------------------------
+# --- the committer by itself ----------------------------------------------------------------------------------------
 
 
 def output(db, table="t", guarantee=Guarantee.EXACTLY_ONCE):
     schema = parse_columns("id BIGINT")
     address = parse_address(db.url, db.server.user, db.server.password)
-    spec = PostgresSink(table=table, target=table, schema=schema, guarantee=guarantee, address=address)
+    spec = PostgresSinkSpec(table=table, target=table, schema=schema, guarantee=guarantee, address=address)
     return Output(0, table, spec, schema, None, ("id",))
 
 
@@ -531,9 +531,9 @@ def batch(number):
 
 def opened(db, jobs, **options):
     made = output(db)
-    target = ExactlyOnceTarget([made], context(**options), jobs, Database(made.spec.address))
-    target.open()
-    return target
+    committer = PostgresCommitter([made], context(**options), jobs, Database(made.spec.address))
+    committer.open()
+    return committer
 
 
 @pytest.fixture
@@ -543,21 +543,21 @@ def table(db):
 
 @pytest.mark.slow
 def test_rows_of_task_attempts_that_do_not_count_are_not_inserted(db, table):
-    target = opened(db, Tasks(attempts=3))
-    published = target.publish(batch(0), [1, 2, 3])
+    committer = opened(db, Tasks(attempts=3))
+    published = committer.publish(batch(0), [1, 2, 3])
     assert published.records == 3
     assert db.ids() == [1, 2, 3]
     assert db.rows(f"SELECT count(*) FROM {db.staging()[0]}") == [(0,)]
-    target.close()
-    target.close()
+    committer.close()
+    committer.close()
     assert db.staging() == []
 
 
 @pytest.mark.slow
 def test_rule_5_progress_is_written_for_empty_batches_too(db, table):
-    target = opened(db, Tasks())
-    target.publish(batch(0), [])
-    target.publish(Batch(1, ({"at": 1},), ({"at": 2},), tasks=0), None)
+    committer = opened(db, Tasks())
+    committer.publish(batch(0), [])
+    committer.publish(Batch(1, ({"at": 1},), ({"at": 2},), tasks=0), None)
     assert db.progress() == [("job: public.t", 1)]
     again = opened(db, Tasks())
     assert again.publish(batch(1), [9]).skipped
@@ -567,11 +567,11 @@ def test_rule_5_progress_is_written_for_empty_batches_too(db, table):
 def test_rule_16_a_commit_whose_answer_is_lost_is_not_repeated(db, table, monkeypatch):
     """The transaction is committed, and the connection breaks before the answer comes."""
     tasks = Tasks()
-    target = opened(db, tasks)
+    committer = opened(db, tasks)
     lost = lose_an_answer(db, monkeypatch)
-    assert target.publish(batch(0), [1]).records == 1
+    assert committer.publish(batch(0), [1]).records == 1
     assert (lost, tasks.runs) == ([True], 1)
-    target.publish(batch(1), [2])
+    committer.publish(batch(1), [2])
     assert db.ids() == [1, 2]
 
 
@@ -579,9 +579,9 @@ def test_rule_16_a_commit_whose_answer_is_lost_is_not_repeated(db, table, monkey
 def test_rule_16_a_lost_commit_is_found_when_the_database_is_back(db, table, monkeypatch):
     """The answer to COMMIT is lost, and so is the question after it: the next attempt sees that all is done."""
     tasks = Tasks()
-    target = opened(db, tasks)
+    committer = opened(db, tasks)
     lost = lose_an_answer(db, monkeypatch)
-    original, failed = ExactlyOnceTarget._owned, []
+    original, failed = PostgresCommitter._owned, []
 
     def owned(self, transaction):
         if lost and not failed:
@@ -589,8 +589,8 @@ def test_rule_16_a_lost_commit_is_found_when_the_database_is_back(db, table, mon
             raise DatabaseUnavailableError("the network is down")
         return original(self, transaction)
 
-    monkeypatch.setattr(ExactlyOnceTarget, "_owned", owned)
-    target.publish(batch(0), [1])
+    monkeypatch.setattr(PostgresCommitter, "_owned", owned)
+    committer.publish(batch(0), [1])
     assert (lost, failed, tasks.runs) == ([True], [True], 2)
     assert db.ids() == [1]
 
@@ -622,11 +622,11 @@ def test_staged_rows_that_a_crash_of_the_server_takes_away_are_copied_again(db, 
             db.server.start()
 
     tasks = Tasks(after=crash)
-    target = opened(db, tasks)
-    target.publish(batch(0), [1, 2])
+    committer = opened(db, tasks)
+    committer.publish(batch(0), [1, 2])
     assert tasks.runs == 2
     assert db.ids() == [1, 2]
-    target.close()
+    committer.close()
 
 
 def test_rule_3_a_former_owner_is_fenced_wherever_it_is(db, table):
@@ -636,7 +636,7 @@ def test_rule_3_a_former_owner_is_fenced_wherever_it_is(db, table):
     def taken_over():
         winner.append(opened(db, Tasks()))
 
-    winner: list[ExactlyOnceTarget] = []
+    winner: list[PostgresCommitter] = []
     staging = opened(db, Tasks(after=taken_over))
     with pytest.raises(FencedError, match="was taken over by"):
         idle.publish(batch(1), [2])  # before it has copied: its staging tables are gone
@@ -654,12 +654,12 @@ def test_rule_3_a_former_owner_is_fenced_wherever_it_is(db, table):
 @pytest.mark.parametrize("step", ["_owned", "_commit"])
 def test_rule_3_a_new_owner_waits_for_a_commit_that_is_under_way(db, table, monkeypatch, step):
     """From the moment that a run has found itself to be the owner; the new run must see how its transaction ends."""
-    target = opened(db, Tasks())
-    original, new, threads = getattr(ExactlyOnceTarget, step), [], []
+    committer = opened(db, Tasks())
+    original, new, threads = getattr(PostgresCommitter, step), [], []
 
     def and_then_a_new_run(self, *arguments):
         found = original(self, *arguments)
-        if self is target and not threads:
+        if self is committer and not threads:
             threads.append(threading.Thread(target=lambda: new.append(opened(db, Tasks()))))
             threads[0].start()
             waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = '{}'"
@@ -667,8 +667,8 @@ def test_rule_3_a_new_owner_waits_for_a_commit_that_is_under_way(db, table, monk
                 assert threads[0].is_alive(), "it did not wait"
         return found
 
-    monkeypatch.setattr(ExactlyOnceTarget, step, and_then_a_new_run)
-    target.publish(batch(0), [1])
+    monkeypatch.setattr(PostgresCommitter, step, and_then_a_new_run)
+    committer.publish(batch(0), [1])
     threads[0].join()
     assert new[0].publish(batch(0), [1]).skipped
     assert db.ids() == [1]
@@ -682,7 +682,7 @@ def test_a_zombie_that_holds_the_row_is_ended_by_the_server(db, table, monkeypat
     usual = database._IDLE_MS
     monkeypatch.setattr(database, "_IDLE_MS", 500)
     zombie = opened(db, Tasks())
-    original, winner = ExactlyOnceTarget._commit, []
+    original, winner = PostgresCommitter._commit, []
 
     def commit(self, *arguments):
         original(self, *arguments)
@@ -691,7 +691,7 @@ def test_a_zombie_that_holds_the_row_is_ended_by_the_server(db, table, monkeypat
             winner.append(opened(db, Tasks()))  # waits for the zombie's row
             winner[0].publish(batch(0), [1])
 
-    monkeypatch.setattr(ExactlyOnceTarget, "_commit", commit)
+    monkeypatch.setattr(PostgresCommitter, "_commit", commit)
     with pytest.raises(FencedError):
         zombie.publish(batch(0), [1])
     assert db.ids() == [1]
@@ -712,19 +712,19 @@ def test_staging_tables_of_a_run_that_was_killed_are_dropped_by_the_next(db, tab
 @pytest.mark.slow
 def test_two_groups_of_one_job_may_not_write_the_same_tables(db, table):
     made, shared = output(db), context()
-    ExactlyOnceTarget([made], shared, Tasks(), Database(made.spec.address)).open()
+    PostgresCommitter([made], shared, Tasks(), Database(made.spec.address)).open()
     with pytest.raises(OptionsError, match="with different addresses or users"):
-        ExactlyOnceTarget([made], shared, Tasks(), Database(made.spec.address)).open()
+        PostgresCommitter([made], shared, Tasks(), Database(made.spec.address)).open()
 
 
 @pytest.mark.slow
 def test_at_least_once_one_connection_serves_jobs_with_other_columns(db, table):
     made = output(db, guarantee=Guarantee.AT_LEAST_ONCE)
     for _ in range(2):
-        target = AtLeastOnceTarget([made], context(), Tasks(), Database(made.spec.address))
-        target.open()
-        assert target.publish(batch(0), [1]).records == 1
-        target.close()
+        committer = AtLeastOnceCommitter([made], context(), Tasks(), Database(made.spec.address))
+        committer.open()
+        assert committer.publish(batch(0), [1]).records == 1
+        committer.close()
     assert db.ids() == [1, 1]
     assert db.rows("SELECT to_regclass('penstock_progress')::text") == [(None,)]
 

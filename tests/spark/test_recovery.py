@@ -83,8 +83,8 @@ def test_rule_16_a_copy_that_took_over_while_the_outcome_was_looked_up_is_not_ov
 
 def test_f11_a_topic_created_anew_with_more_partitions_is_noticed(kafka, kafka_admin, jobs, topics, topic):
     """Discovery of the new partitions must not make the new topic's id the expected one."""
-    from penstock.connectors.kafka.bounds import resolve_start
-    from penstock.connectors.kafka.planning import Planner, ReaderSpec
+    from penstock.connectors.kafka.source.bounds import resolve_start
+    from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec
 
     name = topic(1)
     topics.write(name, ids(10))
@@ -211,7 +211,7 @@ def test_a_record_of_a_new_partition_is_named_after_a_restart(jobs, kafka_admin,
 def test_rule_8_a_batch_with_two_writers_of_one_partition_is_redone_through_owners(jobs, topics, topic, monkeypatch):
     """The driver knows more partitions than its workers do (yet): the tasks get in each other's way. Another attempt
     of the same kind would fail for as long as the workers keep what they know."""
-    from penstock.connectors.kafka.targets import _Writing
+    from penstock.connectors.kafka.sink.committer import _Writing
 
     source, sink = topic(2), topic(1)
     for partition in range(2):
@@ -291,7 +291,7 @@ def fail_once(monkeypatch, kind, call):
 
 def test_a_groups_offsets_are_committed_when_all_targets_have_the_batch(kafka, jobs, topics, topic, monkeypatch):
     """The job dies when one of its targets has the batch, and its checkpoint is lost."""
-    from penstock.connectors.kafka.targets import PlainTarget
+    from penstock.connectors.kafka.sink.committer import PlainCommitter
 
     source, one, two = topic(1), topic(1), topic(1)
     topics.write(source, ids(10))
@@ -301,7 +301,7 @@ def test_a_groups_offsets_are_committed_when_all_targets_have_the_batch(kafka, j
         + jobs.table("u", "id BIGINT", two, sink_delivery__guarantee="at-least-once")
         + "EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT * FROM s; INSERT INTO u SELECT * FROM s; END;"
     )
-    fail_once(monkeypatch, PlainTarget, 1)
+    fail_once(monkeypatch, PlainCommitter, 1)
     with pytest.raises(ExecutionError, match="the job dies"):
         jobs.run(sql)
     assert group_offset(kafka, source) is None
@@ -318,7 +318,7 @@ def test_no_groups_offsets_run_ahead_where_two_targets_could_commit_some(
     kafka, jobs, topics, topic, monkeypatch, order
 ):
     """A source and a target in each of two clusters. Offsets that are not in the last transaction follow it."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
     from penstock.kafka.topics import create_topic
     from penstock.services import KafkaCluster
     from tests.spark.conftest import Topics
@@ -339,7 +339,7 @@ def test_no_groups_offsets_run_ahead_where_two_targets_could_commit_some(
             + there.exactly_once("u", "id BIGINT", sent)
             + f"EXECUTE STATEMENT SET BEGIN {' '.join(inserts[each] for each in order)} END;"
         )
-        fail_once(monkeypatch, ExactlyOnceTarget, 2)
+        fail_once(monkeypatch, KafkaCommitter, 2)
         with pytest.raises(ExecutionError, match="the job dies"):
             jobs.run(sql)
         assert (group_offset(kafka, source), group_offset(elsewhere, read)) == (None, None)

@@ -73,9 +73,9 @@ def failing(job, folder, times, after=-1):
 
 def fail_commits(monkeypatch, times):
     """Lets so many batches fail after their records were published, in a way that is not redone in place."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
 
-    original, left = ExactlyOnceTarget._add_offsets, [times]
+    original, left = KafkaCommitter._add_offsets, [times]
 
     def fail(self, batch):
         if left[0]:
@@ -83,7 +83,7 @@ def fail_commits(monkeypatch, times):
             raise ExecutionError("a failure before the commit")
         return original(self, batch)
 
-    monkeypatch.setattr(ExactlyOnceTarget, "_add_offsets", fail)
+    monkeypatch.setattr(KafkaCommitter, "_add_offsets", fail)
 
 
 def supervisors():
@@ -209,14 +209,14 @@ def test_rule_17_a_job_whose_id_was_taken_is_restarted_only_if_no_run_has_it(job
 @pytest.mark.parametrize("returns", [True, False], ids=["for a moment", "for good"])
 def test_a_restart_does_not_take_an_empty_checkpoint_for_a_new_job(jobs, topics, topic, monkeypatch, tmp_path, returns):
     """Its volume fails, and is unmounted: where it was is an empty folder, until it is mounted again."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
 
-    publish, volume, elsewhere = ExactlyOnceTarget.publish, jobs.checkpoint(), tmp_path / "elsewhere"
+    publish, volume, elsewhere = KafkaCommitter.publish, jobs.checkpoint(), tmp_path / "elsewhere"
 
     def unmount(self, batch, frame):
         if batch.id == 0:
             return publish(self, batch, frame)
-        monkeypatch.setattr(ExactlyOnceTarget, "publish", publish)
+        monkeypatch.setattr(KafkaCommitter, "publish", publish)
         volume.rename(elsewhere)
         raise CheckpointUnavailableError("the volume does not answer")
 
@@ -226,7 +226,7 @@ def test_a_restart_does_not_take_an_empty_checkpoint_for_a_new_job(jobs, topics,
             shutil.rmtree(volume, ignore_errors=True)
             elsewhere.rename(volume)
 
-    monkeypatch.setattr(ExactlyOnceTarget, "publish", unmount)
+    monkeypatch.setattr(KafkaCommitter, "publish", unmount)
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
     job = restarted(jobs.parse(copy(jobs, source, sink, bounded=False)), FixedDelay(attempts=3, delay=SOON))
@@ -301,9 +301,9 @@ def started_adopting(jobs, kafka_admin, topics, topic, monkeypatch, failing_batc
 
 def fail_commit_of(monkeypatch, number, first):
     """Lets one attempt at a batch fail before its commit, in a way that is not redone in place, after ``first``."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
 
-    original, left = ExactlyOnceTarget._add_offsets, [1]
+    original, left = KafkaCommitter._add_offsets, [1]
 
     def fail(self, batch):
         if batch.id == number and left[0]:
@@ -312,7 +312,7 @@ def fail_commit_of(monkeypatch, number, first):
             raise ExecutionError("a failure before the commit")
         return original(self, batch)
 
-    monkeypatch.setattr(ExactlyOnceTarget, "_add_offsets", fail)
+    monkeypatch.setattr(KafkaCommitter, "_add_offsets", fail)
 
 
 def test_a_job_that_adopts_progress_still_does_when_it_is_restarted_before_its_first_commit(
@@ -371,7 +371,7 @@ def test_stopping_ends_the_pause_before_a_restart(jobs, topics, topic, monkeypat
 
 @pytest.mark.parametrize("error", [FencedError, RetriableError])
 def test_what_a_restart_does_not_heal_is_told_of_a_job_that_is_being_stopped(jobs, topics, topic, monkeypatch, error):
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
 
     publishing = threading.Event()
 
@@ -380,7 +380,7 @@ def test_what_a_restart_does_not_heal_is_told_of_a_job_that_is_being_stopped(job
         eventually(self._context.stopping)
         raise error("it came while the job was being stopped")
 
-    monkeypatch.setattr(ExactlyOnceTarget, "publish", fail_when_stopped)
+    monkeypatch.setattr(KafkaCommitter, "publish", fail_when_stopped)
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
     running = jobs.start(copy(jobs, source, sink))
@@ -399,7 +399,7 @@ def test_what_a_restart_does_not_heal_is_told_of_a_job_that_is_being_stopped(job
 
 def fail_closings(monkeypatch, times):
     """Lets so many sources fail when they are closed, after they are."""
-    from penstock.connectors.kafka.runtime import KafkaSource
+    from penstock.connectors.kafka.spark import KafkaSource
 
     original, left = KafkaSource.close, [times]
 
@@ -414,16 +414,16 @@ def fail_closings(monkeypatch, times):
 
 def fail_publishing(monkeypatch, error):
     """Lets one batch fail with ``error``, before anything of it is written."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
 
-    original, left = ExactlyOnceTarget.publish, [error]
+    original, left = KafkaCommitter.publish, [error]
 
     def publish(self, batch, frame):
         if left:
             raise left.pop()
         return original(self, batch, frame)
 
-    monkeypatch.setattr(ExactlyOnceTarget, "publish", publish)
+    monkeypatch.setattr(KafkaCommitter, "publish", publish)
 
 
 CLOSED_BADLY = "job 'job' was not closed as it should be: the disk is away"
@@ -467,14 +467,14 @@ def test_a_failure_is_followed_by_a_restart_although_closing_the_run_failed_too(
 
 def test_stopping_a_job_whose_closing_fails_tells_that_and_ends_it(jobs, topics, topic, monkeypatch):
     """All that is open is closed, whatever of it fails."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
 
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
     running = jobs.start(copy(jobs, source, sink, bounded=False))
     while_running(running, jobs.idle)
     fail_closings(monkeypatch, times=1)
-    monkeypatch.setattr(ExactlyOnceTarget, "close", lambda _: (_ for _ in ()).throw(RetriableError("no answer")))
+    monkeypatch.setattr(KafkaCommitter, "close", lambda _: (_ for _ in ()).throw(RetriableError("no answer")))
     running.stop()
     assert running.wait(timeout=0)
     assert running.result().stopped
@@ -551,11 +551,11 @@ def test_a_query_that_somebody_else_stopped_is_not_started_again(jobs, topics, t
 
 def test_failures_while_starting_again_count_and_those_of_the_first_start_end_it(jobs, topics, topic, monkeypatch):
     """As a broker that cannot be reached would cause them."""
-    from penstock.connectors.kafka.targets import ExactlyOnceTarget
+    from penstock.connectors.kafka.sink.committer import KafkaCommitter
 
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
-    opened, failures, original = [], {1: True, 3: True, 4: True}, ExactlyOnceTarget.open
+    opened, failures, original = [], {1: True, 3: True, 4: True}, KafkaCommitter.open
 
     def open_sometimes(self):
         opened.append(self)
@@ -568,9 +568,9 @@ def test_failures_while_starting_again_count_and_those_of_the_first_start_end_it
             raise ExecutionError("a failure of another kind")
         return recorded(self, batch)
 
-    recorded = ExactlyOnceTarget._add_offsets
-    monkeypatch.setattr(ExactlyOnceTarget, "open", open_sometimes)
-    monkeypatch.setattr(ExactlyOnceTarget, "_add_offsets", fail_once)
+    recorded = KafkaCommitter._add_offsets
+    monkeypatch.setattr(KafkaCommitter, "open", open_sometimes)
+    monkeypatch.setattr(KafkaCommitter, "_add_offsets", fail_once)
     job = restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=3, delay=SOON))
     with pytest.raises(RetriableError, match="no broker answers"):
         engine.run(job, jobs.warnings.append)

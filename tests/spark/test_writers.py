@@ -46,7 +46,7 @@ def test_rule_8_dead_letters_have_one_writer_for_each_partition(jobs, topics, to
 
 def test_rule_8_a_batch_whose_sequences_clash_is_redone_through_owners(jobs, topics, topic, monkeypatch):
     """Two writers of one partition show as a gap in its sequences, before their acknowledgements can be compared."""
-    from penstock.connectors.kafka.targets import _Writing
+    from penstock.connectors.kafka.sink.committer import _Writing
 
     source, sink = topic(2), topic(PARTITIONS)
     keyed(topics, source, [{"id": i} for i in range(RECORDS)])

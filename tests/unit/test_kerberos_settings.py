@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.common import Configuration
-from penstock.connectors.kafka.client import with_login
+from penstock.connectors.kafka.table.client import with_login
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.errors import OptionsError, PipelineError
 from penstock.ingest import lower, parse_pipeline

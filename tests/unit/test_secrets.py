@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.main import main
-from penstock.connectors.kafka.planning import client_of
+from penstock.connectors.kafka.source.enumerator import client_of
 from penstock.errors import PenstockError
 from penstock.kafka.properties import ACTS, WITHOUT_MEANING, ClientConfig, check
 from penstock.kafka.session import Session

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from penstock.connectors.kafka.metadata import OF_VALUE
+from penstock.connectors.kafka.table.metadata import OF_VALUE
 from penstock.errors import Problem
 from penstock.formats.json.encode import JsonEncoder
 from penstock.formats.json.options import JsonOptions

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from penstock.connectors.kafka.metadata import READABLE, WRITABLE
+from penstock.connectors.kafka.table.metadata import READABLE, WRITABLE
 from penstock.errors import DefinitionError, Problem
 from penstock.ingest import PipelineOptions
 from penstock.ingest.options import KafkaIngestSinkOptions, KafkaIngestSourceOptions

@@ -31,7 +31,7 @@ from penstock.kafka.inspection import (
     without_leader,
 )
 from penstock.kafka.progress import TOPIC, Claim
-from penstock.kafka.session import TRANSACTION, Partition, Session
+from penstock.kafka.session import TRANSACTION, Session, TopicPartition
 from penstock.kafka.transactions import TransactionDescription, describe_transaction
 from penstock.services.process import Identity
 
@@ -136,7 +136,7 @@ def _warn_of_unseen(session: Session, prefix: str, any_seen: bool) -> None:
         _warn(unseen)
 
 
-def _warn_of_lost(lost: Sequence[Partition]) -> None:
+def _warn_of_lost(lost: Sequence[TopicPartition]) -> None:
     if lost:
         _warn(f"not looked at, for they have no leader: {_partitions(lost)}")
 
@@ -326,7 +326,7 @@ def _abort_hanging(session: Session, args: argparse.Namespace) -> int:
     return 0
 
 
-def _place(text: str) -> Partition:
+def _place(text: str) -> TopicPartition:
     topic, dash, partition = text.rpartition("-")
     if not dash or not topic or not partition.isdecimal():
         raise OptionsError((Problem("expected a topic, a dash and a partition's number", text, where="--hanging"),))
@@ -428,7 +428,7 @@ def _runs(claim: Claim) -> bool:
 # --- text ------------------------------------------------------------------------------------------------------
 
 
-def _partitions(places: Iterable[Partition]) -> str:
+def _partitions(places: Iterable[TopicPartition]) -> str:
     """``orders 0-3, 5; audit 0``"""
     texts = []
     for topic, members in groupby(sorted(places), lambda each: each[0]):

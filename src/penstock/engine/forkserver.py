@@ -32,9 +32,9 @@ _WANTED = (
     "pyspark.sql.worker.create_data_source",
     "pyspark.sql.streaming.python_streaming_source_runner",
     "pyspark.sql.worker.plan_data_source_read",
-    "penstock.connectors.kafka.runtime",
-    "penstock.connectors.kafka.reading",
-    "penstock.connectors.kafka.writing",
+    "penstock.connectors.kafka.spark",
+    "penstock.connectors.kafka.source.reader",
+    "penstock.connectors.kafka.sink.writer",
     "pyspark.worker",
 )
 _REQUEST_BYTES = 1 << 20

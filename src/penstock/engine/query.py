@@ -36,13 +36,13 @@ from penstock.errors import (
 from penstock.plan import AssignWatermarks, Job, Scan, base
 from penstock.spi import (
     Batch,
+    Committer,
     JobContext,
     MetricGroup,
     Output,
     Published,
     Source,
     Stage,
-    Target,
     Written,
     cause_of,
     connectors,
@@ -112,8 +112,8 @@ class Query:
         self._metrics = metrics
         self._reports = Reports()
         self._sources: list[Source] = []
-        self._targets: list[Target] = []
-        self._outputs: list[list[Output]] = []  # of each target
+        self._committers: list[Committer] = []
+        self._outputs: list[list[Output]] = []  # of each committer
         self._reached: tuple[dict[str, Any], ...] | None = None
         self._failure: PenstockError | None = None
         self._misses_reports = False
@@ -123,7 +123,7 @@ class Query:
     # --- life ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take ownership of the targets, resolve positions and start the Spark query. Raises a PenstockError."""
+        """Take ownership of the committers, resolve positions and start the Spark query. Raises a PenstockError."""
         try:
             self._start()
         except _FOREIGN as error:
@@ -133,10 +133,10 @@ class Query:
         context = self._context()
         staged, outputs = self._staged(context) or (None, computed(self._job.sinks))
         if staged is None:
-            self._targets = self._build_targets(outputs, context)
+            self._committers = self._build_committers(outputs, context)
         # Before sources look for starts: a transaction that a former run left open holds back the group's offsets.
-        for target in self._targets:
-            target.open()
+        for committer in self._committers:
+            committer.open()
         with _translated():
             readings = Readings(self._sources, context)
             frame = readings.staged(*staged) if staged else build(self._job.sinks, outputs, readings)
@@ -200,8 +200,8 @@ class Query:
         _close(self._end, failures)
         self.gather()
         with self._at_work:  # when Spark has died under it, a batch may still be aborting its transaction
-            for target in self._targets:
-                _close(target.close, failures)
+            for committer in self._committers:
+                _close(committer.close, failures)
             for source in self._sources:
                 _close(source.close, failures)
         close_idle_callbacks(self._spark)
@@ -252,7 +252,7 @@ class Query:
 
     def _publish(self, frame: DataFrame, batch_id: int) -> None:
         batch = self._describe(batch_id)
-        shared = len(self._targets) > 1
+        shared = len(self._committers) > 1
         if shared:
             frame = frame.persist()
         try:
@@ -284,16 +284,16 @@ class Query:
         )
 
     def _published(self, batch: Batch, frame: DataFrame) -> list[Published]:
-        """What each target has made of the batch.
+        """What each committer has made of the batch.
 
         What sources have consumed is committed by the last one only, when all others have the batch: a job that lost
         its checkpoint goes on from there. So one that can commit it comes last.
         """
-        order = list(range(len(self._targets)))
+        order = list(range(len(self._committers)))
         if len(order) > 1:
-            order.sort(key=lambda number: any(map(self._targets[number].records, batch.consumed)))
+            order.sort(key=lambda number: any(map(self._committers[number].records, batch.consumed)))
         before_last = replace(batch, consumed=())
-        done = {n: self._targets[n].publish(batch if n == order[-1] else before_last, frame) for n in order}
+        done = {n: self._committers[n].publish(batch if n == order[-1] else before_last, frame) for n in order}
         return [done[number] for number in range(len(order))]
 
     def _count(self, output: Output, written: Written) -> None:
@@ -402,26 +402,25 @@ class Query:
         )
 
     def _staged(self, context: JobContext) -> tuple[tuple[Scan, Stage], Sequence[Output]] | None:
-        """The scan of a job whose rows need no computing, and what its one target does with them where they are read;
-        None for any other job."""
+        """The scan and stage of a job whose rows need no computing, and the sinks; None for any other job."""
         found = direct(self._job.sinks)
         if found is None:
             return None
         scan, outputs = found
-        targets = self._build_targets(outputs, context)
-        stage = targets[0].stage() if len(targets) == 1 and scan.spec.capabilities.staged else None
+        committers = self._build_committers(outputs, context)
+        stage = committers[0].stage() if len(committers) == 1 and scan.spec.capabilities.staged else None
         if stage is None:
             return None
-        self._targets = targets
+        self._committers = committers
         return (scan, stage), outputs
 
-    def _build_targets(self, outputs: Sequence[Output], context: JobContext) -> list[Target]:
+    def _build_committers(self, outputs: Sequence[Output], context: JobContext) -> list[Committer]:
         grouped: dict[tuple[str, Any], list[Output]] = {}
         for output in outputs:
             connector = self._job.sinks[output.index].connector
-            grouped.setdefault((connector, _runtime(connector).target_key(output.spec)), []).append(output)
+            grouped.setdefault((connector, _runtime(connector).commit_group(output.spec)), []).append(output)
         self._outputs = list(grouped.values())
-        return [_runtime(connector).target(members, context) for (connector, _), members in grouped.items()]
+        return [_runtime(connector).committer(members, context) for (connector, _), members in grouped.items()]
 
     # --- errors ----------------------------------------------------------------------------------------------
 

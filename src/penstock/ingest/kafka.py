@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from penstock.connectors.kafka.metadata import READABLE
+from penstock.connectors.kafka.table.metadata import READABLE
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.ingest.ddl import TableSchema, parse_ddls
 from penstock.ingest.definition import SinkDef, SourceDef

@@ -19,7 +19,7 @@ from penstock.errors import KafkaError, PossibleDataLossError, Problem, Retriabl
 from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
-from penstock.kafka.session import Partition, PartitionInfo, Session
+from penstock.kafka.session import PartitionInfo, Session, TopicPartition
 from penstock.kafka.wire import Node
 
 __all__ = ["Chunk", "Fetcher", "Range"]
@@ -88,7 +88,7 @@ class _Reading:
         return self.next >= self.range.end
 
     @property
-    def place(self) -> Partition:
+    def place(self) -> TopicPartition:
         return self.range.topic, self.range.partition
 
     @property
@@ -99,7 +99,7 @@ class _Reading:
 @dataclass(eq=False)
 class _Flight:
     answer: Future[Any]
-    readings: dict[Partition, _Reading]
+    readings: dict[TopicPartition, _Reading]
     names: dict[UUID | None, str]
 
 
@@ -160,7 +160,7 @@ class Fetcher:
         """Send one request to every broker that has something for us and no request of ours under way."""
         now = time.monotonic()
         under_way = {place for flight in self._flights.values() for place in flight.readings}
-        groups: dict[Node, dict[Partition, tuple[_Reading, PartitionInfo]]] = {}
+        groups: dict[Node, dict[TopicPartition, tuple[_Reading, PartitionInfo]]] = {}
         # What got nothing last time goes first: a broker sends a batch above all limits only as the first of an answer.
         for reading in sorted(self._readings, key=lambda each: each.stalled is None):
             if reading.done or reading.not_before > now or reading.place in under_way:
@@ -187,7 +187,7 @@ class Fetcher:
                 self._flights[node] = _Flight(answer, readings, {each: name for name, each in ids.items()})
 
     def _request(
-        self, group: dict[Partition, tuple[_Reading, PartitionInfo]], topic_ids: dict[str, UUID | None]
+        self, group: dict[TopicPartition, tuple[_Reading, PartitionInfo]], topic_ids: dict[str, UUID | None]
     ) -> Any:
         Topic = FetchRequest.FetchTopic
         topics = []

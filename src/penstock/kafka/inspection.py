@@ -23,7 +23,7 @@ from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.produce import ProducerIdentity
 from penstock.kafka.progress import TOPIC, ProgressRead, ProgressTopic, read_progress_of
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
-from penstock.kafka.session import Partition, PartitionInfo, Session
+from penstock.kafka.session import PartitionInfo, Session, TopicPartition
 from penstock.kafka.transactions import (
     TransactionClient,
     TransactionDescription,
@@ -174,7 +174,7 @@ def held_back(
     return [HeldBack(*place, *held[place], holders[place]) for place in sorted(holders)]
 
 
-def without_leader(session: Session, *, deadline: Deadline | None = None) -> list[Partition]:
+def without_leader(session: Session, *, deadline: Deadline | None = None) -> list[TopicPartition]:
     """Partitions that no broker leads at present, so that nothing can be said about them."""
     topics = session.all_topics(deadline)
     return sorted(
@@ -182,7 +182,7 @@ def without_leader(session: Session, *, deadline: Deadline | None = None) -> lis
     )
 
 
-def _partitions(session: Session, topics: Iterable[str] | None, deadline: Deadline) -> list[Partition]:
+def _partitions(session: Session, topics: Iterable[str] | None, deadline: Deadline) -> list[TopicPartition]:
     if topics is not None:
         infos = {name: session.topic(name, deadline) for name in topics}
         return [(name, each.partition) for name, info in infos.items() for each in info.partitions]
@@ -190,7 +190,9 @@ def _partitions(session: Session, topics: Iterable[str] | None, deadline: Deadli
     return [(name, each.partition) for name, info in every.items() for each in info.partitions if each.leader >= 0]
 
 
-def _holders(session: Session, places: Iterable[Partition], deadline: Deadline) -> dict[Partition, tuple[Holder, ...]]:
+def _holders(
+    session: Session, places: Iterable[TopicPartition], deadline: Deadline
+) -> dict[TopicPartition, tuple[Holder, ...]]:
     """Who has a transaction open in each of these partitions, leaving out partitions where it has ended meanwhile."""
     producers = _open_producers(session, places, deadline)
     known = {
@@ -206,7 +208,7 @@ def _holders(session: Session, places: Iterable[Partition], deadline: Deadline) 
     # Begun or ended between the two questions, or hanging: only the latter is still there, unchanged, afterwards.
     again = _open_producers(session, strangers, deadline)
     ids: dict[int, str] = {}
-    holders: dict[Partition, tuple[Holder, ...]] = {}
+    holders: dict[TopicPartition, tuple[Holder, ...]] = {}
     for place, found in producers.items():
         if found is None:
             told = [each for (where, _), each in known.items() if where == place]
@@ -231,8 +233,8 @@ def _holders(session: Session, places: Iterable[Partition], deadline: Deadline) 
 
 
 def _open_producers(
-    session: Session, places: Iterable[Partition], deadline: Deadline
-) -> dict[Partition, tuple[Holder, ...] | None]:
+    session: Session, places: Iterable[TopicPartition], deadline: Deadline
+) -> dict[TopicPartition, tuple[Holder, ...] | None]:
     """The producers with a transaction open in each partition, as its leader knows them; None where it may not tell.
 
     DescribeProducers needs Read on the topic (KIP-664), and brokers from 2.8 on.
@@ -248,7 +250,7 @@ def _open_producers(
             ]
         )
 
-    def read(answer: Any) -> Iterator[tuple[Partition, int, tuple[Holder, ...] | None]]:
+    def read(answer: Any) -> Iterator[tuple[TopicPartition, int, tuple[Holder, ...] | None]]:
         for topic in answer.topics:
             for each in topic.partitions:
                 place = (topic.name, int(each.partition_index))
@@ -370,7 +372,7 @@ def abort_hanging(session: Session, held: HeldBack, holder: Holder, *, deadline:
         )
         return WriteTxnMarkersRequest(markers=[marker])
 
-    def read(answer: Any) -> Iterator[tuple[Partition, int, None]]:
+    def read(answer: Any) -> Iterator[tuple[TopicPartition, int, None]]:
         for marker in answer.markers:
             for topic in marker.topics:
                 for each in topic.partitions:

@@ -19,7 +19,7 @@ from penstock.deadline import Deadline
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.faults import Action, KafkaFault, fault_of
 from penstock.kafka.properties import READ_COMMITTED
-from penstock.kafka.session import GROUP, Partition, PartitionInfo, Session
+from penstock.kafka.session import GROUP, PartitionInfo, Session, TopicPartition
 
 __all__ = [
     "EARLIEST",
@@ -64,12 +64,12 @@ class CommittedOffset:
 
 def list_offsets(
     session: Session,
-    partitions: Iterable[Partition],
+    partitions: Iterable[TopicPartition],
     at: int,
     *,
     isolation: str | None = None,
     deadline: Deadline | None = None,
-) -> dict[Partition, LogOffset | None]:
+) -> dict[TopicPartition, LogOffset | None]:
     """One offset per partition, one request per leader.
 
     ``at`` is :data:`EARLIEST` (log start), :data:`LATEST` (high watermark; last stable offset when ``isolation`` is
@@ -101,7 +101,7 @@ def list_offsets(
             max_version=10,
         )
 
-    def read(answer: Any) -> Iterator[tuple[Partition, int, LogOffset | None]]:
+    def read(answer: Any) -> Iterator[tuple[TopicPartition, int, LogOffset | None]]:
         for topic in answer.topics:
             for each in topic.partitions:
                 found = LogOffset(each.offset, each.timestamp, each.leader_epoch) if each.offset >= 0 else None
@@ -111,8 +111,8 @@ def list_offsets(
 
 
 def end_of_epochs(
-    session: Session, epochs: Mapping[Partition, int], *, deadline: Deadline | None = None
-) -> dict[Partition, LogOffset]:
+    session: Session, epochs: Mapping[TopicPartition, int], *, deadline: Deadline | None = None
+) -> dict[TopicPartition, LogOffset]:
     """Where each partition's given leader epoch ended, or the last epoch before it that the leader knows (KIP-320).
 
     Offset and epoch are -1 where the leader knows neither.
@@ -136,7 +136,7 @@ def end_of_epochs(
         ]
         return OffsetForLeaderEpochRequest(replica_id=-1, topics=topics, min_version=2)
 
-    def read(answer: Any) -> Iterator[tuple[Partition, int, LogOffset]]:
+    def read(answer: Any) -> Iterator[tuple[TopicPartition, int, LogOffset]]:
         for topic in answer.topics:
             for each in topic.partitions:
                 yield (topic.topic, each.partition), each.error_code, LogOffset(each.end_offset, -1, each.leader_epoch)
@@ -145,7 +145,7 @@ def end_of_epochs(
 
 
 def check_truncation(
-    session: Session, positions: Mapping[Partition, LogOffset], *, deadline: Deadline | None = None
+    session: Session, positions: Mapping[TopicPartition, LogOffset], *, deadline: Deadline | None = None
 ) -> None:
     """Make sure that what was read up to these positions is still in the logs (rule 28).
 
@@ -165,8 +165,8 @@ def check_truncation(
 
 
 def committed_offsets(
-    session: Session, group: str, partitions: Iterable[Partition], *, deadline: Deadline | None = None
-) -> dict[Partition, CommittedOffset]:
+    session: Session, group: str, partitions: Iterable[TopicPartition], *, deadline: Deadline | None = None
+) -> dict[TopicPartition, CommittedOffset]:
     """What a group has committed; partitions without a commit are left out. Open transactions are waited for."""
     topics = _by_topic(partitions)
 
@@ -185,7 +185,7 @@ def committed_offsets(
             max_version=9,  # later versions name topics by id alone
         )
 
-    def check(answer: Any) -> dict[Partition, CommittedOffset]:
+    def check(answer: Any) -> dict[TopicPartition, CommittedOffset]:
         result = answer.groups[0] if answer.groups else answer
         _raise(result.error_code, f"group '{group}'", "Describe")
         found = {}
@@ -205,7 +205,7 @@ def committed_offsets(
 
 
 def commit_offsets(
-    session: Session, group: str, offsets: Mapping[Partition, CommittedOffset], *, deadline: Deadline | None = None
+    session: Session, group: str, offsets: Mapping[TopicPartition, CommittedOffset], *, deadline: Deadline | None = None
 ) -> None:
     """Commit a group's offsets outside any transaction, as a client that is no member of it (generation -1).
 
@@ -249,7 +249,7 @@ def commit_offsets(
         session.ask_coordinator(f"committing offsets of group '{group}'", GROUP, group, build, check, deadline)
 
 
-def is_gone(session: Session, place: Partition, code: int, deadline: Deadline) -> bool:
+def is_gone(session: Session, place: TopicPartition, code: int, deadline: Deadline) -> bool:
     """Whether the error ``code`` that ``place`` was answered with means that the partition exists no more, so that no
     group can be given an offset in it, and asking again would not help."""
     if code != _UNKNOWN_TOPIC_OR_PARTITION:
@@ -276,7 +276,7 @@ def group_members(session: Session, group: str, *, deadline: Deadline | None = N
     )
 
 
-def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(set(partitions)):
         topics.setdefault(topic, []).append(partition)

@@ -27,7 +27,7 @@ from penstock.deadline import Backoff, Deadline
 from penstock.errors import AbortableError, KafkaError, PenstockError, RetriableError, StaleEpochError
 from penstock.kafka.batches import stamp
 from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of, fault_of_exception
-from penstock.kafka.session import TRANSACTION, Partition, Session
+from penstock.kafka.session import TRANSACTION, Session, TopicPartition
 from penstock.kafka.wire import Node
 
 __all__ = ["Ack", "Producer", "ProducerIdentity", "next_sequence"]
@@ -92,7 +92,7 @@ class _Batch:
 class _Lane:
     """The batches of one partition: ``waiting`` to be sent, ``under_way``, ``failed`` and to be sent again."""
 
-    place: Partition
+    place: TopicPartition
     backoff: Backoff
     waiting: deque[_Batch] = field(default_factory=deque)
     under_way: list[_Batch] = field(default_factory=list)
@@ -134,7 +134,7 @@ class _Lane:
 @dataclass(eq=False)
 class _Flight:
     node: Node
-    batches: dict[Partition, _Batch]
+    batches: dict[TopicPartition, _Batch]
     names: dict[UUID | None, str]
     answer: Future[Any]
     sent: float
@@ -173,12 +173,12 @@ class Producer:
             identity = self._lease.identity
         self._identity = identity
         self._window = min(_WINDOW, config.max_in_flight_requests_per_connection) if identity else 1 << 30
-        self._lanes: dict[Partition, _Lane] = {}
-        self._queued: dict[Partition, _Lane] = {}  # those with something waiting
-        self._added: set[Partition] = set()
+        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._queued: dict[TopicPartition, _Lane] = {}  # those with something waiting
+        self._added: set[TopicPartition] = set()
         self._flights: dict[Node, int] = {}
         self._landed: SimpleQueue[_Flight] = SimpleQueue()
-        self._sequences: dict[Partition, int] = self._lease.sequences if self._lease else {}
+        self._sequences: dict[TopicPartition, int] = self._lease.sequences if self._lease else {}
         self._bytes = self._ordinal = 0
         self._failure: PenstockError | None = None
         #: How long the last answer took to come, in seconds.
@@ -258,7 +258,7 @@ class Producer:
 
     # --- sending ---
 
-    def _stamp(self, place: Partition, batch: _Batch) -> None:
+    def _stamp(self, place: TopicPartition, batch: _Batch) -> None:
         if self._identity is None:
             return
         batch.sequence = self._sequences.get(place, 0)
@@ -340,7 +340,7 @@ class Producer:
         """
         return 1 if self._lease and lane.place not in self._lease.begun else self._window
 
-    def _request(self, batches: dict[Partition, _Batch], topic_ids: dict[str, UUID | None]) -> Any:
+    def _request(self, batches: dict[TopicPartition, _Batch], topic_ids: dict[str, UUID | None]) -> Any:
         Topic = ProduceRequest.TopicProduceData
         topics = [
             Topic(
@@ -427,7 +427,7 @@ class Producer:
             self._settle(self._lanes[place], batch, *results.get(place, missing))
         return True
 
-    def _results(self, flight: _Flight) -> dict[Partition, tuple[Fault, str, int]]:
+    def _results(self, flight: _Flight) -> dict[TopicPartition, tuple[Fault, str, int]]:
         results = {}
         for topic in flight.answer.result().responses:
             for each in topic.partition_responses:
@@ -504,8 +504,8 @@ class _Lease:
     use by one producer at a time."""
 
     identity: ProducerIdentity
-    sequences: dict[Partition, int] = field(default_factory=dict)
-    begun: set[Partition] = field(default_factory=set)
+    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+    begun: set[TopicPartition] = field(default_factory=set)
     spoilt: bool = False
 
 

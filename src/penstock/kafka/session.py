@@ -26,10 +26,10 @@ from penstock.kafka.wire import Node, Wire
 __all__ = [
     "GROUP",
     "TRANSACTION",
-    "Partition",
     "PartitionInfo",
     "Session",
     "TopicInfo",
+    "TopicPartition",
     "close_sessions",
     "session_for",
 ]
@@ -41,7 +41,7 @@ GROUP = 0
 TRANSACTION = 1
 
 #: (topic, partition)
-Partition = tuple[str, int]
+TopicPartition = tuple[str, int]
 
 _NOT_THERE = fault_of(3)
 _NO_LEADER = fault_of(5)
@@ -245,18 +245,18 @@ class Session:
     def ask_leaders(
         self,
         what: str,
-        partitions: Iterable[Partition],
+        partitions: Iterable[TopicPartition],
         build: Callable[[Sequence[tuple[str, PartitionInfo]]], Any],
-        read: Callable[[Any], Iterator[tuple[Partition, int, T]]],
+        read: Callable[[Any], Iterator[tuple[TopicPartition, int, T]]],
         deadline: Deadline | None = None,
-    ) -> dict[Partition, T]:
+    ) -> dict[TopicPartition, T]:
         """One request per broker that leads some of the partitions, all at once; those that fail are asked for again.
 
         ``read`` yields (partition, error code, result) for an answer. Raises for the first partition whose error
         cannot be retried, naming it.
         """
         deadline = deadline or self.deadline()
-        left, found = set(partitions), dict[Partition, T]()
+        left, found = set(partitions), dict[TopicPartition, T]()
 
         def step() -> None:
             failure: KafkaFault | None = None
@@ -409,7 +409,7 @@ class Session:
             if self._leaders.read_in(topic_id, epochs):
                 self._topics.pop(topic, None)
 
-    def told_epochs(self, topics: Iterable[str], deadline: Deadline) -> list[dict[Partition, int]]:
+    def told_epochs(self, topics: Iterable[str], deadline: Deadline) -> list[dict[TopicPartition, int]]:
         """The leader epochs of these topics' partitions as each broker tells them. All brokers are asked at once; those
         that do not answer in time are left out."""
         wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(set(topics))]

@@ -35,7 +35,7 @@ from penstock.errors import (
 from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of
 from penstock.kafka.offsets import CommittedOffset, is_gone
 from penstock.kafka.produce import IMPLICIT_VERSION, ProducerIdentity
-from penstock.kafka.session import GROUP, TRANSACTION, Partition, Session
+from penstock.kafka.session import GROUP, TRANSACTION, Session, TopicPartition
 from penstock.kafka.topics import max_transaction_timeout_ms, transaction_version
 
 __all__ = [
@@ -87,7 +87,7 @@ class TransactionDescription:
     epoch: int
     timeout_ms: int
     started_ms: int
-    partitions: tuple[Partition, ...]
+    partitions: tuple[TopicPartition, ...]
 
 
 class _Indefinite(Exception):
@@ -204,7 +204,7 @@ class TransactionClient:
     # --- offsets ---
 
     def add_offsets(
-        self, group: str, offsets: Mapping[Partition, CommittedOffset], deadline: Deadline | None = None
+        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset], deadline: Deadline | None = None
     ) -> None:
         """Commit a group's offsets as part of the transaction, without those of partitions that exist no more.
 
@@ -257,7 +257,7 @@ class TransactionClient:
             max_version=3,
         )
 
-    def _offsets_request(self, group: str, offsets: Mapping[Partition, CommittedOffset], implicit: bool) -> Any:
+    def _offsets_request(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset], implicit: bool) -> Any:
         Topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
         topics = [
             Topic(

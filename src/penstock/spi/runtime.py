@@ -21,11 +21,12 @@ __all__ = [
     "DEAD_LETTER",
     "HIDDEN",
     "KIND",
-    "PLACES_PER_SOURCE",
+    "PARTITIONS_PER_SOURCE",
     "REPORT",
     "WATERMARK",
     "Batch",
     "Checkpoint",
+    "Committer",
     "JobContext",
     "Output",
     "Published",
@@ -33,7 +34,6 @@ __all__ = [
     "Source",
     "SourceRuntime",
     "Stage",
-    "Target",
     "Task",
     "Written",
     "cause_of",
@@ -45,8 +45,8 @@ __all__ = [
 #: Errors name them.
 HIDDEN = RowType((Field("__place", INT), Field("__offset", BIGINT)))
 
-#: Each source of a job numbers its places from its own multiple of this, its ordinal times as much.
-PLACES_PER_SOURCE = 1_000_000
+#: Each source of a job numbers its partitions from its ordinal times this.
+PARTITIONS_PER_SOURCE = 1_000_000
 
 #: A column (TINYINT) that follows those of :data:`HIDDEN` where rows are changes of rows: their RowKind, null for an
 #: insertion.
@@ -126,7 +126,7 @@ class Batch:
     """One micro-batch. ``start`` and ``end`` hold one position per source (None at the start of the first batch).
 
     ``tasks`` is the number of tasks that read it. ``consumed`` holds what each source's ``consumed`` gave; it is empty
-    for a target after which others are still to publish the batch.
+    for a committer after which others are still to publish the batch.
     """
 
     id: int
@@ -138,7 +138,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Output:
-    """One sink of a target, and where its rows are in the frame: in the struct column ``column`` (null: no row), or
+    """One sink of a committer, and where its rows are in the frame: in the struct column ``column`` (null: no row), or
     (None) in the frame's own columns, those of the names ``columns`` in the order of the sink's."""
 
     index: int
@@ -151,18 +151,21 @@ class Output:
 
 @dataclass(frozen=True)
 class Task:
-    """One of the ``of`` tasks that read a batch, numbered in the order of what they read. ``told`` is what the driver
-    said to the tasks of this Spark job when it started it. ``attempt``: how often Spark has tried the task before."""
+    """One of the ``of`` tasks that read a batch, numbered in the order of what they read.
+
+    ``instructions`` come from the driver and are the same for all tasks of a Spark job. ``attempt`` counts how often
+    Spark has tried the task before.
+    """
 
     number: int
     of: int
-    told: str = ""
+    instructions: str = ""
     attempt: int = 0
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A target's work on rows that needs no Spark: done by the tasks that read, on the batches they have just made.
+    """A committer's work on rows that needs no Spark: done by the tasks that read, on the batches they have just made.
 
     ``run`` takes the task and its batches of rows; picklable. ``schema`` is that of the batches that come out.
     """
@@ -182,7 +185,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Published:
-    """What one batch wrote to one target: ``written`` to each of its outputs, in their order.
+    """What one batch wrote to one committer: ``written`` to each of its outputs, in their order.
 
     ``consumed`` are the numbers of the sources whose consumption was recorded with it, or (False) was to be recorded
     and may not be.
@@ -245,11 +248,11 @@ class Source(Protocol):
         ...
 
     def consumed(self, end: dict[str, Any]) -> Any:
-        """What a target of the same system can record together with its output; None when there is nothing."""
+        """What a committer of the same system can record together with its output; None when there is nothing."""
         ...
 
     def done(self, end: dict[str, Any], recorded: bool | None) -> None:
-        """Everything before ``end`` is done. ``recorded``: a target has recorded that (False: was not allowed to);
+        """Everything before ``end`` is done. ``recorded``: a committer has recorded that (False: was not allowed to);
         None: nobody has, so tell the system. That is for observers only, so it never fails."""
         ...
 
@@ -267,7 +270,7 @@ class Source(Protocol):
         ...
 
 
-class Target(Protocol):
+class Committer(Protocol):
     """All sinks of a job that are written, and committed, together."""
 
     def stage(self) -> Stage | None:
@@ -303,12 +306,12 @@ class SourceRuntime(Protocol):
 class SinkRuntime(Protocol):
     """What a connector's ``runtime`` path names when its tables can be written."""
 
-    def target_key(self, spec: Any) -> Hashable:
-        """Sinks with equal keys are written together by one target."""
+    def commit_group(self, spec: Any) -> Hashable:
+        """Sinks with equal keys are written together by one committer."""
         ...
 
-    def target(self, outputs: Sequence[Output], context: JobContext) -> Target:
-        """The target that writes these sinks."""
+    def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
+        """The committer that writes these sinks."""
         ...
 
 

@@ -19,14 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.connectors.kafka.positions import Positions
+from penstock.connectors.kafka.source.positions import Positions
 from penstock.errors import KafkaError, RetriableError
 from penstock.kafka.batches import ControlType, batch_headers, scan_slices
 from penstock.kafka.fetch import Chunk, Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.progress import TOPIC
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED, ClientConfig
-from penstock.kafka.session import Partition, Session, session_for
+from penstock.kafka.session import Session, TopicPartition, session_for
 from penstock.testing.numbered import NumberedRecords, numbers_of
 from penstock.testing.transactions import TransactionInspector
 
@@ -89,7 +89,7 @@ class _Seen:
     """Records of one partition that a reader saw at ``time`` (monotonic seconds)."""
 
     time: float
-    place: Partition
+    place: TopicPartition
     offsets: Ints
     ids: Ints
 
@@ -238,7 +238,7 @@ class _Follower:
         self.seen: list[_Seen] = []
         self.count = 0
         self._session, self._topics = session, topics
-        self._positions: dict[Partition, int] = {}
+        self._positions: dict[TopicPartition, int] = {}
         self._rounds = 0
         self._stopping = threading.Event()
         self._failure: KafkaError | None = None
@@ -293,7 +293,7 @@ class _Follower:
 # --- reading -----------------------------------------------------------------------------------------------------
 
 
-def _ends(session: Session, topics: Iterable[str], isolation: str) -> dict[Partition, int]:
+def _ends(session: Session, topics: Iterable[str], isolation: str) -> dict[TopicPartition, int]:
     places = [(name, each.partition) for name in topics for each in session.topic(name).partitions]
     found = list_offsets(session, places, LATEST, isolation=isolation)
     return {place: end.offset for place, end in found.items() if end is not None}
@@ -333,7 +333,7 @@ def _read_all(session: Session, topics: Iterable[str], *, joined: bool = False) 
     found = [each for chunk in _chunks(session, topics, READ_COMMITTED) for each in _decode(chunk)]
     if not joined:
         return found
-    places: dict[Partition, list[_Seen]] = {}
+    places: dict[TopicPartition, list[_Seen]] = {}
     for each in found:
         places.setdefault(each.place, []).append(each)
     return [
@@ -378,11 +378,11 @@ def _between(written: Mapping[int, _Seen], batch: tuple[Positions | None, Positi
     return source.ids[low:high]
 
 
-def _aborted(session: Session, topics: Iterable[str]) -> dict[Partition, Ints]:
+def _aborted(session: Session, topics: Iterable[str]) -> dict[TopicPartition, Ints]:
     """First and last offset (two columns) of each record batch of a transaction that was not committed, from what is
     in the logs themselves: batches, and the markers that end transactions."""
-    open_batches: dict[Partition, dict[int, list[tuple[int, int]]]] = {}
-    aborted: dict[Partition, list[tuple[int, int]]] = {}
+    open_batches: dict[TopicPartition, dict[int, list[tuple[int, int]]]] = {}
+    aborted: dict[TopicPartition, list[tuple[int, int]]] = {}
     for chunk in _chunks(session, topics, READ_UNCOMMITTED):
         place = (chunk.topic, chunk.partition)
         waiting, ended = open_batches.setdefault(place, {}), aborted.setdefault(place, [])
@@ -414,7 +414,7 @@ def _compare(ids: Ints, expected: Ints) -> tuple[int, int, int]:
     return len(expected) - int(wanted.sum()), int((counts[wanted] - 1).sum()), int((~wanted).sum())
 
 
-def _within(seen: Iterable[_Seen], spans: Mapping[Partition, Ints]) -> int:
+def _within(seen: Iterable[_Seen], spans: Mapping[TopicPartition, Ints]) -> int:
     """How many records lie within the spans of their partitions."""
     return sum(int(_inside(each.offsets, spans.get(each.place)).sum()) for each in seen)
 
@@ -431,7 +431,7 @@ def _inside(offsets: Ints, spans: Ints | None) -> Ints:
 def _disordered(seen: Iterable[_Seen]) -> int:
     """Over the partitions of the output: how often a record follows one with a higher number of the same ``p``."""
     found = 0
-    last: dict[tuple[Partition, int], int] = {}
+    last: dict[tuple[TopicPartition, int], int] = {}
     for each in seen:  # the pieces of a partition are in order
         places = each.ids // _NUMBERS
         for place in np.unique(places):

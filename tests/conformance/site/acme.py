@@ -280,10 +280,10 @@ class ListRuntime:
     def source(self, spec: object, ordinal: int, context: object) -> object:
         raise NotImplementedError
 
-    def target_key(self, spec: ListSink) -> str:
+    def commit_group(self, spec: ListSink) -> str:
         return spec.table
 
-    def target(self, outputs: object, context: object) -> object:
+    def committer(self, outputs: object, context: object) -> object:
         raise NotImplementedError
 
 
@@ -389,15 +389,15 @@ class WriteOnly(List):
 class WriteOnlyRuntime:
     """Would write."""
 
-    def target_key(self, spec: ListSink) -> str:
+    def commit_group(self, spec: ListSink) -> str:
         return spec.table
 
-    def target(self, outputs: object, context: object) -> object:
+    def committer(self, outputs: object, context: object) -> object:
         raise NotImplementedError
 
 
 class Scattered(List):
-    """Makes a target of its own for each time that a table is written."""
+    """Makes a committer of its own for each time that a table is written."""
 
     identifier = "acme-scattered"
     runtime = "acme:ScatteredRuntime"
@@ -406,5 +406,5 @@ class Scattered(List):
 class ScatteredRuntime(ListRuntime):
     """Would read and write."""
 
-    def target_key(self, spec: ListSink) -> object:
+    def commit_group(self, spec: ListSink) -> object:
         return object()

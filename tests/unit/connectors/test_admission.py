@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.connectors.kafka.admission import Admission
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.options import KafkaSourceOptions
+from penstock.connectors.kafka.source.admission import Admission
+from penstock.connectors.kafka.table.options import KafkaSourceOptions
 from penstock.errors import OptionsError
 from penstock.spi import Column, TableDefinition
 from penstock.types import BIGINT

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.connectors.kafka.commits import CommitTimes
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.options import KafkaSourceOptions
+from penstock.connectors.kafka.source.commits import CommitTimes
+from penstock.connectors.kafka.table.options import KafkaSourceOptions
 from penstock.errors import OptionsError
 from penstock.spi import Column, Surface, TableDefinition
 from penstock.types import BIGINT

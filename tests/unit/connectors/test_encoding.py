@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.connectors.kafka.encoding import RowEncoder
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.metadata import WRITABLE
+from penstock.connectors.kafka.sink.encoding import RowEncoder
+from penstock.connectors.kafka.table.metadata import WRITABLE
 from penstock.errors import RecordError
 from penstock.kafka.batches import batch_headers, scan
 from penstock.kafka.compression import Codec

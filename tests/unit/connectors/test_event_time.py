@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.connectors.kafka.eventtime import END, Measure, Notes, Watermarks
-from penstock.connectors.kafka.positions import Position, Positions
+from penstock.connectors.kafka.source.positions import Position, Positions
+from penstock.connectors.kafka.source.watermarks import END, Measure, Notes, Watermarks
 from penstock.spi import Watermark
 
 A, B = ("orders", 0), ("orders", 1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.connectors.kafka.headers import HEADER_FILTER, HeaderTerm, matching
+from penstock.connectors.kafka.table.header_filter import HEADER_FILTER, HeaderTerm, matching
 from penstock.kafka.columns import HEADERS_TYPE
 
 KEYS, VALUES = ("depart", "env"), ("toy", "book", "")

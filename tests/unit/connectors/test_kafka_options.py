@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.connectors.kafka.headers import HEADER_FILTER, HeaderTerm
-from penstock.connectors.kafka.offsets import OFFSETS, PartitionOffset, offsets_text
-from penstock.connectors.kafka.options import KafkaSinkOptions, KafkaSourceOptions
+from penstock.connectors.kafka.table.header_filter import HEADER_FILTER, HeaderTerm
+from penstock.connectors.kafka.table.offsets import OFFSETS, PartitionOffset, offsets_text
+from penstock.connectors.kafka.table.options import KafkaSinkOptions, KafkaSourceOptions
 from penstock.options import OptionSet
 
 DECLARED = [

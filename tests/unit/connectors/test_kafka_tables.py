@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.metadata import READABLE, MetadataColumn
-from penstock.connectors.kafka.offsets import PartitionOffset
-from penstock.connectors.kafka.options import ResetStrategy, StartupMode
-from penstock.connectors.kafka.scan import KafkaScan
-from penstock.connectors.kafka.sink import KafkaSink
+from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
+from penstock.connectors.kafka.source.spec import KafkaScanSpec
+from penstock.connectors.kafka.table.metadata import READABLE, MetadataColumn
+from penstock.connectors.kafka.table.offsets import PartitionOffset
+from penstock.connectors.kafka.table.options import ResetStrategy, StartupMode
 from penstock.errors import OptionsError, UnsupportedError
 from penstock.options import Origin
 from penstock.spi import Column, ColumnKind, Guarantee, Surface, TableDefinition
@@ -30,11 +30,11 @@ def with_options(options: dict[str, str], *columns: Column, surface: Surface = S
     return TableDefinition("orders", columns or COLUMNS, BASE | options, surface=surface)
 
 
-def scan(definition: TableDefinition) -> KafkaScan:
+def scan(definition: TableDefinition) -> KafkaScanSpec:
     return KafkaConnector().scan(definition)
 
 
-def sink(definition: TableDefinition) -> KafkaSink:
+def sink(definition: TableDefinition) -> KafkaSinkSpec:
     return KafkaConnector().sink(definition)
 
 

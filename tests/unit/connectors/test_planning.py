@@ -7,11 +7,11 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.connectors.kafka.admission import Admission
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.planning import Planner, ReaderSpec, _shares
-from penstock.connectors.kafka.positions import Position, Positions
-from penstock.spi import PLACES_PER_SOURCE, Column, TableDefinition
+from penstock.connectors.kafka.source.admission import Admission
+from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec, _shares
+from penstock.connectors.kafka.source.positions import Position, Positions
+from penstock.spi import PARTITIONS_PER_SOURCE, Column, TableDefinition
 from penstock.types import BIGINT
 
 places = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 9))
@@ -78,7 +78,7 @@ def test_tasks_number_their_places_apart_from_other_sources():
     planning = planner({("a", 0): 10, ("a", 2): 10, ("b", 1): 10}, ordinal=3)
     ((*ranges,),) = planning.tasks(planning.spec.start, planning.latest(planning.spec.start, None))
 
-    base = 3 * PLACES_PER_SOURCE
+    base = 3 * PARTITIONS_PER_SOURCE
     assert [(each.number, each.topic, each.topic_id, each.partition) for each in ranges] == [
         (base, "a", "id-a", 0),
         (base + 1, "a", "id-a", 2),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.connectors.kafka.positions import Position, Positions, Range, cut
+from penstock.connectors.kafka.source.positions import Position, Positions, Split, cut
 from penstock.errors import CheckpointError
 
 #: From nothing to more than one round of full tasks.
@@ -18,7 +18,7 @@ parallelisms = st.integers(1, 9)
 
 def ranges_of(lengths):
     """One range per partition, each beginning somewhere else."""
-    return [Range(i, "orders", "id", i, i * 7, i * 7 + length) for i, length in enumerate(lengths)]
+    return [Split(i, "orders", "id", i, i * 7, i * 7 + length) for i, length in enumerate(lengths)]
 
 
 @settings(deadline=None)

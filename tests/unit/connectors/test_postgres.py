@@ -11,7 +11,7 @@ import pytest
 
 from penstock.connectors.postgres.address import parse_address
 from penstock.connectors.postgres.columns import TableColumn, match_columns, stage_type
-from penstock.connectors.postgres.staging import Branch, _staged
+from penstock.connectors.postgres.staging import PostgresOutput, _staged
 from penstock.errors import OptionsError, RecordError, SchemaError, UnsupportedError
 from penstock.spi import Column, ColumnKind, Guarantee, TableDefinition, connectors, scan_spec
 from penstock.types import BIGINT, STRING, parse_columns, parse_type
@@ -233,7 +233,7 @@ def rows(**columns):
 
 def branch(text, column=None, columns=()):
     schema = parse_columns(text)
-    return Branch("t", schema, column, columns or schema.names, "stage")
+    return PostgresOutput("t", schema, column, columns or schema.names, "stage")
 
 
 def test_rows_are_staged_by_position_and_without_hidden_columns():

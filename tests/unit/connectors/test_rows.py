@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.connectors.kafka.deadletters import DEAD_LETTER as LETTER
-from penstock.connectors.kafka.deadletters import DeadLetter, letters
 from penstock.connectors.kafka.factory import KafkaConnector
-from penstock.connectors.kafka.metadata import READABLE
-from penstock.connectors.kafka.rows import RowReader
+from penstock.connectors.kafka.sink.dead_letters import LETTER, DeadLetter, letters
+from penstock.connectors.kafka.source.decoding import RowReader
+from penstock.connectors.kafka.table.metadata import READABLE
 from penstock.errors import RecordError
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.columns import HEADERS_TYPE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.connectors.blackhole.options import BlackholeOptions
-from penstock.connectors.blackhole.sink import BlackholeSink
+from penstock.connectors.blackhole.sink import BlackholeSinkSpec
 from penstock.errors import OptionsError
 from penstock.options import OptionSet, unknown_keys
 from penstock.spi import TableDefinition
@@ -18,11 +18,11 @@ class BlackholeConnector:
 
     identifier = "blackhole"
     options: Mapping[str, type[OptionSet]] = {"Sink": BlackholeOptions}
-    runtime = "penstock.connectors.blackhole.runtime:BlackholeRuntime"
+    runtime = "penstock.connectors.blackhole.spark:BlackholeRuntime"
 
-    def sink(self, table: TableDefinition) -> BlackholeSink:
+    def sink(self, table: TableDefinition) -> BlackholeSinkSpec:
         """What writing ``table`` means. Raises OptionsError for an unknown option."""
         problems = unknown_keys(table.options, {"connector", *BlackholeOptions.keys()}, (), table.origin)
         if problems:
             raise OptionsError(problems)
-        return BlackholeSink(table=table.name, schema=table.written)
+        return BlackholeSinkSpec(table=table.name, schema=table.written)

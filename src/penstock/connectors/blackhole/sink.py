@@ -10,11 +10,11 @@ from penstock.settings import Settings
 from penstock.spi import CHANGES, Guarantee, SinkCapabilities
 from penstock.types import RowType
 
-__all__ = ["BlackholeSink"]
+__all__ = ["BlackholeSinkSpec"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlackholeSink:
+class BlackholeSinkSpec:
     """Takes rows of ``schema`` and drops them."""
 
     table: str

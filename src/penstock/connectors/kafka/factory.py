@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.connectors.kafka.client import completed
-from penstock.connectors.kafka.deadletters import definition
-from penstock.connectors.kafka.metadata import MetadataColumn
-from penstock.connectors.kafka.options import (
+from penstock.connectors.kafka.sink.dead_letters import definition
+from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
+from penstock.connectors.kafka.source.spec import KafkaScanSpec
+from penstock.connectors.kafka.table.client import completed
+from penstock.connectors.kafka.table.metadata import MetadataColumn
+from penstock.connectors.kafka.table.options import (
     BoundedMode,
     KafkaSinkOptions,
     KafkaSourceOptions,
     StartupMode,
 )
-from penstock.connectors.kafka.resolution import Resolution, Side
-from penstock.connectors.kafka.scan import KafkaScan
-from penstock.connectors.kafka.sink import KafkaSink
+from penstock.connectors.kafka.table.resolution import Resolution, Side
 from penstock.errors import OptionsError, Problem
 from penstock.options import OptionSet
 from penstock.spi import Guarantee, Surface, TableDefinition, Watermark
@@ -31,16 +31,16 @@ class KafkaConnector:
 
     identifier = "kafka"
     options: Mapping[str, type[OptionSet]] = {"Source": KafkaSourceOptions, "Sink": KafkaSinkOptions}
-    runtime = "penstock.connectors.kafka.runtime:KafkaRuntime"
+    runtime = "penstock.connectors.kafka.spark:KafkaRuntime"
 
-    def scan(self, table: TableDefinition) -> KafkaScan:
+    def scan(self, table: TableDefinition) -> KafkaScanSpec:
         """What reading ``table`` means. Raises OptionsError or UnsupportedError with every problem found."""
         resolution = Resolution(table, Side.READ)
         found = resolution.resolve(KafkaSourceOptions)
         options = found.options
         group = options.group_id or ("" if table.surface is Surface.BUILDER else f"KafkaSource-{table.name}")
         _needs_group(options, group, resolution)
-        return KafkaScan(
+        return KafkaScanSpec(
             table=table.name,
             options=options,
             value=found.value,
@@ -61,12 +61,12 @@ class KafkaConnector:
             notes=found.notes,
         )
 
-    def _dead_letters(self, table: TableDefinition, options: KafkaSourceOptions) -> KafkaSink | None:
+    def _dead_letters(self, table: TableDefinition, options: KafkaSourceOptions) -> KafkaSinkSpec | None:
         if options.dead_letter_topic is None:
             return None
         return self.sink(definition(table, options.dead_letter_topic))
 
-    def sink(self, table: TableDefinition) -> KafkaSink:
+    def sink(self, table: TableDefinition) -> KafkaSinkSpec:
         """What writing ``table`` means. Raises OptionsError or UnsupportedError with every problem found."""
         resolution = Resolution(table, Side.WRITE)
         partitioner = table.options.get("sink.partitioner", "default").strip()
@@ -82,7 +82,7 @@ class KafkaConnector:
         found = resolution.resolve(KafkaSinkOptions)
         options = found.options
         exactly_once = options.guarantee is Guarantee.EXACTLY_ONCE
-        return KafkaSink(
+        return KafkaSinkSpec(
             table=table.name,
             options=options,
             value=found.value,

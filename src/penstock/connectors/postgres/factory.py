@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from penstock.connectors.postgres.columns import stage_type
 from penstock.connectors.postgres.options import PostgresSinkOptions
-from penstock.connectors.postgres.sink import PostgresSink
+from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.errors import OptionsError, Problem, UnsupportedError
 from penstock.options import OptionSet, unknown_keys
 from penstock.spi import ColumnKind, TableDefinition
@@ -20,9 +20,9 @@ class PostgresConnector:
 
     identifier = "postgres"
     options: Mapping[str, type[OptionSet]] = {"Sink": PostgresSinkOptions}
-    runtime = "penstock.connectors.postgres.runtime:PostgresRuntime"
+    runtime = "penstock.connectors.postgres.spark:PostgresRuntime"
 
-    def sink(self, table: TableDefinition) -> PostgresSink:
+    def sink(self, table: TableDefinition) -> PostgresSinkSpec:
         """What writing ``table`` means. Raises OptionsError or UnsupportedError with every problem found."""
         problems = list(unknown_keys(table.options, {"connector", *PostgresSinkOptions.keys()}, (), table.origin))
         options: PostgresSinkOptions | None = None
@@ -35,7 +35,7 @@ class PostgresConnector:
         unsupported = tuple(_unsupported(table))
         if unsupported:
             raise UnsupportedError(unsupported)
-        return PostgresSink(
+        return PostgresSinkSpec(
             table=table.name,
             target=options.table_name.strip(),
             schema=table.written,

@@ -22,7 +22,7 @@ from penstock.connectors.postgres.database import CommitOutcomeError, Transactio
 from penstock.errors import DatabaseUnavailableError, RecordError
 from penstock.types import RowType
 
-__all__ = ["PATIENCE_SECONDS", "STAGED", "Branch", "StageSpec", "stage_rows", "staging_columns"]
+__all__ = ["PATIENCE_SECONDS", "STAGED", "PostgresOutput", "StageSpec", "stage_rows", "staging_columns"]
 
 #: How long a database that cannot be reached is waited for, once the job is running.
 PATIENCE_SECONDS = 30.0
@@ -37,7 +37,7 @@ STAGED = pa.schema([
 
 
 @dataclass(frozen=True)
-class Branch:
+class PostgresOutput:
     """One sink of the batch's frame.
 
     Its rows are in the struct column ``column`` of the frame, or (None) in the frame's own columns, those of the names
@@ -59,7 +59,7 @@ class StageSpec:
 
     address: Address
     namespace: str
-    branches: tuple[Branch, ...]
+    branches: tuple[PostgresOutput, ...]
 
 
 def staging_columns(schema: RowType) -> str:
@@ -101,7 +101,9 @@ def stage_rows(spec: StageSpec, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
 
 
-def _copy(spec: StageSpec, branch: Branch, transaction: Transaction, rows: pa.RecordBatch, *, first: bool) -> None:
+def _copy(
+    spec: StageSpec, branch: PostgresOutput, transaction: Transaction, rows: pa.RecordBatch, *, first: bool
+) -> None:
     if branch.insert and first:
         columns = staging_columns(branch.schema)
         transaction.run(f"CREATE TEMP TABLE IF NOT EXISTS {branch.staging} ({columns}) ON COMMIT DELETE ROWS")
@@ -109,7 +111,7 @@ def _copy(spec: StageSpec, branch: Branch, transaction: Transaction, rows: pa.Re
     transaction.copy(namespace, branch.staging, rows, f"table '{branch.table}'")
 
 
-def _staged(branch: Branch, batch: pa.RecordBatch, writer: int) -> pa.RecordBatch:
+def _staged(branch: PostgresOutput, batch: pa.RecordBatch, writer: int) -> pa.RecordBatch:
     """The rows of one sink as they are copied."""
     places, offsets = batch.column("__place"), batch.column("__offset")
     if branch.column is None:
@@ -126,7 +128,7 @@ def _staged(branch: Branch, batch: pa.RecordBatch, writer: int) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays([writers, *columns], names=names)
 
 
-def _refuse_nul(branch: Branch, name: str, column: pa.Array, places: pa.Array, offsets: pa.Array) -> None:
+def _refuse_nul(branch: PostgresOutput, name: str, column: pa.Array, places: pa.Array, offsets: pa.Array) -> None:
     """Texts in PostgreSQL cannot hold the character U+0000."""
     texts, rows = column, None
     if pa.types.is_list(column.type):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.connectors.postgres.columns import Insertion, TableColumn, match_columns, quoted
 from penstock.connectors.postgres.database import Transaction
-from penstock.connectors.postgres.sink import PostgresSink
+from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.errors import Problem, SchemaError
 from penstock.spi import Output
 
@@ -69,7 +69,7 @@ def find_tables(transaction: Transaction, outputs: Sequence[Output]) -> tuple[Ta
 
 
 def _find_table(transaction: Transaction, output: Output) -> Table:
-    spec: PostgresSink = output.spec
+    spec: PostgresSinkSpec = output.spec
     where = f"table '{output.table}', {spec.target} in {spec.address}"
     rows = transaction.rows(_TABLE, (spec.target,))
     if not rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.connectors.print.options import PrintOptions
-from penstock.connectors.print.sink import PrintSink
+from penstock.connectors.print.sink import PrintSinkSpec
 from penstock.errors import OptionsError
 from penstock.options import OptionSet, unknown_keys
 from penstock.spi import TableDefinition
@@ -18,9 +18,9 @@ class PrintConnector:
 
     identifier = "print"
     options: Mapping[str, type[OptionSet]] = {"Sink": PrintOptions}
-    runtime = "penstock.connectors.print.runtime:PrintRuntime"
+    runtime = "penstock.connectors.print.spark:PrintRuntime"
 
-    def sink(self, table: TableDefinition) -> PrintSink:
+    def sink(self, table: TableDefinition) -> PrintSinkSpec:
         """What writing ``table`` means. Raises OptionsError with every problem found."""
         problems = unknown_keys(table.options, {"connector", *PrintOptions.keys()}, (), table.origin)
         try:
@@ -29,4 +29,4 @@ class PrintConnector:
             raise OptionsError((*problems, *error.problems)) from None
         if problems:
             raise OptionsError(problems)
-        return PrintSink(table=table.name, options=options, schema=table.written)
+        return PrintSinkSpec(table=table.name, options=options, schema=table.written)

@@ -10,11 +10,11 @@ from penstock.settings import Settings
 from penstock.spi import CHANGES, SinkCapabilities
 from penstock.types import RowType
 
-__all__ = ["PrintSink"]
+__all__ = ["PrintSinkSpec"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrintSink:
+class PrintSinkSpec:
     """Prints rows of ``schema``, one line each, as Flink does: ``orders> +I[1, apple]``."""
 
     table: str

@@ -10,8 +10,8 @@ import pyarrow as pa
 from penstock.common import Row
 from penstock.connectors.values import memory
 from penstock.connectors.values.options import ValuesSinkOptions, ValuesSourceOptions
-from penstock.connectors.values.scan import ValuesScan
-from penstock.connectors.values.sink import ValuesSink
+from penstock.connectors.values.scan import ValuesScanSpec
+from penstock.connectors.values.sink import ValuesSinkSpec
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.options import OptionSet, nearest, unknown_keys
 from penstock.spi import KIND, ColumnKind, TableDefinition
@@ -28,9 +28,9 @@ class ValuesConnector:
 
     identifier = "values"
     options: Mapping[str, type[OptionSet]] = {"Source": ValuesSourceOptions, "Sink": ValuesSinkOptions}
-    runtime = "penstock.connectors.values.runtime:ValuesRuntime"
+    runtime = "penstock.connectors.values.spark:ValuesRuntime"
 
-    def scan(self, table: TableDefinition) -> ValuesScan:
+    def scan(self, table: TableDefinition) -> ValuesScanSpec:
         """How ``table`` is read. Raises OptionsError, UnsupportedError or SchemaError with every problem of the
         options, of the columns or of the rows."""
         options = _bound(table, ValuesSourceOptions)
@@ -44,11 +44,11 @@ class ValuesConnector:
         if unsupported:
             raise UnsupportedError(unsupported)
         data = _encoded(memory.rows(options.data_id), table, options)
-        return ValuesScan(table=table.name, options=options, schema=table.produced, data=data)
+        return ValuesScanSpec(table=table.name, options=options, schema=table.produced, data=data)
 
-    def sink(self, table: TableDefinition) -> ValuesSink:
+    def sink(self, table: TableDefinition) -> ValuesSinkSpec:
         """How ``table`` is written. Raises OptionsError with every problem found."""
-        return ValuesSink(table=table.name, options=_bound(table, ValuesSinkOptions), schema=table.written)
+        return ValuesSinkSpec(table=table.name, options=_bound(table, ValuesSinkOptions), schema=table.written)
 
 
 def _bound(table: TableDefinition, side: type[_Options]) -> _Options:

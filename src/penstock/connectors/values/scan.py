@@ -13,11 +13,11 @@ from penstock.settings import Settings
 from penstock.spi import ScanCapabilities, SinkSpec
 from penstock.types import RowType
 
-__all__ = ["ValuesScan"]
+__all__ = ["ValuesScanSpec"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValuesScan:
+class ValuesScanSpec:
     """Reads rows of ``schema``.
 
     ``data`` is an Arrow IPC stream of the rows, with their kinds in the column KIND: bytes are hashable, compared by

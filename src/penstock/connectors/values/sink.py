@@ -10,11 +10,11 @@ from penstock.settings import Settings
 from penstock.spi import CHANGES, INSERTIONS, SinkCapabilities
 from penstock.types import RowType
 
-__all__ = ["ValuesSink"]
+__all__ = ["ValuesSinkSpec"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValuesSink:
+class ValuesSinkSpec:
     """Adds rows of ``schema`` to those that the process keeps under :attr:`data_id`."""
 
     table: str

@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from penstock.connectors.kafka.initializer import Retriever
-from penstock.connectors.kafka.offsets import offsets_text
-from penstock.connectors.kafka.positions import Place
+from penstock.connectors.kafka.source.initializer import Retriever
+from penstock.connectors.kafka.table.offsets import offsets_text
+from penstock.kafka.session import TopicPartition
 
 __all__ = [
     "ChosenOffsets",
@@ -159,7 +159,7 @@ class ChosenOffsets:
 
     initializer: OwnOffsetsInitializer
 
-    def offsets(self, places: tuple[Place, ...], retriever: Retriever) -> dict[Place, Any]:
+    def offsets(self, places: tuple[TopicPartition, ...], retriever: Retriever) -> dict[TopicPartition, Any]:
         """What the initializer gives for ``places``. Raises what it raises."""
         partitions = [KafkaTopicPartition(*place) for place in places]
         found = self.initializer.get_partition_offsets(partitions, PartitionOffsetsRetriever(retriever))
@@ -174,9 +174,9 @@ class ChosenOffsets:
         return type(self.initializer).__qualname__
 
 
-def _places(partitions: Collection[KafkaTopicPartition]) -> list[Place]:
+def _places(partitions: Collection[KafkaTopicPartition]) -> list[TopicPartition]:
     return [(each.topic, each.partition) for each in partitions]
 
 
-def _named(offsets: Mapping[Place, int]) -> dict[KafkaTopicPartition, int]:
+def _named(offsets: Mapping[TopicPartition, int]) -> dict[KafkaTopicPartition, int]:
     return {KafkaTopicPartition(*place): offset for place, offset in offsets.items()}

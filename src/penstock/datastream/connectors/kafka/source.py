@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.common import DeserializationSchema, TypeInformation
-from penstock.connectors.kafka.offsets import partitions_text
+from penstock.connectors.kafka.table.offsets import partitions_text
 from penstock.datastream.connectors.kafka.offsets import (
     ChosenOffsets,
     KafkaOffsetResetStrategy,

@@ -1,0 +1,71 @@
+"""The blackhole connector on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from penstock.connectors.blackhole.sink import BlackholeSinkSpec
+from penstock.spi import Batch, Committer, JobContext, Output, Published, Stage, Task, Written
+from penstock.types import quoted_name
+
+__all__ = ["BlackholeCommitter", "BlackholeRuntime"]
+
+_COUNTED = pa.schema([pa.field("records", pa.int64())])
+
+
+class BlackholeRuntime:
+    """Builds the committer of a job's blackholes."""
+
+    def commit_group(self, spec: BlackholeSinkSpec) -> Hashable:
+        """One committer for all."""
+        return None
+
+    def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
+        """The committer that drops the rows of ``outputs``."""
+        return BlackholeCommitter(outputs)
+
+
+class BlackholeCommitter:
+    """Computes every row, counts it and keeps none."""
+
+    def __init__(self, outputs: Sequence[Output]):
+        self._outputs = outputs
+        self._staged = False
+
+    def stage(self) -> Stage:
+        """Drop rows in the tasks that read them."""
+        self._staged = True
+        return Stage(_drop, _COUNTED)
+
+    def open(self) -> None:
+        """Nothing to own."""
+
+    def records(self, consumed: Any) -> bool:
+        """No source's consumption is kept here."""
+        return False
+
+    def publish(self, batch: Batch, frame: DataFrame) -> Published:
+        """Compute the batch."""
+        if self._staged:
+            records = sum(row.records for row in frame.collect())
+            return Published(tuple(Written(records) for _ in self._outputs))
+        # A struct column is null in rows that are another output's.
+        counts = [
+            F.count(F.lit(1) if each.column is None else F.col(quoted_name(each.column))).alias(str(number))
+            for number, each in enumerate(self._outputs)
+        ]
+        counted = Observation()
+        frame.observe(counted, *counts).write.format("noop").mode("overwrite").save()
+        return Published(tuple(Written(counted.get[str(number)]) for number in range(len(self._outputs))))
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def _drop(_: Task, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_arrays([pa.array([sum(batch.num_rows for batch in rows)], pa.int64())], schema=_COUNTED)

@@ -1,0 +1,1 @@
+"""Writing Kafka tables: what writing tasks do, and how a batch is committed."""

@@ -1,0 +1,586 @@
+"""How the rows of a batch get into Kafka: exactly once in one transaction, or without transactions."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, Protocol
+from uuid import UUID
+
+from penstock.connectors.kafka.sink.encoding import DEFAULT_MAX_MESSAGE_BYTES
+from penstock.connectors.kafka.sink.metrics import count_produced
+from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
+from penstock.connectors.kafka.sink.writer import (
+    WRITTEN,
+    KafkaOutput,
+    OpenTransaction,
+    WriteSpec,
+    encode_rows_and_publish,
+    stage_rows,
+)
+from penstock.connectors.kafka.table.client import completed
+from penstock.deadline import Deadline
+from penstock.errors import (
+    AbortableError,
+    AuthorizationError,
+    CheckpointError,
+    ExecutionError,
+    FencedError,
+    KafkaError,
+    OptionsError,
+    PossibleDataLossError,
+    Problem,
+    RecordError,
+    SequenceError,
+    StaleEpochError,
+    TransactionExpiredError,
+    UnknownOutcomeError,
+)
+from penstock.kafka.offsets import CommittedOffset
+from penstock.kafka.progress import (
+    Progress,
+    ProgressTopic,
+    Seal,
+    Skip,
+    TakeOver,
+    check_ahead,
+    claim,
+    decide,
+    ensure_progress_topic,
+    progress_batch,
+    read_present_progress,
+    read_progress,
+    record,
+    settle,
+)
+from penstock.kafka.properties import ClientConfig
+from penstock.kafka.reserved import is_out_of_reach
+from penstock.kafka.session import Session, TopicPartition, session_for
+from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
+from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
+from penstock.spi import Batch, Checkpoint, JobContext, Output, Published, Stage, Written
+
+__all__ = ["Acknowledged", "Consumed", "KafkaCommitter", "PlainCommitter", "WriteJobs"]
+
+_ATTEMPTS_PER_BATCH = 3
+#: Transactional ids, each with the last run that took it beside others.
+_Ids = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Consumed:
+    """The offsets of a consumer group that a batch reaches in one cluster."""
+
+    cluster_id: str
+    group: str
+    offsets: dict[TopicPartition, CommittedOffset]
+
+
+@dataclass(frozen=True)
+class Acknowledged:
+    """What a publishing job was told by the brokers, and of which ``topics``. ``encoded`` is what its tasks have
+    encoded, by the number of the output. ``attempts_clean``: each task of it ran once, else ``doubt`` says what is
+    known of that; ``one_writer``: no two tasks wrote to one partition; ``whole``: in each partition the sequences run
+    from 0 to the last record's."""
+
+    records: int = 0
+    topics: frozenset[str] = frozenset()
+    encoded: Mapping[int, Written] = field(default_factory=dict)
+    attempts_clean: bool = True
+    doubt: str = ""
+    one_writer: bool = True
+    whole: bool = True
+
+
+class WriteJobs(Protocol):
+    """Runs writing tasks on a batch's frame."""
+
+    def write(
+        self, frame: Any, spec: WriteSpec, tasks: int, *, transaction: OpenTransaction, owners: int | None, staged: bool
+    ) -> Acknowledged:
+        """Encode the rows, unless ``staged`` says that reading the frame does, and publish them in the transaction.
+
+        With ``owners`` each partition's batches are published, in order, by the one of so many tasks that owns it;
+        without, every task publishes what it has encoded.
+        """
+        ...
+
+    def write_plainly(self, frame: Any, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
+        """Let every task encode and publish its rows outside transactions, unless ``staged`` says that reading does."""
+        ...
+
+
+class _Writing:
+    """What both committers share: the session, the topics' layouts, the tasks' spec."""
+
+    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
+        self.branches = tuple(
+            KafkaOutput(output.spec, _client(output.spec), output.column, output.columns) for output in outputs
+        )
+        self.context = context
+        self.jobs = jobs
+        self.config = self.branches[0].client
+        self.session: Session = session_for(self.config)
+        self.staged = False
+        self._limits: dict[str, int] = {}
+
+    def spec(self) -> WriteSpec:
+        """The tasks' spec, with the topics as they are now. Raises KafkaError for a topic that does not exist."""
+        found: set[str] = set()
+        for branch in self.branches:
+            for name in branch.sink.topics:
+                there = self.session.topic(name, create=branch.client.allow_auto_create_topics)
+                if there.internal or name in self.progress_topics:
+                    whose = "an internal topic of Kafka's" if there.internal else "the job's own progress topic"
+                    where, hint = f"table '{branch.sink.table}'", "name another topic"
+                    raise OptionsError((Problem(f"'{name}' is {whose}, which no table writes", "topic", where, hint),))
+                found.add(name)
+            if branch.sink.topic_pattern:
+                found |= matching_topics(self.session, branch.sink.topic_pattern).keys() - set(self.progress_topics)
+        new = found - self._limits.keys()
+        if new:
+            settings = topic_configs(self.session, sorted(new), ["max.message.bytes"]) or {}
+            for name in new:
+                limit = settings.get(name, {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)
+                self._limits[name] = int(limit)
+        return WriteSpec(self.branches, self.config, dict(self._limits), self.progress_topics)
+
+    @cached_property
+    def progress_topics(self) -> tuple[str, ...]:
+        """The job's progress topic, as it is configured and as the checkpoint has kept it."""
+        kept = _known_identity(self.context.checkpoint, self.session).get("progress_topic")
+        return tuple(dict.fromkeys(filter(None, (self.context.settings.progress_topic, kept))))
+
+    def one_writer_each(self, tasks: int) -> bool:
+        """Whether no two of so many tasks write to one partition as it is: each has its own, if there are enough."""
+        keyed = any(branch.sink.keyed for branch in self.branches)
+        fewest = min((len(self.session.topic(name).partitions) for name in self._limits), default=0)
+        return tasks == 1 or (not keyed and tasks <= fewest)
+
+    def check_topics(self, done: Acknowledged) -> None:
+        """Raises RecordError when records went to a topic that no table writes. Encoders refuse such rows, so this is
+        for the day when one does not: a batch that is not committed is not seen."""
+        for name in sorted(done.topics):
+            if is_out_of_reach(self.session, name, self.progress_topics):
+                raise RecordError(f"a row was written to '{name}', a topic of Kafka's or penstock's own")
+
+    def written(self, done: Acknowledged) -> tuple[Written, ...]:
+        """What was written to each output, and is counted."""
+        found = tuple(done.encoded.get(number, Written()) for number in range(len(self.branches)))
+        for branch, each in zip(self.branches, found, strict=True):
+            if branch.sink.options.producer_metrics:
+                count_produced(self.context.operator(branch.sink.table), each)
+        return found
+
+    def owners(self) -> int:
+        """How many tasks share the partitions among them."""
+        asked = [branch.sink.options.parallelism for branch in self.branches if branch.sink.options.parallelism]
+        partitions = sum(len(self.session.topic(name).partitions) for name in self._limits)
+        return max(1, min(max(asked) if asked else self.context.parallelism, partitions))
+
+
+def _known_identity(
+    checkpoint: Checkpoint, session: Session, change: Callable[[dict[str, Any]], dict[str, Any]] = dict
+) -> dict[str, Any]:
+    """What a checkpoint knows of a job's transactional id in a cluster, after this change: its name, and the progress
+    topic with the number of partitions that it had first; nothing before the first start. Raises CheckpointError."""
+    name = f"identity-{cluster_id(session)}"
+    known = checkpoint.revise(name, change)
+    missing = {"transactional_id", "progress_topic", "progress_topic_id", "progress_partitions"} - known.keys()
+    if known and missing:
+        raise CheckpointError(
+            f"'penstock/{name}' in the checkpoint '{checkpoint.location}' lacks {', '.join(sorted(missing))}; restore "
+            "its last file from a backup"
+        )
+    return known
+
+
+def _client(sink: KafkaSinkSpec) -> ClientConfig:
+    return ClientConfig.from_properties(dict(completed(sink.client, "")), f"table '{sink.table}'")
+
+
+class PlainCommitter:
+    """Publishes from the tasks that encode, without transactions.
+
+    A batch is done when the brokers have acknowledged it as ``acks`` asks; one that fails is written again, so records
+    may be repeated. A sink without a guarantee is written in the same way: a job that ends has delivered what it read.
+    """
+
+    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
+        self._writing = _Writing(outputs, context, jobs)
+
+    def stage(self) -> Stage:
+        """Encode and publish in the tasks that read."""
+        self._writing.staged = True
+        return Stage(partial(encode_rows_and_publish, self._writing.spec(), None), WRITTEN)
+
+    def open(self) -> None:
+        """Make sure that the topics are there."""
+        self._writing.spec()
+        for branch in self._writing.branches:
+            if branch.sink.weakness:
+                self._writing.context.warn(f"table '{branch.sink.table}': {branch.sink.weakness}")
+
+    def records(self, consumed: Any) -> bool:
+        """No source's consumption is kept here."""
+        return False
+
+    def publish(self, batch: Batch, frame: Any) -> Published:
+        """Write the batch."""
+        if not batch.tasks:
+            return Published()
+        writing = self._writing
+        done = writing.jobs.write_plainly(frame, writing.spec(), batch.tasks, staged=writing.staged)
+        writing.check_topics(done)
+        _check_counts(done, batch)
+        return Published(writing.written(done))
+
+    def close(self) -> None:
+        """Nothing is open between batches."""
+
+
+class KafkaCommitter:
+    """One Kafka transaction per batch: records, progress record and group offsets become visible together, or never.
+
+    The protocol and its rules are described in docs/exactly-once.md.
+    """
+
+    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
+        self._writing = _Writing(outputs, context, jobs)
+        self._context = context
+        prefixes = sorted({output.spec.transactional_id_prefix for output in outputs})
+        self.transactional_id = f"{prefixes[0]}-{context.job}"
+        if len(prefixes) > 1:
+            context.warn(
+                f"sinks {', '.join(repr(output.table) for output in outputs)} are written in one transaction, as "
+                f"'{self.transactional_id}'; the prefixes {', '.join(map(repr, prefixes[1:]))} are not used"
+            )
+        # By name and topic: names may be made of positions, which change when a sink is added or removed.
+        self._tables = tuple(sorted(f"{output.table} -> {output.spec.destination}" for output in outputs))
+        self._topic: ProgressTopic | None = None
+        self._client: TransactionClient | None = None
+        self._progress: Progress | None = None
+        self._shared = False
+        self._refused: Counter[str] = Counter()  # batches whose offsets a group may not be given
+
+    def stage(self) -> Stage:
+        """Encode in the tasks that read, and publish there too where each is the only writer of its partitions."""
+        self._writing.staged = True
+        return Stage(partial(stage_rows, self._writing.spec()), WRITTEN)
+
+    # --- ownership -------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Fence the former owner of the transactional id, claim it, and read what was committed under it."""
+        session, context = self._writing.session, self._context
+        self._writing.spec()
+        document = f"target-{cluster_id(session)}"
+        if (context.checkpoint.read(document) or {}).get("run_id") == context.run_id:
+            reason = "sinks of one job write to one cluster with different addresses or credentials"
+            hint = "give them (and dead letters) the same, so that they share one transaction"
+            where = f"job '{context.job}', cluster {cluster_id(session)}"
+            raise OptionsError((Problem(reason, where=where, hint=hint),))
+        known = self._identity()
+        found = self._found_topic(known)
+        topic_id = str(found.topic_id or "")
+        topic = {"progress_topic": found.name, "progress_topic_id": topic_id, "progress_partitions": found.partitions}
+        if not known:
+            mine = {"transactional_id": self.transactional_id, **topic}
+            known = self._identity(lambda now: now or mine)  # of two copies that start at once both have the same
+        elif known["progress_topic_id"] != topic_id:  # which the user adopts
+            known = self._changed(known, {**known, **topic})
+        if (known["progress_topic"], known["progress_topic_id"]) != (found.name, topic_id):
+            raise self._overtaken()
+        self._keep(known, found)
+        self._check_ahead()
+        self._client, self._progress = self._taken()
+        self._changed(known, known)  # behind the claim: who changes it later fences this run
+        context.checkpoint.write(document, {"run_id": context.run_id})
+
+    def _identity(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> dict[str, Any]:
+        return _known_identity(self._context.checkpoint, self._writing.session, change)
+
+    def _changed(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+        """Change what the checkpoint knows. Raises FencedError when another copy of the job was quicker."""
+
+        def change(now: dict[str, Any]) -> dict[str, Any]:
+            if now != before:
+                raise self._overtaken()
+            return after
+
+        return self._identity(change)
+
+    def _overtaken(self) -> FencedError:
+        return FencedError(
+            f"another copy of job '{self._context.job}' was started on the checkpoint "
+            f"'{self._context.checkpoint.location}' with another progress topic; stop one of the two"
+        )
+
+    def _found_topic(self, known: Mapping[str, Any]) -> ProgressTopic:
+        """The progress topic that the checkpoint knows, or at first the one that is configured. Where it is lost, and
+        the user adopts that, the configured one."""
+        session, settings = self._writing.session, self._context.settings
+        name, topic_id = known.get("progress_topic", settings.progress_topic), known.get("progress_topic_id", "")
+        try:
+            found = ensure_progress_topic(session, name, topic_id=UUID(topic_id) if topic_id else None)
+        except CheckpointError:
+            if not settings.adopt_progress or self._context.restarted:
+                raise
+            found = ensure_progress_topic(session, settings.progress_topic)
+        for warning in found.warnings:
+            self._context.warn(warning)
+        return found
+
+    def _keep(self, known: Mapping[str, Any], found: ProgressTopic) -> None:
+        """Go on with the transactional id and the progress topic that the checkpoint knows. The id's records stay in
+        their partition when the topic is enlarged (docs/decisions/0027-one-transactional-id.md)."""
+        context = self._context
+        kept = [
+            ("transactional id", self.transactional_id, known["transactional_id"]),
+            ("progress topic", context.settings.progress_topic, found.name),
+        ]
+        for what, asked, stays in kept:
+            if asked != stays:
+                context.warn(
+                    f"the {what} stays '{stays}', as the checkpoint '{context.checkpoint.location}' knows it, and does "
+                    f"not become '{asked}'; for that the job has to start with a new checkpoint"
+                )
+        self.transactional_id = known["transactional_id"]
+        seal = Seal(context.query_id, context.secret)
+        self._topic = replace(found, partitions=known["progress_partitions"], seal=seal)
+
+    def _check_ahead(self) -> None:
+        """Raises CheckpointError where the query has published more than the checkpoint knows, before the id is taken:
+        the run that got so far may be well, and would be fenced for nothing. An old answer says less; of another query
+        it says nothing, for our own progress may be on its way."""
+        context = self._context
+        found = read_progress(self._writing.session, self._progress_topic(), self.transactional_id).progress
+        if found is not None and found.query_id == context.query_id:
+            check_ahead(found, Progress(context.query_id, context.first_batch, _document(context.reached), None))
+
+    def _taken(self) -> tuple[TransactionClient, Progress | None]:
+        """Fence the former owner of the id, claim it, and read what was committed under it."""
+        session, context, topic = self._writing.session, self._context, self._progress_topic()
+        timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
+        client = TransactionClient(session, self.transactional_id, timeout)
+        client.init()
+        # Before progress is read: until then a former owner may take the id back and commit a batch.
+        claim(session, client, topic, context.run_id)
+        read = read_present_progress(session, topic, self.transactional_id)
+        for reason in read.ignored:
+            context.warn(f"progress of transactional id '{self.transactional_id}': {reason}")
+        return client, read.progress
+
+    # --- batches ---------------------------------------------------------------------------------------------
+
+    def records(self, consumed: Any) -> bool:
+        """In its transaction, the offsets of a group that is in the same cluster."""
+        return isinstance(consumed, Consumed) and consumed.cluster_id == self._writing.session.cluster_id
+
+    def publish(self, batch: Batch, frame: Any) -> Published:
+        """Publish and commit the batch, unless progress says that this was done before.
+
+        What the broker aborts is redone a few times. Raises FencedError when another instance took over,
+        PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
+        """
+        start, end = _document(batch.start), _document(batch.end)
+        settings = self._context.settings
+        try:
+            decision = decide(self._progress, self._context.query_id, batch.id, start, end, settings.adopt_progress)
+        except (CheckpointError, PossibleDataLossError):
+            self._check_owner()  # another copy that has gone on with the checkpoint explains it better
+            raise
+        if isinstance(decision, Skip):
+            self._check_tables(decision.record)
+            return Published(skipped=True)
+        if isinstance(decision, TakeOver):
+            self._context.warn(decision.warning)
+        progress = Progress(self._context.query_id, batch.id, start, end, tables=self._tables)
+        _, topic = self._opened()
+        progress_batch(
+            topic, self.transactional_id, progress
+        )  # one that is too large is noticed before anything is sent
+        for attempt in range(1, _ATTEMPTS_PER_BATCH + 1):
+            try:
+                published = self._attempt(batch, progress, frame)
+            except (KafkaError, TransactionExpiredError) as error:
+                if not error.retriable or attempt == _ATTEMPTS_PER_BATCH or self._context.stopping():
+                    raise
+                self._context.warn(f"batch {batch.id} is redone: {error}")
+            else:
+                self._progress = progress
+                return published
+        raise ExecutionError(f"batch {batch.id} was not published")
+
+    def _check_tables(self, published: Progress) -> None:
+        """Raises CheckpointError for a batch that was published before a table was written to this cluster: the table
+        would never get it."""
+        missing = sorted(Counter(self._tables) - Counter(published.tables)) if published.tables else []
+        if missing:
+            raise CheckpointError(
+                f"{published} was published into {', '.join(map(repr, published.tables))}, but not into "
+                f"{', '.join(map(repr, missing))}, which came to the job since. Start it once with the former "
+                "definition, so that it finishes this batch, and stop it; then start it with the present one"
+            )
+
+    def _check_owner(self) -> None:
+        """Raises FencedError when another run has claimed the id."""
+        _, topic = self._opened()
+        claimed = read_progress(self._writing.session, topic, self.transactional_id).latest_claim
+        if claimed is not None and claimed.run_id != self._context.run_id:
+            raise FencedError(
+                f"transactional id '{self.transactional_id}' was taken over by {claimed}; stop one of the two"
+            )
+
+    def _attempt(self, batch: Batch, progress: Progress, frame: Any) -> Published:
+        """One transaction. After an error that is retriable nothing of it is published or open, and the batch may be
+        redone. Raises UnknownOutcomeError when that is not known, after which nothing may be published."""
+        client, topic = self._opened()
+        done = Acknowledged()
+        recorded: dict[int, bool] = {}
+        try:
+            transaction = OpenTransaction(self.transactional_id, client.begin())
+            done = self._write(batch, frame, transaction)
+            record(self._writing.session, client, topic, progress)
+            recorded = self._add_offsets(batch)
+            client.commit()
+        except BaseException as error:
+            if not self._ended(progress, error) or not isinstance(error, Exception):
+                raise
+        return Published(self._writing.written(done), consumed=recorded)
+
+    def _ended(self, batch: Progress, reason: BaseException) -> bool:
+        """End the transaction that ``reason`` has cut short, or find out how it ended: whether it was committed. If it
+        was not, nothing of it is left open.
+
+        Raises FencedError when another instance has taken over, TransactionExpiredError when it was open for too long,
+        and UnknownOutcomeError.
+        """
+        client, _ = self._opened()
+        committed, seconds = False, client.open_seconds
+        if client.state in {State.OPEN, State.FAILED}:
+            try:
+                client.abort()
+            except UnknownOutcomeError as failure:
+                if self._context.stopping() and not client.commit_asked:
+                    self._context.warn(f"the transaction of batch {batch.batch_id} is left to its time-out: {failure}")
+                    return False
+                committed = self._settled(batch, reason)
+        elif client.state is State.UNKNOWN:
+            committed = self._settled(batch, reason)
+        unknown = isinstance(reason, UnknownOutcomeError)
+        if committed or not (unknown or (isinstance(reason, ExecutionError) and reason.retriable)):
+            return committed
+        if seconds * 1000 >= client.timeout_ms:
+            raise TransactionExpiredError(
+                f"batch {batch.batch_id}: its transaction was open for {seconds:.1f} s, and the brokers abort what is "
+                f"open for longer than transaction.timeout.ms, which is {client.timeout_ms}; nothing of it was "
+                "published. Raise 'properties.transaction.timeout.ms' of the sink, or make batches smaller with "
+                f"'scan.max-records-per-trigger'. The first sign of it was: {reason}"
+            ) from reason
+        if isinstance(reason, StaleEpochError):
+            raise AbortableError(
+                f"{reason}: the brokers aborted the transaction after {seconds:.1f} s, before its time was up; did "
+                "somebody abort it by hand? Nothing of it was published"
+            ) from reason
+        if unknown:
+            raise AbortableError(
+                f"batch {batch.batch_id} was not committed, it has been found out: {reason}"
+            ) from reason
+        return False
+
+    def _settled(self, batch: Progress, reason: BaseException) -> bool:
+        """Whether a batch was committed, asked until it is known. Raises UnknownOutcomeError when that takes too long
+        or the job is being stopped."""
+        session, context = self._writing.session, self._context
+        client, topic = self._opened()
+        patience, backoff = Deadline.after(session.config.delivery_timeout_ms), session.backoff()
+        adopt = context.settings.adopt_progress and self._progress is None
+        while True:
+            try:
+                return settle(session, client, topic, batch, context.run_id, adopt=adopt)
+            except KafkaError as error:
+                if not error.retriable or patience.passed or context.stopping():
+                    unknown = UnknownOutcomeError(
+                        f"whether batch {batch.batch_id} was committed is not known: {error}. Nothing was published "
+                        f"since; start the job again when the brokers answer, and it will find out ({reason})"
+                    )
+                    if context.stopping():  # a job that was asked to stop is not heard to have failed
+                        context.warn(str(unknown))
+                    raise unknown from error
+                context.warn(f"whether batch {batch.batch_id} was committed is not known yet: {error}")
+            time.sleep(backoff.next())
+
+    def _write(self, batch: Batch, frame: Any, transaction: OpenTransaction) -> Acknowledged:
+        if not batch.tasks:
+            return Acknowledged()
+        writing = self._writing
+        spec = writing.spec()
+        owners = None if not self._shared and writing.one_writer_each(batch.tasks) else writing.owners()
+        try:
+            done = writing.jobs.write(
+                frame, spec, batch.tasks, transaction=transaction, owners=owners, staged=writing.staged
+            )
+        except SequenceError:
+            self._shared = True  # two writers of one partition show like this too, before they can be counted
+            raise
+        writing.check_topics(done)
+        if not done.attempts_clean:
+            raise AbortableError(done.doubt)
+        if not done.one_writer:
+            self._shared = True  # the tasks know other partitions than the driver; owners do not depend on that
+            raise AbortableError("two tasks wrote to one partition; did its topic just get more partitions?")
+        _check_counts(done, batch)
+        if not done.whole:
+            raise AbortableError(f"batch {batch.id}: the acknowledged sequences are not those of the records sent")
+        return done
+
+    def _add_offsets(self, batch: Batch) -> dict[int, bool]:
+        client, _ = self._opened()
+        recorded: dict[int, bool] = {}
+        for number, consumed in enumerate(batch.consumed):
+            if not self.records(consumed):
+                continue
+            recorded[number] = True
+            try:
+                client.add_offsets(consumed.group, consumed.offsets)
+            except AuthorizationError as error:
+                recorded[number] = False
+                self._refused[consumed.group] += 1
+                if self._refused[consumed.group] == 1:
+                    self._context.warn(f"offsets of group '{consumed.group}' are not committed: {error}")
+        return recorded
+
+    def close(self) -> None:
+        """Nothing is open between batches; ``publish`` aborts what it began."""
+        for group, batches in self._refused.items():
+            self._context.warn(f"offsets of group '{group}' were not committed in {batches} batch(es)")
+        self._refused.clear()
+
+    def _opened(self) -> tuple[TransactionClient, ProgressTopic]:
+        if self._client is None:
+            raise ExecutionError("the committer was not opened")
+        return self._client, self._progress_topic()
+
+    def _progress_topic(self) -> ProgressTopic:
+        if self._topic is None:
+            raise ExecutionError("the committer was not opened")
+        return self._topic
+
+
+def _document(positions: Sequence[Any]) -> dict[str, Any]:
+    """The positions of all sources as the JSON object that progress records hold."""
+    return {"sources": list(positions)}
+
+
+def _check_counts(done: Acknowledged, batch: Batch) -> None:
+    """What was encoded must have been acknowledged, record by record."""
+    encoded = sum(each.records for each in done.encoded.values())
+    if done.records != encoded:
+        raise AbortableError(
+            f"batch {batch.id}: {encoded} records were encoded but {done.records} acknowledged; "
+            "look for failed tasks in Spark's log"
+        )

@@ -1,0 +1,82 @@
+"""Dead letters: records that cannot be decoded, as they go to a topic of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
+from penstock.connectors.kafka.table.metadata import WRITABLE
+from penstock.spi import BadRecord, Column, ColumnKind, Guarantee, SinkSpec, TableDefinition
+from penstock.types import Field, RowType, arrow_type
+
+__all__ = ["HEADERS", "LETTER", "DeadLetter", "beside", "definition", "letters"]
+
+_METADATA = {"key": "__raw_key__", "value": "__raw_value__", "headers": "header-list", "timestamp": "timestamp"}
+
+#: A dead letter: a record as it was, with further headers.
+LETTER = RowType(tuple(Field(name, WRITABLE[key].with_nullability(True)) for name, key in _METADATA.items()))
+
+#: The headers that say where a dead letter comes from and what is wrong with it, in this order, values as UTF-8 text:
+#: ``part`` is ``key`` or ``value``, ``field`` is empty when no single field is to blame.
+HEADERS = tuple(
+    f"penstock.dead-letter.{name}" for name in ("topic", "partition", "offset", "part", "format", "field", "reason")
+)
+
+#: The most characters of a reason that a header takes: a dead letter has to fit where its record did.
+_LONGEST_REASON = 1000
+
+#: Begins the transactional ids of jobs that write nothing else to Kafka.
+_PREFIX = "penstock-dead-letters"
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """A record that was refused: which of those that were read, by the format of which part, and why."""
+
+    index: int
+    part: str
+    format: str
+    bad: BadRecord
+
+
+def definition(table: TableDefinition, topic: str) -> TableDefinition:
+    """The table of the dead letters of ``table``: in the same cluster, by the same client properties."""
+    columns = tuple(
+        Column(name, WRITABLE[key].with_nullability(True), ColumnKind.METADATA, key) for name, key in _METADATA.items()
+    )
+    options = {key: text for key, text in table.options.items() if key.startswith("properties.")}
+    options |= {"topic": topic, "value.format": "raw"}
+    return TableDefinition(f"{table.name}.dead-letters", columns, options, table.origin, table.surface)
+
+
+def beside(sink: KafkaSinkSpec, others: Sequence[SinkSpec]) -> KafkaSinkSpec:
+    """The sink of dead letters with the strongest guarantee among the specs of a job's other sinks, and in the
+    transactions of those that are Kafka's."""
+    exact = [each for each in others if each.capabilities.guarantee is Guarantee.EXACTLY_ONCE]
+    if not exact:
+        return sink
+    prefix = next((each.transactional_id_prefix for each in exact if isinstance(each, KafkaSinkSpec)), _PREFIX)
+    return replace(sink, guarantee=Guarantee.EXACTLY_ONCE, transactional_id_prefix=prefix)
+
+
+def letters(
+    found: Sequence[DeadLetter], record: Mapping[str, pa.Array], topic: str, partition: int, offsets: Sequence[int]
+) -> pa.StructArray:
+    """Dead letters, one for each of ``found``; ``record`` has their keys, values, headers and timestamps, by the names
+    of :data:`LETTER`, as they were."""
+    headers = []
+    for letter, given, offset in zip(found, record["headers"].to_pylist(), offsets, strict=True):
+        reason = letter.bad.reason[:_LONGEST_REASON]
+        told = (topic, partition, offset, letter.part, letter.format, letter.bad.field, reason)
+        added = [
+            {"key": key, "value": str(value).encode(errors="replace")} for key, value in zip(HEADERS, told, strict=True)
+        ]
+        headers.append([*(given or []), *added])
+    kinds = {field.name: arrow_type(field.type) for field in LETTER.fields}
+    columns = [
+        pa.array(headers, kind) if name == "headers" else record[name].cast(kind) for name, kind in kinds.items()
+    ]
+    return pa.StructArray.from_arrays(columns, fields=list(arrow_type(LETTER)))

@@ -1,0 +1,51 @@
+"""How many records the next batch may have, and whether it is time for one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from penstock.connectors.kafka.table.options import KafkaSourceOptions
+
+__all__ = ["Admission"]
+
+
+class Admission:
+    """What has been admitted so far. Lives in the process that plans, and is forgotten with it.
+
+    ``clock`` gives seconds that never go back.
+    """
+
+    def __init__(self, options: KafkaSourceOptions, clock: Callable[[], float] = time.monotonic):
+        self._rate = options.max_records_per_second
+        self._least = options.min_records_per_trigger
+        self._patience = options.max_trigger_delay.total_seconds()
+        self._clock = clock
+        self._batch_began = clock()
+        # Nothing has been planned yet: the first batch gets what a second gives.
+        self._granted_until = clock() - 1.0
+
+    def postpones(self, waiting: int) -> bool:
+        """Whether ``waiting`` records are too few for a batch, and the wait for more has not been too long."""
+        if self._least is None or not 0 < waiting < self._least:
+            return False
+        return self._clock() - self._batch_began < self._patience
+
+    def grant(self, most: int | None) -> int | None:
+        """At most how many records may be read now: ``most`` (None: any number), or what the rate gives for the time
+        since it was last asked. What is not used is not kept, but for the fraction of a record."""
+        if self._rate is None:
+            return most
+        granted = int((self._clock() - self._granted_until) * self._rate)
+        self._granted_until += granted / self._rate
+        return granted if most is None else min(most, granted)
+
+    def pause(self) -> float:
+        """Seconds until the rate gives another record."""
+        if self._rate is None:
+            return 0.0
+        return max(0.0, self._granted_until + 1 / self._rate - self._clock())
+
+    def began(self) -> None:
+        """A batch was planned."""
+        self._batch_began = self._clock()

@@ -1,0 +1,278 @@
+"""Records of a partition to rows of the table: decode, pair keys with values, add metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from penstock.connectors.kafka.sink.dead_letters import LETTER, DeadLetter, letters
+from penstock.connectors.kafka.source.spec import KafkaScanSpec
+from penstock.connectors.kafka.source.watermarks import Measure
+from penstock.connectors.kafka.table.header_filter import matching
+from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE
+from penstock.errors import RecordError
+from penstock.kafka.batches import Records, TimestampType
+from penstock.spi import DEAD_LETTER, HIDDEN, KIND, BadRecord, ChangeFormat, Decoded, Decoder, FormatSpec, formats
+from penstock.types import arrow_schema, arrow_type
+
+__all__ = ["RowReader"]
+
+_HEADER_KEYS = ("headers", "header-list")
+_TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
+
+
+class RowReader:
+    """Makes rows of a scan's table out of records. One per task."""
+
+    def __init__(self, scan: KafkaScanSpec):
+        self._scan = scan
+        self._value = _value_decoder(scan)
+        self._key = formats.get(scan.key.identifier).decoder(scan.key_schema, scan.key.options) if scan.key else None
+        self._native = scan.native
+        self._metadata = {column.name: column.key for column in scan.metadata if column not in scan.value_metadata}
+        self._in_value = (*scan.value_columns, *(column.name for column in scan.value_metadata))
+        self._keeps = scan.dead_letters is not None
+        hidden = [*arrow_schema(HIDDEN)]
+        hidden += [pa.field(KIND, pa.int8())] if scan.changes else []
+        hidden += [pa.field(DEAD_LETTER, arrow_type(LETTER))] if self._keeps else []
+        #: Arrow schema of what :meth:`rows` gives.
+        self.schema = pa.schema([*arrow_schema(self._native), *hidden])
+        #: Whether records have to be scanned with their headers.
+        self.wants_headers = (
+            bool(scan.options.header_filter)
+            or self._keeps
+            or any(column.key in _HEADER_KEYS for column in scan.metadata)
+        )
+        #: How far event time has come, None in a scan without.
+        self.measure = Measure(scan.watermark) if scan.watermark is not None else None
+        #: Records that could not be decoded, and were left out or became dead letters, as the user asked.
+        self.refused = 0
+        #: Records that the header filter left out.
+        self.filtered = 0
+
+    def rows(self, records: Records, topic: str, partition: int, place: int) -> pa.RecordBatch:
+        """The rows of ``records``, and their dead letters. Raises RecordError naming the position of the first message
+        that cannot be decoded, unless such are kept as dead letters or the format was told to ignore them."""
+        chosen = _Chosen.all_of(records)
+        if self._scan.options.header_filter:
+            chosen = chosen.where(matching(self._scan.options.header_filter, records.headers))
+            self.filtered += len(records) - len(chosen)
+        value = self._value.decode(chosen.values)
+        refused = self._judged("value", value, self._scan.value, self._value.ignores_errors, chosen, topic, partition)
+        key: Decoded | None = None
+        if self._key is not None and self._scan.key is not None:
+            key = self._key.decode(chosen.keys)
+            refused |= self._judged("key", key, self._scan.key, self._key.ignores_errors, chosen, topic, partition)
+        self.refused += len(refused)
+        value_at, key_at, record_at = _pair(value, key, len(chosen))
+        columns: dict[str, pa.Array] = {}
+        if key is not None:
+            columns |= _columns(self._scan.key_fields, key.rows, key_at)
+        # Where key and value carry the same column, the value's is the one that counts, as in Flink.
+        columns |= _columns(self._in_value, value.rows, value_at)
+        for name, metadata in self._metadata.items():
+            columns[name] = _taken(_metadata(metadata, chosen, topic, partition), record_at)
+        offsets = pa.array(chosen.offsets if record_at is None else chosen.offsets[record_at])
+        hidden = [pa.repeat(pa.scalar(place, pa.int32()), len(offsets)), offsets]
+        if self._scan.changes:
+            hidden.append(_kinds(value, value_at))
+        if self._keeps:
+            hidden.append(pa.nulls(len(offsets), self.schema.field(DEAD_LETTER).type))
+        arrays = [columns[field.name] for field in self._native.fields]
+        rows = pa.RecordBatch.from_arrays([*arrays, *hidden], schema=self.schema)
+        if self.measure is not None:
+            timestamps = chosen.timestamps if record_at is None else chosen.timestamps[record_at]
+            self.measure.note((topic, partition), timestamps, rows)
+        if self._keeps and refused:
+            dead = self._dead([refused[index] for index in sorted(refused)], chosen, topic, partition, place)
+            return pa.concat_batches([rows, dead])
+        return rows
+
+    def _dead(self, found: list[DeadLetter], chosen: _Chosen, topic: str, partition: int, place: int) -> pa.RecordBatch:
+        """Rows that hold nothing but dead letters."""
+        at = np.array([letter.index for letter in found], np.int64)
+        index, offsets = pa.array(at), chosen.offsets[at]
+        record = {
+            "key": chosen.keys.take(index),
+            "value": chosen.values.take(index),
+            "headers": chosen.headers.take(index),  # type: ignore[union-attr]
+            "timestamp": _metadata("timestamp", chosen, topic, partition).take(index),
+        }
+        known = {
+            HIDDEN.names[0]: pa.repeat(pa.scalar(place, pa.int32()), len(at)),
+            HIDDEN.names[1]: pa.array(offsets),
+            DEAD_LETTER: letters(found, record, topic, partition, offsets.tolist()),
+        }
+        columns = [known.get(field.name, pa.nulls(len(at), field.type)) for field in self.schema]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _judged(
+        self,
+        part: str,
+        decoded: Decoded,
+        spec: FormatSpec,
+        ignores: bool,
+        chosen: _Chosen,
+        topic: str,
+        partition: int,
+    ) -> dict[int, DeadLetter]:
+        """The records whose ``part`` was refused, by their index. Raises RecordError when there is one and it may
+        not."""
+        if not decoded.bad or self._keeps or ignores:
+            return {bad.index: DeadLetter(bad.index, part, spec.identifier, bad) for bad in decoded.bad}
+        first: BadRecord = min(decoded.bad, key=lambda bad: bad.index)
+        raise RecordError(
+            first.reason,
+            topic,
+            partition,
+            int(chosen.offsets[first.index]),
+            spec.identifier,
+            first.field,
+            "look at the record; "
+            + (
+                f"'{spec.prefix}ignore-parse-errors' = 'true' leaves such records out, "
+                if "ignore-parse-errors" in spec.options.keys()  # noqa: SIM118 - the option set's own method
+                else ""
+            )
+            + "'scan.dead-letter.topic' keeps them elsewhere",
+        )
+
+
+def _value_decoder(scan: KafkaScanSpec) -> Decoder:
+    found = formats.get(scan.value.identifier)
+    if not isinstance(found, ChangeFormat):
+        return found.decoder(scan.value_schema, scan.value.options)
+    metadata = [column.key.removeprefix(OF_VALUE) for column in scan.value_metadata]
+    return found.decoder(scan.value_schema, scan.value.options, metadata)
+
+
+def _kinds(value: Decoded, index: _Index) -> pa.Array:
+    """The kind of each row of the table."""
+    kinds = np.zeros(value.rows.num_rows, np.int8) if value.kinds is None else value.kinds
+    return pa.array(kinds if index is None else kinds[index])
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The records that passed the header filter."""
+
+    keys: pa.BinaryArray
+    values: pa.BinaryArray
+    headers: pa.ListArray | None
+    offsets: NDArray[np.int64]
+    timestamps: NDArray[np.int64]
+    timestamp_types: NDArray[np.int8]
+    leader_epochs: NDArray[np.int32]
+
+    @classmethod
+    def all_of(cls, records: Records) -> _Chosen:
+        return cls(
+            records.keys,
+            records.values,
+            records.headers,
+            records.offsets,
+            records.timestamps,
+            records.timestamp_types,
+            records.leader_epochs,
+        )
+
+    def __len__(self) -> int:
+        return int(self.offsets.size)
+
+    def where(self, mask: NDArray[np.bool_]) -> _Chosen:
+        if mask.all():
+            return self
+        chosen = pa.array(mask)
+        return _Chosen(
+            self.keys.filter(chosen),
+            self.values.filter(chosen),
+            None if self.headers is None else self.headers.filter(chosen),
+            self.offsets[mask],
+            self.timestamps[mask],
+            self.timestamp_types[mask],
+            self.leader_epochs[mask],
+        )
+
+
+_Index = NDArray[np.int64] | None
+
+
+def _pair(value: Decoded, key: Decoded | None, records: int) -> tuple[_Index, _Index, _Index]:
+    """For each row of the table: which value row, which key row and which record it is made of (None: all, in order).
+
+    A message whose key gives n rows and whose value gives m gives n times m rows, so none when either is empty.
+    """
+    if key is None:
+        return None, None, value.origin
+    if value.origin is None and key.origin is None:
+        return None, None, None
+    everything = np.arange(records, dtype=np.int64)
+    value_origin = everything if value.origin is None else value.origin
+    key_origin = everything if key.origin is None else key.origin
+    keys_per_record = np.bincount(key_origin, minlength=records)
+    first_key = np.cumsum(keys_per_record) - keys_per_record
+    repeats = keys_per_record[value_origin]
+    value_at = np.repeat(np.arange(value_origin.size, dtype=np.int64), repeats)
+    record_at = value_origin[value_at]
+    within = np.arange(value_at.size, dtype=np.int64) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    return value_at, first_key[record_at] + within, record_at
+
+
+def _columns(names: tuple[str, ...], rows: pa.RecordBatch, index: _Index) -> Mapping[str, pa.Array]:
+    return {name: _taken(rows.column(i), index) for i, name in enumerate(names)}
+
+
+def _taken(array: pa.Array, index: _Index) -> pa.Array:
+    return array if index is None else array.take(pa.array(index))
+
+
+def _metadata(key: str, chosen: _Chosen, topic: str, partition: int) -> pa.Array:
+    """The metadata column ``key``, one value per record, in the type that READABLE gives it."""
+    kind, count = arrow_type(READABLE[key]), len(chosen)
+    match key:
+        case "topic":
+            return pa.repeat(pa.scalar(topic, kind), count)
+        case "partition":
+            return pa.repeat(pa.scalar(partition, kind), count)
+        case "offset":
+            return pa.array(chosen.offsets)
+        case "leader-epoch":
+            return pa.array(chosen.leader_epochs)
+        case "timestamp":
+            return pa.array(chosen.timestamps * 1000).cast(kind)
+        case "timestamp-type":
+            names = pa.array([_TIMESTAMP_TYPES[each] for each in TimestampType], kind)
+            return names.take(pa.array(chosen.timestamp_types))
+        case "header-list":
+            return chosen.headers.cast(kind)  # type: ignore[union-attr]
+        case "headers":
+            return _header_map(chosen.headers, kind)
+        case "__raw_key__":
+            return chosen.keys
+        case "__raw_value__":
+            return chosen.values
+    raise KeyError(key)
+
+
+def _header_map(headers: pa.ListArray, kind: pa.DataType) -> pa.MapArray:
+    """Headers as a map; of headers with the same key the last counts."""
+    entries = headers.flatten()
+    record = np.asarray(headers.value_parent_indices()).astype(np.int64)
+    if not len(entries):
+        return pa.MapArray.from_arrays(pa.array(np.zeros(len(headers) + 1, np.int32)), *_map_fields(entries, kind))
+    keys = pc.dictionary_encode(entries.field(0)).indices.to_numpy()
+    marks = record * (int(keys.max()) + 1) + keys
+    _, last_from_end = np.unique(marks[::-1], return_index=True)
+    kept = np.sort(marks.size - 1 - last_from_end)
+    offsets = np.zeros(len(headers) + 1, np.int32)
+    np.cumsum(np.bincount(record[kept], minlength=len(headers)), out=offsets[1:])
+    return pa.MapArray.from_arrays(pa.array(offsets), *_map_fields(entries.take(pa.array(kept)), kind))
+
+
+def _map_fields(entries: pa.StructArray, kind: pa.MapType) -> tuple[pa.Array, pa.Array]:
+    return entries.field(0).cast(kind.key_type), entries.field(1).cast(kind.item_type)

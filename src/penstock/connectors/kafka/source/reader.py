@@ -1,0 +1,118 @@
+"""What a reading task does: fetch ranges, scan them, decode them, and report on it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from uuid import UUID
+
+import pyarrow as pa
+
+from penstock.connectors.kafka.source.decoding import RowReader
+from penstock.connectors.kafka.source.enumerator import ReaderSpec, client_of
+from penstock.connectors.kafka.source.positions import Split
+from penstock.connectors.kafka.source.reports import ReadReport
+from penstock.kafka import fetch
+from penstock.kafka.batches import scan
+from penstock.kafka.session import session_for
+from penstock.spi import REPORT, WATERMARK
+
+__all__ = ["RangeReader", "with_report", "with_watermark"]
+
+
+class RangeReader:
+    """Reads the ranges of one task, once. :attr:`report` says what :meth:`rows` has read so far."""
+
+    def __init__(self, spec: ReaderSpec, ranges: Sequence[Split]):
+        self._spec, self._ranges = spec, ranges
+        self._reader = RowReader(spec.scan)
+        #: Arrow schema of what :meth:`rows` gives.
+        self.schema = self._reader.schema
+        self._report = ReadReport()
+        self._lags: dict[int, tuple[float, float]] = {}
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the ranges: each range in the order of its offsets, different ranges in any order.
+
+        Raises RecordError for a message that cannot be decoded, PossibleDataLossError for offsets that are gone unless
+        those are to be passed over.
+        """
+        if not self._ranges:
+            return
+        client = client_of(self._spec.scan)
+        wanted = [
+            fetch.Range(
+                each.topic,
+                each.partition,
+                each.start,
+                each.end,
+                UUID(each.topic_id) if each.topic_id else None,
+                each.epoch,
+            )
+            for each in self._ranges
+        ]
+        skips = not self._spec.scan.options.fail_on_data_loss
+        fetcher = fetch.Fetcher(session_for(client), wanted, skip_lost=skips)
+        for chunk in fetcher:
+            fetched = time.time()
+            self._note(chunk)
+            at, end = chunk.start, min(chunk.next_offset, chunk.end)
+            while at < end:
+                records = scan(
+                    chunk.records,
+                    start_offset=at,
+                    end_offset=chunk.end,
+                    check_crcs=client.check_crcs,
+                    aborted=chunk.aborted,
+                    headers=self._reader.wants_headers,
+                    where=f"topic '{chunk.topic}', partition {chunk.partition}",
+                )
+                if len(records):
+                    self._report.records += len(records)
+                    rows = self._reader.rows(records, chunk.topic, chunk.partition, self._ranges[chunk.range].number)
+                    timestamp = int(records.timestamps[-1])
+                    if timestamp >= 0:
+                        self._lags[chunk.range] = (fetched * 1000 - timestamp, time.time() * 1000 - timestamp)
+                    if rows.num_rows:
+                        yield rows
+                if records.next_offset <= at:  # what is left up to the end was compacted away
+                    break
+                at = records.next_offset
+        self._report.lost = fetcher.lost
+
+    @property
+    def report(self) -> ReadReport:
+        """What was read so far."""
+        report = self._report
+        report.filtered, report.refused = self._reader.filtered, self._reader.refused
+        if self._reader.measure is not None:
+            report.watermarks = [(*place, at) for place, at in self._reader.measure.reached.items()]
+        if self._lags:
+            report.fetch_lag, report.emit_lag = (max(lags) for lags in zip(*self._lags.values(), strict=True))
+        return report
+
+    def _note(self, chunk: fetch.Chunk) -> None:
+        report = self._report
+        report.fetches += 1
+        report.fetched_bytes += len(chunk.records)
+        end = chunk.last_stable_offset if chunk.last_stable_offset >= 0 else chunk.high_watermark
+        report.behind = max(report.behind or 0, end - chunk.next_offset)
+
+
+def with_report(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, report: Callable[[], ReadReport]
+) -> Iterator[pa.RecordBatch]:
+    """``batches`` with the engine's report column, and the report in a row of its own at their end."""
+    field = pa.field(REPORT, pa.binary())
+    for batch in batches:
+        yield batch.append_column(field, pa.nulls(batch.num_rows, pa.binary()))
+    nulls = [pa.nulls(1, kind) for kind in schema.types]
+    told = pa.array([report().to_bytes()], pa.binary())
+    yield pa.RecordBatch.from_arrays([*nulls, told], schema=schema.append(field))
+
+
+def with_watermark(reported: Iterable[pa.RecordBatch], watermark: int | None) -> Iterator[pa.RecordBatch]:
+    """Batches that :func:`with_report` gave, with the engine's watermark column before the report."""
+    field, value = pa.field(WATERMARK, pa.int64()), pa.scalar(watermark, pa.int64())
+    for batch in reported:
+        yield batch.add_column(batch.num_columns - 1, field, pa.repeat(value, batch.num_rows))

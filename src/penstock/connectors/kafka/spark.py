@@ -1,0 +1,554 @@
+"""The kafka connector on Spark: its data source, and the jobs that write."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import re
+import tempfile
+import uuid
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkFiles, TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import BinaryType, StructType
+
+from penstock.connectors.kafka.sink.attempts import not_known, repeated
+from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
+from penstock.connectors.kafka.source.bounds import (
+    behind_the_end,
+    present_ends,
+    resolve_start,
+    resolve_stop,
+    with_epochs,
+)
+from penstock.connectors.kafka.source.commits import CommitTimes
+from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec, client_of
+from penstock.connectors.kafka.source.losses import described
+from penstock.connectors.kafka.source.metrics import SourceMetrics
+from penstock.connectors.kafka.source.positions import Positions, Split
+from penstock.connectors.kafka.source.reports import ReadReport
+from penstock.connectors.kafka.source.spec import KafkaScanSpec
+from penstock.connectors.kafka.source.watermarks import END, Notes
+from penstock.connectors.kafka.table.client import with_login
+from penstock.connectors.kafka.table.offsets import partitions_text
+from penstock.deadline import Deadline
+from penstock.errors import (
+    AbortableError,
+    CheckpointError,
+    ExecutionError,
+    KafkaError,
+    OptionsError,
+    PenstockError,
+    Problem,
+    from_wire,
+    to_wire,
+)
+from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_members
+from penstock.kafka.session import session_for
+from penstock.kafka.topics import cluster_id
+from penstock.spi import (
+    DEAD_LETTER,
+    HIDDEN,
+    KIND,
+    PARTITIONS_PER_SOURCE,
+    REPORT,
+    WATERMARK,
+    Committer,
+    Guarantee,
+    JobContext,
+    Output,
+    Stage,
+    Task,
+    Written,
+    cause_of,
+    guarded,
+)
+from penstock.types import BIGINT, TINYINT, quoted_name, spark_ddl, spark_type
+
+if TYPE_CHECKING:
+    from penstock.connectors.kafka.sink.committer import Acknowledged, Consumed
+    from penstock.connectors.kafka.sink.writer import Instructions, OpenTransaction, WriteSpec
+
+__all__ = ["KafkaRuntime"]
+
+_FORMAT = "penstock_kafka"
+#: The property of a Spark job that holds what its tasks are told.
+_INSTRUCTIONS = "penstock.instructions"
+#: What the commit of a job that ends may take, in ms.
+_LAST_COMMIT_MS = 5000
+#: A Spark whose tasks all run on this machine.
+_LOCAL = re.compile(r"local(\[[^]]*\])?")
+#: Properties that say which cluster is meant, and as whom.
+_CONNECTING = ("bootstrap.servers", "security.", "sasl.", "ssl.")
+
+
+class KafkaRuntime:
+    """Builds the sources and committers of a job's kafka tables."""
+
+    def source(self, spec: KafkaScanSpec, ordinal: int, context: JobContext) -> KafkaScan:
+        """Resolve start and stop once, keep them in the checkpoint, and read from there."""
+        spec = replace(spec, client=with_login(spec.client, context.settings.kerberos))
+        if spec.watermark is not None and spec.watermark.idle_timeout is None:
+            spec = replace(spec, watermark=replace(spec.watermark, idle_timeout=context.settings.idle_timeout))
+        return KafkaScan(spec, ordinal, context)
+
+    def commit_group(self, spec: KafkaSinkSpec) -> Hashable:
+        """One committer for all sinks that write exactly once as one principal; others go by their client settings."""
+        if spec.guarantee is Guarantee.EXACTLY_ONCE:
+            return spec.guarantee, tuple(each for each in spec.client if each[0].startswith(_CONNECTING))
+        return spec.guarantee, spec.client
+
+    def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
+        """The committer for ``outputs``, which share a client and a guarantee."""
+        from penstock.connectors.kafka.sink.committer import KafkaCommitter, PlainCommitter
+
+        login = context.settings.kerberos
+        outputs = [
+            replace(each, spec=replace(each.spec, client=with_login(each.spec.client, login))) for each in outputs
+        ]
+        exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
+        if exactly_once:
+            _check_attempts(context.spark)
+        kind = KafkaCommitter if exactly_once else PlainCommitter
+        return kind(outputs, context, SparkWriteJobs(context.spark))
+
+
+def _check_attempts(spark: SparkSession) -> None:
+    """Refuse a session that would run a task twice in one transaction (rule 9)."""
+    conf = spark.sparkContext.getConf()
+    problems = []
+    if conf.get("spark.speculation", "false") == "true":
+        problems.append(Problem("must be false with exactly-once", "spark.speculation", "Spark's configuration"))
+    if not str(spark.sparkContext.master).startswith("local"):
+        for key in ("spark.task.maxFailures", "spark.stage.maxConsecutiveAttempts"):
+            if conf.get(key, "4") != "1":
+                problems.append(Problem("must be 1 with exactly-once", key, "Spark's configuration"))
+    if problems:
+        raise OptionsError(tuple(problems))
+
+
+# --- reading -------------------------------------------------------------------------------------------------
+
+
+class KafkaScan:
+    """One scan of a running job, as the driver sees it."""
+
+    def __init__(self, scan: KafkaScanSpec, ordinal: int, context: JobContext):
+        self._scan = scan
+        self._context = context
+        self._session = session_for(client_of(scan))
+        self._check_group()
+        start, stop = self._resolve(ordinal)
+        self.timed = scan.watermark is not None
+        self.measures = scan.watermark is not None and scan.watermark.lag is not None
+        notes = str(Path(SparkFiles.getRootDirectory()) / f"penstock-{context.run_id}-{ordinal}.json")
+        self._notes = Notes(notes)
+        ends = {} if stop is None else present_ends(self._session, stop)
+        waits = stop is not None and behind_the_end(stop, ends)
+        if stop is not None and not waits:
+            stop = with_epochs(stop, ends)
+        self.bounded = stop is not None and not waits and not scan.options.bounded_streaming
+        self._planner = Planner(ReaderSpec(scan.for_tasks(), ordinal, context.parallelism, start, stop, waits, notes))
+        self._times = CommitTimes(scan.options, checkpointing=context.settings.checkpointing)
+        self._reached = start.to_json()
+        self._metrics = SourceMetrics(
+            context.operator(scan.table), lambda: self.lag(self._reached), consumer=scan.options.consumer_metrics
+        )
+
+    def _check_group(self) -> None:
+        """With 'scan.check.duplicated.group.id', refuse a group that somebody else reads with."""
+        if self._scan.options.check_duplicated_group_id and (
+            members := group_members(self._session, self._scan.group_id)
+        ):
+            raise KafkaError(
+                f"table '{self._scan.table}': consumer group '{self._scan.group_id}' has {members} member(s) already; "
+                "choose another 'properties.group.id', or stop them"
+            )
+
+    def _resolve(self, ordinal: int) -> tuple[Positions, Positions | None]:
+        """Start and stop, resolved when the job first starts and read from the checkpoint ever after (rule 1)."""
+        name, checkpoint = f"source-{ordinal}", self._context.checkpoint
+        cluster = cluster_id(self._session)
+        asked: dict[str, Any] = {
+            "cluster_id": cluster,
+            "topic": list(self._scan.options.topic),
+            "topic_pattern": self._scan.options.topic_pattern or "",
+            "partitions": partitions_text(self._scan.partitions),
+            "bounded": self._scan.bounded,
+        }
+        known = checkpoint.read(name)
+        if known is None:
+            if self._context.planned:
+                raise CheckpointError(
+                    f"the checkpoint '{checkpoint.location}' has batches but no 'penstock/{name}.json'; it was "
+                    "damaged, or written by another program: restore it, or start with another directory"
+                )
+            start = resolve_start(self._session, self._scan, self._context.settings.start_time, warn=self._context.warn)
+            stop = resolve_stop(self._session, self._scan, start)
+            resolved = {"source": asked, "start": start.to_json(), "stop": stop.to_json() if stop else None}
+            known = checkpoint.create(name, resolved)  # of two copies that start at once both have the same
+        elif known.get("source") != asked:
+            differing = sorted(key for key in asked if known.get("source", {}).get(key) != asked[key])
+            raise CheckpointError(
+                f"the checkpoint '{checkpoint.location}' belongs to another source than table '{self._scan.table}': "
+                f"{', '.join(differing)} differ(s); name another checkpoint directory or another job name"
+            )
+        elif self._context.settings.start_time is not None and not self._context.restarted:
+            self._context.warn(
+                f"table '{self._scan.table}' goes on where the checkpoint '{checkpoint.location}' says; --start-time "
+                "is for sources without one"
+            )
+        stop_document = known.get("stop")
+        start = Positions.from_json(known["start"])
+        return start, None if stop_document is None else Positions.from_json(stop_document)
+
+    def frame(self, stage: Stage | None = None) -> DataFrame:
+        """The streaming DataFrame, metadata columns cast to their declared types; or what ``stage`` makes of rows."""
+        spark: SparkSession = self._context.spark
+        spark.dataSource.register(KafkaDataSource)
+        rows = ", ".join(filter(None, (spark_ddl(self._scan.native), *self._hidden(), f"{REPORT} BINARY")))
+        schema = rows if stage is None else from_arrow_schema(stage.schema).add(REPORT, BinaryType())
+        reader = spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", _pickled(self._planner.spec))
+        if stage is not None:
+            return reader.option("secret.stage", _pickled(stage)).load()
+        frame = reader.load()
+        cast = {
+            column.name: F.col(quoted_name(column.name)).cast(spark_type(column.type))
+            for column in self._scan.metadata
+            if column.cast
+        }
+        return frame.withColumns(cast) if cast else frame
+
+    def _hidden(self) -> Iterator[str]:
+        """The columns that follow the scan's own, as DDL."""
+        yield spark_ddl(HIDDEN)
+        if self._scan.changes:
+            yield f"{KIND} {spark_type(TINYINT)}"
+        if self._scan.dead_letters is not None:
+            yield f"{DEAD_LETTER} {spark_type(self._scan.dead_letters.schema)}"
+        if self.timed:
+            yield f"{WATERMARK} {spark_type(BIGINT)}"
+
+    def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+        """How many tasks read the range."""
+        return len(self._planner.tasks(self._start(start), Positions.from_json(end)))
+
+    def place(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
+        """The (topic, partition) of a ``__place``."""
+        ordinal, index = divmod(number, PARTITIONS_PER_SOURCE)
+        places = Positions.from_json(end).places()
+        return places[index] if ordinal == self._planner.spec.ordinal and index < len(places) else None
+
+    def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+        """Offsets that are read between the two positions."""
+        return sum(len(each) for each in self._planner.ranges(self._start(start), Positions.from_json(end)))
+
+    def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
+        """What topics have lost between the two positions, a sentence for each partition."""
+        return [
+            f"table '{self._scan.table}': {each}" for each in described(self._start(start), Positions.from_json(end))
+        ]
+
+    def ended(self, reached: dict[str, Any] | None) -> bool:
+        """Whether the source has a stop, and ``reached`` (None: its start) is at it, and with it the watermark."""
+        stop, at = self._planner.spec.stop, self._start(reached)
+        return (
+            stop is not None
+            and all(each.offset >= stop.offset(place, each.offset) for place, each in at.at.items())
+            and (not self.timed or not at.at or at.watermark == END)
+        )
+
+    def lag(self, reached: dict[str, Any]) -> int | None:
+        """Offsets between ``reached`` and the end, or the stop, of the source."""
+        start = Positions.from_json(reached)
+        try:
+            ends = self._planner.available(start)
+        except PenstockError:
+            return None
+        return sum(end.offset - start.at[place].offset for place, end in ends.at.items())
+
+    def consumed(self, end: dict[str, Any]) -> Consumed | None:
+        """The group's offsets at ``end``."""
+        from penstock.connectors.kafka.sink.committer import Consumed
+
+        if not self._commits:
+            return None
+        at = Positions.from_json(end).at
+        offsets = {place: CommittedOffset(position.offset, position.epoch) for place, position in at.items()}
+        return Consumed(self._session.cluster_id or "", self._scan.group_id, offsets)
+
+    def done(self, end: dict[str, Any], recorded: bool | None) -> None:
+        """Note how far reading has come, and commit the group's offsets where no transaction has and it is time to."""
+        if recorded is None and self._times.due(end):
+            recorded = self._commit(end, self._session.deadline())
+        self._reached = end
+        self._metrics.done(Positions.from_json(end), recorded)
+
+    def _commit(self, end: dict[str, Any], deadline: Deadline) -> bool | None:
+        """Whether the group was given its offsets, None when there are none for it. Failures are told once."""
+        consumed = self.consumed(end)
+        if consumed is None:
+            return None
+        try:
+            commit_offsets(self._session, consumed.group, consumed.offsets, deadline=deadline)
+        except PenstockError as error:
+            if not self._metrics.commits_failed.get_count():
+                self._context.warn(f"offsets of group '{consumed.group}' are not committed: {error}")
+            return False
+        return True
+
+    def reported(self, reports: Sequence[bytes]) -> None:
+        """Count what the tasks of a batch have read."""
+        report = ReadReport.merged(reports)
+        self._metrics.read(report)
+        self._notes.add(((topic, partition), at) for topic, partition, at in report.watermarks)
+
+    def progressed(self, watermarks: Mapping[int, int], end: dict[str, Any]) -> None:
+        """Note how far event time has come where the engine computes that."""
+        places = {number: self.place(number, end) for number in watermarks}
+        self._notes.add((place, watermarks[number]) for number, place in places.items() if place is not None)
+
+    def close(self) -> None:
+        """Commit what was to be committed by and by. Sessions are shared by the process and stay."""
+        self._notes.close()
+        left, self._times.left = self._times.left, None
+        if left is not None:
+            recorded = self._commit(left, self._session.deadline(_LAST_COMMIT_MS))
+            self._metrics.done(Positions.from_json(left), recorded)
+
+    @property
+    def _commits(self) -> bool:
+        """Whether the group's offsets are committed at all, with a batch or by and by."""
+        if self._context.settings.checkpointing:
+            return self._scan.commits
+        return bool(self._scan.group_id) and self._scan.options.auto_commit
+
+    def _start(self, start: dict[str, Any] | None) -> Positions:
+        return self._planner.spec.start if start is None else Positions.from_json(start)
+
+
+class KafkaDataSource(DataSource):
+    """Spark's view of a scan. Its options, named so that Spark hides their values, are the pickled
+    :class:`ReaderSpec` and, perhaps, :class:`Stage`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name under which Spark knows it."""
+        return _FORMAT
+
+    def schema(self) -> str:
+        """Never asked for: the engine gives the schema."""
+        raise ExecutionError("a penstock scan has no schema of its own")
+
+    def streamReader(self, schema: StructType) -> KafkaStreamReader:
+        """The reader that plans and reads."""
+        return KafkaStreamReader(self.options["secret.spec"], self.options.get("secret.stage"))
+
+
+class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches in Spark's planning process, and reads ranges in tasks."""
+
+    def __init__(self, spec: str, stage: str | None):
+        self._spec: ReaderSpec = _unpickled(spec)
+        self._stage = stage  # unpickled by tasks only: it brings the data plane with it
+        self._planner = Planner(self._spec)
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where the query first starts: what was resolved before it."""
+        return self._spec.start.to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """At most 'scan.max-records-per-trigger' records."""
+        return ReadMaxRows(self._planner.most)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Nothing to do: the stops of a bounded scan were resolved before the query started."""
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch reads."""
+        most = None if isinstance(limit, ReadAllAvailable) else self._planner.most
+        latest: Positions = _speaking(lambda: self._planner.latest(Positions.from_json(start), most))
+        return latest.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The batch as tasks."""
+        reached: Positions = _speaking(lambda: Positions.from_json(end))
+        tasks = _speaking(lambda: self._planner.tasks(Positions.from_json(start), reached))
+        watermark = reached.watermark
+        return [InputPartition((ranges, Task(number, len(tasks)), watermark)) for number, ranges in enumerate(tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task, or what the stage makes of them."""
+        from penstock.connectors.kafka.source.reader import RangeReader, with_report, with_watermark
+
+        work: tuple[Sequence[Split], Task, int | None] = partition.value
+        ranges, task, watermark = work
+        reader = RangeReader(self._spec, ranges)
+        batches, schema = guarded(reader.rows)(), reader.schema
+        if self._stage is not None:
+            stage: Stage = _unpickled(self._stage)
+            context = TaskContext.get()
+            if context is not None:
+                told = context.getLocalProperty(_INSTRUCTIONS) or ""
+                task = replace(task, instructions=told, attempt=context.attemptNumber())
+            batches, schema = guarded(stage.run)(task, batches), stage.schema
+        reported = with_report(batches, schema, lambda: reader.report)
+        if self._stage is None and self._spec.scan.watermark is not None:
+            return with_watermark(reported, watermark)
+        return reported
+
+
+def _pickled(value: Any) -> str:
+    return base64.b64encode(pickle.dumps(value)).decode("ascii")
+
+
+def _unpickled(text: str) -> Any:
+    return pickle.loads(base64.b64decode(text))  # noqa: S301 - written by the driver of the same job
+
+
+def _speaking(step: Callable[[], Any]) -> Any:
+    """``step`` with its errors put into text that survives to the driver."""
+    try:
+        return step()
+    except PenstockError as error:
+        raise RuntimeError(to_wire(error)) from None
+
+
+# --- writing -------------------------------------------------------------------------------------------------
+
+
+class SparkWriteJobs:
+    """Runs writing tasks on Spark."""
+
+    def __init__(self, spark: SparkSession):
+        self._spark = spark
+
+    def write(
+        self,
+        frame: DataFrame,
+        spec: WriteSpec,
+        tasks: int,
+        *,
+        transaction: OpenTransaction,
+        owners: int | None,
+        staged: bool,
+    ) -> Acknowledged:
+        """Encode the rows, unless ``staged``, and publish them: by their partitions' ``owners``, or where they are."""
+        from penstock.connectors.kafka.sink.writer import (
+            PUBLISHING_ORDER,
+            WRITTEN,
+            Instructions,
+            encode_rows,
+            encode_rows_and_publish,
+            publish,
+        )
+
+        def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from encode_rows_and_publish(spec, transaction, _task(tasks), rows)
+
+        def publish_encoded(encoded: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from publish(spec, transaction, _task(owners or 1), encoded)
+
+        if owners is None:
+            if staged:
+                return self._collect(frame, Instructions(transaction))
+            return self._collect(frame.mapInArrow(guarded(encode_and_publish), from_arrow_schema(WRITTEN)))
+        with self._folder() as folder:
+
+            def encode(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+                yield from encode_rows(spec, folder, _task(tasks), rows)
+
+            encoded = frame if staged else frame.mapInArrow(guarded(encode), from_arrow_schema(WRITTEN))
+            owned = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*PUBLISHING_ORDER)
+            return self._collect(
+                owned.mapInArrow(guarded(publish_encoded), from_arrow_schema(WRITTEN)), Instructions(folder=folder)
+            )
+
+    @contextmanager
+    def _folder(self) -> Iterator[str]:
+        """Where encoded batches wait for their owners when all tasks run on this machine: copied once instead of a
+        dozen times on the way through Spark. Empty on a cluster, where they travel with the shuffle."""
+        context = self._spark.sparkContext
+        if not _LOCAL.fullmatch(str(context.master)):
+            yield ""
+            return
+        with tempfile.TemporaryDirectory(prefix="penstock-", dir=SparkFiles.getRootDirectory()) as folder:
+            yield folder
+
+    def write_plainly(self, frame: DataFrame, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
+        """Every task encodes and publishes its rows; with ``staged`` it does so as it reads them."""
+        from penstock.connectors.kafka.sink.writer import WRITTEN, encode_rows_and_publish
+
+        def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from encode_rows_and_publish(spec, None, _task(tasks), rows)
+
+        job = frame if staged else frame.mapInArrow(guarded(encode_and_publish), from_arrow_schema(WRITTEN))
+        return self._collect(job, once=False)
+
+    def _collect(self, job: DataFrame, told: Instructions | None = None, *, once: bool = True) -> Acknowledged:
+        """Run ``job`` and add up its answers; with ``once`` it is found out whether each task ran once."""
+        from penstock.connectors.kafka.sink.committer import Acknowledged
+
+        tag = f"penstock-{uuid.uuid4().hex}"
+        context = self._spark.sparkContext
+        context.addJobTag(tag)
+        if told is not None:
+            context.setLocalProperty(_INSTRUCTIONS, told.to_text())
+        try:
+            rows = job.collect()
+        except (PySparkException, Py4JJavaError) as error:
+            found = from_wire(str(error))
+            # Without an error of ours a worker or an executor was lost, or the user's own code failed.
+            raise found or AbortableError(cause_of(str(error))) from error
+        finally:
+            context.removeJobTag(tag)
+            context.setLocalProperty(_INSTRUCTIONS, None)  # type: ignore[arg-type]  # None takes it away
+        doubt = self._repeated(tag, rows) if once else ""
+        acks = [row for row in rows if row.topic]
+        encoded: dict[int, Written] = {}
+        for row in rows:
+            if not row.topic:
+                encoded[row.partition] = _added(encoded.get(row.partition, Written()), row)
+        return Acknowledged(
+            records=sum(row["count"] for row in acks),
+            topics=frozenset(row.topic for row in acks),
+            encoded=encoded,
+            attempts_clean=not doubt,
+            doubt=doubt,
+            one_writer=len(acks) == len({(row.topic, row.partition) for row in acks}),
+            whole=all((row.first_sequence, row.last_sequence) == (0, row["count"] - 1) for row in acks),
+        )
+
+    def _repeated(self, tag: str, rows: Sequence[Row]) -> str:
+        """Why a job that gave ``rows`` may not be committed, as not every task of it is known to have run once."""
+        gateway: Any = self._spark.sparkContext
+        try:
+            return repeated(gateway._jsc.sc(), tag, (row.attempt for row in rows))
+        except Py4JJavaError as error:
+            return not_known(str(error.java_exception.getClass().getSimpleName()))
+        except Py4JError as error:
+            return not_known(type(error).__name__)
+
+
+def _added(before: Written, row: Row) -> Written:
+    """What was written to an output, with what a row of another task counts."""
+    times = [each for each in (before.send_millis, row.send_millis) if each is not None]
+    return Written(before.records + row["count"], before.bytes + row.bytes, max(times, default=None))
+
+
+def _task(of: int) -> Task:
+    """The running task, one of so many."""
+    context = TaskContext.get()
+    return Task(0, of) if context is None else Task(context.partitionId(), of, attempt=context.attemptNumber())

@@ -1,0 +1,563 @@
+"""The options of the ``kafka`` connector, under Flink's names."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import ClassVar
+
+from penstock.connectors.kafka.table.header_filter import HEADER_FILTER, HeaderTerm
+from penstock.connectors.kafka.table.offsets import OFFSETS, PARTITIONS, PartitionOffset
+from penstock.errors import Problem
+from penstock.kafka.reserved import is_reserved
+from penstock.options import (
+    BOOLEAN,
+    DURATION,
+    INTEGER,
+    LIST,
+    PATTERN,
+    TEXT,
+    OptionSet,
+    Properties,
+    Rule,
+    choice,
+    java_pattern,
+    opt,
+)
+from penstock.spi import Guarantee
+
+__all__ = [
+    "BoundedMode",
+    "FieldsInclude",
+    "KafkaSinkOptions",
+    "KafkaSourceOptions",
+    "KafkaTableOptions",
+    "NamingStrategy",
+    "ResetStrategy",
+    "StartupMode",
+]
+
+
+class StartupMode(enum.Enum):
+    """Where reading starts when there is no checkpoint."""
+
+    EARLIEST = "earliest-offset"
+    LATEST = "latest-offset"
+    GROUP_OFFSETS = "group-offsets"
+    TIMESTAMP = "timestamp"
+    SPECIFIC_OFFSETS = "specific-offsets"
+
+
+class BoundedMode(enum.Enum):
+    """Where reading ends; the offset itself is not read."""
+
+    UNBOUNDED = "unbounded"
+    LATEST = "latest-offset"
+    GROUP_OFFSETS = "group-offsets"
+    TIMESTAMP = "timestamp"
+    SPECIFIC_OFFSETS = "specific-offsets"
+
+
+class ResetStrategy(enum.Enum):
+    """What to do for a partition without a valid start offset."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+
+
+class FieldsInclude(enum.Enum):
+    """Whether the value of a message holds the key columns too."""
+
+    ALL = "ALL"
+    EXCEPT_KEY = "EXCEPT_KEY"
+
+
+#: What Kafka takes for a topic's name.
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_ANOTHER = "name another topic"
+
+
+class NamingStrategy(enum.Enum):
+    """How Flink names its transactions. Accepted for compatibility."""
+
+    INCREMENTING = "incrementing"
+    POOLING = "pooling"
+
+
+def _one_topic_choice(options: KafkaTableOptions) -> Iterator[Problem]:
+    if options.topic and options.topic_pattern:
+        yield Problem("cannot be combined with 'topic'", "topic-pattern", hint="keep one of the two")
+    if not options.topic and not options.topic_pattern:
+        yield Problem("one of 'topic' and 'topic-pattern' is required", "topic", hint="for example 'topic' = 'orders'")
+
+
+def _key_and_its_fields(options: KafkaTableOptions) -> Iterator[Problem]:
+    if options.key_fields and options.key_format is None:
+        yield Problem("needs 'key.format'", "key.fields", hint="for example 'key.format' = 'json'")
+    if options.key_format is not None and not options.key_fields:
+        yield Problem("needs 'key.fields'", "key.format", hint="name the columns, joined by ';'")
+    for name in sorted({each for each in options.key_fields if options.key_fields.count(each) > 1}):
+        yield Problem(f"names '{name}' more than once", "key.fields")
+
+
+def _prefixes(options: KafkaTableOptions) -> Iterator[Problem]:
+    if options.key_fields_prefix and options.value_fields_include is FieldsInclude.ALL:
+        yield Problem(
+            "needs 'value.fields-include' = 'EXCEPT_KEY'",
+            "key.fields-prefix",
+            hint="with ALL a column would need two names",
+        )
+    key, value = options.key_fields_prefix, options.value_fields_prefix
+    if key and value and (key.startswith(value) or value.startswith(key)):
+        yield Problem("neither prefix may begin with the other", "value.fields-prefix")
+
+
+def _one_or_more(key: str, given: int | None) -> Iterator[Problem]:
+    if given is not None and given < 1:
+        yield Problem(f"expected 1 or more, not {given}", key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaTableOptions(OptionSet):
+    """Options of reading and writing alike. ``properties`` are Kafka's own, from under ``properties.``."""
+
+    bootstrap_servers: str = opt(
+        "properties.bootstrap.servers",
+        TEXT,
+        doc="Brokers to ask first, as host:port, joined by commas.",
+        example="localhost:9092",
+    )
+    topic: tuple[str, ...] = opt(
+        "topic", LIST, default=(), doc="Topic to read or write; several are joined by ';'.", example="orders"
+    )
+    topic_pattern: str | None = opt(
+        "topic-pattern",
+        PATTERN,
+        default=None,
+        doc="Regular expression of Java that a topic's whole name must match. Excludes 'topic'.",
+        example="orders-.*",
+    )
+    value_format: str = opt(
+        "value.format",
+        TEXT,
+        aliases=("format",),
+        doc="Format of a message's value. 'format' is the same option; 'value.format' wins when both are given.",
+        example="json",
+    )
+    key_format: str | None = opt(
+        "key.format", TEXT, default=None, doc="Format of a message's key. Needs 'key.fields'.", example="json"
+    )
+    key_fields: tuple[str, ...] = opt(
+        "key.fields", LIST, default=(), doc="Physical columns that make up the key, joined by ';'.", example="user;item"
+    )
+    key_fields_prefix: str = opt(
+        "key.fields-prefix",
+        TEXT,
+        default="",
+        doc="Prefix that the key's columns have in the table and not in the message. Needs EXCEPT_KEY.",
+        example="key_",
+    )
+    value_fields_prefix: str = opt(
+        "value.fields-prefix",
+        TEXT,
+        default="",
+        doc="Prefix that the value's columns have in the table and not in the message.",
+        example="val_",
+    )
+    value_fields_include: FieldsInclude = opt(
+        "value.fields-include",
+        choice(FieldsInclude),
+        default=FieldsInclude.ALL,
+        doc="Whether the value of a message holds the key's columns too.",
+        example="EXCEPT_KEY",
+    )
+    properties: Properties = field(default=(), repr=False)
+
+    #: What the Python builders assume where SQL and YAML assume the declared default.
+    builder_defaults: ClassVar[Mapping[str, str]] = {}
+    rules: ClassVar[tuple[Rule, ...]] = (_one_topic_choice, _key_and_its_fields, _prefixes)
+
+    def property(self, name: str) -> str | None:
+        """The client property of that (Java) name, or None when it was not given."""
+        return dict(self.properties).get(name)
+
+
+def _reserved(topics: Iterable[str], key: str) -> Iterator[Problem]:
+    for topic in filter(is_reserved, topics):
+        yield Problem(f"'{topic}' is a topic of Kafka's or penstock's own, which no table writes", key, hint=_ANOTHER)
+
+
+def _startup(options: KafkaSourceOptions) -> Iterator[Problem]:
+    mode, key = options.startup_mode, "scan.startup.mode"
+    if mode is StartupMode.TIMESTAMP and options.startup_timestamp is None:
+        yield Problem("'timestamp' needs 'scan.startup.timestamp-millis'", key)
+    yield from _time("scan.startup.timestamp-millis", options.startup_timestamp)
+    if mode is StartupMode.SPECIFIC_OFFSETS:
+        yield from _specific(key, "scan.startup.specific-offsets", options.startup_offsets, options)
+
+
+def _bounded(options: KafkaSourceOptions) -> Iterator[Problem]:
+    mode, key = options.bounded_mode, "scan.bounded.mode"
+    if mode is BoundedMode.TIMESTAMP and options.bounded_timestamp is None:
+        yield Problem("'timestamp' needs 'scan.bounded.timestamp-millis'", key)
+    yield from _time("scan.bounded.timestamp-millis", options.bounded_timestamp)
+    if mode is BoundedMode.SPECIFIC_OFFSETS:
+        yield from _specific(key, "scan.bounded.specific-offsets", options.bounded_offsets, options)
+
+
+def _time(key: str, given: int | None) -> Iterator[Problem]:
+    if given is not None and given < 0:  # to Kafka, negative times are other questions: -1 asks for the end
+        yield Problem(f"expected milliseconds since 1970, not {given}", key)
+
+
+def _specific(
+    mode: str, key: str, offsets: tuple[PartitionOffset, ...], options: KafkaSourceOptions
+) -> Iterator[Problem]:
+    if not offsets:
+        yield Problem(f"'specific-offsets' needs '{key}'", mode, hint="for example 'partition:0,offset:42'")
+    elif len(options.topic) != 1 and any(not each.topic for each in offsets):
+        yield Problem("offsets without a topic need exactly one 'topic'", key, hint="name one topic, and no pattern")
+    elif not options.topic_pattern and not {each.topic for each in offsets} - {""} <= set(options.topic):
+        strangers = ", ".join(sorted({each.topic for each in offsets} - {"", *options.topic}))
+        yield Problem(f"names topics that are not read: {strangers}", key)
+
+
+def _chosen(options: KafkaSourceOptions) -> Iterator[Problem]:
+    named, key = {topic for topic, _ in options.partitions}, "scan.partitions"
+    if named and options.topic_pattern:
+        yield Problem("cannot be combined with 'topic-pattern'", key, hint="name the topics with 'topic'")
+    elif "" in named and len(options.topic) != 1:
+        yield Problem("partitions without a topic need exactly one 'topic'", key)
+    elif named - {"", *options.topic}:
+        yield Problem(f"names topics that are not read: {', '.join(sorted(named - {'', *options.topic}))}", key)
+    elif named and "" not in named and set(options.topic) - named:
+        left = ", ".join(sorted(set(options.topic) - named))
+        yield Problem(f"names no partition of the topics {left}", key, hint="leave them out of 'topic'")
+
+
+def _reset(options: KafkaSourceOptions) -> Iterator[Problem]:
+    given = options.property("auto.offset.reset")
+    if given is not None and given.strip().lower() not in {each.value for each in ResetStrategy}:
+        yield Problem(f"expected earliest, latest or none, not '{given}'", "properties.auto.offset.reset")
+
+
+def _dead_letters(options: KafkaSourceOptions) -> Iterator[Problem]:
+    topic, key = options.dead_letter_topic, "scan.dead-letter.topic"
+    if topic is None:
+        return
+    if _TOPIC.fullmatch(topic) is None or topic in (".", ".."):
+        hint = "letters, digits, '.', '_' and '-', at most 249"
+        yield Problem(f"expected the name of a topic, not '{topic}'", key, hint=hint)
+    elif topic in options.topic or (options.topic_pattern and java_pattern(options.topic_pattern).fullmatch(topic)):
+        reason = f"'{topic}' is read by this table, so that what cannot be decoded would come back for ever"
+        yield Problem(reason, key, hint=_ANOTHER)
+    yield from _reserved([topic], key)
+
+
+def _amounts(options: KafkaSourceOptions) -> Iterator[Problem]:
+    yield from _one_or_more("scan.parallelism", options.parallelism)
+    yield from _one_or_more("scan.max-records-per-trigger", options.max_records_per_trigger)
+    yield from _one_or_more("scan.max-records-per-second", options.max_records_per_second)
+    yield from _one_or_more("scan.min-records-per-trigger", options.min_records_per_trigger)
+    if (options.min_records_per_trigger or 0) > options.max_records_per_trigger:
+        yield Problem(
+            f"is more than 'scan.max-records-per-trigger', which is {options.max_records_per_trigger}",
+            "scan.min-records-per-trigger",
+        )
+    if options.auto_commit_interval < timedelta(0):
+        yield Problem("expected 0 or more", "properties.auto.commit.interval.ms")
+    if options.max_trigger_delay <= timedelta(0):
+        yield Problem(f"expected more than nothing, not '{options.max_trigger_delay}'", "scan.max-trigger-delay")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaSourceOptions(KafkaTableOptions):
+    """Options of reading."""
+
+    group_id: str | None = opt(
+        "properties.group.id",
+        TEXT,
+        default=None,
+        default_text="KafkaSource-<table>; none from the builder",
+        doc="Consumer group whose offsets are read with 'group-offsets' and committed with every batch.",
+        example="billing",
+    )
+    startup_mode: StartupMode = opt(
+        "scan.startup.mode",
+        choice(StartupMode),
+        default=StartupMode.GROUP_OFFSETS,
+        default_text="group-offsets; earliest-offset from the builder",
+        doc="Where reading starts when there is no checkpoint.",
+        example="earliest-offset",
+    )
+    startup_offsets: tuple[PartitionOffset, ...] = opt(
+        "scan.startup.specific-offsets",
+        OFFSETS,
+        default=(),
+        doc="Start offsets with 'specific-offsets'. Partitions left out start at the group's offset.",
+        example="partition:0,offset:42;partition:1,offset:300",
+    )
+    startup_timestamp: int | None = opt(
+        "scan.startup.timestamp-millis",
+        INTEGER,
+        default=None,
+        doc="With 'timestamp': milliseconds since 1970 of the first record to read, by the records' own timestamps.",
+        example="1655395200000",
+    )
+    bounded_mode: BoundedMode = opt(
+        "scan.bounded.mode",
+        choice(BoundedMode),
+        default=BoundedMode.UNBOUNDED,
+        doc=(
+            "Where reading ends. The end is fixed once, when the job first starts. With 'group-offsets' the group "
+            "needs an offset in every partition."
+        ),
+        example="latest-offset",
+    )
+    bounded_offsets: tuple[PartitionOffset, ...] = opt(
+        "scan.bounded.specific-offsets",
+        OFFSETS,
+        default=(),
+        doc=(
+            "End offsets with 'specific-offsets'; the offset itself is not read. Partitions left out end at the "
+            "group's offset, and are not read without one."
+        ),
+        example="partition:0,offset:100",
+    )
+    bounded_timestamp: int | None = opt(
+        "scan.bounded.timestamp-millis",
+        INTEGER,
+        default=None,
+        doc="With 'timestamp': milliseconds since 1970 of the first record that is not read.",
+        example="1655481600000",
+    )
+    bounded_streaming: bool = opt(
+        "scan.bounded.streaming",
+        BOOLEAN,
+        default=False,
+        doc=(
+            "With an end: read up to it in batches that keep the job's interval, as without an end, "
+            "and not in one batch right after the other."
+        ),
+        example="true",
+    )
+    partitions: tuple[tuple[str, int], ...] = opt(
+        "scan.partitions",
+        PARTITIONS,
+        default=(),
+        doc="Only these partitions are read, and new ones are not looked for.",
+        example="partition:0;partition:3",
+    )
+    discovery_interval: timedelta = opt(
+        "scan.topic-partition-discovery.interval",
+        DURATION,
+        default=timedelta(minutes=5),
+        default_text="5 min; off from the builder",
+        aliases=(
+            "properties.partition.discovery.interval.ms",
+            "properties.flink.partition-discovery.interval-millis",
+        ),
+        doc="How often new partitions and topics are looked for; 0 or less: never.",
+        example="30 s",
+    )
+    header_filter: tuple[HeaderTerm, ...] = opt(
+        "scan.header-filter",
+        HEADER_FILTER,
+        default=(),
+        doc="Keeps records by their headers: terms 'key:value' or '!key:value', joined by & and |, left to right.",
+        example="depart:toy|depart:book&!env:test",
+    )
+    check_duplicated_group_id: bool = opt(
+        "scan.check.duplicated.group.id",
+        BOOLEAN,
+        default=False,
+        doc="Refuse to start when the consumer group already has members.",
+        example="true",
+    )
+    fail_on_data_loss: bool = opt(
+        "scan.fail-on-data-loss",
+        BOOLEAN,
+        default=True,
+        doc=(
+            "Whether records that are lost before they were read end the job: by retention, by a log that was cut, "
+            "with a topic that was deleted. If not, reading goes on at what is left, and what was lost is counted."
+        ),
+        example="false",
+    )
+    dead_letter_topic: str | None = opt(
+        "scan.dead-letter.topic",
+        TEXT,
+        default=None,
+        doc=(
+            "Topic, of the same cluster, for records that cannot be decoded, instead of failing or leaving them out: "
+            "key, value, headers and timestamp as they were, and the reason in further headers. Written with the "
+            "guarantee of the job's sinks, in the same transaction where there is one."
+        ),
+        example="orders-dead",
+    )
+    parallelism: int | None = opt(
+        "scan.parallelism", INTEGER, default=None, doc="Most tasks that read at a time.", example="4"
+    )
+    max_records_per_trigger: int = opt(
+        "scan.max-records-per-trigger",
+        INTEGER,
+        default=1_000_000,
+        doc="Most records that one micro-batch reads, over all partitions.",
+        example="50000",
+    )
+    max_records_per_second: int | None = opt(
+        "scan.max-records-per-second",
+        INTEGER,
+        default=None,
+        doc=(
+            "Most records that are read per second, over all partitions: a batch has at most what the time since the "
+            "last planning gives, and what is not used is not kept."
+        ),
+        example="20000",
+    )
+    min_records_per_trigger: int | None = opt(
+        "scan.min-records-per-trigger",
+        INTEGER,
+        default=None,
+        doc=(
+            "A micro-batch begins when so many records are waiting, or after 'scan.max-trigger-delay'. "
+            "The last batch of a scan with an end waits for nothing."
+        ),
+        example="10000",
+    )
+    max_trigger_delay: timedelta = opt(
+        "scan.max-trigger-delay",
+        DURATION,
+        default=timedelta(minutes=15),
+        doc="Longest wait for 'scan.min-records-per-trigger', from the beginning of the last batch.",
+        example="1 min",
+    )
+    commit_offsets: bool | None = opt(
+        "properties.commit.offsets.on.checkpoint",
+        BOOLEAN,
+        default=None,
+        default_text="true with a group id",
+        doc="With checkpointing: whether the group's offsets are committed with every batch.",
+        example="false",
+    )
+    consumer_metrics: bool = opt(
+        "properties.register.consumer.metrics",
+        BOOLEAN,
+        default=True,
+        doc="Whether the source's metrics are also there under the names of Kafka's own consumer.",
+        example="false",
+    )
+    auto_commit: bool = opt(
+        "properties.enable.auto.commit",
+        BOOLEAN,
+        default=False,
+        doc="Without checkpointing: whether the group's offsets are committed now and then, and when the job ends.",
+        example="true",
+    )
+    auto_commit_interval: timedelta = opt(
+        "properties.auto.commit.interval.ms",
+        DURATION,
+        default=timedelta(seconds=5),
+        doc="Shortest time between two commits with 'properties.enable.auto.commit', in milliseconds as in Kafka.",
+        example="10 s",
+    )
+
+    builder_defaults = {  # noqa: RUF012 - a ClassVar of the base
+        "scan.startup.mode": "earliest-offset",
+        "scan.topic-partition-discovery.interval": "0 ms",
+    }
+    rules = (*KafkaTableOptions.rules, _startup, _bounded, _chosen, _reset, _dead_letters, _amounts)
+
+
+def _partitioner(options: KafkaSinkOptions) -> Iterator[Problem]:
+    if not options.partitioner.strip():
+        yield Problem("must not be empty", "sink.partitioner", hint="default, fixed or round-robin")
+    elif options.partitioner == "round-robin" and options.key_fields:
+        yield Problem(
+            "'round-robin' ignores keys and cannot be combined with 'key.fields'",
+            "sink.partitioner",
+            hint="use 'default' to partition by key",
+        )
+
+
+def _exactly_once(options: KafkaSinkOptions) -> Iterator[Problem]:
+    if options.guarantee is not Guarantee.EXACTLY_ONCE:
+        return
+    if not (options.transactional_id_prefix or "").strip():
+        yield Problem(
+            "is required with 'sink.delivery-guarantee' = 'exactly-once'",
+            "sink.transactional-id-prefix",
+            hint="choose a name that no other job uses and keep it across restarts",
+        )
+    for name, wanted in (("enable.idempotence", ("true",)), ("acks", ("all", "-1"))):
+        given = options.property(name)
+        if given is not None and given.strip().lower() not in wanted:
+            yield Problem(f"must be '{wanted[0]}' with exactly-once, not '{given}'", f"properties.{name}")
+    if (options.property("retries") or "").strip() == "0":
+        yield Problem("must be more than 0 with exactly-once", "properties.retries", hint="leave it out")
+
+
+def _writable(options: KafkaSinkOptions) -> Iterator[Problem]:
+    yield from _reserved(options.topic, "topic")
+
+
+def _sink_parallelism(options: KafkaSinkOptions) -> Iterator[Problem]:
+    yield from _one_or_more("sink.parallelism", options.parallelism)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaSinkOptions(KafkaTableOptions):
+    """Options of writing."""
+
+    partitioner: str = opt(
+        "sink.partitioner",
+        TEXT,
+        default="default",
+        doc=(
+            "Partition of each record. default: by key as Kafka's own clients do, without a key in runs; "
+            "fixed: one partition per task; round-robin: in turn; all-to-zero: partition 0."
+        ),
+        example="round-robin",
+    )
+    guarantee: Guarantee = opt(
+        "sink.delivery-guarantee",
+        choice(Guarantee),
+        default=Guarantee.AT_LEAST_ONCE,
+        default_text="at-least-once; none from the builder",
+        aliases=("sink.semantic",),
+        doc="none: no promise about a failure; at-least-once: it may repeat records; exactly-once: it neither loses "
+        "nor repeats any. A batch is done, with none too, when the brokers have acknowledged it as "
+        "'properties.acks' asks.",
+        example="at-least-once",
+    )
+    transactional_id_prefix: str | None = opt(
+        "sink.transactional-id-prefix",
+        TEXT,
+        default=None,
+        doc="Begins the transactional id, <prefix>-<job name>. Required with exactly-once; no other job may use it.",
+        example="orders-enrichment",
+    )
+    naming_strategy: NamingStrategy = opt(
+        "sink.transaction-naming-strategy",
+        choice(NamingStrategy),
+        default=NamingStrategy.INCREMENTING,
+        doc="Accepted for compatibility: a query has one transactional id, so there is nothing to name.",
+        example="pooling",
+    )
+    parallelism: int | None = opt(
+        "sink.parallelism", INTEGER, default=None, doc="Most tasks that write at a time.", example="4"
+    )
+    producer_metrics: bool = opt(
+        "properties.register.producer.metrics",
+        BOOLEAN,
+        default=True,
+        doc="Whether the sink's metrics are also there under the names of Kafka's own producer.",
+        example="false",
+    )
+
+    builder_defaults = {"sink.delivery-guarantee": "none"}  # noqa: RUF012 - a ClassVar of the base
+    rules = (*KafkaTableOptions.rules, _writable, _partitioner, _exactly_once, _sink_parallelism)

@@ -1,0 +1,309 @@
+"""From a table as it was written to options, formats and columns that fit together."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from penstock.connectors.kafka.table.client import CONNECTOR_PROPERTIES, checked
+from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE, WRITABLE, MetadataColumn, castable
+from penstock.connectors.kafka.table.options import (
+    FieldsInclude,
+    KafkaSinkOptions,
+    KafkaSourceOptions,
+    KafkaTableOptions,
+)
+from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
+from penstock.options import LIST, Option, nearest, properties_of, unknown_keys
+from penstock.spi import ChangeFormat, Column, ColumnKind, Format, FormatSpec, Surface, TableDefinition, formats
+from penstock.types import DataType, RowType
+
+__all__ = ["Resolution", "Resolved", "Side"]
+
+_Options = TypeVar("_Options", bound=KafkaTableOptions)
+
+
+class Side(enum.Enum):
+    """What a table is resolved for."""
+
+    READ = "read"
+    WRITE = "written"
+
+
+@dataclass(frozen=True)
+class Resolved(Generic[_Options]):
+    """What reading and writing have in common: options, formats, and the columns that each format carries."""
+
+    options: _Options
+    value: FormatSpec
+    key: FormatSpec | None
+    key_columns: tuple[str, ...]
+    value_columns: tuple[str, ...]
+    metadata: tuple[MetadataColumn, ...]
+    notes: tuple[str, ...]
+
+
+class Resolution:
+    """Resolves one side of one table; every problem is collected before any is raised."""
+
+    def __init__(self, table: TableDefinition, side: Side):
+        self.table = table
+        self.side = side
+        self.origin = table.origin if table.origin.name else replace(table.origin, name=f"table '{table.name}'")
+        self.given = dict(table.options)
+        self.problems: list[Problem] = []
+        self.unsupported: list[Problem] = []
+        self.notes: list[str] = []
+
+    def resolve(self, cls: type[_Options]) -> Resolved[_Options]:
+        """Everything, or an error with every problem found: UnsupportedError when each of them is something that
+        penstock does not have, OptionsError otherwise."""
+        self._older_names()
+        self._unknown_options()
+        options = self._options(cls)
+        keys = self._key_columns(options) if options else ()
+        values = self._value_columns(options, keys) if options else ()
+        physical = self.table.physical
+        key_schema = value_schema = None
+        if options and not self.problems:
+            key_schema = physical.select(keys).without_prefix(options.key_fields_prefix)
+            value_schema = physical.select(values).without_prefix(options.value_fields_prefix)
+        metadata = self._metadata(options)
+        written_raw = {column.key for column in metadata} if self.side is Side.WRITE else set()
+        if "__raw_value__" in written_raw:
+            self._remark_unwritten("__raw_value__", "value", values)
+            value_schema = None
+        if "__raw_key__" in written_raw:
+            self._remark_unwritten("__raw_key__", "key", keys)
+            key_schema = None
+        value = self._format("value.format" if "value.format" in self.given else "format", value_schema)
+        key = self._format("key.format", key_schema)
+        if self.table.primary_key and value and not isinstance(formats.get(value.identifier), ChangeFormat):
+            self.notes.append("PRIMARY KEY is not enforced and does not make updates of inserts; see 'upsert-kafka'")
+        if options is None or value is None or self.problems or self.unsupported:
+            kind = OptionsError if self.problems else UnsupportedError
+            raise kind((*self.problems, *self.unsupported))
+        return Resolved(options, value, key, keys, values, metadata, tuple(self.notes))
+
+    def problem(self, reason: str, key: str = "", hint: str = "") -> None:
+        """Take note of a problem with an option, or with the whole table."""
+        self.problems.append(Problem(reason, key, self.origin.of(key), hint))
+
+    # --- options ---------------------------------------------------------------------------------------------
+
+    def _older_names(self) -> None:
+        if "sink.semantic" in self.given:  # the older name wins, as in Flink
+            self.given.pop("sink.delivery-guarantee", None)
+            self.notes.append("'sink.semantic' is deprecated; write 'sink.delivery-guarantee'")
+
+    def _options(self, cls: type[_Options]) -> _Options | None:
+        properties = properties_of(self.given)
+        self.problems += checked(dict(properties), self.origin)
+        properties = tuple(pair for pair in properties if pair[0] not in CONNECTOR_PROPERTIES)
+        given = dict(self.given)
+        if self.table.surface is Surface.BUILDER:
+            for option in cls.declared().values():
+                if option.key in cls.builder_defaults and given.keys().isdisjoint((option.key, *option.aliases)):
+                    given[option.key] = cls.builder_defaults[option.key]
+        try:
+            return cls.from_text(given, self.origin, properties=properties)
+        except OptionsError as error:
+            self._add_new(error.problems)
+        unreadable = [option for option in cls.declared().values() if not _readable_option(option, given)]
+        if not unreadable:
+            return None
+        # cross-field rules need a bound set: examples stand in for what cannot be read, so that their problems are
+        # reported in the same go
+        for option in unreadable:
+            given = {key: text for key, text in given.items() if key not in (option.key, *option.aliases)}
+            given[option.key] = option.example
+        try:
+            return cls.from_text(given, self.origin, properties=properties)
+        except OptionsError as error:
+            self._add_new(error.problems)
+            return None
+
+    def _add_new(self, problems: tuple[Problem, ...]) -> None:
+        known = {problem.key for problem in self.problems}
+        self.problems += [problem for problem in problems if problem.key not in known]
+
+    def _unknown_options(self) -> None:
+        """A table may be read and written, so the options of both sides are known, and those of its formats."""
+        known = {"connector", *KafkaSourceOptions.keys(), *KafkaSinkOptions.keys()}
+        lenient = ["properties."]
+        for name in ("value.format", "format", "key.format"):
+            identifier = self._identifier(name)
+            for prefix in self._prefixes(name):
+                if identifier in formats.names():
+                    declared = formats.get(identifier).options
+                    known |= {prefix + key for key in declared.keys()}  # noqa: SIM118 - a method of option sets
+                    lenient += [prefix + each for each in declared.prefixes()]
+                else:  # the format is reported; its options cannot be judged
+                    lenient.append(prefix)
+        self.problems += unknown_keys(self.given, known, tuple(lenient), self.origin)
+
+    # --- formats ---------------------------------------------------------------------------------------------
+
+    def _identifier(self, name: str) -> str:
+        return self.given.get(name, "").strip().lower()
+
+    def _prefixes(self, name: str) -> tuple[str, ...]:
+        """What may stand before the options of the format that option ``name`` names; YAML omits ``value.``."""
+        identifier = self._identifier(name)
+        if not identifier:
+            return ()
+        if name == "format":
+            return (f"{identifier}.",)
+        if name == "value.format" and self.table.surface is Surface.YAML:
+            return (f"value.{identifier}.", f"{identifier}.")
+        return (f"{name.removesuffix('format')}{identifier}.",)
+
+    def _format(self, name: str, schema: RowType | None) -> FormatSpec | None:
+        identifier = self._identifier(name)
+        if not identifier:
+            return None
+        if identifier not in formats.names():
+            hint = nearest(identifier, formats.names()) or f"known are {', '.join(formats.names())}"
+            self.problem(f"there is no format '{identifier}'", name, hint)
+            return None
+        prefixes = self._prefixes(name)
+        prefix = next((each for each in prefixes if any(key.startswith(each) for key in self.given)), prefixes[0])
+        found = formats.get(identifier)
+        if name == "key.format" and isinstance(found, ChangeFormat):
+            self.problem(f"'{identifier}' is for values: a key does not change", name, "for example 'json'")
+            return None
+        try:
+            spec = FormatSpec.bind(found, self.given, self.origin, prefix, self._subject(name))
+            if schema is not None:
+                self._try_schema(found, schema, spec, prefix)
+        except OptionsError as error:
+            self.problems += error.problems
+            return None
+        return spec
+
+    def _subject(self, name: str) -> str | None:
+        """The subject of what a sink writes, for a format with a schema registry: there is one for one topic only."""
+        topics = LIST.parse(self.given.get("topic", ""))
+        if self.side is Side.READ or len(topics) != 1 or "topic-pattern" in self.given:
+            return None
+        return f"{topics[0]}-{'key' if name == 'key.format' else 'value'}"
+
+    def _try_schema(self, found: Format, schema: RowType, spec: FormatSpec, prefix: str) -> None:
+        build = found.decoder if self.side is Side.READ else found.encoder
+        try:
+            build(schema, spec.options)
+        except SchemaError as error:
+            place = self.origin.of("")
+            self.problems += [
+                replace(each, where=", ".join(filter(None, (place, each.where)))) for each in error.problems
+            ]
+        except OptionsError as error:
+            for each in error.problems:
+                self.problem(each.reason, prefix + each.key, each.hint)
+
+    # --- columns ---------------------------------------------------------------------------------------------
+
+    def _key_columns(self, options: KafkaTableOptions) -> tuple[str, ...]:
+        physical = self.table.physical.names
+        for name in options.key_fields:
+            if name not in physical:
+                self.problem(
+                    f"'{name}' is not a physical column of the table",
+                    "key.fields",
+                    nearest(name, physical) or f"physical columns are {', '.join(physical) or 'none'}",
+                )
+            elif not name.startswith(options.key_fields_prefix):
+                self.problem(
+                    f"'{name}' does not begin with '{options.key_fields_prefix}'",
+                    "key.fields",
+                    "every key column begins with 'key.fields-prefix'",
+                )
+        return tuple(name for name in options.key_fields if name in physical)
+
+    def _value_columns(self, options: KafkaTableOptions, keys: tuple[str, ...]) -> tuple[str, ...]:
+        names = self.table.physical.names
+        if options.value_fields_include is FieldsInclude.EXCEPT_KEY:
+            names = tuple(name for name in names if name not in keys)
+        for name in names:
+            if not name.startswith(options.value_fields_prefix):
+                self.problem(
+                    f"column '{name}' of the value does not begin with '{options.value_fields_prefix}'",
+                    "value.fields-prefix",
+                )
+        return names
+
+    def _metadata(self, options: KafkaTableOptions | None) -> tuple[MetadataColumn, ...]:
+        columns = [column for column in self.table.columns if column.kind is ColumnKind.METADATA]
+        if self.side is Side.READ:
+            found = [self._readable(column) for column in columns]
+        else:
+            found = [self._writable(column, options) for column in columns if not column.virtual]
+            keys = [column.key for column in found if column]
+            for number, column in enumerate(filter(None, found)):
+                if column.key in keys[:number]:
+                    reason = f"metadata '{column.key}' is written by another column too"
+                    self._column_problem(column.name, reason, "drop one of the two")
+            if "headers" in keys and "header-list" in keys:
+                self._column_problem("headers", "cannot be written together with 'header-list'", "drop one of the two")
+            if options and (len(options.topic) > 1 or options.topic_pattern) and "topic" not in keys:
+                self.problem(
+                    "writing to several topics needs a column that names each row's topic",
+                    "topic-pattern" if options.topic_pattern else "topic",
+                    "declare a column STRING METADATA FROM 'topic'",
+                )
+        return tuple(column for column in found if column)
+
+    def _readable(self, column: Column) -> MetadataColumn | None:
+        key, readable = column.key or column.name, {**self._of_value(), **READABLE}
+        if key not in readable:
+            hint = nearest(key, readable) or f"known are {', '.join(readable)}"
+            self._column_problem(column.name, f"there is no metadata '{key}'", hint)
+            return None
+        if not castable(readable[key], column.type):
+            self._column_problem(
+                column.name,
+                f"metadata '{key}' is {readable[key]} and cannot be cast to {column.type}",
+                f"declare it {readable[key].text()}",
+            )
+        return MetadataColumn(column.name, key, column.type, readable[key])
+
+    def _of_value(self) -> dict[str, DataType]:
+        """What the value's format reads besides the row."""
+        identifier = self._identifier("value.format") or self._identifier("format")
+        found = formats.get(identifier) if identifier in formats.names() else None
+        return {OF_VALUE + key: kind for key, kind in found.metadata.items()} if isinstance(found, ChangeFormat) else {}
+
+    def _writable(self, column: Column, options: KafkaTableOptions | None) -> MetadataColumn | None:
+        key = column.key or column.name
+        fixed_topic = key == "topic" and options is not None and len(options.topic) == 1
+        if key not in WRITABLE or fixed_topic:
+            reason = "is written only with several topics" if fixed_topic else "cannot be written"
+            self._column_problem(column.name, f"metadata '{key}' {reason}", "declare the column VIRTUAL")
+            return None
+        if not castable(column.type, WRITABLE[key]):
+            self._column_problem(
+                column.name,
+                f"{column.type} cannot be cast to metadata '{key}', which is {WRITABLE[key]}",
+                f"declare it {WRITABLE[key].text()}",
+            )
+        return MetadataColumn(column.name, key, column.type, WRITABLE[key])
+
+    def _remark_unwritten(self, key: str, part: str, columns: tuple[str, ...]) -> None:
+        if columns:
+            self.notes.append(f"the {part} of a message is '{key}': {', '.join(columns)} do not go into it")
+
+    def _column_problem(self, column: str, reason: str, hint: str) -> None:
+        self.problems.append(Problem(reason, where=f"{self.origin.of('')}, column '{column}'", hint=hint))
+
+
+def _readable_option(option: Option, given: Mapping[str, str]) -> bool:
+    text = next((given[key] for key in (option.key, *option.aliases) if key in given), None)
+    if text is None:
+        return not option.required
+    try:
+        option.codec.parse(text)
+    except ValueError:
+        return False
+    return True

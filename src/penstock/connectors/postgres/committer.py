@@ -1,0 +1,353 @@
+"""How the rows of a batch get into PostgreSQL: at least once, or exactly once in one transaction with the progress."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from penstock.connectors.postgres.columns import quoted
+from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
+from penstock.connectors.postgres.progress import TABLE, ProgressTable, Row
+from penstock.connectors.postgres.staging import PATIENCE_SECONDS, PostgresOutput, StageSpec, staging_columns
+from penstock.connectors.postgres.tables import Table, find_tables
+from penstock.errors import (
+    AbortableError,
+    CheckpointError,
+    DatabaseError,
+    ExecutionError,
+    FencedError,
+    KafkaError,
+    OptionsError,
+    PossibleDataLossError,
+    Problem,
+)
+from penstock.kafka.progress import Claim, Progress, Skip, TakeOver, decide
+from penstock.spi import Batch, JobContext, Output, Published, Written
+
+__all__ = ["AtLeastOnceCommitter", "PostgresCommitter", "Staged", "StagingJobs"]
+
+_ATTEMPTS_PER_BATCH = 3
+#: Clearing away is put off rather than waited for.
+_HOUSEKEEPING_MS = 1000
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What the task attempts that count have copied: for each output the writers with their numbers of rows."""
+
+    records: tuple[dict[int, int], ...]
+    bytes: tuple[int, ...] = ()
+
+    @property
+    def written(self) -> tuple[Written, ...]:
+        """Rows and bytes of each output."""
+        return tuple(
+            Written(sum(writers.values()), size) for writers, size in zip(self.records, self.bytes, strict=True)
+        )
+
+
+class StagingJobs(Protocol):
+    """Runs the tasks that copy a batch's frame."""
+
+    def stage(self, frame: Any, spec: StageSpec) -> Staged:
+        """Copy the rows. Raises what a task raised, and AbortableError when a worker or an executor was lost."""
+        ...
+
+
+class AtLeastOnceCommitter:
+    """Inserts rows from the tasks that compute them. A batch that fails is inserted again, so rows may be repeated."""
+
+    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: StagingJobs, database: Database):
+        self._outputs = outputs
+        self._jobs = jobs
+        self._database = database
+        self._branches: tuple[PostgresOutput, ...] = ()
+
+    def stage(self) -> None:
+        """Rows are taken as Spark makes them."""
+
+    def open(self) -> None:
+        """Check the tables. Raises SchemaError with all that is missing or does not fit."""
+        with self._database.transaction() as transaction:
+            tables = find_tables(transaction, self._outputs)
+        self._database.close()
+        branches = []
+        for number, (output, table) in enumerate(zip(self._outputs, tables, strict=True)):
+            # A worker's connection is used by one job after another: the name says what the columns are.
+            staging = f"penstock_stage_{_hash(f'{number} {staging_columns(output.schema)}')}"
+            insert = table.insert_from(staging)
+            branches.append(PostgresOutput(output.table, output.schema, output.column, output.columns, staging, insert))
+        self._branches = tuple(branches)
+
+    def records(self, consumed: Any) -> bool:
+        """No source's consumption is kept here."""
+        return False
+
+    def publish(self, batch: Batch, frame: Any) -> Published:
+        """Insert the batch's rows."""
+        if not batch.tasks:
+            return Published()
+        done = self._jobs.stage(frame, StageSpec(self._database.address, "", self._branches))
+        return Published(done.written)
+
+    def close(self) -> None:
+        """Nothing is open between batches."""
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A table that is written, and where tasks put its rows first. ``staging`` is quoted and has its schema."""
+
+    table: Table
+    branch: PostgresOutput
+    staging: str
+
+
+class PostgresCommitter:
+    """One transaction per batch inserts the rows of all tables of a database and records the job's progress.
+
+    Tasks copy rows into staging tables, each in a transaction of its own, and the driver's transaction inserts what is
+    there. The protocol and its rules are described in docs/decisions/0015-postgresql.md.
+    """
+
+    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: StagingJobs, database: Database):
+        self._outputs = outputs
+        self._context = context
+        self._jobs = jobs
+        self._database = database
+        self._row = ProgressTable("", context.job)
+        self._written: tuple[_Written, ...] = ()
+        self._progress: Progress | None = None
+        self._closed = False
+
+    def stage(self) -> None:
+        """Rows are taken as Spark makes them; which of them are committed is decided when all have been copied."""
+
+    # --- ownership -------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Check the tables, own the job's progress row, read it, and make staging tables for this run.
+
+        Raises SchemaError with all that is missing or does not fit, DatabaseError when something may not be done, and
+        OptionsError when another group of the job's sinks writes the same tables.
+        """
+        with self._database.transaction() as transaction:
+            tables = find_tables(transaction, self._outputs)
+            namespace = self._current_schema(transaction)
+        key = self._kept_key(namespace, sorted({table.name for table in tables}))
+        prefix = f"penstock_stage_{_hash(key)}_"
+        self._drop_former(namespace, prefix)
+        # Each run has tables of its own, so that a former one's tasks and transactions cannot get into its way.
+        prefix += self._context.run_id.replace("-", "")[:12]
+        with self._database.transaction() as transaction:
+            for number, (output, table) in enumerate(zip(self._outputs, tables, strict=True)):
+                branch = PostgresOutput(
+                    output.table, output.schema, output.column, output.columns, f"{prefix}_{number}"
+                )
+                staging = f"{quoted(namespace)}.{quoted(branch.staging)}"
+                transaction.run(f"CREATE UNLOGGED TABLE {staging} ({staging_columns(output.schema)})")
+                self._written += (_Written(table, branch, staging),)
+
+    def _kept_key(self, namespace: str, tables: list[str]) -> str:
+        """Own the job's row, and give its key: the job's name and the tables that it wrote first. The checkpoint keeps
+        it, so that a batch that was committed is known when tables come to the job.
+
+        Raises CheckpointError when such a table would miss a batch that Spark has not logged as done.
+        """
+        context = self._context
+        user, key = self._database.address.username, f"{context.job}: {', '.join(tables)}"
+        document = f"postgres-{_hash(f'{user}@{self._database.address}/{namespace}')}"
+        known = context.checkpoint.create(document, {"key": key, "tables": tables})
+        self._row = ProgressTable(namespace, known["key"])
+        self._own()
+        missing = sorted(set(tables) - set(known["tables"]))
+        last = self._progress
+        if missing and last and last.query_id == context.query_id and last.batch_id >= context.first_batch:
+            raise CheckpointError(
+                f"{last} was committed into {', '.join(map(repr, known['tables']))}, but not into "
+                f"{', '.join(map(repr, missing))}, which came to the job since. Start it once with the former "
+                "definition, so that it finishes this batch, and stop it; then start it with the present one"
+            )
+        context.checkpoint.write(document, {**known, "tables": tables})
+        return str(known["key"])
+
+    def _current_schema(self, transaction: Transaction) -> str:
+        ((namespace,),) = transaction.rows("SELECT current_schema()::text")
+        if not namespace:
+            raise DatabaseError(
+                f"database {self._database.address}: the user's search path names no schema that exists, so there is "
+                f"no place for {TABLE}; set it with ALTER ROLE ... SET search_path = ..."
+            )
+        return str(namespace)
+
+    def _own(self) -> None:
+        context = self._context
+        with self._database.transaction() as transaction:
+            self._row.create(transaction)
+        with self._database.transaction() as transaction:
+            known = self._row.locked(transaction)  # a former owner that is about to commit is waited for
+            if known is not None and known.owner.run_id == context.run_id:
+                reason = "sinks of one job write to the same tables with different addresses or users"
+                hint = "give them the same, so that they share one transaction"
+                where = f"job '{context.job}', {self._database.address}"
+                raise OptionsError((Problem(reason, where=where, hint=hint),))
+            self._row.own(transaction, Claim.mine(context.run_id))
+            self._progress = self._owned(transaction).progress
+
+    # --- batches ---------------------------------------------------------------------------------------------
+
+    def records(self, consumed: Any) -> bool:
+        """No source's consumption is kept here."""
+        return False
+
+    def publish(self, batch: Batch, frame: Any) -> Published:
+        """Insert and commit the batch, unless progress says that this was done before.
+
+        What fails for the moment is redone a few times. Raises FencedError when another run took over,
+        PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
+        """
+        progress = Progress(self._context.query_id, batch.id, _document(batch.start), _document(batch.end))
+        if self._is_done(progress):
+            return Published(skipped=True)
+        for attempt in range(1, _ATTEMPTS_PER_BATCH + 1):
+            try:
+                published = self._attempt(batch, frame, progress)
+            except (DatabaseError, KafkaError) as error:
+                self._check_owner()
+                if not error.retriable or attempt == _ATTEMPTS_PER_BATCH or self._context.stopping():
+                    raise
+                self._context.warn(f"batch {batch.id} is redone: {error}")
+            else:
+                self._progress = progress
+                return published
+        raise ExecutionError(f"batch {batch.id} was not published")
+
+    def _is_done(self, progress: Progress) -> bool:
+        """Whether the batch was committed before (rule 5)."""
+        adopt = self._context.settings.adopt_progress
+        if self._progress is None and progress.batch_id > 0 and not adopt:
+            raise CheckpointError(
+                f"the checkpoint goes on with {progress}, but {self._place()} holds nothing: progress was lost. "
+                "Restore the row, or go on with --adopt-progress, if you are sure that the checkpoint is right"
+            )
+        decision = decide(self._progress, progress.query_id, progress.batch_id, progress.start, progress.end, adopt)
+        if isinstance(decision, TakeOver):
+            took = f"{progress} takes over {self._place()}, which last recorded {self._progress}"
+            self._context.warn(took if self._progress else decision.warning)
+        return isinstance(decision, Skip)
+
+    def _attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:
+        """Copy the rows and commit them. After an error that is retriable it may be called again."""
+        spec = StageSpec(self._database.address, self._row.namespace, tuple(each.branch for each in self._written))
+        staged = (
+            self._jobs.stage(frame, spec)
+            if batch.tasks
+            else Staged(tuple({} for _ in self._written), tuple(0 for _ in self._written))
+        )
+        try:
+            with self._transaction() as transaction:
+                self._commit(transaction, staged, progress)
+        except CommitOutcomeError as error:
+            # While that transaction is open it holds the lock on the row: whoever gets the lock sees how it ended.
+            with self._transaction() as transaction:
+                if not _same(self._owned(transaction).progress, progress):
+                    raise error.__cause__ or error from None
+        if any(staged.records):
+            self._clear()
+        return Published(staged.written)
+
+    def _commit(self, transaction: Transaction, staged: Staged, progress: Progress) -> None:
+        """What is committed as one. An attempt before this one, whose outcome could not be learned, may have done it:
+        then there is nothing to do."""
+        found = self._owned(transaction).progress
+        if _same(found, progress):
+            return
+        if not _same(found, self._progress):
+            raise PossibleDataLossError(
+                f"{self._place()} holds {found}, but what was committed last is {self._progress}: something else "
+                "changed it. Find out what writes to this table"
+            )
+        for each, writers in zip(self._written, staged.records, strict=True):
+            if not writers:
+                continue
+            which = f"WHERE writer IN ({', '.join(map(str, writers))})"
+            # From here on the staging table is locked against being emptied.
+            counted = transaction.rows(f"SELECT writer, count(*) FROM {each.staging} {which} GROUP BY writer")  # noqa: S608
+            if dict(counted) != writers:
+                raise AbortableError(
+                    f"tasks have copied {sum(writers.values())} rows for table '{each.branch.table}', but "
+                    f"{sum(dict(counted).values())} are there; did the database restart?"
+                )
+            where = f"table '{each.branch.table}'"
+            transaction.run(f"{each.table.insert_from(each.staging)} {which}", where=where)
+        self._row.record(transaction, progress)
+
+    # --- fencing ---------------------------------------------------------------------------------------------
+
+    def _owned(self, transaction: Transaction) -> Row:
+        """The job's row, locked. Raises FencedError when another run owns it."""
+        row = self._row.locked(transaction)
+        if row is None:
+            raise CheckpointError(
+                f"{self._place()} was deleted while the job ran. Restore it, or start the job again with "
+                "--adopt-progress, if you are sure that its checkpoint is right"
+            )
+        if row.owner.run_id != self._context.run_id:
+            raise FencedError(f"{self._place()} was taken over by {row.owner}; stop one of the two")
+        return row
+
+    def _check_owner(self) -> None:
+        """Raises FencedError when something failed because another run owns the job, which drops our staging tables."""
+        with contextlib.suppress(DatabaseError), self._transaction() as transaction:
+            self._owned(transaction)
+
+    def _transaction(self) -> contextlib.AbstractContextManager[Transaction]:
+        return self._database.transaction(patience=PATIENCE_SECONDS, giving_up=self._context.stopping)
+
+    def _place(self) -> str:
+        return f"the row '{self._row.key}' of table {TABLE} in {self._database.address}"
+
+    # --- clearing away ---------------------------------------------------------------------------------------
+
+    def _clear(self) -> None:
+        """Empty the staging tables. Rows that stay, because somebody has a lock, do no harm: their writers are past."""
+        self._tidy(f"TRUNCATE {', '.join(each.staging for each in self._written)}")
+
+    def _drop_former(self, namespace: str, prefix: str) -> None:
+        """Drop what former runs of the job have left behind when they were killed."""
+        sql = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1 AND starts_with(tablename::text, $2)"
+        with self._database.transaction() as transaction:
+            names = [name for (name,) in transaction.rows(sql, (namespace, prefix))]
+        for name in names:  # one by one: a table that a task of a former run still writes to is left to the next start
+            self._tidy(f"DROP TABLE IF EXISTS {quoted(namespace)}.{quoted(name)}")
+
+    def _tidy(self, sql: str) -> None:
+        """Run a statement that may as well fail."""
+        with contextlib.suppress(DatabaseError), self._database.transaction(lock_ms=_HOUSEKEEPING_MS) as transaction:
+            transaction.run(sql)
+
+    def close(self) -> None:
+        """Drop this run's staging tables, and let go of the connections."""
+        if self._written and not self._closed:
+            self._tidy(f"DROP TABLE IF EXISTS {', '.join(each.staging for each in self._written)}")
+        self._closed = True
+        self._database.close()
+
+
+def _same(one: Progress | None, other: Progress | None) -> bool:
+    """Whether two records are of the same batch."""
+    if one is None or other is None:
+        return one is other
+    return (one.query_id, one.batch_id) == (other.query_id, other.batch_id)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _document(positions: Sequence[Any]) -> dict[str, Any]:
+    """The positions of all sources as the JSON object that progress holds."""
+    return {"sources": list(positions)}

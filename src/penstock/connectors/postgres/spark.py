@@ -1,0 +1,65 @@
+"""The postgres connector on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from penstock.connectors.postgres.spec import PostgresSinkSpec
+from penstock.errors import AbortableError, from_wire
+from penstock.spi import Committer, Guarantee, JobContext, Output, cause_of, guarded
+
+if TYPE_CHECKING:
+    from penstock.connectors.postgres.committer import Staged
+    from penstock.connectors.postgres.staging import StageSpec
+
+__all__ = ["PostgresRuntime", "SparkStagingJobs"]
+
+
+class PostgresRuntime:
+    """Builds the committers of a job's postgres tables."""
+
+    def commit_group(self, spec: PostgresSinkSpec) -> Hashable:
+        """One committer for all tables of a database that are written as one user and with one guarantee."""
+        return spec.address, spec.guarantee
+
+    def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
+        """The committer for ``outputs``, which share a database and a guarantee."""
+        from penstock.connectors.postgres.committer import AtLeastOnceCommitter, PostgresCommitter
+        from penstock.connectors.postgres.database import Database
+
+        exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
+        kind = PostgresCommitter if exactly_once else AtLeastOnceCommitter
+        return kind(outputs, context, SparkStagingJobs(), Database(outputs[0].spec.address))
+
+
+class SparkStagingJobs:
+    """Runs the tasks that copy rows on Spark."""
+
+    def stage(self, frame: DataFrame, spec: StageSpec) -> Staged:
+        """Copy the rows. Raises what a task raised, and AbortableError when a worker or an executor was lost."""
+        from penstock.connectors.postgres.committer import Staged
+        from penstock.connectors.postgres.staging import STAGED, stage_rows
+
+        def stage(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from stage_rows(spec, rows)
+
+        try:
+            told = frame.mapInArrow(guarded(stage), from_arrow_schema(STAGED)).collect()
+        except (PySparkException, Py4JJavaError) as error:
+            found = from_wire(str(error))
+            # Without an error of ours a worker or an executor was lost, or the user's own code failed.
+            raise found or AbortableError(cause_of(str(error))) from error
+        records: tuple[dict[int, int], ...] = tuple({} for _ in spec.branches)
+        sizes = [0 for _ in spec.branches]
+        for row in told:
+            sizes[row.output] += row.bytes
+            if row.records:
+                records[row.output][row.writer] = row.records
+        return Staged(records, tuple(sizes))

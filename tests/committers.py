@@ -1,0 +1,65 @@
+"""Targets without Spark: what the engine would give them, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.connectors.kafka.sink.committer import Acknowledged
+from penstock.settings import Settings
+from penstock.spi import JobContext
+
+
+@dataclass
+class Memory:
+    """A checkpoint of no duration."""
+
+    location: str = "memory"
+    documents: dict[str, Any] = field(default_factory=dict)
+
+    def read(self, name: str) -> Any:
+        """The document."""
+        return self.documents.get(name)
+
+    def write(self, name: str, document: Any) -> None:
+        """Keep the document."""
+        self.documents[name] = document
+
+    def create(self, name: str, document: Any) -> Any:
+        """Keep the document, unless there is one."""
+        return self.documents.setdefault(name, dict(document))
+
+    def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        """Keep what ``change`` makes of the document."""
+        self.documents[name] = change(self.documents.get(name, {}))
+        return dict(self.documents[name])
+
+
+@dataclass(frozen=True)
+class Reporting:
+    """Tasks that report a record in a topic."""
+
+    topic: str
+
+    def write(self, *_: Any, **__: Any) -> Acknowledged:
+        """What they report."""
+        return Acknowledged(records=1, topics=frozenset({self.topic}))
+
+    write_plainly = write
+
+
+def context_of(progress_topic: str = "__penstock_progress") -> JobContext:
+    """The context of a job that knows no Spark."""
+    return JobContext(
+        job="job",
+        query_id="query",
+        run_id="run",
+        checkpoint=Memory(),
+        settings=Settings(progress_topic=progress_topic),
+        parallelism=1,
+        spark=None,
+        planned=False,
+        stopping=lambda: False,
+        warn=lambda _: None,
+    )
