@@ -18,10 +18,14 @@ from penstock.options import OptionSet
 from penstock.spi import Format, ScanSpec, SinkSpec, TableDefinition
 from penstock.types import ArrayType, BinaryType, DataType, MapType, RowType
 
-__all__ = ["accepted", "format_options", "prepare"]
+__all__ = ["WITHOUT_NULL", "accepted", "format_options", "prepare"]
 
 #: Deleted when the process ends.
 _FOLDER = TemporaryDirectory(prefix="penstock-conformance-")
+#: Formats whose messages do not tell NULL of these types from a value. Protobuf has empty lists and maps only. A cell of
+#: CSV that is NULL is an array or a row of one NULL, as in Flink.
+WITHOUT_NULL = {"csv": ("ARRAY", "ROW"), "protobuf": ("ARRAY", "MAP")}
+
 _F = FieldDescriptorProto
 _SCALARS = {
     "BOOLEAN": _F.TYPE_BOOL,

@@ -1,4 +1,4 @@
-"""The values connector on Spark: a data source over rows in memory, and a committer that collects rows on the driver."""
+"""The values connector on Spark: a data source over rows in memory, and a committer that keeps rows on the driver."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ValuesRuntime:
 
     def source(self, spec: ValuesScanSpec, ordinal: int, context: JobContext) -> Source:
         """Reads the rows from the first one, or from where the checkpoint says."""
-        return ValuesSource(spec, ordinal, context)
+        return RowsSource(spec, ordinal, context)
 
     def commit_group(self, spec: ValuesSinkSpec) -> Hashable:
         """One committer for all tables: nothing is committed that could keep them apart."""
@@ -61,7 +61,7 @@ class ValuesRuntime:
 # --- reading -------------------------------------------------------------------------------------------------
 
 
-class ValuesSource:
+class RowsSource:
     """One scan of a running job. A position is ``{"row": n}``: rows before number n are read."""
 
     timed = False
