@@ -22,8 +22,8 @@ __all__ = ["WITHOUT_NULL", "accepted", "format_options", "prepare"]
 
 #: Deleted when the process ends.
 _FOLDER = TemporaryDirectory(prefix="penstock-conformance-")
-#: Formats whose messages do not tell NULL of these types from a value. Protobuf has empty lists and maps only. A cell of
-#: CSV that is NULL is an array or a row of one NULL, as in Flink.
+#: Formats whose messages do not tell NULL of these types from a value. Protobuf has empty lists and maps only. In CSV a
+#: cell that is NULL is an array or a row of one NULL, as in Flink.
 WITHOUT_NULL = {"csv": ("ARRAY", "ROW"), "protobuf": ("ARRAY", "MAP")}
 
 _F = FieldDescriptorProto
