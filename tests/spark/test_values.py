@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from penstock import engine
-from penstock.common import Row, RowKind, Types, WatermarkStrategy
+from penstock.common import Row, RowKind
 from penstock.connectors import values
-from penstock.datastream import StreamExecutionEnvironment
-from penstock.datastream.connectors.values import ValuesSink, ValuesSource
 from penstock.errors import CheckpointError
 from penstock.sql import parse_script
 from tests.waiting import while_running
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "testing.md"
 
 
 @pytest.fixture
@@ -113,13 +116,12 @@ def test_a_job_goes_on_where_its_checkpoint_says_and_with_the_same_rows_only(sta
         start(sql)
 
 
-def test_a_python_program_gives_rows_and_takes_them():
-    environment = StreamExecutionEnvironment.get_execution_environment()
-    words = ValuesSource(["to be", "or not"], Types.STRING())
-    stream = environment.from_source(words, WatermarkStrategy.no_watermarks(), "words")
-    found = ValuesSink()
-    stream.flat_map(str.split, output_type=Types.STRING()).sink_to(found)
+def test_the_examples_of_the_document_run(tmp_path, capsys):
+    blocks = re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    test, program = (block for block in blocks if "values" in block)
+    names = {"__name__": "example"}
+    exec(compile(test, str(DOCUMENT), "exec"), names)
+    names["test_names_are_in_capitals"](tmp_path)
     with pytest.warns(UserWarning, match="checkpointing is off"):
-        environment.execute()
-
-    assert [row.f0 for row in found.rows()] == ["to", "be", "or", "not"]
+        exec(compile(program, str(DOCUMENT), "exec"), names)
+    assert "['to', 'be', 'or', 'not']" in capsys.readouterr().out
