@@ -35,7 +35,10 @@ LIES = {
     "acme-open": {"test_no_secret_is_shown"},
     "acme-promising": {"test_a_guarantee_is_given_or_refused", "test_exactly_once_names_what_is_committed"},
     "acme-transactional": {"test_exactly_once_names_what_is_committed"},
-    "acme-deletions": {"test_capabilities_are_declared"},
+    "acme-deletions": {
+        "test_capabilities_are_declared",
+        "test_kinds_that_a_sink_does_not_take_are_refused_by_its_name",
+    },
     "acme-handles": {"test_specs_are_values"},
     "acme-write-only": {"test_its_runtime_has_the_sides_that_the_connector_has"},
     "acme-scattered": {"test_equal_sinks_are_written_by_one_committer"},
