@@ -91,7 +91,7 @@ def test_print_writes_all_statements_of_a_set(start, capsys):
         "orders; END;"
     ).wait()
 
-    assert sorted(capsys.readouterr().out.splitlines()) == ["+I[1]", "+I[11]", "+I[12]", "+I[2]"]
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(f"+I[{number}]" for number in (1, 2, 11, 12))
 
 
 def test_a_table_without_an_end_is_read_until_the_job_is_stopped(start):
