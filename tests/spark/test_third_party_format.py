@@ -75,6 +75,7 @@ LEDGER = """
     class LedgerFormat:
         identifier = "ledger"
         options = LedgerOptions
+        by_name = False
         metadata = {"rows": INT}
 
         def decoder(self, schema, options, metadata=()):

@@ -129,7 +129,8 @@ def _formats(found: Sequence[Format]) -> Iterator[str]:
     yield "[change data](../change-data.md)."
     yield ""
     for each in found:
-        yield from (f"## `{each.identifier}`", "", _doc(each), "")
+        how = "by name" if each.by_name else "by position: a table declares all of them, in the order of the message"
+        yield from (f"## `{each.identifier}`", "", _doc(each), "", f"Columns are found {how}.", "")
         yield from _options(each.options.declared().values(), prefix=f"{each.identifier}.")
         if isinstance(each, ChangeFormat):
             yield from ("Columns declared as `name TYPE METADATA FROM 'value.key'`:", "")

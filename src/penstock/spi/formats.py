@@ -88,6 +88,9 @@ class Format(Protocol):
     identifier: str
     #: The options, declared without the ``<format>.`` prefix.
     options: type[OptionSet]
+    #: Whether a decoder finds columns by name, so that it can be made for some of a message's columns, in any order.
+    #: Otherwise the schema has all columns, in the order of the message.
+    by_name: bool
 
     def decoder(self, schema: RowType, options: OptionSet) -> Decoder:
         """A decoder for rows of ``schema``. Raises SchemaError for a type that the format cannot read."""

@@ -99,6 +99,7 @@ connectors: Registry[Connector] = Registry(
         ("kafka", "penstock.connectors.kafka.factory:KafkaConnector"),
         ("postgres", "penstock.connectors.postgres.factory:PostgresConnector"),
         ("print", "penstock.connectors.print.factory:PrintConnector"),
+        ("values", "penstock.connectors.values.factory:ValuesConnector"),
     ),
 )
 

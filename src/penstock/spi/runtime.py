@@ -21,6 +21,7 @@ __all__ = [
     "DEAD_LETTER",
     "HIDDEN",
     "KIND",
+    "PARTITIONS_PER_SOURCE",
     "REPORT",
     "WATERMARK",
     "Batch",
@@ -45,6 +46,9 @@ __all__ = [
 #: Columns that follow a scan's own: the number of the place (topic and partition) that a row came from, and its offset.
 #: Errors name them.
 HIDDEN = RowType((Field("__place", INT), Field("__offset", BIGINT)))
+
+#: Each source of a job numbers its partitions from its ordinal times this.
+PARTITIONS_PER_SOURCE = 1_000_000
 
 #: A column (TINYINT) that follows those of :data:`HIDDEN` where rows are changes of rows: their RowKind, null for an
 #: insertion.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.source.admission import Admission
 from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec, _shares
-from penstock.connectors.kafka.source.positions import PARTITIONS_PER_SOURCE, Position, Positions
-from penstock.spi import Column, TableDefinition
+from penstock.connectors.kafka.source.positions import Position, Positions
+from penstock.spi import PARTITIONS_PER_SOURCE, Column, TableDefinition
 from penstock.types import BIGINT
 
 places = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 9))

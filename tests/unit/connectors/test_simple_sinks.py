@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
-from penstock.errors import OptionsError, UnsupportedError
-from penstock.spi import Column, Guarantee, TableDefinition, connectors, scan_spec
+from penstock.errors import OptionsError
+from penstock.spi import Column, Guarantee, TableDefinition, connectors
 from penstock.types import BIGINT
 
 COLUMNS = (Column("id", BIGINT),)
@@ -27,14 +27,6 @@ def test_blackhole_takes_nothing():
 
     assert found.schema.names == ("id",)
     assert "'t'" in found.describe()
-
-
-@pytest.mark.parametrize("name", ["print", "blackhole"])
-def test_an_unknown_option_is_refused_and_nothing_can_be_read(name):
-    with pytest.raises(OptionsError, match="unknown option"):
-        connectors.get(name).sink(TableDefinition("t", COLUMNS, {"connector": name, "print-identifer": "x"}))
-    with pytest.raises(UnsupportedError, match="cannot be read"):
-        scan_spec(connectors.get(name), TableDefinition("t", COLUMNS, {"connector": name}))
 
 
 def test_every_problem_of_print_is_reported():

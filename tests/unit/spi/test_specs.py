@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import PluginError, UnsupportedError
-from penstock.spi import INSERTIONS, SinkCapabilities, TableDefinition, connectors, scan_spec, sink_spec
+from penstock.errors import PluginError
+from penstock.spi import INSERTIONS, SinkCapabilities, TableDefinition, scan_spec, sink_spec
 from tests.tables import Read, Written
 
 TABLE = TableDefinition("t", (), {})
@@ -48,13 +48,6 @@ def test_a_spec_that_has_everything_is_taken() -> None:
     read, written = Read("t"), Written("t", TABLE.written)
     assert scan_spec(Plugin(read), TABLE) is read
     assert sink_spec(Plugin(written), TABLE) is written
-
-
-@pytest.mark.parametrize("name", ["print", "blackhole", "postgres"])
-def test_a_connector_that_only_writes_cannot_be_read(name: str) -> None:
-    with pytest.raises(UnsupportedError, match=f"connector '{name}' cannot be read") as raised:
-        scan_spec(connectors.get(name), TABLE)
-    assert "INSERT INTO" in raised.value.problems[0].hint
 
 
 def test_a_guarantee_has_no_default_and_no_other_name() -> None:

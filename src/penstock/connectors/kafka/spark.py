@@ -37,7 +37,7 @@ from penstock.connectors.kafka.source.commits import CommitTimes
 from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec, client_of
 from penstock.connectors.kafka.source.losses import described
 from penstock.connectors.kafka.source.metrics import SourceMetrics
-from penstock.connectors.kafka.source.positions import PARTITIONS_PER_SOURCE, Positions, Split
+from penstock.connectors.kafka.source.positions import Positions, Split
 from penstock.connectors.kafka.source.reports import ReadReport
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import END, Notes
@@ -62,6 +62,7 @@ from penstock.spi import (
     DEAD_LETTER,
     HIDDEN,
     KIND,
+    PARTITIONS_PER_SOURCE,
     REPORT,
     WATERMARK,
     Committer,

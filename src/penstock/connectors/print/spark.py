@@ -26,15 +26,15 @@ class PrintRuntime:
         return spec.table
 
     def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
-        """The committer that prints the rows of the one output."""
-        return PrintCommitter(outputs[0])
+        """The committer that prints the rows of ``outputs``: one for each INSERT INTO the table."""
+        return PrintCommitter(outputs)
 
 
 class PrintCommitter:
     """Prints rows; a batch that is done again is printed again."""
 
-    def __init__(self, output: Output):
-        self._output = output
+    def __init__(self, outputs: Sequence[Output]):
+        self._outputs = outputs
 
     def stage(self) -> None:
         """Rows are taken as they come."""
@@ -51,11 +51,14 @@ class PrintCommitter:
 
     def publish(self, batch: Batch, frame: DataFrame) -> Published:
         """Print the batch's rows in the order of the tasks."""
-        spec: PrintSinkSpec = self._output.spec
+        return Published(tuple(Written(self._print(output, frame)) for output in self._outputs))
+
+    def _print(self, output: Output, frame: DataFrame) -> int:
+        spec: PrintSinkSpec = output.spec
         kind = F.coalesce(F.col(KIND), F.lit(0)) if KIND in frame.columns else F.lit(0)
         columns = [F.col(quoted_name(name)) for name in spec.schema.names]
-        if self._output.column is not None:
-            struct = F.col(quoted_name(self._output.column))
+        if output.column is not None:
+            struct = F.col(quoted_name(output.column))
             frame, columns = frame.where(struct.isNotNull()), [struct[name] for name in spec.schema.names]
         stream = sys.stderr if spec.options.standard_error else sys.stdout
         prefix = f"{spec.options.identifier}> " if spec.options.identifier else ""
@@ -64,7 +67,7 @@ class PrintCommitter:
             stream.write(f"{prefix}{RowKind(row_kind).short}[{', '.join(_text(value) for value in row)}]\n")
             printed += 1
         stream.flush()
-        return Published((Written(printed),))
+        return printed
 
     def close(self) -> None:
         """Nothing to release."""

@@ -16,6 +16,7 @@ class AvroFormat:
 
     identifier = "avro"
     options: type[OptionSet] = AvroOptions
+    by_name = False
 
     def decoder(self, schema: RowType, options: OptionSet) -> AvroDecoder:
         """A decoder for rows of ``schema``. Raises SchemaError for columns that Avro cannot hold."""

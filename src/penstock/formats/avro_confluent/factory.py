@@ -16,6 +16,7 @@ class AvroConfluentFormat:
 
     identifier = "avro-confluent"
     options: type[OptionSet] = AvroConfluentOptions
+    by_name = True
     subject_option = "subject"
 
     def decoder(self, schema: RowType, options: OptionSet) -> AvroConfluentDecoder:

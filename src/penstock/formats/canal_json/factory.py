@@ -20,6 +20,7 @@ class CanalJsonFormat:
 
     identifier = "canal-json"
     options: type[OptionSet] = CanalJsonOptions
+    by_name = True
     metadata: Mapping[str, DataType] = {key: each.type for key, each in METADATA.items()}
     table_keys = ("database", "table")
 

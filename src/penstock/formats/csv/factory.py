@@ -16,6 +16,7 @@ class CsvFormat:
 
     identifier = "csv"
     options: type[OptionSet] = CsvOptions
+    by_name = False
 
     def decoder(self, schema: RowType, options: OptionSet) -> CsvDecoder:
         """A decoder for rows of ``schema``. Raises SchemaError for types that CSV does not have."""

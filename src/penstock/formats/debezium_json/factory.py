@@ -21,6 +21,7 @@ class DebeziumJsonFormat:
 
     identifier = "debezium-json"
     options: type[OptionSet] = DebeziumJsonOptions
+    by_name = True
     metadata: Mapping[str, DataType] = {key: each.type for key, each in METADATA.items()}
     table_keys = ("source.database", "source.table")
 

@@ -16,6 +16,7 @@ class JsonFormat:
 
     identifier = "json"
     options: type[OptionSet] = JsonOptions
+    by_name = True
 
     def decoder(self, schema: RowType, options: OptionSet) -> JsonDecoder:
         """A decoder for rows of ``schema``. Raises SchemaError for maps with keys other than text."""

@@ -22,6 +22,7 @@ class MaxwellJsonFormat:
 
     identifier = "maxwell-json"
     options: type[OptionSet] = ChangeOptions
+    by_name = True
     metadata: Mapping[str, DataType] = {key: each.type for key, each in METADATA.items()}
 
     def decoder(self, schema: RowType, options: OptionSet, metadata: Sequence[str] = ()) -> MaxwellJsonDecoder:

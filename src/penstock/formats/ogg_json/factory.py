@@ -19,6 +19,7 @@ class OggJsonFormat:
 
     identifier = "ogg-json"
     options: type[OptionSet] = ChangeOptions
+    by_name = True
     metadata: Mapping[str, DataType] = {key: each.type for key, each in METADATA.items()}
 
     def decoder(self, schema: RowType, options: OptionSet, metadata: Sequence[str] = ()) -> OggJsonDecoder:

@@ -16,6 +16,7 @@ class ProtobufFormat:
 
     identifier = "protobuf"
     options: type[OptionSet] = ProtobufOptions
+    by_name = True
 
     def decoder(self, schema: RowType, options: OptionSet) -> ProtobufDecoder:
         """A decoder for rows of ``schema``. Raises SchemaError for columns that do not fit the message."""

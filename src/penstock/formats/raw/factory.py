@@ -16,6 +16,7 @@ class RawFormat:
 
     identifier = "raw"
     options: type[OptionSet] = RawOptions
+    by_name = False
 
     def decoder(self, schema: RowType, options: OptionSet) -> RawDecoder:
         """A decoder for the only column. Raises SchemaError for several columns or a type that raw does not know."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from penstock.connectors.kafka.source.admission import Admission
 from penstock.connectors.kafka.source.bounds import listed, note_epochs, places_of, topic_ids, topics_there
 from penstock.connectors.kafka.source.losses import SKIPPING, created_anew, jumped, passed_over, without
-from penstock.connectors.kafka.source.positions import PARTITIONS_PER_SOURCE, Position, Positions, Split, cut
+from penstock.connectors.kafka.source.positions import Position, Positions, Split, cut
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import Notes, Watermarks
 from penstock.connectors.kafka.table.client import completed
@@ -17,6 +17,7 @@ from penstock.errors import KafkaError, PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, LogOffset, check_truncation
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, TopicPartition, session_for
+from penstock.spi import PARTITIONS_PER_SOURCE
 
 __all__ = ["Planner", "ReaderSpec", "client_of"]
 

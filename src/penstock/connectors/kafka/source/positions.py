@@ -8,13 +8,10 @@ from typing import Any
 
 from penstock.errors import CheckpointError
 
-__all__ = ["PARTITIONS_PER_SOURCE", "Position", "Positions", "Split", "TopicPartition", "cut"]
+__all__ = ["Position", "Positions", "Split", "TopicPartition", "cut"]
 
 #: (topic, partition)
 TopicPartition = tuple[str, int]
-
-#: Rows carry the number of their place; each source of a job counts from its own multiple of this.
-PARTITIONS_PER_SOURCE = 1_000_000
 
 #: A batch of fewer records than this is one task: starting a second one costs more than it saves.
 _RECORDS_WORTH_A_TASK = 25_000

@@ -1,0 +1,128 @@
+"""The ``values`` connector: from a table definition to how the table is read or written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from penstock.common import Row
+from penstock.connectors.values import memory
+from penstock.connectors.values.options import ValuesSinkOptions, ValuesSourceOptions
+from penstock.connectors.values.scan import ValuesScanSpec
+from penstock.connectors.values.sink import ValuesSinkSpec
+from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
+from penstock.options import OptionSet, nearest, unknown_keys
+from penstock.spi import KIND, ColumnKind, TableDefinition
+from penstock.types import Field, RowType, arrow_type
+
+__all__ = ["ValuesConnector"]
+
+_Options = TypeVar("_Options", bound=OptionSet)
+
+
+class ValuesConnector:
+    """Tables whose rows are in the process that starts the job: for tests, for trying out SQL, and as an example of a
+    connector. See [testing](../testing.md)."""
+
+    identifier = "values"
+    options: Mapping[str, type[OptionSet]] = {"Source": ValuesSourceOptions, "Sink": ValuesSinkOptions}
+    runtime = "penstock.connectors.values.spark:ValuesRuntime"
+
+    def scan(self, table: TableDefinition) -> ValuesScanSpec:
+        """How ``table`` is read. Raises OptionsError, UnsupportedError or SchemaError with every problem of the
+        options, of the columns or of the rows."""
+        options = _bound(table, ValuesSourceOptions)
+        if options.data_id not in memory.known():
+            hint = nearest(options.data_id, memory.known()) or "register them with penstock.connectors.values.register"
+            problem = Problem(
+                f"this process has no rows '{options.data_id}'", "data-id", table.origin.of("data-id"), hint
+            )
+            raise OptionsError((problem,))
+        unsupported = tuple(_unsupported(table))
+        if unsupported:
+            raise UnsupportedError(unsupported)
+        data = _encoded(memory.rows(options.data_id), table, options)
+        return ValuesScanSpec(table=table.name, options=options, schema=table.produced, data=data)
+
+    def sink(self, table: TableDefinition) -> ValuesSinkSpec:
+        """How ``table`` is written. Raises OptionsError with every problem found."""
+        return ValuesSinkSpec(table=table.name, options=_bound(table, ValuesSinkOptions), schema=table.written)
+
+
+def _bound(table: TableDefinition, side: type[_Options]) -> _Options:
+    """The options of one side. Those of the other may stand beside them: a table may be read and written."""
+    known = {"connector", *ValuesSourceOptions.keys(), *ValuesSinkOptions.keys()}
+    problems = unknown_keys(table.options, known, (), table.origin)
+    try:
+        options = side.from_text(table.options, table.origin)
+    except OptionsError as error:
+        raise OptionsError((*problems, *error.problems)) from None
+    if problems:
+        raise OptionsError(problems)
+    return options
+
+
+def _unsupported(table: TableDefinition) -> Iterator[Problem]:
+    where = table.origin.of("") or f"table '{table.name}'"
+    for column in table.columns:
+        if column.kind is ColumnKind.METADATA:
+            reason = f"column '{column.name}': connector 'values' has no metadata columns"
+            yield Problem(reason, where=where, hint="declare it without METADATA")
+    if table.watermark is not None:
+        yield Problem("connector 'values' has no event time", where=where, hint="leave WATERMARK FOR out")
+
+
+def _encoded(rows: Sequence[Row], table: TableDefinition, options: ValuesSourceOptions) -> bytes:
+    """The rows as an Arrow IPC stream. Raises SchemaError with what does not fit."""
+    fields = table.produced.fields
+    problems = tuple(_misfits(rows, table.produced, options))
+    columns = []
+    if not problems:
+        for number, field in enumerate(fields):
+            values = [_plain(row[number]) for row in rows]
+            try:
+                columns.append(pa.array(values, arrow_type(field.type)))
+            except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+                problems += (Problem(f"{_misfit(values, field)}: {error}"),)
+    if problems:
+        raise SchemaError(tuple(Problem(each.reason, "data-id", table.origin.of("data-id")) for each in problems))
+    columns.append(pa.array([int(row.get_row_kind()) for row in rows], pa.int8()))
+    batch = pa.RecordBatch.from_arrays(columns, names=[*table.produced.names, KIND])
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, batch.schema) as stream:
+        stream.write_batch(batch)
+    return bytes(out.getvalue())
+
+
+def _misfits(rows: Sequence[Row], schema: RowType, options: ValuesSourceOptions) -> Iterator[Problem]:
+    for number, row in enumerate(rows):
+        if len(row) != len(schema.fields):
+            yield Problem(f"row {number} has {len(row)} values for {len(schema.fields)} columns")
+            continue
+        if row.get_row_kind() not in options.kinds:
+            yield Problem(f"row {number} is {row.get_row_kind().short}, which 'changelog-mode' leaves out")
+        for value, field in zip(row, schema.fields, strict=True):
+            if value is None and not field.type.nullable:
+                yield Problem(f"row {number} has no value for column '{field.name}', which is {field.type}")
+
+
+def _misfit(values: Sequence[Any], field: Field) -> str:
+    """Names the first value that is not of a column's type."""
+    for number, value in enumerate(values):
+        try:
+            pa.array([value], arrow_type(field.type))
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            return f"row {number}, column '{field.name}': not a value of {field.type}"
+    return f"column '{field.name}'"
+
+
+def _plain(value: Any) -> Any:
+    """A value as Arrow takes it: a Row is no tuple."""
+    match value:
+        case Row():
+            return tuple(_plain(each) for each in value)
+        case list():
+            return [_plain(each) for each in value]
+    return value

@@ -1,0 +1,52 @@
+"""The rows that this process keeps, each list under an id: tables read them, and append to them.
+
+The state is the process's own: a table in SQL can name rows by an id only, and whoever wants the rows that a job has
+written looks for them under the same id.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from penstock.common import Row
+
+__all__ = ["append", "forget", "known", "register", "rows"]
+
+_NUMBERS = itertools.count(1)
+_ROWS: dict[str, tuple[Row, ...]] = {}
+
+
+def register(values: Iterable[Row | Sequence[Any]], data_id: str = "") -> str:
+    """Keep these rows and give their id, which is the ``data-id`` of a table. Without ``data_id`` a number is taken.
+
+    A row is a sequence of values in the order of the table's columns, or a :class:`~penstock.common.Row`, which may
+    have a row kind (``row.set_row_kind(RowKind.DELETE)``). Rows that had the id before are replaced.
+    """
+    data_id = data_id or str(next(_NUMBERS))
+    _ROWS[data_id] = tuple(each if isinstance(each, Row) else Row(*each) for each in values)
+    return data_id
+
+
+def rows(data_id: str) -> list[Row]:
+    """The rows under an id, in the order in which they came; none for an id that nobody has used.
+
+    Rows that a job has written have names. ROW values in them are dictionaries, MAP values are lists of pairs.
+    """
+    return list(_ROWS.get(data_id, ()))
+
+
+def append(data_id: str, values: Iterable[Row]) -> None:
+    """Add rows to those under an id."""
+    _ROWS[data_id] = (*_ROWS.get(data_id, ()), *values)
+
+
+def known() -> tuple[str, ...]:
+    """Every id that has been used."""
+    return tuple(_ROWS)
+
+
+def forget(data_id: str) -> None:
+    """Keep the rows under an id no longer."""
+    _ROWS.pop(data_id, None)

@@ -1,0 +1,243 @@
+"""The values connector on Spark: a data source over rows in memory, and a committer that keeps rows on the driver."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import pickle
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from penstock.common import Row
+from penstock.connectors.values import memory
+from penstock.connectors.values.scan import ValuesScanSpec
+from penstock.connectors.values.sink import ValuesSinkSpec
+from penstock.errors import CheckpointError, ExecutionError
+from penstock.spi import (
+    HIDDEN,
+    INSERTIONS,
+    KIND,
+    PARTITIONS_PER_SOURCE,
+    REPORT,
+    Batch,
+    Committer,
+    JobContext,
+    Output,
+    Published,
+    Source,
+    Stage,
+    Written,
+)
+from penstock.types import TINYINT, RowKind, quoted_name, spark_ddl, spark_type
+
+__all__ = ["ValuesRuntime"]
+
+_FORMAT = "penstock_values"
+
+
+class ValuesRuntime:
+    """Builds the sources and committers of a job's values tables."""
+
+    def source(self, spec: ValuesScanSpec, ordinal: int, context: JobContext) -> Source:
+        """Reads the rows from the first one, or from where the checkpoint says."""
+        return RowsSource(spec, ordinal, context)
+
+    def commit_group(self, spec: ValuesSinkSpec) -> Hashable:
+        """One committer for all tables: nothing is committed that could keep them apart."""
+        return None
+
+    def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
+        """The committer that keeps the rows of ``outputs``."""
+        return ValuesCommitter(outputs)
+
+
+# --- reading -------------------------------------------------------------------------------------------------
+
+
+class RowsSource:
+    """One scan of a running job. A position is ``{"row": n}``: rows before number n are read."""
+
+    timed = False
+    measures = False
+
+    def __init__(self, scan: ValuesScanSpec, ordinal: int, context: JobContext):
+        self._scan = scan
+        self._ordinal = ordinal
+        self._spark: SparkSession = context.spark
+        self._rows: int = scan.rows.num_rows
+        self.bounded = scan.options.bounded
+        self._check_unchanged(context)
+
+    def _check_unchanged(self, context: JobContext) -> None:
+        """Positions in the checkpoint are those of the rows that the job was first started with."""
+        name, asked = f"source-{self._ordinal}", {"values": hashlib.sha256(self._scan.data).hexdigest()}
+        if context.checkpoint.create(name, asked) != asked:
+            raise CheckpointError(
+                f"the checkpoint '{context.checkpoint.location}' was made with other rows than those of table "
+                f"'{self._scan.table}'; register the former rows, or name another checkpoint directory"
+            )
+
+    def frame(self, stage: Stage | None = None) -> DataFrame:
+        """The streaming DataFrame. There is no ``stage``: the scan's capabilities do not offer it."""
+        self._spark.dataSource.register(ValuesDataSource)
+        columns = [spark_ddl(self._scan.schema), spark_ddl(HIDDEN)]
+        if self._scan.options.kinds != INSERTIONS:
+            columns.append(f"{KIND} {spark_type(TINYINT)}")
+        schema = ", ".join([*columns, f"{REPORT} BINARY"])
+        spec = base64.b64encode(pickle.dumps((self._scan, self._ordinal))).decode("ascii")
+        return self._spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", spec).load()
+
+    def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+        """One task reads a batch."""
+        return 1
+
+    def place(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
+        """All rows are in the one partition of the id."""
+        return (self._scan.options.data_id, 0) if number == self._ordinal * PARTITIONS_PER_SOURCE else None
+
+    def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
+        """The rows between the two positions."""
+        return int(end["row"]) - (start["row"] if start else 0)
+
+    def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
+        """None: memory loses no rows."""
+        return ()
+
+    def ended(self, reached: dict[str, Any] | None) -> bool:
+        """Whether the last row is read and the table ends with it."""
+        return self.bounded and (reached["row"] if reached else 0) == self._rows
+
+    def lag(self, reached: dict[str, Any]) -> int | None:
+        """The rows that are not read yet."""
+        return self._rows - int(reached["row"])
+
+    def consumed(self, end: dict[str, Any]) -> Any:
+        """Nothing: no system keeps what was read."""
+        return None
+
+    def done(self, end: dict[str, Any], recorded: bool | None) -> None:
+        """Nobody has to be informed."""
+
+    def reported(self, reports: Sequence[bytes]) -> None:
+        """The tasks report nothing."""
+
+    def progressed(self, watermarks: Mapping[int, int], end: dict[str, Any]) -> None:
+        """The rows have no event time."""
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class ValuesDataSource(DataSource):
+    """Spark's view of a scan. Its option, which Spark does not show, is the pickled scan and its ordinal."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name under which Spark knows it."""
+        return _FORMAT
+
+    def schema(self) -> str:
+        """Not asked for: the source gives the schema."""
+        raise ExecutionError("a values scan has no schema of its own")
+
+    def streamReader(self, schema: StructType) -> ValuesReader:
+        """The reader that plans and reads."""
+        scan, ordinal = pickle.loads(base64.b64decode(self.options["secret.spec"]))  # noqa: S301 - of the same job
+        return ValuesReader(scan, ordinal)
+
+
+class ValuesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches in Spark's planning process, and reads rows in tasks."""
+
+    def __init__(self, scan: ValuesScanSpec, ordinal: int):
+        self._scan = scan
+        self._ordinal = ordinal
+
+    def initialOffset(self) -> dict[str, Any]:
+        """The first row."""
+        return {"row": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """At most 'scan.max-records-per-trigger' rows."""
+        return ReadAllAvailable() if self._scan.options.most is None else ReadMaxRows(self._scan.options.most)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Nothing to do: all rows are there."""
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch reads."""
+        rows = self._scan.rows.num_rows
+        return {"row": min(rows, start["row"] + (self._scan.options.most or rows))}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The batch as one task."""
+        return [InputPartition((start["row"], end["row"]))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows, and the engine's columns behind them."""
+        start, end = partition.value
+        rows = self._scan.rows.slice(start, end - start)
+        kinds = [rows.column(KIND)] if self._scan.options.kinds != INSERTIONS else []
+        place = pa.array([self._ordinal * PARTITIONS_PER_SOURCE] * rows.num_rows, pa.int32())
+        arrays = [*rows.drop_columns(KIND).columns, place, pa.array(range(start, end), pa.int64()), *kinds]
+        names = [*self._scan.schema.names, *HIDDEN.names, *([KIND] if kinds else []), REPORT]
+        yield pa.RecordBatch.from_arrays([*arrays, pa.nulls(rows.num_rows, pa.binary())], names=names)
+
+
+# --- writing -------------------------------------------------------------------------------------------------
+
+
+class ValuesCommitter:
+    """Adds the rows of each batch to those in memory; when a batch is retried, it adds them again."""
+
+    def __init__(self, outputs: Sequence[Output]):
+        self._outputs = outputs
+
+    def stage(self) -> None:
+        """Tasks do nothing: the driver keeps the rows."""
+
+    def check(self) -> None:
+        """Nothing to check."""
+
+    def open(self) -> None:
+        """Nothing to own."""
+
+    def records(self, consumed: Any) -> bool:
+        """What a source has consumed is not kept here."""
+        return False
+
+    def publish(self, batch: Batch, frame: DataFrame) -> Published:
+        """Collect the rows of each output, in the order of the tasks."""
+        kind = F.coalesce(F.col(KIND), F.lit(0)) if KIND in frame.columns else F.lit(0)
+        written = []
+        for output in self._outputs:
+            spec: ValuesSinkSpec = output.spec
+            rows, columns = frame, [F.col(quoted_name(name)) for name in output.columns]
+            if output.column is not None:  # a struct, which is null in rows of other outputs
+                struct = F.col(quoted_name(output.column))
+                rows, columns = frame.where(struct.isNotNull()), [struct[name] for name in spec.schema.names]
+            kinds, *values = rows.select(kind, *columns).toArrow().columns
+            found = zip(kinds.to_pylist(), _tuples(values, len(kinds)), strict=True)
+            memory.append(spec.data_id, [_row(kind, each, spec.schema.names) for kind, each in found])
+            written.append(Written(len(kinds)))
+        return Published(tuple(written))
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def _tuples(columns: Sequence[pa.ChunkedArray], count: int) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in columns), strict=True)) if columns else [()] * count
+
+
+def _row(kind: int, values: tuple[Any, ...], names: tuple[str, ...]) -> Row:
+    row = Row.named(names, values)
+    row.set_row_kind(RowKind(kind))
+    return row

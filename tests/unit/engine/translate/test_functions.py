@@ -1,0 +1,53 @@
+"""What each function of Flink SQL is in Spark SQL, where the arguments decide about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.engine.translate import spark_sql
+from penstock.engine.translate.functions import FUNCTIONS as RENDERED
+from penstock.sql import expression
+from penstock.sql.bind.functions import ALIASES, FUNCTIONS
+from penstock.types import parse_columns
+
+COLUMNS = parse_columns("s STRING, i INT, b BIGINT, d DECIMAL(10, 2), x DOUBLE, ts TIMESTAMP(3), ltz TIMESTAMP_LTZ(3)")
+
+
+def test_every_function_that_can_be_bound_is_rendered():
+    assert FUNCTIONS.keys() - RENDERED.keys() == set()
+    assert ALIASES.keys() & (FUNCTIONS.keys() | RENDERED.keys()) == set()
+    assert set(ALIASES.values()) <= RENDERED.keys()
+
+
+@pytest.mark.parametrize(
+    ("flink", "spark"),
+    [
+        # as many arguments as there are
+        ("TRIM(s)", "trim(`s`)"),
+        ("LTRIM(s)", "ltrim(`s`)"),
+        ("LTRIM(s, 'x')", "trim(LEADING 'x' FROM `s`)"),
+        ("TO_DATE(s)", "try_cast(`s` AS DATE)"),
+        ("TO_DATE(s, 'yyyy')", "try_to_date(`s`, 'yyyy')"),
+        ("UNIX_TIMESTAMP()", "unix_timestamp()"),
+        ("REGEXP_EXTRACT(s, 'a')", "CASE WHEN `s` RLIKE 'a' THEN regexp_extract(`s`, 'a', 0) END"),
+        ("REGEXP_EXTRACT(s, 'a', 1)", "CASE WHEN `s` RLIKE 'a' THEN regexp_extract(`s`, 'a', 1) END"),
+        # what the type of an argument decides
+        ("DATE_FORMAT(ts, 'HH')", "date_format(`ts`, 'HH')"),
+        ("DATE_FORMAT(s, 'HH')", "date_format(CAST(`s` AS TIMESTAMP_NTZ), 'HH')"),
+        ("TO_TIMESTAMP_LTZ(b, 0)", "timestamp_seconds(`b`)"),
+        ("TO_TIMESTAMP_LTZ(b, 3)", "timestamp_millis(`b`)"),
+        ("TO_TIMESTAMP_LTZ(s)", "try_cast(`s` AS TIMESTAMP)"),
+        ("ROUND(x, 1)", "round(`x`, 1)"),
+        ("ROUND(x, 0)", "round(`x`)"),
+        # what Spark would give in another type
+        ("ROUND(d, 1)", "CAST(round(`d`, 1) AS DECIMAL(10,1))"),
+        ("FLOOR(d)", "CAST(floor(`d`) AS DECIMAL(10,0))"),
+        ("MOD(i, 2)", "CAST(mod(`i`, 2) AS INT)"),
+        # a unit is a word
+        ("EXTRACT(YEAR FROM ts)", "CAST(extract(YEAR FROM `ts`) AS BIGINT)"),
+        ("TIMESTAMPADD(DAY, 1, ts)", "timestampadd(DAY, 1, `ts`)"),
+        ("TIMESTAMPDIFF(HOUR, ts, ts)", "CAST(timestampdiff(HOUR, `ts`, `ts`) AS INT)"),
+    ],
+)
+def test_a_function_is_what_flink_means_by_it(flink, spark):
+    assert spark_sql(expression(flink, COLUMNS)) == spark
