@@ -6,8 +6,6 @@ import random
 import time
 from dataclasses import dataclass, field
 
-__all__ = ["Backoff", "Deadline"]
-
 
 @dataclass(frozen=True)
 class Deadline:

@@ -41,42 +41,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "AbortableError",
-    "AuthenticationError",
-    "AuthorizationError",
-    "CheckpointError",
-    "CheckpointUnavailableError",
-    "DatabaseError",
-    "DatabaseUnavailableError",
-    "DefinitionError",
-    "ExecutionError",
-    "FencedError",
-    "KafkaError",
-    "OptionsError",
-    "PenstockError",
-    "PipelineError",
-    "PluginError",
-    "PossibleDataLossError",
-    "Problem",
-    "QueryStoppedError",
-    "RecordError",
-    "RetriableError",
-    "SchemaError",
-    "SchemaRegistryError",
-    "SchemaRegistryUnavailableError",
-    "SequenceError",
-    "ServiceError",
-    "SqlError",
-    "StaleEpochError",
-    "TransactionExpiredError",
-    "UnclaimedIdError",
-    "UnknownOutcomeError",
-    "UnsupportedError",
-    "from_wire",
-    "to_wire",
-]
-
 
 class PenstockError(Exception):
     """The root of all errors raised on purpose."""

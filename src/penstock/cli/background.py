@@ -17,8 +17,6 @@ from penstock.services.running import Background
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-__all__ = ["Servers"]
-
 _Kind = TypeVar("_Kind", bound=Background)
 
 

@@ -14,8 +14,6 @@ from penstock.services.wire import cluster_members
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-__all__ = ["add_parser"]
-
 
 def add_parser(subparsers: Subparsers) -> None:
     """Adds ``broker start``, ``stop`` and ``status`` to the command line."""

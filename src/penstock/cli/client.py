@@ -10,8 +10,6 @@ from pathlib import Path
 from penstock.errors import OptionsError, Problem
 from penstock.kafka.properties import ClientConfig, check
 
-__all__ = ["add_client_options", "client_config", "parse_properties"]
-
 _SERVERS = "bootstrap.servers"
 
 

@@ -17,8 +17,6 @@ from penstock.spi import ChangeFormat, Column, ColumnKind, Format
 from penstock.sql import columns
 from penstock.types import STRING, ArrayType, DataType, Field, MapType, RowType, StringType
 
-__all__ = ["Columns"]
-
 _ORIGIN = "--schema"
 
 

@@ -37,8 +37,6 @@ from penstock.services import KafkaCluster
 from penstock.spi import FormatSpec, formats
 from penstock.types import BIGINT, STRING, Field, RowType, TimestampType
 
-__all__ = ["add_parser"]
-
 _PARTITIONS = 4
 _SOURCE, _DELAYED, _CANCELLED = "flights", "flights-delayed", "flights-cancelled"
 _COLUMNS = {

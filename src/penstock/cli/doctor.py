@@ -27,8 +27,6 @@ from penstock.services.running import BackgroundCluster, BackgroundRegistry
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-__all__ = ["LIBRARIES", "Finding", "add_parser"]
-
 #: Distribution to module, for everything penstock depends on except PySpark, which is not imported here.
 LIBRARIES = {
     "adbc-driver-postgresql": "adbc_driver_postgresql",

@@ -24,8 +24,6 @@ from penstock.options import Origin, unknown_keys
 from penstock.spi import ChangeEncoder, ChangeFormat, Decoder, Format, FormatSpec, formats
 from penstock.types import RowKind, RowType, arrow_schema
 
-__all__ = ["add_parser"]
-
 _Built = TypeVar("_Built")
 
 _LINES_AT_ONCE = 10_000

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from penstock import __version__
 from penstock.errors import DefinitionError, ExecutionError, PenstockError
 
-__all__ = ["main"]
-
 #: The commands of each module. Only the module of the command that is given is imported, which takes a third of the
 #: time of all.
 _COMMANDS = {

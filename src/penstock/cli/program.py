@@ -17,8 +17,6 @@ from penstock.errors import Problem, UnsupportedError
 from penstock.options import nearest
 from penstock.plan import Job
 
-__all__ = ["no_job", "run_program"]
-
 _PACKAGE = Path(__file__).parents[1]
 #: The packages with PyFlink's names.
 _FACADES = {"common", "datastream"}

@@ -6,8 +6,6 @@ import sys
 from types import TracebackType
 from typing import Self
 
-__all__ = ["ProgressLine"]
-
 
 class ProgressLine:
     """A line that is rewritten in place on a terminal, and gone at the end.

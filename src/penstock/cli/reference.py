@@ -15,12 +15,11 @@ from penstock.ingest import PipelineOptions
 from penstock.ingest.options import KafkaIngestSinkOptions, KafkaIngestSourceOptions
 from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING
 from penstock.options import Option
-from penstock.settings.declared import OPTIONS, WITHOUT_EFFECT
+from penstock.settings.declared import OPTIONS
+from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.kerberos import KAFKA_CONTEXT, KERBEROS_PREFIX, KerberosSettings
 from penstock.settings.restart import PREFIX, STRATEGIES, TYPE_KEYS
 from penstock.spi import ChangeFormat, Connector, Format, connectors, formats
-
-__all__ = ["add_parser", "pages"]
 
 _NOTE = "<!-- Rendered from the code by `penstock reference docs/reference`. Change the declarations, not this. -->"
 #: Connectors with a page of their own; all others share one.

@@ -13,8 +13,6 @@ from penstock.services.running import BackgroundRegistry
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
-__all__ = ["add_parser"]
-
 
 def add_parser(subparsers: Subparsers) -> None:
     """Adds ``registry start``, ``stop`` and ``status`` to the command line."""

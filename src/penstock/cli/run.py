@@ -24,8 +24,6 @@ from penstock.plan.identity import check_identities
 if TYPE_CHECKING:
     from penstock.engine import JobResult, RunningJob
 
-__all__ = ["add_parser"]
-
 _LOG_EVERY_SECONDS = 5.0
 _SCRIPTS = (".sql", ".yaml", ".yml")
 

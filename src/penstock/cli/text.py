@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
-__all__ = ["count", "moment", "span", "table"]
-
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
 

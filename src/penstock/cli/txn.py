@@ -36,8 +36,6 @@ from penstock.kafka.session import TRANSACTION, Session, TopicPartition
 from penstock.kafka.transactions import TransactionDescription, describe_transaction
 from penstock.services.process import Identity
 
-__all__ = ["add_parser"]
-
 #: How long the cluster may take to answer at all, and the progress topic to tell owners.
 _PATIENCE_MS = 10_000.0
 # A process that started this much after a claim was written is not the one that wrote it.

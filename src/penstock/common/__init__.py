@@ -6,8 +6,9 @@ from penstock.common.restart_strategy import RestartStrategies, RestartStrategyC
 from penstock.common.serialization import DeserializationSchema, SerializationSchema, SimpleStringSchema
 from penstock.common.time import Duration
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
-from penstock.common.types import Row, RowKind
+from penstock.common.types import Row
 from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.types import RowKind
 
 __all__ = [
     "Configuration",

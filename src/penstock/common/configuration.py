@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["Configuration"]
-
 
 class Configuration:
     """Settings by Flink's keys, kept as text."""

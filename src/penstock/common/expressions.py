@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["SqlExpression", "call_sql"]
-
 
 @dataclass(frozen=True)
 class SqlExpression:

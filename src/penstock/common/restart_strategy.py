@@ -8,8 +8,6 @@ from penstock.options import DURATION, Origin
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
 from penstock.settings.restart import PREFIX
 
-__all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
-
 
 class RestartStrategyConfiguration:
     """A restart strategy; :class:`RestartStrategies` makes them. ``strategy`` is what the plan carries."""

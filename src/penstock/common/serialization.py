@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.errors import UnsupportedError
 
-__all__ = ["DeserializationSchema", "SerializationSchema", "SimpleStringSchema"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class DeserializationSchema:

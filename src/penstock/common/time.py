@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-__all__ = ["Duration"]
-
 
 @dataclass(frozen=True, order=True)
 class Duration:

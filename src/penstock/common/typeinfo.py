@@ -27,8 +27,6 @@ from penstock.types import (
     TimeType,
 )
 
-__all__ = ["RowTypeInfo", "TypeInformation", "Types"]
-
 #: The column that a stream of single values has.
 SINGLE = "f0"
 

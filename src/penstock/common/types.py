@@ -7,8 +7,6 @@ from typing import Any
 
 from penstock.types import RowKind
 
-__all__ = ["Row", "RowKind"]
-
 
 class Row:
     """A row of values, by position (``row[0]``), by name (``row['id']``, ``row.id``), or both.

@@ -9,8 +9,6 @@ from datetime import timedelta
 from penstock.common.time import Duration
 from penstock.spi import Watermark
 
-__all__ = ["WatermarkStrategy"]
-
 
 @dataclass(frozen=True)
 class WatermarkStrategy:

@@ -8,8 +8,6 @@ from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.errors import OptionsError, Problem
 from penstock.settings import Settings
 
-__all__ = ["CheckpointConfig"]
-
 
 class CheckpointConfig:
     """The checkpoint settings of an environment.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["CheckpointingMode"]
-
 
 class CheckpointingMode(enum.Enum):
     """PyFlink's modes. Spark replays whole batches, so a job's state is exactly-once either way; what reaches Kafka

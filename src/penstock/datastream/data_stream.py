@@ -16,8 +16,6 @@ from penstock.spi import Column, Surface, TableDefinition, connectors, sink_spec
 if TYPE_CHECKING:
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 
-__all__ = ["DataStream", "DataStreamSink", "SinkDefinition"]
-
 
 class SinkDefinition(Protocol):
     """What ``sink_to`` takes: something that says which table a stream of this type is written to."""

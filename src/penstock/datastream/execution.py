@@ -10,8 +10,6 @@ from typing import Any
 
 from penstock.plan import Job
 
-__all__ = ["run", "runner"]
-
 _runner: ContextVar[Callable[[Job], Any] | None] = ContextVar("runner", default=None)
 
 

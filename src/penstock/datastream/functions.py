@@ -14,8 +14,6 @@ from penstock.common import Row, TypeInformation
 from penstock.errors import Problem, RecordError, UnsupportedError
 from penstock.types import ArrayType, DataType, MapType, RowType
 
-__all__ = ["FilterFunction", "FlatMapFunction", "MapFunction", "RowCalls", "function_of"]
-
 
 class _Function:
     """What PyFlink's function classes have in common."""

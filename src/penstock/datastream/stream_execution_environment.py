@@ -23,10 +23,9 @@ from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError
 from penstock.plan import Filter, Job, Node, Project, Scan, Sink, fold
 from penstock.plan.text import flink_sql
 from penstock.settings import Settings
-from penstock.settings.declared import KEYS, WITHOUT_EFFECT, Given, unknown_hint
+from penstock.settings.declared import KEYS, Given, unknown_hint
+from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.spi import TableDefinition, connectors, scan_spec
-
-__all__ = ["StreamExecutionEnvironment"]
 
 DEFAULT_JOB_NAME = "penstock job"
 

@@ -8,8 +8,6 @@ from typing import Any
 from penstock.delivery.progress import Progress, canonical
 from penstock.errors import CheckpointError, PossibleDataLossError
 
-__all__ = ["Decision", "Run", "Skip", "TakeOver", "check_ahead", "decide"]
-
 
 @dataclass(frozen=True)
 class Run:

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Claim", "Progress", "canonical"]
-
 
 def canonical(value: Any) -> str:
     """The JSON text of a value: equal values have equal texts."""

@@ -18,8 +18,6 @@ from prometheus_client.registry import Collector
 from penstock.errors import OptionsError, Problem
 from penstock.spi import Metric, MetricGroup
 
-__all__ = ["MetricsServer"]
-
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
 
 

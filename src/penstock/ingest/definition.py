@@ -9,18 +9,6 @@ from datetime import timedelta
 from penstock.options import DURATION, TEXT, OptionSet, Origin, choice, opt
 from penstock.settings import Settings
 
-__all__ = [
-    "PipelineDef",
-    "PipelineOptions",
-    "RouteDef",
-    "RouteMode",
-    "RuntimeMode",
-    "SchemaChangeBehavior",
-    "SinkDef",
-    "SourceDef",
-    "TransformDef",
-]
-
 
 class RouteMode(enum.Enum):
     """Whether a table takes every route that matches it, or only the first."""

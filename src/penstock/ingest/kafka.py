@@ -20,8 +20,6 @@ from penstock.spi import Column, ColumnKind, Surface, TableDefinition, WithMetad
 from penstock.sql import ComputedColumn, TableSchema, tables
 from penstock.types import STRING
 
-__all__ = ["SinkTarget", "sink_table", "source_table"]
-
 #: The format of values in YAML, unless one is named.
 DEFAULT_FORMAT = "debezium-json"
 

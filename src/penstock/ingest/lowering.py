@@ -19,8 +19,6 @@ from penstock.spi import Column, ScanSpec, Surface, TableDefinition, connectors,
 from penstock.sql import condition, projection, read
 from penstock.types import Field, RowType
 
-__all__ = ["lower"]
-
 DEFAULT_NAME = "pipeline"
 
 _T = TypeVar("_T")

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from penstock.errors import Problem
 from penstock.options import BOOLEAN, INTEGER, TEXT, OptionSet, choice, opt
 
-__all__ = ["InferenceStrategy", "KafkaIngestSinkOptions", "KafkaIngestSourceOptions", "PartitionStrategy"]
-
 
 class InferenceStrategy(enum.Enum):
     """When the schema of a table is inferred."""

@@ -11,9 +11,8 @@ from penstock.errors import OptionsError, PipelineError
 from penstock.ingest.definition import PipelineDef, PipelineOptions, RouteDef, SinkDef, SourceDef, TransformDef
 from penstock.ingest.tree import TOP, Entry, Tree
 from penstock.options import Origin, nearest
-from penstock.settings.declared import KEYS, WITHOUT_EFFECT, Given
-
-__all__ = ["parse_pipeline"]
+from penstock.settings.declared import KEYS, Given
+from penstock.settings.ignored import WITHOUT_EFFECT
 
 _ROUTE = ("source-table", "sink-table", "replace-symbol", "description")
 _TRANSFORM = ("source-table", "projection", "filter", "primary-keys", "description")

@@ -12,8 +12,6 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from penstock.errors import PipelineError, Problem
 from penstock.options import nearest
 
-__all__ = ["TOP", "Entry", "Tree"]
-
 #: The keys of a pipeline.
 TOP = ("source", "sink", "route", "transform", "pipeline")
 

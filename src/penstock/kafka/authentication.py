@@ -19,8 +19,6 @@ from penstock.kafka.kerberos import Tickets
 from penstock.kafka.login import KerberosLogin, Login, PasswordLogin, TokenLogin
 from penstock.kafka.tokens import Tokens
 
-__all__ = ["Authentication"]
-
 _FAILED = fault_of(58)
 
 

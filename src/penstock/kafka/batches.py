@@ -23,22 +23,6 @@ from penstock.kafka import kernels
 from penstock.kafka.columns import HEADERS_TYPE, binary_column, header_column, read_only
 from penstock.kafka.compression import Codec, Decompressor, compress
 
-__all__ = [
-    "BATCH_DTYPE",
-    "LARGEST_BATCH",
-    "SCAN_BYTES",
-    "ControlType",
-    "EncodedBatch",
-    "RecordTooLargeError",
-    "Records",
-    "TimestampType",
-    "batch_headers",
-    "encode",
-    "scan",
-    "scan_slices",
-    "stamp",
-]
-
 Raw = bytes | bytearray | memoryview | NDArray[np.uint8]
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]

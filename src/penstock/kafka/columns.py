@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from penstock.errors import SchemaError
 from penstock.kafka.kernels import Column, HeaderColumn
 
-__all__ = ["HEADERS_TYPE", "binary_column", "header_column", "read_only"]
-
 #: Record headers. ``map<string, binary>`` is accepted for writing too.
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 

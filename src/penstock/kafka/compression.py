@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from penstock.errors import KafkaError, OptionsError, Problem
 
-__all__ = ["Codec", "Decompressor", "compress"]
-
 Bytes = NDArray[np.uint8]
 
 # snappy-java's stream: a magic, a version and the oldest compatible version, then blocks led by their length.

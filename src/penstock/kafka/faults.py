@@ -23,8 +23,6 @@ from penstock.errors import (
     SequenceError,
 )
 
-__all__ = ["CLIENT_CODE", "Action", "Fault", "KafkaFault", "fault_of", "fault_of_exception"]
-
 
 class Action(Enum):
     """What to do about an error."""

@@ -17,12 +17,11 @@ from kafka.protocol.consumer import FetchRequest
 from penstock.deadline import Backoff
 from penstock.errors import KafkaError, PossibleDataLossError, Problem, RetriableError, UnsupportedError
 from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of
+from penstock.kafka.leaders import PartitionInfo
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
-from penstock.kafka.session import PartitionInfo, Session, TopicPartition
+from penstock.kafka.session import Session, TopicPartition
 from penstock.kafka.wire import Node
-
-__all__ = ["Chunk", "Fetcher", "Range"]
 
 # base offset and length at the start of a record batch, magic at 16, last offset delta at 23
 _BATCH = struct.Struct(">qi4xb6xi")

@@ -19,33 +19,18 @@ from kafka.protocol.producer import WriteTxnMarkersRequest
 from penstock.deadline import Deadline
 from penstock.errors import AuthorizationError, ExecutionError, KafkaError
 from penstock.kafka.faults import Action, fault_of
+from penstock.kafka.leaders import PartitionInfo
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.produce import ProducerIdentity
 from penstock.kafka.progress import TOPIC, ProgressRead, ProgressTopic, read_progress_of
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
-from penstock.kafka.session import PartitionInfo, Session, TopicPartition
+from penstock.kafka.session import Session, TopicPartition
 from penstock.kafka.transactions import (
     TransactionClient,
     TransactionDescription,
     describe_transaction,
     list_transactions,
 )
-
-__all__ = [
-    "OPEN_STATES",
-    "HeldBack",
-    "Holder",
-    "Owners",
-    "abort_hanging",
-    "abort_transaction",
-    "age_ms",
-    "blind_spot",
-    "held_back",
-    "is_open",
-    "owners",
-    "transactions",
-    "without_leader",
-]
 
 #: States of a transaction that holds readers back, by Kafka's names: in work, and being ended.
 OPEN_STATES = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})

@@ -12,8 +12,6 @@ from penstock.errors import OptionsError, Problem
 from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault
 from penstock.kafka.login import KerberosLogin
 
-__all__ = ["Tickets"]
-
 _HINT = (
     "check the keytab and the principal (klist -kt, kinit), sasl.kerberos.service.name, krb5.conf, and that the "
     "broker's host name is the one in its principal; all of it on every machine"

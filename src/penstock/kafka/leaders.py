@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-__all__ = ["Leaders", "PartitionInfo"]
-
 #: Of a partition that nothing is known of.
 _NEVER = (-1, -1)
 

@@ -13,19 +13,6 @@ from penstock.kafka.jaas import LoginModule, login_module
 from penstock.options import BOOLEAN, TEXT, Codec, Property, number, one_of
 from penstock.tls import Tls, read_tls
 
-__all__ = [
-    "LOGIN_PROPERTIES",
-    "MECHANISMS",
-    "KerberosLogin",
-    "Login",
-    "PasswordLogin",
-    "TokenEndpoint",
-    "TokenFile",
-    "TokenLogin",
-    "UnsecuredToken",
-    "read_login",
-]
-
 
 @dataclass(frozen=True)
 class PasswordLogin:

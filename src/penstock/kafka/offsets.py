@@ -18,23 +18,9 @@ from kafka.protocol.consumer import (
 from penstock.deadline import Deadline
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.faults import Action, KafkaFault, fault_of
+from penstock.kafka.leaders import PartitionInfo
 from penstock.kafka.properties import READ_COMMITTED
-from penstock.kafka.session import GROUP, PartitionInfo, Session, TopicPartition
-
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "MAX_TIMESTAMP",
-    "CommittedOffset",
-    "LogOffset",
-    "check_truncation",
-    "commit_offsets",
-    "committed_offsets",
-    "end_of_epochs",
-    "group_members",
-    "is_gone",
-    "list_offsets",
-]
+from penstock.kafka.session import GROUP, Session, TopicPartition
 
 #: What :func:`list_offsets` can be asked for besides a timestamp in ms (numbers of the Kafka protocol).
 EARLIEST = -2

@@ -23,8 +23,6 @@ from penstock.kafka.properties import READ_UNCOMMITTED
 from penstock.kafka.session import Session
 from penstock.kafka.transactions import State, TransactionClient, TransactionDescription, describe_transaction
 
-__all__ = ["claim", "record", "settle"]
-
 _LAST_EPOCHS = 32_760
 _CLAIM_ATTEMPTS = 3
 #: How long a run that was fenced waits for the claim of the one that fenced it.

@@ -10,8 +10,6 @@ from penstock.errors import SchemaError
 from penstock.kafka import kernels
 from penstock.kafka.columns import binary_column
 
-__all__ = ["by_key", "fixed", "round_robin"]
-
 Partitions = NDArray[np.int32]
 
 

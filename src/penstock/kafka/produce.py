@@ -30,8 +30,6 @@ from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of, fault_of_
 from penstock.kafka.session import TRANSACTION, Session, TopicPartition
 from penstock.kafka.wire import Node
 
-__all__ = ["Ack", "Producer", "ProducerIdentity", "next_sequence"]
-
 _WINDOW = 5
 _SEQUENCES = 2**31
 _OUT_OF_ORDER, _UNKNOWN_PRODUCER, _NOT_ATTEMPTED = 45, 59, 55

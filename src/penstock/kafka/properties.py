@@ -19,8 +19,6 @@ from penstock.kafka.login import LOGIN_PROPERTIES, Login, read_login
 from penstock.options import BOOLEAN, COMMA_LIST, TEXT, Codec, Property, number, one_of
 from penstock.tls import TLS_PROPERTIES, Tls, read_tls
 
-__all__ = ["ACTS", "REFUSED", "WITHOUT_MEANING", "ClientConfig", "check"]
-
 READ_COMMITTED = "read_committed"
 READ_UNCOMMITTED = "read_uncommitted"
 

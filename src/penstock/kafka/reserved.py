@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # options are checked without the client
     from penstock.kafka.session import Session
 
-__all__ = ["is_out_of_reach", "is_reserved"]
-
 #: Topics of Kafka's own, which brokers call internal once they are there. Some take writes from clients all the same.
 _KAFKA = frozenset({"__cluster_metadata", "__consumer_offsets", "__share_group_state", "__transaction_state"})
 #: Begins the names of penstock's own.

@@ -23,17 +23,6 @@ from penstock.kafka.leaders import Leaders, PartitionInfo
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.wire import Node, Wire
 
-__all__ = [
-    "GROUP",
-    "TRANSACTION",
-    "PartitionInfo",
-    "Session",
-    "TopicInfo",
-    "TopicPartition",
-    "close_sessions",
-    "session_for",
-]
-
 T = TypeVar("T")
 
 #: Kinds of coordinator.

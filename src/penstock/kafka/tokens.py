@@ -15,8 +15,6 @@ from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault
 from penstock.kafka.login import TokenEndpoint, TokenFile, TokenLogin, UnsecuredToken
 from penstock.tls import tls_context
 
-__all__ = ["Tokens"]
-
 _LARGEST_ANSWER = 1 << 20
 _SECONDS = 30.0
 _URL = "sasl.oauthbearer.token.endpoint.url"

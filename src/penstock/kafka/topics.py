@@ -17,17 +17,6 @@ from penstock.kafka.reserved import is_reserved
 from penstock.kafka.session import Session, TopicInfo
 from penstock.options import java_pattern
 
-__all__ = [
-    "Feature",
-    "cluster_id",
-    "create_topic",
-    "finalized_features",
-    "matching_topics",
-    "max_transaction_timeout_ms",
-    "topic_configs",
-    "transaction_version",
-]
-
 _TOPIC, _BROKER = 2, 4
 #: A type of resource, and a name.
 _Resource = tuple[int, str]

@@ -38,15 +38,6 @@ from penstock.kafka.produce import IMPLICIT_VERSION, ProducerIdentity
 from penstock.kafka.session import GROUP, TRANSACTION, Session, TopicPartition
 from penstock.kafka.topics import max_transaction_timeout_ms, transaction_version
 
-__all__ = [
-    "State",
-    "TransactionClient",
-    "TransactionDescription",
-    "describe_transaction",
-    "list_transactions",
-    "transaction_timeout_ms",
-]
-
 _HOUR_MS, _QUARTER_MS = 3_600_000, 900_000
 _NO_ID, _NO_EPOCH = -1, -1
 # Answers to EndTxn that do not say whether the transaction was committed.

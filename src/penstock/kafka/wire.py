@@ -26,8 +26,6 @@ from penstock.kafka.authentication import Authentication
 from penstock.kafka.properties import ClientConfig
 from penstock.tls import tls_context
 
-__all__ = ["Node", "Wire"]
-
 #: A broker id, or the name kafka-python gives to a bootstrap address.
 Node = int | str
 

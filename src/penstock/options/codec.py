@@ -11,23 +11,6 @@ from typing import Any
 
 from penstock.options.patterns import java_pattern
 
-__all__ = [
-    "BOOLEAN",
-    "CHARACTER",
-    "COMMA_LIST",
-    "DURATION",
-    "INTEGER",
-    "LIST",
-    "MAP",
-    "MEMORY",
-    "PATTERN",
-    "TEXT",
-    "Codec",
-    "choice",
-    "number",
-    "one_of",
-]
-
 
 @dataclass(frozen=True)
 class Codec:

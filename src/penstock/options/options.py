@@ -12,19 +12,6 @@ from typing import Any, ClassVar, Self
 from penstock.errors import OptionsError, Problem
 from penstock.options.codec import MAP, Codec
 
-__all__ = [
-    "Option",
-    "OptionSet",
-    "Origin",
-    "Properties",
-    "Property",
-    "Rule",
-    "nearest",
-    "opt",
-    "properties_of",
-    "unknown_keys",
-]
-
 
 @dataclass(frozen=True)
 class Origin:

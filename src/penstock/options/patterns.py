@@ -7,8 +7,6 @@ import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 
-__all__ = ["java_pattern"]
-
 #: Java's names for ASCII character classes, as the content of brackets.
 _CLASSES = {
     "Lower": "a-z",

@@ -7,8 +7,6 @@ from penstock.plan.nodes import Job
 from penstock.plan.traits import traits
 from penstock.plan.walk import scans
 
-__all__ = ["check_changes"]
-
 
 def check_changes(job: Job) -> None:
     """Raises SchemaError with every sink that is given kinds of rows that it does not take, as Flink's planner does."""

@@ -7,8 +7,6 @@ from dataclasses import replace
 from penstock.plan.nodes import DeadLetters, Job, Node, Scan, Sink
 from penstock.plan.walk import base, scans
 
-__all__ = ["with_dead_letters"]
-
 
 def with_dead_letters(job: Job) -> Job:
     """The job with a sink for the dead letters of each scan that keeps them (rule 24 of exactly-once).

@@ -21,8 +21,6 @@ from penstock.plan.walk import fold
 from penstock.settings import Settings
 from penstock.types import quoted_name
 
-__all__ = ["explain"]
-
 
 def explain(job: Job) -> str:
     """An indented tree: the job's settings, then each sink with what feeds it, the source innermost.

@@ -14,25 +14,6 @@ from decimal import Decimal
 from penstock.types import BOOLEAN, DataType, NullType, RowType
 from penstock.types.casts import alike
 
-__all__ = [
-    "Call",
-    "Case",
-    "Cast",
-    "ColumnRef",
-    "Expression",
-    "FieldAccess",
-    "Literal",
-    "Place",
-    "Value",
-    "call",
-    "cast",
-    "coerce",
-    "columns_of",
-    "fields_of",
-    "rewrite",
-    "walk",
-]
-
 #: What a literal holds: a timedelta for an interval of days and seconds, an int for one of months.
 Value = None | bool | int | float | Decimal | str | bytes | date | time | datetime | timedelta
 

@@ -6,8 +6,6 @@ from penstock.errors import OptionsError, Problem
 from penstock.plan.nodes import Job
 from penstock.spi import Guarantee
 
-__all__ = ["check_guarantees"]
-
 
 def check_guarantees(job: Job) -> None:
     """Raises OptionsError with every sink that cannot do what it is asked for.

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from penstock.errors import OptionsError, Problem
 from penstock.plan.nodes import Job
 
-__all__ = ["check_identities"]
-
 
 def check_identities(jobs: Sequence[Job]) -> None:
     """Raises OptionsError for jobs that would fence one another, or share a checkpoint, when they run together (rule 2

@@ -14,22 +14,6 @@ from penstock.settings import Settings
 from penstock.spi import ScanSpec, SinkSpec
 from penstock.types import RowType
 
-__all__ = [
-    "AssignWatermarks",
-    "DeadLetters",
-    "Filter",
-    "Item",
-    "Job",
-    "MapRows",
-    "Node",
-    "Project",
-    "Scan",
-    "Sink",
-    "Step",
-    "items_of",
-    "project",
-]
-
 
 @dataclass(frozen=True)
 class Node:

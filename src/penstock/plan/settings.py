@@ -6,8 +6,6 @@ from penstock.errors import OptionsError
 from penstock.plan.nodes import Job, Scan, Sink
 from penstock.plan.walk import scans
 
-__all__ = ["check_settings"]
-
 
 def check_settings(job: Job) -> None:
     """Raises OptionsError with everything in the job's tables that its settings rule out."""

@@ -15,8 +15,6 @@ from typing import Any, ClassVar
 from penstock.plan.expressions import Call, Case, Cast, ColumnRef, Expression, FieldAccess, Literal
 from penstock.types import DataType, IntervalType, TimestampType, TimeType, quoted_name
 
-__all__ = ["Binding", "SqlText", "Text", "flink_sql"]
-
 _LARGEST_FIRST = (("DAY", timedelta(days=1)), ("HOUR", timedelta(hours=1)), ("MINUTE", timedelta(minutes=1)))
 
 

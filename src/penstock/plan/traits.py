@@ -10,8 +10,6 @@ from penstock.plan.walk import fold
 from penstock.spi import INSERTIONS
 from penstock.types import RowKind
 
-__all__ = ["Traits", "traits"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:

@@ -7,8 +7,6 @@ from typing import TypeVar, cast
 
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Node, Project, Scan
 
-__all__ = ["base", "calculations", "fold", "path", "rewrite", "scans"]
-
 T = TypeVar("T")
 N = TypeVar("N", bound=Node)
 Steps = tuple[AssignWatermarks | Filter | Project, ...]

@@ -12,8 +12,6 @@ from pathlib import Path
 from penstock.errors import ServiceError
 from penstock.services.java import Java
 
-__all__ = ["Certificates", "make_certificates"]
-
 
 @dataclass(frozen=True)
 class Certificates:

@@ -12,8 +12,6 @@ from penstock.services.downloads import Progress
 from penstock.services.folders import locked
 from penstock.services.java import Java
 
-__all__ = ["class_archive", "sharing"]
-
 
 def class_archive(
     folder: Path, java: Java, name: str, train: Callable[[Path, Sequence[str]], None], progress: Progress

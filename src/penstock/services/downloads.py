@@ -22,8 +22,6 @@ from penstock.errors import ServiceError
 from penstock.services.folders import locked
 from penstock.services.java import Java
 
-__all__ = ["Progress", "fetched", "intact", "run_ivy", "spark_jars_folder"]
-
 #: Told what is going on while something takes long: one short line.
 Progress = Callable[[str], None]
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from penstock.errors import ServiceError
 
-__all__ = ["cache_folder", "locked", "state_folder"]
-
 
 def cache_folder() -> Path:
     """``$XDG_CACHE_HOME/penstock``, by default ``~/.cache/penstock``: may be deleted at any time."""

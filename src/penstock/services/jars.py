@@ -13,8 +13,6 @@ from penstock.services.downloads import Progress, fetched, intact, run_ivy, spar
 from penstock.services.folders import cache_folder
 from penstock.services.java import Java
 
-__all__ = ["DEFAULT_VERSION", "KafkaJars", "cached_jars", "fetch_jars"]
-
 #: The Kafka that is started when no version is named.
 DEFAULT_VERSION = "4.3.0"
 

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from penstock.errors import ServiceError
 
-__all__ = ["MINIMUM_JAVA", "Java", "find_java"]
-
 #: Spark 4 and Kafka 4 both ask for it.
 MINIMUM_JAVA = 17
 

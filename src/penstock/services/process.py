@@ -14,8 +14,6 @@ from pathlib import Path
 
 from penstock.errors import ServiceError
 
-__all__ = ["GRACE_SECONDS", "Identity", "ServerProcess", "end_all", "launch", "tail"]
-
 #: How long a server gets to do what it is asked.
 GRACE_SECONDS = 20.0
 

@@ -28,8 +28,6 @@ from penstock.services.ports import free_ports
 from penstock.services.service import Server
 from penstock.services.settings import HOST
 
-__all__ = ["REGISTRY_JAVA", "REGISTRY_VERSION", "RegistryServer", "answers", "cached_registry", "fetch_registry"]
-
 #: The Apicurio Registry that is started, and the Java that it asks for.
 REGISTRY_VERSION = "3.3.3"
 REGISTRY_JAVA = 21

@@ -22,8 +22,6 @@ from penstock.services.kafka import KafkaCluster
 from penstock.services.process import GRACE_SECONDS, Identity, end_all
 from penstock.services.registry import REGISTRY_VERSION, RegistryServer
 
-__all__ = ["Background", "BackgroundCluster", "BackgroundRegistry"]
-
 _STATE = "state.json"
 
 

@@ -15,8 +15,6 @@ from typing import ClassVar, Self
 from penstock.errors import ServiceError
 from penstock.services.process import GRACE_SECONDS, Identity, ServerProcess, end_all, launch, tail
 
-__all__ = ["READY_SECONDS", "Server", "Service", "check_starting"]
-
 #: How long a server may take until it is ready.
 READY_SECONDS = 120.0
 

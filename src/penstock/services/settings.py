@@ -13,18 +13,6 @@ from pathlib import Path
 from penstock.errors import ServiceError
 from penstock.services.certificates import Certificates
 
-__all__ = [
-    "HOST",
-    "LOGGING",
-    "NodePorts",
-    "Security",
-    "client_settings",
-    "feature_levels",
-    "node_settings",
-    "render",
-    "scram_credentials",
-]
-
 #: The only address that a development broker listens on.
 HOST = "127.0.0.1"
 

@@ -7,8 +7,6 @@ import struct
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-__all__ = ["cluster_members"]
-
 # Known to every broker from Kafka 2.4 on, and so to each that penstock can start.
 _METADATA_VERSION = 9
 _LARGEST_ANSWER = 1 << 20

@@ -7,8 +7,6 @@ from typing import Any
 
 from penstock.options import Codec
 
-__all__ = ["FILLED", "checked"]
-
 
 def checked(codec: Codec, fits: Callable[[Any], bool], expected: str) -> Codec:
     """``codec`` for the values that fit."""

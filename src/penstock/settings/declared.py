@@ -15,9 +15,6 @@ from penstock.settings.job import Settings
 from penstock.settings.kerberos import kerberos_keys, kerberos_of, kerberos_remarks
 from penstock.settings.restart import TYPE_KEYS, restart_keys, strategy_of, without_effect
 
-__all__ = ["KEYS", "OPTIONS", "WITHOUT_EFFECT", "Given", "unknown_hint"]
-
-
 _NAME = Option(
     "pipeline.name",
     FILLED,

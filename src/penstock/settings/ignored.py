@@ -8,8 +8,6 @@ from typing import Any
 
 from penstock.options import BOOLEAN, TEXT
 
-__all__ = ["WITHOUT_EFFECT", "Ignored"]
-
 
 @dataclass(frozen=True)
 class Ignored:

@@ -11,8 +11,6 @@ from penstock.settings.codecs import FILLED, checked
 from penstock.settings.kerberos import KerberosSettings
 from penstock.settings.restart import RestartStrategy
 
-__all__ = ["Settings"]
-
 
 def _zone(text: str) -> str:
     try:

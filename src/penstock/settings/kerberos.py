@@ -9,8 +9,6 @@ from typing import Any
 from penstock.errors import Problem
 from penstock.options import BOOLEAN, TEXT, Codec, OptionSet, Origin, opt
 
-__all__ = ["KAFKA_CONTEXT", "KERBEROS_PREFIX", "KerberosSettings", "kerberos_keys", "kerberos_of", "kerberos_remarks"]
-
 KERBEROS_PREFIX = "security.kerberos.login."
 #: The context that Kafka's clients log in with.
 KAFKA_CONTEXT = "KafkaClient"

@@ -11,19 +11,6 @@ from penstock.errors import OptionsError, Problem
 from penstock.options import DURATION, INTEGER, Codec, OptionSet, Origin, opt
 from penstock.settings.codecs import checked
 
-__all__ = [
-    "PREFIX",
-    "STRATEGIES",
-    "TYPE_KEYS",
-    "ExponentialDelay",
-    "FailureRate",
-    "FixedDelay",
-    "RestartStrategy",
-    "restart_keys",
-    "strategy_of",
-    "without_effect",
-]
-
 
 def _double(text: str) -> float:
     try:

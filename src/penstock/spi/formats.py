@@ -13,19 +13,6 @@ import pyarrow as pa
 from penstock.options import OptionSet, Origin
 from penstock.types import DataType, RowType
 
-__all__ = [
-    "BadRecord",
-    "ChangeEncoder",
-    "ChangeFormat",
-    "Decoded",
-    "Decoder",
-    "Encoder",
-    "Format",
-    "FormatSpec",
-    "RegistryFormat",
-    "TableFormat",
-]
-
 
 @dataclass(frozen=True)
 class BadRecord:

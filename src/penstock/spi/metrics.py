@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-__all__ = ["Counter", "Gauge", "Meter", "Metric", "MetricGroup"]
-
 _SPAN_SECONDS = 60.0
 
 _Kind = TypeVar("_Kind", bound="Counter | Gauge | Meter")

@@ -14,8 +14,6 @@ from penstock.options import nearest
 from penstock.spi.formats import Format
 from penstock.spi.tables import Connector
 
-__all__ = ["Registry", "connectors", "formats", "unknown_connector"]
-
 _T = TypeVar("_T")
 
 #: Connectors of Flink, of Flink CDC and of the services around them: their names are not misspellings of ours.

@@ -17,32 +17,6 @@ from penstock.settings import Settings
 from penstock.spi.metrics import MetricGroup
 from penstock.types import BIGINT, INT, Field, RowType
 
-__all__ = [
-    "DEAD_LETTER",
-    "HIDDEN",
-    "KIND",
-    "PARTITIONS_PER_SOURCE",
-    "REPORT",
-    "WATERMARK",
-    "Batch",
-    "Checkpoint",
-    "Committer",
-    "JobContext",
-    "NextBatch",
-    "Output",
-    "Published",
-    "SinkRuntime",
-    "Source",
-    "SourceRuntime",
-    "Stage",
-    "Task",
-    "Warmable",
-    "Written",
-    "cause_of",
-    "guarded",
-]
-
-
 #: Columns that follow a scan's own: the number of the place (topic and partition) that a row came from, and its offset.
 #: Errors name them.
 HIDDEN = RowType((Field("__place", INT), Field("__offset", BIGINT)))

@@ -15,8 +15,6 @@ from penstock.errors import Problem
 from penstock.settings import Settings
 from penstock.types import DataType, RowKind, RowType
 
-__all__ = ["CHANGES", "INSERTIONS", "Guarantee", "ScanCapabilities", "ScanSpec", "SinkCapabilities", "SinkSpec"]
-
 #: The row kinds of tables to which rows are only added, and of those whose rows change.
 INSERTIONS = frozenset({RowKind.INSERT})
 CHANGES = frozenset(RowKind)

@@ -13,20 +13,6 @@ from penstock.options import OptionSet, Origin
 from penstock.spi.specs import ScanSpec, SinkSpec
 from penstock.types import DataType, Field, RowType
 
-__all__ = [
-    "Column",
-    "ColumnKind",
-    "Connector",
-    "Readable",
-    "Surface",
-    "TableDefinition",
-    "Watermark",
-    "WithMetadata",
-    "Writable",
-    "scan_spec",
-    "sink_spec",
-]
-
 
 class Surface(enum.Enum):
     """The front end that a definition came through; some of Flink's defaults differ between them."""

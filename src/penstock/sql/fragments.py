@@ -21,8 +21,6 @@ from penstock.sql.parse.statements import column_declaration, parse_schema, stat
 from penstock.sql.parse.tokens import scan
 from penstock.types import Field, NullType, RowType
 
-__all__ = ["TableSchema", "columns", "condition", "expression", "projection", "tables"]
-
 _T = TypeVar("_T")
 
 

@@ -37,8 +37,6 @@ from penstock.sql.parse.tokens import Token, scan
 from penstock.types import NULL, Field, NullType, RowType
 from penstock.types.casts import assignable
 
-__all__ = ["Script", "parse_script"]
-
 _T = TypeVar("_T")
 
 

@@ -14,8 +14,6 @@ from typing import Any
 from penstock.errors import ExecutionError, ServiceError
 from penstock.plan import Job, MapRows, Node, Scan, rewrite
 
-__all__ = ["Disturbance", "Mishap"]
-
 _POLL_SECONDS = 0.05
 
 

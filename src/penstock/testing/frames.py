@@ -22,8 +22,6 @@ from kafka.protocol.api_header import ResponseClassRegistry
 from penstock.errors import ServiceError
 from penstock.services.settings import HOST
 
-__all__ = ["Api", "Catch", "Frame", "Then", "Trap", "pid_of"]
-
 
 class Api(IntEnum):
     """Keys of the requests that faults are put at (Kafka's protocol guide has them all; any number may be given)."""

@@ -23,8 +23,6 @@ from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 
-__all__ = ["NumberedRecords", "numbers_of"]
-
 _KEYS = 16
 _AT_A_TIME = 50_000
 

@@ -27,8 +27,6 @@ from penstock.services import DEFAULT_VERSION, KafkaCluster
 from penstock.services.settings import HOST
 from penstock.testing.frames import Catch, Frame, Then, Trap
 
-__all__ = ["KafkaProxy", "ProxiedCluster"]
-
 _LENGTH = struct.Struct(">i")
 _HEADER = struct.Struct(">hhi")  # api key, api version, correlation id
 _CORRELATION = struct.Struct(">i")

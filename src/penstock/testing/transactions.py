@@ -11,8 +11,6 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.transactions import TransactionDescription, describe_transaction
 
-__all__ = ["TransactionInspector"]
-
 _POLL_SECONDS = 0.1
 
 

@@ -30,8 +30,6 @@ from penstock.kafka.session import Session, TopicPartition, session_for
 from penstock.testing.numbered import NumberedRecords, numbers_of
 from penstock.testing.transactions import TransactionInspector
 
-__all__ = ["Verdict", "Verifier"]
-
 _POLL_SECONDS = 0.05
 _MOMENT_SECONDS = 5.0  # brokers may be down when something is started again
 _NUMBERS = 1 << 40  # a record's identity is p * _NUMBERS + n

@@ -16,8 +16,6 @@ from penstock.errors import OptionsError, Problem
 from penstock.options import COMMA_LIST, TEXT, Codec, Property, one_of
 from penstock.tls.stores import TYPES, Identity, StoreError, identity, pem_identity, trusted
 
-__all__ = ["TLS_PROPERTIES", "Tls", "read_tls", "tls_context"]
-
 _EVERYWHERE = "the file has to be at this path on every machine, that of the driver and those of the tasks"
 
 

@@ -12,8 +12,6 @@ import hmac
 import struct
 from dataclasses import dataclass, field
 
-__all__ = ["MAGIC", "BadPassword", "JavaKeyStore", "PrivateEntry", "Unreadable", "read_jks"]
-
 #: The first four bytes of every such file.
 MAGIC = bytes.fromhex("feedfeed")
 

@@ -23,8 +23,6 @@ from cryptography.hazmat.primitives.serialization import (
 
 from penstock.tls.jks import MAGIC, BadPassword, Unreadable, read_jks
 
-__all__ = ["TYPES", "Identity", "StoreError", "identity", "pem_identity", "trusted"]
-
 #: By the names of Kafka's ``ssl.*.type``.
 TYPES = ("JKS", "PKCS12", "PEM")
 

@@ -17,8 +17,6 @@ from penstock.types.logical import (
     TimeType,
 )
 
-__all__ = ["arrow_schema", "arrow_type", "quoted_name", "spark_ddl", "spark_type"]
-
 _ARROW = {
     "BOOLEAN": pa.bool_(),
     "TINYINT": pa.int8(),

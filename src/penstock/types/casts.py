@@ -28,21 +28,6 @@ from penstock.types.logical import (
     TimeType,
 )
 
-__all__ = [
-    "alike",
-    "as_decimal",
-    "assignable",
-    "castable",
-    "common_type",
-    "comparable",
-    "is_integer",
-    "is_numeric",
-    "is_point",
-    "root",
-    "widens",
-]
-
-
 _INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 _WIDENING = (TINYINT, SMALLINT, INT, BIGINT)
 _MAX_PRECISION = 38

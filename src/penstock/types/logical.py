@@ -6,34 +6,6 @@ import enum
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-__all__ = [
-    "BIGINT",
-    "BOOLEAN",
-    "BYTES",
-    "DATE",
-    "DOUBLE",
-    "FLOAT",
-    "INT",
-    "NULL",
-    "SMALLINT",
-    "STRING",
-    "TINYINT",
-    "ArrayType",
-    "BinaryType",
-    "DataType",
-    "DecimalType",
-    "Field",
-    "IntervalType",
-    "MapType",
-    "NullType",
-    "PrimitiveType",
-    "RowKind",
-    "RowType",
-    "StringType",
-    "TimeType",
-    "TimestampType",
-]
-
 MAX_LENGTH = 2**31 - 1
 _T = TypeVar("_T", bound="DataType")
 

@@ -22,8 +22,6 @@ from penstock.types.logical import (
     TimeType,
 )
 
-__all__ = ["TypeReader", "TypeToken", "parse_columns", "parse_type"]
-
 _TOKEN = re.compile(
     r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<word>[A-Za-z_][\w$]*)|(?P<number>\d+)|'(?P<text>(?:[^']|'')*)'"
     r"|(?P<mark><>|[<>(),]))"

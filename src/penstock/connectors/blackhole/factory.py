@@ -10,8 +10,6 @@ from penstock.errors import OptionsError
 from penstock.options import OptionSet, unknown_keys
 from penstock.spi import TableDefinition
 
-__all__ = ["BlackholeConnector"]
-
 
 class BlackholeConnector:
     """A sink for measuring: every row is computed and none is kept."""

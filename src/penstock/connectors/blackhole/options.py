@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from penstock.options import OptionSet
 
-__all__ = ["BlackholeOptions"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BlackholeOptions(OptionSet):

@@ -10,8 +10,6 @@ from penstock.settings import Settings
 from penstock.spi import CHANGES, Guarantee, SinkCapabilities
 from penstock.types import RowType
 
-__all__ = ["BlackholeSinkSpec"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BlackholeSinkSpec:

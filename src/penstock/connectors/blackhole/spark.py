@@ -13,8 +13,6 @@ from penstock.connectors.blackhole.sink import BlackholeSinkSpec
 from penstock.spi import Batch, Committer, JobContext, Output, Published, Stage, Task, Written
 from penstock.types import quoted_name
 
-__all__ = ["BlackholeCommitter", "BlackholeRuntime"]
-
 _COUNTED = pa.schema([pa.field("records", pa.int64())])
 
 

@@ -22,8 +22,6 @@ from penstock.options import OptionSet
 from penstock.spi import Guarantee, Surface, TableDefinition, TableFormat, Watermark, formats
 from penstock.types.casts import widens
 
-__all__ = ["KafkaConnector"]
-
 PARTITIONERS = ("default", "fixed", "round-robin", "all-to-zero")
 
 

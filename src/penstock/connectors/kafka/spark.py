@@ -81,8 +81,6 @@ if TYPE_CHECKING:
     from penstock.connectors.kafka.sink.committer import Acknowledged, Consumed
     from penstock.connectors.kafka.sink.writer import Instructions, OpenTransaction, WriteSpec
 
-__all__ = ["KafkaRuntime"]
-
 _FORMAT = "penstock_kafka"
 #: The property of a Spark job that holds what its tasks are told.
 _INSTRUCTIONS = "penstock.instructions"

@@ -12,8 +12,6 @@ from penstock.kafka.batches import encode, scan
 from penstock.spi import formats
 from penstock.types import parse_columns
 
-__all__ = ["warm"]
-
 _COLUMNS = parse_columns("i INT, s STRING")
 
 

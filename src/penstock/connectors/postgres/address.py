@@ -7,8 +7,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from penstock.options import Properties
 
-__all__ = ["PARAMETERS", "Address", "parse_address"]
-
 #: What may follow the question mark of a URL: libpq's name, by that and by the one of the JDBC driver.
 PARAMETERS = {
     "application_name": "application_name",

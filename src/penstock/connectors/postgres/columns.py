@@ -23,8 +23,6 @@ from penstock.types import (
     TimeType,
 )
 
-__all__ = ["Insertion", "TableColumn", "match_columns", "quoted", "stage_type"]
-
 _PRIMITIVES = {
     "BOOLEAN": "boolean",
     "TINYINT": "smallint",

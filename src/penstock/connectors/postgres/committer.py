@@ -27,8 +27,6 @@ from penstock.errors import (
 )
 from penstock.spi import Batch, JobContext, Output, Published, Written
 
-__all__ = ["AtLeastOnceCommitter", "PostgresCommitter", "Staged", "StagingJobs"]
-
 _ATTEMPTS_PER_BATCH = 3
 #: Clearing away is put off rather than waited for.
 _HOUSEKEEPING_MS = 1000

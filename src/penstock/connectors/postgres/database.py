@@ -17,8 +17,6 @@ from adbc_driver_postgresql.dbapi import Connection, connect
 from penstock.connectors.postgres.address import Address
 from penstock.errors import DatabaseError, DatabaseUnavailableError, PenstockError
 
-__all__ = ["CommitOutcomeError", "Database", "Transaction", "database_at"]
-
 #: Classes of SQLSTATE that say nothing against trying again: connection, rollback (deadlock, serialization),
 #: resources, object in use (lock time-out), operator intervention (shutdown, time-out).
 _PASSING = frozenset({"08", "40", "53", "55", "57"})

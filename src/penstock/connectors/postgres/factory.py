@@ -11,8 +11,6 @@ from penstock.errors import OptionsError, Problem, UnsupportedError
 from penstock.options import OptionSet, unknown_keys
 from penstock.spi import ColumnKind, TableDefinition
 
-__all__ = ["PostgresConnector"]
-
 
 class PostgresConnector:
     """A sink that inserts rows into an existing table of a PostgreSQL database. It cannot be read, and updates nothing:

@@ -11,8 +11,6 @@ from penstock.errors import Problem
 from penstock.options import TEXT, OptionSet, Rule, choice, opt
 from penstock.spi import Guarantee
 
-__all__ = ["PostgresSinkOptions"]
-
 
 def _url(options: PostgresSinkOptions) -> Iterator[Problem]:
     try:

@@ -18,8 +18,6 @@ from penstock.connectors.postgres.database import Transaction
 from penstock.delivery import Claim, Progress
 from penstock.errors import CheckpointError
 
-__all__ = ["TABLE", "ProgressTable", "Row"]
-
 TABLE = "penstock_progress"
 
 _COLUMNS = "job, run_id, owner, query_id, batch_id, start_position, end_position, tables"

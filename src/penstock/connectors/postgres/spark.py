@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from penstock.connectors.postgres.committer import Staged
     from penstock.connectors.postgres.staging import StageSpec
 
-__all__ = ["PostgresRuntime", "SparkStagingJobs"]
-
 
 class PostgresRuntime:
     """Builds the committers of a job's postgres tables."""

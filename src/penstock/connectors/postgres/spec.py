@@ -10,8 +10,6 @@ from penstock.settings import Settings
 from penstock.spi import INSERTIONS, Guarantee, SinkCapabilities
 from penstock.types import RowType
 
-__all__ = ["PostgresSinkSpec"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresSinkSpec:

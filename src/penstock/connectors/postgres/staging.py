@@ -22,8 +22,6 @@ from penstock.connectors.postgres.database import CommitOutcomeError, Transactio
 from penstock.errors import DatabaseUnavailableError, RecordError
 from penstock.types import RowType
 
-__all__ = ["PATIENCE_SECONDS", "STAGED", "PostgresOutput", "StageSpec", "stage_rows", "staging_columns"]
-
 #: How long a database that cannot be reached is waited for, once the job is running.
 PATIENCE_SECONDS = 30.0
 

@@ -11,8 +11,6 @@ from penstock.connectors.postgres.spec import PostgresSinkSpec
 from penstock.errors import Problem, SchemaError
 from penstock.spi import Output
 
-__all__ = ["Table", "find_tables"]
-
 _TABLE = """
 SELECT c.oid::bigint, format('%I.%I', n.nspname, c.relname), c.relkind::text,
        has_table_privilege(c.oid, 'INSERT') OR has_any_column_privilege(c.oid, 'INSERT')

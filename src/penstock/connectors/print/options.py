@@ -10,8 +10,6 @@ from penstock.errors import Problem
 from penstock.options import BOOLEAN, TEXT, OptionSet, Rule, choice, opt
 from penstock.spi import Guarantee
 
-__all__ = ["PrintOptions"]
-
 
 def _not_exactly_once(options: PrintOptions) -> Iterator[Problem]:
     if options.guarantee is Guarantee.EXACTLY_ONCE:

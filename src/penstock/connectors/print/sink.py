@@ -10,8 +10,6 @@ from penstock.settings import Settings
 from penstock.spi import CHANGES, SinkCapabilities
 from penstock.types import RowType
 
-__all__ = ["PrintSinkSpec"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PrintSinkSpec:

@@ -15,8 +15,6 @@ from penstock.connectors.print.sink import PrintSinkSpec
 from penstock.spi import KIND, Batch, Committer, JobContext, Output, Published, Written
 from penstock.types import RowKind, quoted_name
 
-__all__ = ["PrintCommitter", "PrintRuntime"]
-
 
 class PrintRuntime:
     """Builds the committer of a job's print tables."""

@@ -17,8 +17,6 @@ from penstock.options import OptionSet, nearest, unknown_keys
 from penstock.spi import KIND, ColumnKind, TableDefinition
 from penstock.types import Field, RowType, arrow_type
 
-__all__ = ["ValuesConnector"]
-
 _Options = TypeVar("_Options", bound=OptionSet)
 
 

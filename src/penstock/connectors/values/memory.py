@@ -12,8 +12,6 @@ from typing import Any
 
 from penstock.common import Row
 
-__all__ = ["append", "forget", "known", "register", "rows"]
-
 _NUMBERS = itertools.count(1)
 _ROWS: dict[str, tuple[Row, ...]] = {}
 

@@ -11,8 +11,6 @@ from penstock.options import BOOLEAN, INTEGER, TEXT, Codec, OptionSet, Rule, cho
 from penstock.spi import INSERTIONS, Guarantee
 from penstock.types import RowKind
 
-__all__ = ["ValuesSinkOptions", "ValuesSourceOptions"]
-
 _KINDS = {"I": RowKind.INSERT, "UB": RowKind.UPDATE_BEFORE, "UA": RowKind.UPDATE_AFTER, "D": RowKind.DELETE}
 
 

@@ -13,8 +13,6 @@ from penstock.settings import Settings
 from penstock.spi import ScanCapabilities, SinkSpec
 from penstock.types import RowType
 
-__all__ = ["ValuesScanSpec"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ValuesScanSpec:

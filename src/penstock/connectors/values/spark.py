@@ -37,8 +37,6 @@ from penstock.spi import (
 )
 from penstock.types import TINYINT, RowKind, quoted_name, spark_ddl, spark_type
 
-__all__ = ["ValuesRuntime"]
-
 _FORMAT = "penstock_values"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["DeliveryGuarantee"]
-
 
 class DeliveryGuarantee(enum.Enum):
     """What a failure may do to the records written."""

@@ -10,8 +10,6 @@ from penstock.connectors import values
 from penstock.options import Origin
 from penstock.spi import Column, Surface, TableDefinition
 
-__all__ = ["ValuesSink", "ValuesSource"]
-
 
 class ValuesSource:
     """A stream of these values, which ends with the last one. Values of rows may be tuples or Rows."""

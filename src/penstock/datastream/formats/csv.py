@@ -7,8 +7,6 @@ from typing import Self
 from penstock.common import DeserializationSchema, SerializationSchema, TypeInformation
 from penstock.errors import OptionsError, Problem
 
-__all__ = ["CsvRowDeserializationSchema", "CsvRowSerializationSchema"]
-
 
 class _Builder:
     """What both builders have in common."""

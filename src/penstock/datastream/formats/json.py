@@ -5,8 +5,6 @@ from __future__ import annotations
 from penstock.common import DeserializationSchema, SerializationSchema, TypeInformation
 from penstock.errors import OptionsError, Problem
 
-__all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
-
 
 class JsonRowDeserializationSchema(DeserializationSchema):
     """Reads JSON objects into rows."""

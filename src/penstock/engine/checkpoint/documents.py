@@ -12,8 +12,6 @@ from typing import Any, Protocol
 from penstock.engine.checkpoint.local import NO_LOCKS
 from penstock.errors import CheckpointError, CheckpointUnavailableError
 
-__all__ = ["Files", "JobCheckpoint"]
-
 _FOLDER = "penstock"
 #: Errors that do not pass by themselves.
 _LASTING = NO_LOCKS | {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}

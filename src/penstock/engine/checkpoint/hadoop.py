@@ -15,8 +15,6 @@ from pyspark.sql import SparkSession
 
 from penstock.spi import cause_of
 
-__all__ = ["HadoopFiles", "hadoop_errors"]
-
 #: How the clients of Hadoop's file systems report a missing right: names of classes, and of HTTP's statuses.
 _DENIED = re.compile(r"AccessControlException|AuthorizationException|AccessDenied|Forbidden|Unauthorized")
 

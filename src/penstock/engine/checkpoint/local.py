@@ -10,8 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
-__all__ = ["NO_LOCKS", "LocalFiles"]
-
 #: The errors of file systems without hard links.
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EACCES}
 #: The errors of file systems without locks.

@@ -15,8 +15,6 @@ from penstock.engine.checkpoint.hadoop import HadoopFiles
 from penstock.engine.checkpoint.local import LocalFiles
 from penstock.errors import CheckpointError
 
-__all__ = ["default_location", "open_checkpoint"]
-
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _LOCAL_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 

@@ -14,8 +14,6 @@ from penstock.errors import CheckpointError
 from penstock.plan import Job
 from penstock.spi import Batch, Committer, Published, Source
 
-__all__ = ["JobProgress", "described", "published"]
-
 #: The property of the thread that runs a query's batches. It holds the query's id.
 _QUERY_ID = "sql.streaming.queryId"
 

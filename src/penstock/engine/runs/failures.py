@@ -16,8 +16,6 @@ from penstock.errors import CheckpointError, ExecutionError, PenstockError, Quer
 from penstock.plan import Job
 from penstock.spi import cause_of
 
-__all__ = ["FOREIGN", "explained", "gone", "stopped_by_others", "translated"]
-
 #: The errors that PySpark raises: Spark's, the JVM's, and those of the connection to it.
 FOREIGN = (PySparkException, Py4JError, ConnectionError)
 #: Spark's condition when the entry of a log that it is about to write exists already.

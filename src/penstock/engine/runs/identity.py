@@ -12,8 +12,6 @@ from penstock.engine.runs.uids import in_order_of, uids_of
 from penstock.errors import CheckpointError, CheckpointUnavailableError
 from penstock.plan import Job, Scan, scans
 
-__all__ = ["identify", "ordered_scans"]
-
 
 def identify(job: Job, checkpoint: JobCheckpoint, former_id: str, warn: Callable[[str], None]) -> dict[str, Any]:
     """The document ``job`` of the checkpoint: id and secret of the query, name and sinks of its job. Creates it in a

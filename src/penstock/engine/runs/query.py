@@ -24,8 +24,6 @@ from penstock.errors import ExecutionError, PenstockError, RecordError
 from penstock.plan import Job, Scan
 from penstock.spi import Committer, JobContext, MetricGroup, NextBatch, Output, Source, Stage, Written, cause_of
 
-__all__ = ["Query"]
-
 #: How often a query with sources that may end one after the other is checked.
 _CHECK_EVERY_SECONDS = 1
 

@@ -24,8 +24,6 @@ from pyspark.sql.types import BinaryType
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.spi import HIDDEN, REPORT, WATERMARK, Source
 
-__all__ = ["BatchReports", "Reports", "largest_watermarks", "observed", "reports_of", "watched"]
-
 _EVENT_TIME = "__event_time"
 _PLACE = HIDDEN.names[0]
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from penstock.options import DURATION
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
 
-__all__ = ["Restart", "Restarts"]
-
 #: Pauses stop growing here, before a float overflows. The strategy's longest pause is shorter anyway.
 _ENDLESS_SECONDS = 1e12
 

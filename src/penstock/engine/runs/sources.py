@@ -13,8 +13,6 @@ from penstock.engine.translate import millis
 from penstock.plan import AssignWatermarks, Scan, base
 from penstock.spi import JobContext, Source, Stage, connectors
 
-__all__ = ["Readings", "runtime"]
-
 
 def runtime(connector: str) -> Any:
     """The object that reads and writes a connector's tables on Spark."""

@@ -21,8 +21,6 @@ from penstock.errors import ExecutionError, OptionsError, PenstockError, Problem
 from penstock.plan import Job, check_changes, check_guarantees, check_settings, with_dead_letters
 from penstock.spi import MetricGroup
 
-__all__ = ["JobResult", "RunningJob", "run", "start"]
-
 
 @dataclass(frozen=True)
 class JobResult:

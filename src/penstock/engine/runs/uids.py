@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from penstock.errors import CheckpointError
 from penstock.plan import Scan
 
-__all__ = ["in_order_of", "uids_of"]
-
 
 def uids_of(scans: Sequence[Scan]) -> dict[str, Scan]:
     """The scans by uid, which is the table's name where the user gave none; ``name-2`` for a second scan of a table."""

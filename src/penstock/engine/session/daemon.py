@@ -9,8 +9,6 @@ from pyspark import daemon
 
 from penstock.spi import Warmable, connectors
 
-__all__ = ["warm"]
-
 
 def warm() -> None:
     """Import the connectors' runtimes and let them prepare for tasks. A connector that fails here fails again in the

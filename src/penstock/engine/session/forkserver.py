@@ -23,8 +23,6 @@ import sys
 import traceback
 from typing import Any
 
-__all__ = ["serve"]
-
 #: The modules of Spark's processes, in the order in which Spark starts them.
 _WANTED = (
     "pyspark.daemon",

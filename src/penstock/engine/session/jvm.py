@@ -21,8 +21,6 @@ from pyspark.find_spark_home import _find_spark_home
 
 from penstock.errors import ExecutionError
 
-__all__ = ["Jvm"]
-
 #: The JVM prints this at every start, because Spark asks for the vector module.
 _NOISE = b"WARNING: Using incubator modules: "
 _CHECK_EVERY_SECONDS = 0.02

@@ -20,8 +20,6 @@ from penstock.engine.session.workers import use_forked_workers
 from penstock.errors import Problem, UnsupportedError
 from penstock.settings import Settings
 
-__all__ = ["close_idle_callbacks", "is_alive", "make_quick_starts", "prepare", "spark_session"]
-
 #: Not retried inside one transaction epoch: a second attempt could be acknowledged as a duplicate of the first
 #: although its records differ (rule 9 of the exactly-once protocol).
 _ONE_ATTEMPT = {

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from penstock.services.folders import cache_folder
 
-__all__ = ["fork_server", "launcher", "use_forked_workers"]
-
 _LAUNCHER = """#!/bin/sh
 # Spark puts a zipped copy of its Python library before the installed one, which loads several times faster.
 kept=

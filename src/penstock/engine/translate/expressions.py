@@ -24,8 +24,6 @@ from penstock.types import (
 )
 from penstock.types.casts import alike, is_integer
 
-__all__ = ["millis", "spark_sql"]
-
 _EPOCH = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 
 

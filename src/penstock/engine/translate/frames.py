@@ -36,8 +36,6 @@ from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, guarded
 from penstock.types import DataType, Field, RowType, arrow_schema, quoted_name, spark_ddl, spark_type
 from penstock.types.casts import alike, widens
 
-__all__ = ["Reading", "build", "computed", "direct"]
-
 #: What Spark's stateful operators look for in the metadata of a column to know that it is the event time.
 _EVENT_TIME = {"spark.watermarkDelayMs": 0}
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from penstock.plan.expressions import Call, Literal
 from penstock.types import DecimalType, StringType, spark_type
 
-__all__ = ["FUNCTIONS"]
-
 #: Renders a call whose arguments are rendered already.
 Rendering = Callable[[Call, Sequence[str]], str]
 

@@ -24,8 +24,6 @@ from penstock.formats.exact.errors import FieldError, Malformed
 from penstock.formats.loops.record_status import EXACT, READ
 from penstock.types import RowType, arrow_schema
 
-__all__ = ["DatumReader", "DatumWriter", "Read", "Spans"]
-
 
 @dataclass(frozen=True)
 class Read:

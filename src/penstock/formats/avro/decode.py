@@ -20,8 +20,6 @@ from penstock.formats.loops.record_status import NO_ROW, READ
 from penstock.spi import Decoded
 from penstock.types import RowType
 
-__all__ = ["AvroDecoder"]
-
 
 @dataclass(frozen=True)
 class AvroDecoder:

@@ -7,8 +7,6 @@ from typing import Any
 
 from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union
 
-__all__ = ["constant", "sized", "varint"]
-
 _LIMITS = {"int": 2**31, "long": 2**63}
 
 

@@ -21,8 +21,6 @@ from penstock.types import (
     TimeType,
 )
 
-__all__ = ["RECORD_NAME", "derived"]
-
 #: The full name of the record that a table's rows are.
 RECORD_NAME = "org.apache.flink.avro.generated.record"
 

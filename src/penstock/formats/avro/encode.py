@@ -15,8 +15,6 @@ from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import Record, parse
 from penstock.types import RowType
 
-__all__ = ["AvroEncoder"]
-
 
 @dataclass(frozen=True)
 class AvroEncoder:

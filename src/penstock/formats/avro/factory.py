@@ -8,8 +8,6 @@ from penstock.formats.avro.options import AvroOptions
 from penstock.options import OptionSet
 from penstock.types import RowType
 
-__all__ = ["AvroFormat"]
-
 
 class AvroFormat:
     """One Avro record per message, without its schema, by Flink's rules."""

@@ -27,8 +27,6 @@ from penstock.formats.exact.numbers import double_text, float_text
 from penstock.formats.json.quoting import quote_in_bytes
 from penstock.formats.loops.record_status import EXACT, READ
 
-__all__ = ["JsonEncoding"]
-
 _LIMITS = {"int": 2**31, "long": 2**63}
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 

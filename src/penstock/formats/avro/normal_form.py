@@ -13,8 +13,6 @@ import fastavro
 from penstock.formats.avro.schema import Schema, document_of
 from penstock.formats.exact.errors import Malformed
 
-__all__ = ["Normaliser"]
-
 
 @dataclass(frozen=True)
 class Normaliser:

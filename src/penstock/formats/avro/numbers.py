@@ -10,8 +10,6 @@ import numpy as np
 from penstock.formats.avro.read_reasons import CUT_SHORT, TOO_LONG
 from penstock.formats.loops.compiled import Vector, Word, compiled
 
-__all__ = ["byte_of", "decimal_size", "read_decimal", "read_number", "write_number"]
-
 _U0, _U1, _U7, _U8, _U56, _U127 = (np.uint64(each) for each in (0, 1, 7, 8, 56, 127))
 _ONES, _LOW_32 = np.uint64(2**64 - 1), np.uint64(2**32 - 1)
 _LIMITS_HIGH = np.array([10**digits >> 64 for digits in range(39)], np.uint64)

@@ -11,8 +11,6 @@ from penstock.errors import Problem, SchemaError
 from penstock.formats.avro.schema import Record, parse
 from penstock.options import BOOLEAN, TEXT, OptionSet, Rule, choice, opt
 
-__all__ = ["AvroOptions", "Encoding", "schema_of_a_record"]
-
 
 class Encoding(enum.Enum):
     """The encoding of Avro data."""

@@ -32,8 +32,6 @@ from penstock.formats.loops import type_roots
 from penstock.formats.loops.type_roots import root_of
 from penstock.types import DataType
 
-__all__ = ["reading"]
-
 _WIRES = {
     "boolean": p.WIRE_BOOLEAN,
     "int": p.WIRE_INT,

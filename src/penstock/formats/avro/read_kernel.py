@@ -65,8 +65,6 @@ from penstock.formats.loops.record_status import EXACT, READ
 from penstock.formats.loops.strings import is_utf8
 from penstock.formats.loops.type_roots import ARRAY, BYTES, DECIMAL, MAP, STRING
 
-__all__ = ["read_records"]
-
 #: How many items that take no bytes a message may have.
 _MOST_EMPTY = 1000
 

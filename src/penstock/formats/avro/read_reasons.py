@@ -2,21 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "BAD_LENGTH",
-    "CUT_SHORT",
-    "NOT_TEXT",
-    "NO_BRANCH",
-    "NO_DIGITS",
-    "NO_SYMBOL",
-    "OUT_OF_RANGE",
-    "READ_REASONS",
-    "REPEATS",
-    "TOO_EMPTY",
-    "TOO_LONG",
-    "UNFIT",
-]
-
 CUT_SHORT, TOO_LONG, BAD_LENGTH, NO_BRANCH, NO_SYMBOL, NOT_TEXT = 1, 2, 3, 4, 5, 6
 OUT_OF_RANGE, UNFIT, NO_DIGITS, TOO_EMPTY, REPEATS = 7, 8, 9, 10, 11
 

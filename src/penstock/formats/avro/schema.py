@@ -9,23 +9,6 @@ from typing import Any, TypeAlias
 
 from penstock.errors import Problem, SchemaError
 
-__all__ = [
-    "Array",
-    "Enum",
-    "Field",
-    "Fixed",
-    "Map",
-    "Primitive",
-    "Record",
-    "Schema",
-    "Union",
-    "document_of",
-    "kind_name",
-    "parse",
-    "shown",
-    "text_of",
-]
-
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _LOGICAL = {
     "int": ("date", "time-millis"),

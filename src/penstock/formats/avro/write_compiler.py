@@ -17,8 +17,6 @@ from penstock.formats.loops import type_roots
 from penstock.formats.loops.type_roots import nested_root, root_of
 from penstock.types import DataType
 
-__all__ = ["writing"]
-
 #: From the unit of the columns to that of a timestamp, milliseconds where none is given.
 _FROM_MICROS = {
     "": (p.SCALE_DOWN, 1000),

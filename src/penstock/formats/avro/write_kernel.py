@@ -39,8 +39,6 @@ from penstock.formats.loops.bytes import write_little_endian
 from penstock.formats.loops.compiled import Vector, compiled
 from penstock.formats.loops.floats import double_bits, float_value
 
-__all__ = ["WIDEST", "WRITE_REASONS", "write_records"]
-
 #: Why a row cannot be written, by number.
 WRITE_REASONS = (
     "",

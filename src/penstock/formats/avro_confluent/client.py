@@ -26,8 +26,6 @@ from penstock.formats.avro.schema import Schema, parse
 from penstock.formats.avro_confluent.settings import Address, RegistrySettings
 from penstock.tls import tls_context
 
-__all__ = ["SchemaRegistry", "UnknownSchema", "registry_for"]
-
 _T = TypeVar("_T")
 _CONTENT = "application/vnd.schemaregistry.v1+json"
 #: Statuses after which the request is repeated, as in Confluent's client.

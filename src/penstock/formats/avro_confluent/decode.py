@@ -22,8 +22,6 @@ from penstock.formats.loops.record_status import EXACT, NO_ROW, READ
 from penstock.spi import BadRecord, Decoded
 from penstock.types import RowType, arrow_schema
 
-__all__ = ["AvroConfluentDecoder"]
-
 #: A magic byte, 0, and the id of a schema, big-endian.
 _HEADER = 5
 _READERS = 256

@@ -16,8 +16,6 @@ from penstock.formats.avro_confluent.client import registry_for
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.types import RowType
 
-__all__ = ["AvroConfluentEncoder"]
-
 _NAME = "avro-confluent"
 
 

@@ -8,8 +8,6 @@ from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.options import OptionSet
 from penstock.types import RowType
 
-__all__ = ["AvroConfluentFormat"]
-
 
 class AvroConfluentFormat:
     """One Avro record per message, after the id of its schema in a schema registry."""

@@ -19,8 +19,6 @@ from penstock.formats.avro_confluent.settings import (
 )
 from penstock.options import BOOLEAN, DURATION, MAP, TEXT, OptionSet, Properties, Rule, opt
 
-__all__ = ["AvroConfluentOptions"]
-
 _STORE = "JKS or PKCS12; a PEM file with the property `schema.registry.ssl.{}.type` = `PEM`."
 
 

@@ -16,8 +16,6 @@ from penstock.errors import Problem
 from penstock.options import TEXT, Codec, Property, nearest, number
 from penstock.tls import TLS_PROPERTIES, Tls, read_tls
 
-__all__ = ["PROPERTIES", "URLS", "Address", "RegistrySettings", "address_problems", "settings_and_problems"]
-
 _SSL = "schema.registry."
 _MILLISECONDS = number(1)
 

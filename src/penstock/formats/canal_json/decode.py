@@ -20,8 +20,6 @@ from penstock.formats.changes.overlay import OverlayDecoder
 from penstock.spi import BadRecord
 from penstock.types import BIGINT, INT, STRING, ArrayType, Field, MapType, RowType
 
-__all__ = ["METADATA", "CanalJsonDecoder"]
-
 _OPERATIONS = {"INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE, "CREATE": NO_CHANGE}
 _TEXTS = ArrayType(element=STRING)
 _CODES = MapType(key=STRING, value=INT)

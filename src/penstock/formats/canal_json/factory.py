@@ -12,8 +12,6 @@ from penstock.formats.changes.metadata import checked
 from penstock.options import OptionSet
 from penstock.types import DataType, RowType
 
-__all__ = ["CanalJsonFormat"]
-
 
 class CanalJsonFormat:
     """Changes as Canal writes them, by Flink's rules."""

@@ -16,8 +16,6 @@ from penstock.options import java_pattern
 from penstock.spi import BadRecord
 from penstock.types import STRING, Field, RowType
 
-__all__ = ["Include"]
-
 
 @dataclass(frozen=True)
 class Include:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from penstock.formats.changes.options import ChangeOptions
 from penstock.options import PATTERN, opt
 
-__all__ = ["CanalJsonOptions"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CanalJsonOptions(ChangeOptions):

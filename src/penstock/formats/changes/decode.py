@@ -22,8 +22,6 @@ from penstock.formats.json.schema import check_schema
 from penstock.spi import BadRecord, Decoded
 from penstock.types import Field, RowKind, RowType, arrow_schema
 
-__all__ = ["DELETE", "INSERT", "NO_CHANGE", "UPDATE", "ChangeDecoder", "Changes", "Images", "operations"]
-
 #: The operation of a change. NO_CHANGE is a valid message that changes no row.
 INSERT, UPDATE, DELETE, NO_CHANGE = 0, 1, 2, 3
 #: How much is shown of an unknown operation, or of metadata that cannot be read.

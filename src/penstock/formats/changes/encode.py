@@ -19,8 +19,6 @@ from penstock.formats.columns.buffers import LARGEST
 from penstock.formats.json.encode import JsonEncoder
 from penstock.types import RowKind, RowType
 
-__all__ = ["ChangeJsonEncoder", "Frame", "image_frames", "json_fields"]
-
 
 @dataclass(frozen=True)
 class Frame:

@@ -14,8 +14,6 @@ from penstock.formats.columns.buffers import binary_parts, validity
 from penstock.formats.json.decode import Given, JsonDecoder
 from penstock.spi import BadRecord
 
-__all__ = ["Envelopes", "Faults", "Mask", "always", "is_null", "positions", "read_envelopes"]
-
 Mask = npt.NDArray[np.bool_]
 
 

@@ -10,8 +10,6 @@ import pyarrow as pa
 from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, Changes, Images, operations
 from penstock.formats.changes.envelopes import Faults, always, is_null
 
-__all__ = ["image_changes"]
-
 
 def image_changes(
     columns: Mapping[str, pa.Array], names: Mapping[str, int], op: str, place: Callable[[str], str], faults: Faults

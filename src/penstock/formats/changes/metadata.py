@@ -19,17 +19,6 @@ from penstock.formats.exact import numbers
 from penstock.options import nearest
 from penstock.types import STRING, DataType, Field, MapType, TimestampType, arrow_type
 
-__all__ = [
-    "MILLISECONDS",
-    "TEXT_MAP",
-    "Metadata",
-    "as_it_is",
-    "checked",
-    "epoch",
-    "epoch_text",
-    "moments",
-]
-
 #: A column and, where some of its values could not be read, which.
 Values: TypeAlias = tuple[pa.Array, Mask | None]
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, fields
 from penstock.formats.json.options import JsonOptions, JsonTextOptions
 from penstock.options import BOOLEAN, opt
 
-__all__ = ["ChangeOptions"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeOptions(JsonTextOptions):

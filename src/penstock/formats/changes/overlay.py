@@ -18,8 +18,6 @@ from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.options import JsonOptions
 from penstock.types import STRING, ArrayType, DataType, Field, MapType, RowType
 
-__all__ = ["OverlayDecoder"]
-
 _NAMES = MapType(key=STRING, value=STRING)
 
 

@@ -12,24 +12,6 @@ import pyarrow as pa
 from penstock.errors import RecordError
 from penstock.formats.loops import type_roots
 
-__all__ = [
-    "LARGEST",
-    "Bytes",
-    "Gather",
-    "batch_of",
-    "binary_parts",
-    "bits_of",
-    "decimal_pairs",
-    "fixed_column",
-    "fixed_values",
-    "from_buffers",
-    "gathered",
-    "messages_of",
-    "validity",
-    "validity_buffer",
-    "words",
-]
-
 Bytes = npt.NDArray[np.uint8]
 
 #: The most bytes or elements of one column.

@@ -34,19 +34,6 @@ from penstock.formats.loops.strings import gather_strings
 from penstock.formats.loops.type_roots import nested_root
 from penstock.types import ArrayType, DataType, MapType, RowType, arrow_schema, arrow_type
 
-__all__ = [
-    "BASE",
-    "CAPACITY",
-    "GIVEN_NULL",
-    "ROOT",
-    "VALID_BASE",
-    "WIDTH",
-    "NestedColumns",
-    "NestedInputs",
-    "Node",
-    "Shape",
-]
-
 #: The columns of ``nodes``, whose row ``n`` is about node ``n``: its type root; the words of a value; the start of its
 #: words and of its validity; the number of values that it has room for.
 ROOT, WIDTH, BASE, VALID_BASE, CAPACITY = 0, 1, 2, 3, 4

@@ -30,8 +30,6 @@ from penstock.types import (
     arrow_schema,
 )
 
-__all__ = ["Cells", "Inputs", "Layout", "fixed_cells"]
-
 
 @dataclass(frozen=True)
 class Cells:

@@ -21,8 +21,6 @@ from penstock.formats.loops.strings import gather_strings
 from penstock.spi import Decoded
 from penstock.types import RowType
 
-__all__ = ["CsvDecoder"]
-
 
 def _code(character: str | None) -> int:
     return -1 if character is None else ord(character)

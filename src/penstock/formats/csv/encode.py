@@ -18,8 +18,6 @@ from penstock.formats.csv.schema import check_schema
 from penstock.formats.loops import type_roots
 from penstock.types import DataType, RowType
 
-__all__ = ["CsvEncoder"]
-
 
 @dataclass(frozen=True)
 class CsvEncoder:

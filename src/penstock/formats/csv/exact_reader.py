@@ -27,8 +27,6 @@ from penstock.types import (
     TimeType,
 )
 
-__all__ = ["ExactCsvReader"]
-
 _Convert = Callable[[str], Any]
 
 

@@ -23,8 +23,6 @@ from penstock.types import (
     TimeType,
 )
 
-__all__ = ["LONGEST_LOOKED_AT", "csv_lines", "csv_texts"]
-
 #: Jackson does not look into longer text, counted as Java counts it: it is quoted.
 LONGEST_LOOKED_AT = 24
 

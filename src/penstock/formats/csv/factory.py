@@ -8,8 +8,6 @@ from penstock.formats.csv.options import CsvOptions
 from penstock.options import OptionSet
 from penstock.types import RowType
 
-__all__ = ["CsvFormat"]
-
 
 class CsvFormat:
     """One line of CSV per message, by Flink's rules."""

@@ -9,8 +9,6 @@ from typing import ClassVar
 from penstock.errors import Problem
 from penstock.options import BOOLEAN, CHARACTER, TEXT, OptionSet, Rule, opt
 
-__all__ = ["CsvOptions"]
-
 
 def _quote_or_none(options: CsvOptions) -> Iterator[Problem]:
     if options.disable_quote_character and options.quote_character is not None:

@@ -7,8 +7,6 @@ import codecs
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.exact.errors import Malformed
 
-__all__ = ["cells"]
-
 _ESCAPED = {"0": "\0", "n": "\n", "r": "\r", "t": "\t"}
 
 

@@ -15,8 +15,6 @@ from penstock.formats.loops.strings import is_utf8
 from penstock.formats.loops.type_roots import BOOLEAN, BYTES, OTHER, STRING
 from penstock.formats.loops.values import scan_word, text_value
 
-__all__ = ["read_records"]
-
 
 @compiled
 def _is_literal(text: Vector, start: int, end: int, literal: Vector) -> bool:

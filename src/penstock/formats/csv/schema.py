@@ -5,8 +5,6 @@ from __future__ import annotations
 from penstock.errors import Problem, SchemaError
 from penstock.types import ArrayType, DataType, MapType, RowType, TimeType
 
-__all__ = ["check_schema"]
-
 _NESTED = (ArrayType, MapType, RowType)
 
 

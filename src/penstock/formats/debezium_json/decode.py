@@ -15,8 +15,6 @@ from penstock.formats.changes.metadata import MILLISECONDS, TEXT_MAP, Metadata, 
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
 from penstock.types import BIGINT, STRING, Field, RowType
 
-__all__ = ["METADATA", "DebeziumJsonDecoder"]
-
 _OPERATIONS = {"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE}
 _SOURCE = Field("source", TEXT_MAP)
 

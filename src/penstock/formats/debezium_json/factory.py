@@ -13,8 +13,6 @@ from penstock.formats.debezium_json.options import DebeziumJsonOptions
 from penstock.options import OptionSet
 from penstock.types import DataType, RowType
 
-__all__ = ["DebeziumJsonFormat"]
-
 
 class DebeziumJsonFormat:
     """Changes as Debezium writes them, by Flink's rules."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from penstock.formats.changes.options import ChangeOptions
 from penstock.options import BOOLEAN, opt
 
-__all__ = ["DebeziumJsonOptions"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class DebeziumJsonOptions(ChangeOptions):

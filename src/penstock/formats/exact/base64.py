@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import re
 
-__all__ = ["parse_base64"]
-
 _TEXT = re.compile(r"(?:[\x00-\x20]*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==))*[\x00-\x20]*")
 _QUAD = re.compile(r"[A-Za-z0-9+/=]{4}")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["FieldError", "Malformed", "shown"]
-
 #: The most characters of a value in an error: dead letters keep errors in headers, next to the value itself.
 _LONGEST = 100
 

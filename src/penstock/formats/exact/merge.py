@@ -14,8 +14,6 @@ from penstock.formats.exact.errors import FieldError, Malformed
 from penstock.formats.loops.record_status import EXACT, READ
 from penstock.spi import BadRecord, Decoded
 
-__all__ = ["completed"]
-
 
 def completed(
     read: pa.RecordBatch, status: npt.NDArray[np.uint8], rows_of: Callable[[int], list[dict[str, Any]]]

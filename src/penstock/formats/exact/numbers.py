@@ -12,21 +12,6 @@ from typing import TypeVar
 from penstock.formats.exact.errors import shown
 from penstock.types import DecimalType
 
-__all__ = [
-    "INTEGER_RANGES",
-    "decimal_text",
-    "double_text",
-    "float_text",
-    "in_range",
-    "java_trim",
-    "out_of_range",
-    "parse_decimal",
-    "parse_double",
-    "parse_float",
-    "parse_integer",
-    "to_decimal",
-]
-
 _N = TypeVar("_N", int, Decimal)
 
 #: Type name to least and most value.

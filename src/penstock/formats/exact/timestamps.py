@@ -12,17 +12,6 @@ import re
 from penstock.formats.exact.errors import shown
 from penstock.formats.loops.timestamps import days_of
 
-__all__ = [
-    "date_text",
-    "lenient_date",
-    "parse_date",
-    "parse_iso_time",
-    "parse_time",
-    "parse_timestamp",
-    "time_text",
-    "timestamp_text",
-]
-
 _DATE = re.compile(r"([+-]?)([0-9]{4,10})-([0-9]{2})-([0-9]{2})")
 _SQL_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{0,9}))?")

@@ -25,8 +25,6 @@ from penstock.formats.loops.record_status import EXACT, NO_ROW, READ
 from penstock.spi import Decoded
 from penstock.types import RowType
 
-__all__ = ["Given", "JsonDecoder"]
-
 _SEPARATORS = {TimestampStandard.SQL: ord(" "), TimestampStandard.ISO_8601: ord("T")}
 
 

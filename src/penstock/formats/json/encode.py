@@ -20,8 +20,6 @@ from penstock.formats.json.schema import check_schema
 from penstock.formats.json.write_program import JsonWriteProgram
 from penstock.types import STRING, RowType, arrow_schema
 
-__all__ = ["JsonEncoder"]
-
 
 @dataclass(frozen=True)
 class JsonEncoder:

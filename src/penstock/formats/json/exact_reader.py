@@ -33,8 +33,6 @@ from penstock.types import (
     TimeType,
 )
 
-__all__ = ["ExactJsonReader"]
-
 _Convert = Callable[[Document], Any]
 
 _NOT_ZERO = re.compile(r"[^eE]*[1-9]")

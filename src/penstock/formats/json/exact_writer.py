@@ -26,8 +26,6 @@ from penstock.types import (
     TimeType,
 )
 
-__all__ = ["json_texts"]
-
 
 def json_texts(array: pa.Array, data_type: DataType, options: JsonOptions) -> list[str | None]:
     """One JSON text per value, None for null."""

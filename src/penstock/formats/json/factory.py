@@ -8,8 +8,6 @@ from penstock.formats.json.options import JsonOptions
 from penstock.options import OptionSet
 from penstock.types import RowType
 
-__all__ = ["JsonFormat"]
-
 
 class JsonFormat:
     """One JSON object per message, by Flink's rules."""

@@ -11,8 +11,6 @@ from penstock.formats.columns.nested import Shape
 from penstock.formats.loops import type_roots
 from penstock.formats.loops.type_roots import root_of
 
-__all__ = ["ARITY", "FIRST", "PRECISION", "SCALE", "FieldNames"]
-
 #: The columns of ``table``, whose row ``n`` is about node ``n``: the first and the number of its fields; precision and
 #: scale of a number or time.
 FIRST, ARITY, PRECISION, SCALE = 0, 1, 2, 3

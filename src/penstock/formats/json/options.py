@@ -10,8 +10,6 @@ from typing import ClassVar
 from penstock.errors import Problem
 from penstock.options import BOOLEAN, TEXT, OptionSet, Rule, choice, opt
 
-__all__ = ["JsonOptions", "JsonTextOptions", "MapNullKeyMode", "TimestampStandard"]
-
 
 class TimestampStandard(enum.Enum):
     """The text form of timestamps."""

@@ -13,8 +13,6 @@ from typing import TypeAlias
 
 from penstock.formats.exact.errors import Malformed
 
-__all__ = ["Document", "Number", "Object", "documents", "parse"]
-
 #: Limits of Jackson's StreamReadConstraints.
 DEEPEST, LONGEST_NUMBER = 1000, 1000
 

@@ -25,8 +25,6 @@ from penstock.formats.loops.ascii import (
 from penstock.formats.loops.bytes import HIGH_BITS, NONE, ONES, eight_bytes, first_mark, put_eight_bytes
 from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
 
-__all__ = ["escaped_size", "quote", "quote_in_bytes", "write_string", "write_word"]
-
 _MUST_ESCAPE = re.compile(r'["\\\x00-\x1f]')
 #: The character after the backslash, for characters with a short escape.
 _SHORT = dict(zip('\b\t\n\f\r"\\', 'btnfr"\\', strict=True))

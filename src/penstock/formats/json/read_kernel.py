@@ -36,8 +36,6 @@ from penstock.formats.loops.record_status import EXACT, READ
 from penstock.formats.loops.type_roots import ARRAY, BOOLEAN, BYTES, DECIMAL, MAP, ROW, STRING
 from penstock.formats.loops.values import scan_word, text_value
 
-__all__ = ["read_records"]
-
 _RUNNING, _DONE, _LEFT = 0, 1, 2
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from penstock.errors import Problem, SchemaError
 from penstock.types import ArrayType, DataType, MapType, RowType, StringType
 
-__all__ = ["check_schema"]
-
 
 def check_schema(schema: RowType) -> None:
     """Raise SchemaError with every column that has a map whose keys are not strings."""

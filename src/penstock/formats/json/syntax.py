@@ -37,8 +37,6 @@ from penstock.formats.loops.numbers import FAILED, scan_number
 from penstock.formats.loops.strings import is_utf8
 from penstock.formats.loops.values import scan_word
 
-__all__ = ["BACKSLASHES", "QUOTES", "blank", "gather_unescaped", "keeps_its_text", "string", "unescape", "value_end"]
-
 #: How deep a value that is not read may be nested: one bit of a word for each level.
 _DEEPEST = 60
 _ESCAPABLE = np.isin(np.arange(256), np.frombuffer(b'"\\/bfnrt', np.uint8))

@@ -47,8 +47,6 @@ from penstock.formats.loops.type_roots import (
     TIMESTAMP_LTZ,
 )
 
-__all__ = ["WIDEST", "write_records"]
-
 #: The most bytes that a value of fixed width takes, quotes included.
 WIDEST = 64
 

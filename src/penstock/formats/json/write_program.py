@@ -12,26 +12,6 @@ from penstock.formats.json.quoting import quote_in_bytes
 from penstock.formats.loops import type_roots
 from penstock.formats.loops.type_roots import root_of
 
-__all__ = [
-    "CLOSE",
-    "COLUMN",
-    "END",
-    "ITEM",
-    "KEY",
-    "LIST",
-    "NAME",
-    "NAME_STOP",
-    "NEXT",
-    "NODE",
-    "PRECISION",
-    "ROOT",
-    "SCALE",
-    "STEP",
-    "STRUCT",
-    "VALUE",
-    "JsonWriteProgram",
-]
-
 #: The columns of a step: its operation, node and type root; the name of a field; precision and scale of a number or
 #: time; the next step if it is null; the column of the table that it belongs to.
 STEP, NODE, ROOT, NAME, NAME_STOP, PRECISION, SCALE, NEXT, COLUMN = 0, 1, 2, 3, 4, 5, 6, 7, 8

@@ -8,8 +8,6 @@ from penstock.formats.loops.ascii import EQUALS
 from penstock.formats.loops.compiled import Vector, compiled
 from penstock.formats.loops.numbers import FAILED
 
-__all__ = ["base64_size", "gather_base64", "write_base64"]
-
 
 def _base64_values() -> Vector:
     values = np.full(256, 255, np.uint8)

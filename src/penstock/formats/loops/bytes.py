@@ -10,19 +10,6 @@ from numba.extending import intrinsic
 
 from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
 
-__all__ = [
-    "HIGH_BITS",
-    "NONE",
-    "ONES",
-    "copy_bytes",
-    "eight_bytes",
-    "first_mark",
-    "put_eight_bytes",
-    "read_little_endian",
-    "same_bytes",
-    "write_little_endian",
-]
-
 #: A one, and the highest bit, in each of eight bytes; no bit at all.
 ONES, HIGH_BITS, NONE = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080), np.uint64(0)
 

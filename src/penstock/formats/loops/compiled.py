@@ -9,14 +9,6 @@ from numba import njit
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-__all__ = [
-    "Vector",
-    "Word",
-    "borrowed",
-    "compiled",
-    "inlined",
-]
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 #: A numpy array inside compiled code, where numba, not the annotation, decides the element type.

@@ -8,8 +8,6 @@ from penstock.formats.loops.ascii import LOWER_E, MINUS, NINE, PLUS, POINT, UPPE
 from penstock.formats.loops.compiled import Vector, Word, compiled
 from penstock.formats.loops.numbers import digit_count, magnitude, scan_number, write_integer
 
-__all__ = ["wide_decimal", "write_decimal", "write_wide_decimal"]
-
 _LONGEST = 38
 _U0, _U1, _U10, _U32 = np.uint64(0), np.uint64(1), np.uint64(10), np.uint64(32)
 _LOW_HALF, _GROUP = np.uint64(0xFFFFFFFF), np.uint64(10**9)

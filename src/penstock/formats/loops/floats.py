@@ -16,16 +16,6 @@ from numba.extending import intrinsic
 from penstock.formats.loops.ascii import MINUS, POINT, UPPER_E, ZERO
 from penstock.formats.loops.compiled import Vector, Word, compiled
 
-__all__ = [
-    "LONGEST_FLOAT",
-    "double_bits",
-    "double_value",
-    "float_value",
-    "to_double",
-    "write_double",
-    "write_float",
-]
-
 #: The most bytes that :func:`write_double` puts down, as in ``-1.2345678901234567E-308``.
 LONGEST_FLOAT = 26
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from penstock.formats.loops.compiled import Vector, Word, compiled
 
-__all__ = ["MOST_KEYS", "numbers_repeat", "texts_repeat"]
-
 #: How many keys of a map are compared each with each, how many are looked at, and how many of them may get in the way
 #: of one: messages can be made so that all do.
 _FEW_KEYS = 4

@@ -13,16 +13,6 @@ from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
 from penstock.formats.loops.floats import double_bits, to_double
 from penstock.formats.loops.type_roots import BIGINT, DECIMAL, DOUBLE
 
-__all__ = [
-    "FAILED",
-    "POWERS_OF_TEN",
-    "digit_count",
-    "magnitude",
-    "number_value",
-    "scan_number",
-    "write_integer",
-]
-
 #: Returned by scanners instead of a position, for text that they refuse.
 FAILED = -1
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from penstock.formats.loops.bytes import copy_bytes
 from penstock.formats.loops.compiled import Vector, compiled
 
-__all__ = ["gather_strings", "is_utf8"]
-
 
 @compiled
 def is_utf8(text: Vector, at: int, end: int) -> bool:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from penstock.formats.loops.ascii import COLON, MINUS, POINT, UPPER_Z, ZERO
 from penstock.formats.loops.compiled import Vector, compiled, inlined
 
-__all__ = ["REFUSED", "parse_date", "parse_time", "parse_timestamp", "write_date", "write_time", "write_timestamp"]
-
 #: Returned by parsers for text that they refuse; never a valid number of days, microseconds or nanoseconds.
 REFUSED = -(2**63)
 

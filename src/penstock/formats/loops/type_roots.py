@@ -15,30 +15,6 @@ from penstock.types import (
     TimeType,
 )
 
-__all__ = [
-    "ARRAY",
-    "BIGINT",
-    "BOOLEAN",
-    "BYTES",
-    "DATE",
-    "DECIMAL",
-    "DOUBLE",
-    "FLOAT",
-    "INT",
-    "MAP",
-    "OTHER",
-    "ROW",
-    "SMALLINT",
-    "STRING",
-    "TIME",
-    "TIMESTAMP",
-    "TIMESTAMP_LTZ",
-    "TINYINT",
-    "nested_root",
-    "root_of",
-    "time_digits",
-]
-
 #: Numeric types come first: integers up to BIGINT, all numbers up to DECIMAL. Loops that read only flat columns see
 #: OTHER in place of ROW, ARRAY and MAP.
 TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL = 0, 1, 2, 3, 4, 5, 6

@@ -19,8 +19,6 @@ from penstock.formats.loops.numbers import FAILED, POWERS_OF_TEN, number_value, 
 from penstock.formats.loops.timestamps import REFUSED, parse_date, parse_time, parse_timestamp
 from penstock.formats.loops.type_roots import DATE, DECIMAL, TIME, TIMESTAMP, TIMESTAMP_LTZ
 
-__all__ = ["scan_word", "text_value"]
-
 
 @inlined
 def scan_word(text: Vector, at: int, end: int) -> int:

@@ -15,8 +15,6 @@ from penstock.formats.changes.metadata import MILLISECONDS, Metadata, as_it_is, 
 from penstock.formats.changes.overlay import OverlayDecoder
 from penstock.types import BIGINT, STRING, ArrayType, Field, RowType
 
-__all__ = ["METADATA", "MaxwellJsonDecoder"]
-
 _OPERATIONS = {"insert": INSERT, "update": UPDATE, "delete": DELETE}
 _TEXTS = ArrayType(element=STRING)
 

@@ -11,8 +11,6 @@ from penstock.formats.maxwell_json.decode import METADATA, MaxwellJsonDecoder
 from penstock.options import OptionSet
 from penstock.types import DataType, RowType
 
-__all__ = ["MaxwellJsonFormat"]
-
 _INSERT = Frame(b'{"data":', b',"type":"insert"}')
 _DELETE = Frame(b'{"data":', b',"type":"delete"}')
 

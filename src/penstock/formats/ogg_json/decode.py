@@ -16,8 +16,6 @@ from penstock.formats.changes.metadata import Metadata, as_it_is, moments
 from penstock.formats.exact import timestamps
 from penstock.types import STRING, ArrayType, Field, RowType, TimestampType
 
-__all__ = ["METADATA", "OggJsonDecoder"]
-
 _OPERATIONS = {"I": INSERT, "U": UPDATE, "D": DELETE}
 _TEXTS = ArrayType(element=STRING)
 _MICROSECONDS = TimestampType(precision=6, local_zone=True)

@@ -11,8 +11,6 @@ from penstock.formats.ogg_json.decode import METADATA, OggJsonDecoder
 from penstock.options import OptionSet
 from penstock.types import DataType, RowType
 
-__all__ = ["OggJsonFormat"]
-
 
 class OggJsonFormat:
     """Changes as Oracle GoldenGate writes them, by Flink's rules."""

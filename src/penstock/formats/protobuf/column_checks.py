@@ -14,8 +14,6 @@ from penstock.formats.loops.type_roots import nested_root
 from penstock.options import nearest
 from penstock.types import ArrayType, DataType, MapType, RowType
 
-__all__ = ["Message", "MessageField", "check", "first_names", "is_map", "joined", "must_be_utf8"]
-
 #: Descriptors of protobuf's runtime, which has no types for them.
 Message: TypeAlias = Any
 MessageField: TypeAlias = Any

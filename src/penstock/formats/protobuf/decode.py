@@ -24,8 +24,6 @@ from penstock.formats.protobuf.read_reasons import LEFT, READ_REASONS
 from penstock.spi import Decoded
 from penstock.types import RowType
 
-__all__ = ["ProtobufDecoder"]
-
 
 @dataclass(frozen=True)
 class ProtobufDecoder:

@@ -24,8 +24,6 @@ from penstock.errors import OptionsError, Problem
 from penstock.formats.protobuf.java_names import java_names
 from penstock.options import nearest
 
-__all__ = ["Definition"]
-
 _INSTALL = "pip install 'penstock[protobuf]', or give a descriptor file"
 _DESCRIBE = "write it with protoc --include_imports --descriptor_set_out=FILE"
 #: Output lines of protoc that are not errors: its warnings and its library's log.

@@ -19,8 +19,6 @@ from penstock.formats.protobuf.options import ProtobufOptions
 from penstock.formats.protobuf.write_program import ProtobufWriteProgram, writing
 from penstock.types import RowType, arrow_schema
 
-__all__ = ["ProtobufEncoder"]
-
 
 @dataclass(frozen=True)
 class ProtobufEncoder:

@@ -20,8 +20,6 @@ from penstock.formats.protobuf.read_compiler import UNRECOGNIZED
 from penstock.formats.protobuf.read_reasons import NOT_TEXT, READ_REASONS
 from penstock.types import ArrayType, DataType, MapType, RowType
 
-__all__ = ["ExactProtobufReader"]
-
 _BITS = {FieldDescriptor.TYPE_UINT32: 32, FieldDescriptor.TYPE_FIXED32: 32}
 _BITS |= {FieldDescriptor.TYPE_UINT64: 64, FieldDescriptor.TYPE_FIXED64: 64}
 _LIMITS = {type_roots.TINYINT: 2**7, type_roots.SMALLINT: 2**15}

@@ -8,8 +8,6 @@ from penstock.formats.protobuf.options import ProtobufOptions
 from penstock.options import OptionSet
 from penstock.types import RowType
 
-__all__ = ["ProtobufFormat"]
-
 
 class ProtobufFormat:
     """One protobuf message per row, of a type that a file describes, by Flink's rules."""

@@ -7,8 +7,6 @@ from pathlib import PurePosixPath
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 
-__all__ = ["java_names"]
-
 
 def java_names(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:
     """The full name of each message of a file, and the binary name of its class, as ``Class.forName`` wants it.

@@ -14,8 +14,6 @@ from penstock.errors import Problem
 from penstock.formats.protobuf.definition import Definition
 from penstock.options import BOOLEAN, LIST, TEXT, OptionSet, Rule, opt
 
-__all__ = ["ProtobufOptions"]
-
 
 def _usable_files(options: ProtobufOptions) -> Iterator[Problem]:
     if options.definition is None:  # an option is missing or wrong; the files can be checked nevertheless

@@ -14,8 +14,6 @@ from penstock.formats.loops import type_roots
 from penstock.formats.protobuf import read_program as p
 from penstock.formats.protobuf.column_checks import Message, MessageField, first_names, is_map, joined, must_be_utf8
 
-__all__ = ["UNRECOGNIZED", "reading"]
-
 #: Java's name, and Flink's text, for a number that the enum does not have.
 UNRECOGNIZED = "UNRECOGNIZED"
 

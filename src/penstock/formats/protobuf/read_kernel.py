@@ -66,8 +66,6 @@ from penstock.formats.protobuf.wire import (
     read_varint,
 )
 
-__all__ = ["read_records"]
-
 #: How deep the loop follows messages in messages. The official parsers go to 100; the exact path decides beyond this.
 _DEEPEST = 64
 #: A number that an enum does not have, as good as an unknown field; one that the column does not take.

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ProtobufReadProgram", "ProtobufReadProgramBuilder"]
-
 #: The columns of ``messages``. Field numbers below DENSE are looked up from LOOKUP on; other fields are between FIRST
 #: and LAST, sorted by number. INIT to INIT_END are the initial values of a new message. MASK has a bit for each
 #: required field. ENTRY: the message is the entry of a map that is a column.

@@ -2,17 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "BAD_GROUP",
-    "BAD_LENGTH",
-    "BAD_TAG",
-    "CUT_SHORT",
-    "LEFT",
-    "NOT_TEXT",
-    "READ_REASONS",
-    "TOO_LONG",
-]
-
 #: LEFT is not a refusal: the exact reader decides about the message.
 LEFT, CUT_SHORT, TOO_LONG, BAD_LENGTH, BAD_TAG, BAD_GROUP, NOT_TEXT = 1, 2, 3, 4, 5, 6, 7
 

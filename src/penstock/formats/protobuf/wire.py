@@ -13,8 +13,6 @@ from penstock.formats.loops.compiled import Vector, Word, compiled
 from penstock.formats.loops.floats import double_bits, float_value
 from penstock.formats.protobuf.read_reasons import BAD_LENGTH, CUT_SHORT, TOO_LONG
 
-__all__ = ["WIRES", "read_number", "read_short", "read_varint", "write_varint"]
-
 #: Wire types.
 VARINT, I64, LEN, SGROUP, EGROUP, I32 = 0, 1, 2, 3, 4, 5
 #: The types of fields, with the numbers of descriptors.

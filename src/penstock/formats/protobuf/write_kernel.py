@@ -44,8 +44,6 @@ from penstock.formats.protobuf.write_program import (
     B,
 )
 
-__all__ = ["WIDEST", "WRITE_REASONS", "write_records"]
-
 #: Why a row cannot be written, by number.
 WRITE_REASONS = (
     "",

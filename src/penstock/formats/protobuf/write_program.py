@@ -19,8 +19,6 @@ from penstock.formats.loops import type_roots
 from penstock.formats.protobuf.column_checks import Message, MessageField, is_map, joined
 from penstock.formats.protobuf.wire import EGROUP, LEN, SGROUP, WIRES
 
-__all__ = ["ProtobufWriteProgram", "writing"]
-
 #: The columns of a step. ``TAG`` precedes the value; ``END_TAG`` follows it if it is a group and is 0 otherwise. ``A``
 #: and ``B`` are explained below. RIVALS to RIVALS_END are the places in the table of nodes that are written instead.
 STEP, NODE, TYPE, WHEN, TAG, END_TAG, NEXT, A, B, RIVALS, RIVALS_END = range(11)

@@ -7,8 +7,6 @@ import re
 
 import pyarrow as pa
 
-__all__ = ["is_utf8", "read_text", "write_text"]
-
 #: A surrogate written as three bytes of UTF-8 counts as one error in Java and as three in Python.
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 _REPLACEMENT = "\ufffd".encode()

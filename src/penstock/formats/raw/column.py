@@ -9,8 +9,6 @@ import numpy as np
 from penstock.errors import Problem, SchemaError
 from penstock.types import BinaryType, Field, PrimitiveType, RowType, StringType
 
-__all__ = ["only_column", "wire_type"]
-
 _WIRE = {"BOOLEAN": "u1", "TINYINT": "i1", "SMALLINT": "i2", "INT": "i4", "BIGINT": "i8", "FLOAT": "f4", "DOUBLE": "f8"}
 
 

@@ -14,8 +14,6 @@ from penstock.formats.raw.options import Endianness, RawOptions
 from penstock.spi import BadRecord, Decoded
 from penstock.types import BinaryType, RowType, StringType, arrow_schema
 
-__all__ = ["RawDecoder"]
-
 
 @dataclass(frozen=True)
 class RawDecoder:

@@ -14,8 +14,6 @@ from penstock.formats.raw.column import only_column, wire_type
 from penstock.formats.raw.options import Endianness, RawOptions
 from penstock.types import BinaryType, RowType, StringType, arrow_schema
 
-__all__ = ["RawEncoder"]
-
 
 @dataclass(frozen=True)
 class RawEncoder:

@@ -8,8 +8,6 @@ from penstock.formats.raw.options import RawOptions
 from penstock.options import OptionSet
 from penstock.types import RowType
 
-__all__ = ["RawFormat"]
-
 
 class RawFormat:
     """A message is the value of the only column, by Flink's rules."""

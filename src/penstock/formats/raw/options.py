@@ -10,8 +10,6 @@ from typing import ClassVar
 from penstock.errors import Problem
 from penstock.options import TEXT, OptionSet, Rule, choice, opt
 
-__all__ = ["Endianness", "RawOptions"]
-
 
 class Endianness(enum.Enum):
     """Which byte of a number comes first."""

@@ -27,8 +27,6 @@ from penstock.kafka.progress.topic import ProgressTopic
 from penstock.kafka.properties import READ_UNCOMMITTED
 from penstock.kafka.session import Session
 
-__all__ = ["ProgressRead", "read_present_progress", "read_progress", "read_progress_of"]
-
 
 @dataclass(frozen=True)
 class ProgressRead:

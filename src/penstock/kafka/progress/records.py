@@ -18,17 +18,6 @@ from penstock.kafka import batches
 from penstock.kafka.batches import EncodedBatch
 from penstock.kafka.compression import Codec
 
-__all__ = [
-    "DEFAULT_MAX_MESSAGE_BYTES",
-    "NotBelievedError",
-    "Seal",
-    "encoded_record",
-    "mark_key",
-    "parse_record",
-    "record_key",
-    "sealed_value",
-]
-
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 _CLAIM_KEY, _MARK_KEY = "\0claim", "\0mark"
 

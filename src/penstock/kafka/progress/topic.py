@@ -17,8 +17,6 @@ from penstock.kafka.progress.records import DEFAULT_MAX_MESSAGE_BYTES, Seal, enc
 from penstock.kafka.session import Session, TopicInfo
 from penstock.kafka.topics import create_topic, topic_configs
 
-__all__ = ["TOPIC", "ProgressTopic", "ensure_progress_topic", "progress_batch"]
-
 TOPIC = "__penstock_progress"
 
 

@@ -16,8 +16,6 @@ from penstock.types import (
 )
 from penstock.types.casts import as_decimal, common_type, is_integer, is_numeric, is_point
 
-__all__ = ["arithmetic", "sign"]
-
 
 def sign(tree: syntax.Call, operand: Expression, source: Source) -> Expression:
     """``-x`` and ``+x``. Raises SqlError if it is not a number."""

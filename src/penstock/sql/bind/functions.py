@@ -28,8 +28,6 @@ from penstock.types import (
 )
 from penstock.types.casts import as_decimal, is_integer, is_numeric, is_point, root
 
-__all__ = ["ALIASES", "FAMILIES", "FUNCTIONS", "Overload", "families", "fits"]
-
 FAMILIES: dict[str, tuple[str, Callable[[DataType], bool]]] = {
     "s": ("STRING", lambda given: root(given) == "STRING"),
     "y": ("BYTES", lambda given: root(given) == "BYTES"),

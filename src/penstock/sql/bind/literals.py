@@ -25,8 +25,6 @@ from penstock.types import (
     TimeType,
 )
 
-__all__ = ["interval", "literal"]
-
 _INTERVALS = {
     "YEAR": r"-?\d+",
     "MONTH": r"-?\d+",

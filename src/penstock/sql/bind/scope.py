@@ -35,8 +35,6 @@ from penstock.types import (
 )
 from penstock.types.casts import castable, common_type, comparable, is_integer, is_numeric, is_point, root
 
-__all__ = ["Scope"]
-
 _UNITS = {
     **{unit: unit for unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE", "SECOND")},
     "DOW": "DAYOFWEEK",

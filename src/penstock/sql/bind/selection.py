@@ -9,8 +9,6 @@ from penstock.plan.expressions import Expression, fields_of
 from penstock.sql.bind.scope import Scope
 from penstock.sql.parse.syntax import Member, Reference, SelectItem, Star
 
-__all__ = ["Selected", "select", "unique"]
-
 
 @dataclass(frozen=True)
 class Selected:

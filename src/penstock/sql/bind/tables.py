@@ -33,9 +33,6 @@ from penstock.types import BIGINT, Field, NullType, RowType, TimestampType
 
 Spec = TypeVar("Spec")
 
-__all__ = ["ComputedColumn", "Table", "columns_of", "declare", "declared", "read"]
-
-
 #: The keys of metadata that holds the contents of a record begin with these.
 _CONTENTS = ("__raw_", "value.")
 

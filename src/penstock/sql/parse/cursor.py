@@ -12,8 +12,6 @@ from penstock.sql.parse.syntax import Name
 from penstock.sql.parse.tokens import Kind, Token
 from penstock.types import DataType, TypeReader, TypeToken
 
-__all__ = ["Cursor"]
-
 _T = TypeVar("_T")
 
 _TYPE_TOKENS = {

@@ -23,8 +23,6 @@ from penstock.sql.parse.syntax import (
 from penstock.sql.parse.tokens import Kind
 from penstock.sql.parse.vocabulary import RESERVED
 
-__all__ = ["Grammar", "table_id", "table_name"]
-
 _COMPARISONS = {"=": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 #: Reserved where a table or select list ends; elsewhere a column may bear the name.
 _COLUMNS_TOO = frozenset({"OFFSET"})

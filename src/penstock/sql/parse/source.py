@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from penstock.errors import DefinitionError, Problem, SqlError
 from penstock.plan.expressions import Place
 
-__all__ = ["Source", "combined"]
-
 
 @dataclass(frozen=True)
 class Source:

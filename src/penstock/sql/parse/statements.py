@@ -11,23 +11,6 @@ from penstock.sql.parse.syntax import Name, Query, TableName, Tree
 from penstock.sql.parse.tokens import Kind, Token
 from penstock.types import DataType
 
-__all__ = [
-    "BeginSet",
-    "ColumnDeclaration",
-    "CreateTable",
-    "DropTable",
-    "EndSet",
-    "Insert",
-    "Reset",
-    "SetOption",
-    "Statement",
-    "column_declaration",
-    "created_name",
-    "parse_schema",
-    "parse_statement",
-    "statements_of",
-]
-
 
 @dataclass(frozen=True)
 class Statement:

@@ -9,24 +9,6 @@ from dataclasses import dataclass
 
 from penstock.types import DataType
 
-__all__ = [
-    "Call",
-    "Case",
-    "Cast",
-    "Element",
-    "Extract",
-    "Interval",
-    "Literal",
-    "Member",
-    "Name",
-    "Query",
-    "Reference",
-    "SelectItem",
-    "Star",
-    "TableName",
-    "Tree",
-]
-
 
 @dataclass(frozen=True)
 class Tree:

@@ -15,8 +15,6 @@ from penstock.errors import Problem, SqlError
 from penstock.options import nearest
 from penstock.sql.parse.source import Source
 
-__all__ = ["Kind", "Token", "scan"]
-
 
 class Kind(enum.Enum):
     """The types of tokens."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["not_known", "repeated"]
-
 _NOT_KNOWN = "whether Spark ran a task of the batch twice within one transaction could not be found out"
 _KEEP_MORE = "raise spark.ui.retainedJobs and spark.ui.retainedStages"
 _ONCE = (

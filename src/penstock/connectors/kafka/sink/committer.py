@@ -57,8 +57,6 @@ from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
 from penstock.spi import Batch, Checkpoint, JobContext, Output, Published, Stage, Written
 
-__all__ = ["Acknowledged", "Consumed", "KafkaCommitter", "PlainCommitter", "WriteJobs"]
-
 _ATTEMPTS_PER_BATCH = 3
 
 

@@ -12,8 +12,6 @@ from penstock.connectors.kafka.table.metadata import WRITABLE
 from penstock.spi import BadRecord, Column, ColumnKind, Guarantee, SinkSpec, TableDefinition
 from penstock.types import Field, RowType, arrow_type
 
-__all__ = ["HEADERS", "LETTER", "DeadLetter", "beside", "definition", "letters"]
-
 _METADATA = {"key": "__raw_key__", "value": "__raw_value__", "headers": "header-list", "timestamp": "timestamp"}
 
 #: A dead letter: a record as it was, with further headers.

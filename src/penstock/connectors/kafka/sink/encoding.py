@@ -23,8 +23,6 @@ from penstock.options import java_pattern
 from penstock.spi import ChangeFormat, FormatSpec, Task, formats
 from penstock.types import RowType, arrow_type
 
-__all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "RowEncoder"]
-
 #: Brokers' default of max.message.bytes, for topics whose settings may not be read.
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 

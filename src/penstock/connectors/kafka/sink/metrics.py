@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from penstock.spi import MetricGroup, Written
 
-__all__ = ["count_produced"]
-
 
 def count_produced(operator: MetricGroup, written: Written) -> None:
     """Count what a batch has written, under the names of Kafka's own producer."""

@@ -14,8 +14,6 @@ from penstock.settings import Settings
 from penstock.spi import CHANGES, INSERTIONS, ChangeFormat, FormatSpec, Guarantee, SinkCapabilities, formats
 from penstock.types import RowType
 
-__all__ = ["KafkaSinkSpec", "progress_problems"]
-
 #: What is lost with the values of acks that do not wait for all replicas in sync.
 _LOSSES = {
     "0": "a record that was sent is taken for written, and is lost when its broker fails or refuses it",

@@ -26,19 +26,6 @@ from penstock.kafka.session import session_for
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task
 from penstock.types import RowKind
 
-__all__ = [
-    "PUBLISHING_ORDER",
-    "WRITTEN",
-    "Instructions",
-    "KafkaOutput",
-    "OpenTransaction",
-    "WriteSpec",
-    "encode_rows",
-    "encode_rows_and_publish",
-    "publish",
-    "stage_rows",
-]
-
 #: What writing tasks give. An encoded record batch on its way to the task that owns its partition has ``data``, or
 #: the ``file`` and ``position`` where its ``bytes`` are. An acknowledgement, one per task and partition, has sequences
 #: instead. Rows with an empty topic count the records and bytes that a task has encoded, one row for each branch, whose

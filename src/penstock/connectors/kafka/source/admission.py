@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from penstock.connectors.kafka.table.options import KafkaSourceOptions
 
-__all__ = ["Admission"]
-
 
 class Admission:
     """What has been admitted so far. Lives in the process that plans, and is forgotten with it.

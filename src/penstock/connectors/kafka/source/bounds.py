@@ -17,20 +17,6 @@ from penstock.kafka.offsets import EARLIEST, LATEST, committed_offsets, list_off
 from penstock.kafka.session import Session, TopicInfo, TopicPartition
 from penstock.kafka.topics import matching_topics
 
-__all__ = [
-    "behind_the_end",
-    "listed",
-    "note_epochs",
-    "places_of",
-    "present_ends",
-    "resolve_start",
-    "resolve_stop",
-    "topic_ids",
-    "topics_there",
-    "with_epochs",
-]
-
-
 #: How long brokers are asked for a leader epoch that a group's offset names and none of them tells of.
 _EPOCH_SECONDS = 5.0
 

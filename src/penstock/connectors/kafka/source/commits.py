@@ -8,8 +8,6 @@ from typing import Any
 
 from penstock.connectors.kafka.table.options import KafkaSourceOptions
 
-__all__ = ["CommitTimes"]
-
 
 class CommitTimes:
     """With checkpointing, after every batch. Without, as Kafka's consumer would by itself: not at all unless

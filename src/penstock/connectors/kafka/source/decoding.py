@@ -31,8 +31,6 @@ from penstock.spi import (
 )
 from penstock.types import arrow_schema, arrow_type
 
-__all__ = ["RowReader"]
-
 _HEADER_KEYS = ("headers", "header-list")
 _TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
 

@@ -19,8 +19,6 @@ from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, TopicPartition, session_for
 from penstock.spi import PARTITIONS_PER_SOURCE
 
-__all__ = ["Planner", "ReaderSpec", "client_of"]
-
 
 @dataclass(frozen=True)
 class ReaderSpec:

@@ -8,8 +8,6 @@ from typing import Protocol
 
 from penstock.kafka.session import TopicPartition
 
-__all__ = ["CustomOffsets", "Found", "Retriever"]
-
 
 @dataclass(frozen=True)
 class Found:

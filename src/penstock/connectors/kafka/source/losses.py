@@ -17,8 +17,6 @@ from penstock.errors import PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, end_of_epochs
 from penstock.kafka.session import Session, TopicInfo, TopicPartition
 
-__all__ = ["SKIPPING", "created_anew", "described", "jumped", "passed_over", "without"]
-
 #: What an error of lost records suggests.
 SKIPPING = "'scan.fail-on-data-loss' = 'false' goes on without them"
 

@@ -10,8 +10,6 @@ from penstock.connectors.kafka.source.reports import ReadReport
 from penstock.kafka.session import TopicPartition
 from penstock.spi import MetricGroup
 
-__all__ = ["SourceMetrics"]
-
 
 class SourceMetrics:
     """Counters and gauges of one scan. ``pending`` asks how many records are left to be read; without ``consumer`` the

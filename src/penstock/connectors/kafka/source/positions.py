@@ -8,8 +8,6 @@ from typing import Any
 
 from penstock.errors import CheckpointError
 
-__all__ = ["Position", "Positions", "Split", "TopicPartition", "cut"]
-
 #: (topic, partition)
 TopicPartition = tuple[str, int]
 

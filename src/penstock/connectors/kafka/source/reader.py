@@ -17,8 +17,6 @@ from penstock.kafka.batches import scan
 from penstock.kafka.session import session_for
 from penstock.spi import REPORT, WATERMARK
 
-__all__ = ["RangeReader", "with_report", "with_watermark"]
-
 
 class RangeReader:
     """Reads the ranges of one task, once. :attr:`report` says what :meth:`rows` has read so far."""

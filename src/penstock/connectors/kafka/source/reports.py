@@ -6,8 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
-__all__ = ["ReadReport"]
-
 
 @dataclass
 class ReadReport:

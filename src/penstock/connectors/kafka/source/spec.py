@@ -20,8 +20,6 @@ from penstock.settings import Settings
 from penstock.spi import CHANGES, INSERTIONS, ChangeFormat, FormatSpec, ScanCapabilities, SinkSpec, Watermark, formats
 from penstock.types import RowType
 
-__all__ = ["KafkaScanSpec"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaScanSpec:

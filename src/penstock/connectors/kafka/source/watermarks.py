@@ -25,8 +25,6 @@ from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.kafka.session import TopicPartition
 from penstock.spi import Watermark
 
-__all__ = ["END", "Measure", "Notes", "Watermarks"]
-
 #: The watermark of a partition that was read to its stop: later than any window, and with a millisecond to go to the
 #: last that SQL can write.
 END = 253_402_300_799_998

@@ -10,8 +10,6 @@ from penstock.kafka.properties import ACTS, check
 from penstock.options import Origin, Properties
 from penstock.settings import KerberosSettings
 
-__all__ = ["CONNECTOR_PROPERTIES", "checked", "completed", "masked", "with_login"]
-
 #: Properties that are for the connector and not for the client that it makes.
 CONNECTOR_PROPERTIES = (
     "auto.commit.interval.ms",

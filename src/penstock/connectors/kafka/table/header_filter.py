@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from penstock.options import Codec
 
-__all__ = ["HEADER_FILTER", "HeaderTerm", "matching"]
-
 
 @dataclass(frozen=True)
 class HeaderTerm:

@@ -18,8 +18,6 @@ from penstock.types import (
     TimestampType,
 )
 
-__all__ = ["OF_VALUE", "READABLE", "WRITABLE", "MetadataColumn", "as_metadata"]
-
 #: What stands before the keys of what the value's format reads besides the row.
 OF_VALUE = "value."
 

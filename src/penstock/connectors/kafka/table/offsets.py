@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from penstock.options import Codec
 
-__all__ = ["OFFSETS", "PARTITIONS", "PartitionOffset", "offsets_text", "partitions_text"]
-
 _PARTITION = re.compile(r"(?:topic:(?P<topic>[a-zA-Z0-9._-]+),)?partition:(?P<partition>\d+)")
 _ENTRY = re.compile(_PARTITION.pattern + r",offset:(?P<offset>\d+)")
 

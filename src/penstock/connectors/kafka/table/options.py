@@ -29,17 +29,6 @@ from penstock.options import (
 )
 from penstock.spi import Guarantee
 
-__all__ = [
-    "BoundedMode",
-    "FieldsInclude",
-    "KafkaSinkOptions",
-    "KafkaSourceOptions",
-    "KafkaTableOptions",
-    "NamingStrategy",
-    "ResetStrategy",
-    "StartupMode",
-]
-
 
 class StartupMode(enum.Enum):
     """Where reading starts when there is no checkpoint."""

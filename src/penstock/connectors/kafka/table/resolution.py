@@ -31,8 +31,6 @@ from penstock.spi import (
 from penstock.types import DataType, RowType
 from penstock.types.casts import castable
 
-__all__ = ["Resolution", "Resolved", "Side"]
-
 _Options = TypeVar("_Options", bound=KafkaTableOptions)
 
 

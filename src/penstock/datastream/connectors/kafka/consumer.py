@@ -15,8 +15,6 @@ from penstock.datastream.connectors.kafka.offsets import (
 from penstock.datastream.connectors.kafka.source import KafkaSource
 from penstock.spi import TableDefinition
 
-__all__ = ["FlinkKafkaConsumer"]
-
 
 class FlinkKafkaConsumer:
     """Reads ``topics`` (a name, several, or a compiled pattern of whole names) for ``env.add_source``.

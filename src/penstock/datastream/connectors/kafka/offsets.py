@@ -17,17 +17,6 @@ from penstock.connectors.kafka.source.initializer import Retriever
 from penstock.connectors.kafka.table.offsets import offsets_text
 from penstock.kafka.session import TopicPartition
 
-__all__ = [
-    "ChosenOffsets",
-    "KafkaOffsetResetStrategy",
-    "KafkaOffsetsInitializer",
-    "KafkaTopicPartition",
-    "OffsetAndTimestamp",
-    "OffsetsInitializer",
-    "OwnOffsetsInitializer",
-    "PartitionOffsetsRetriever",
-]
-
 
 class KafkaOffsetResetStrategy(enum.Enum):
     """What to do for a partition without a valid start offset."""

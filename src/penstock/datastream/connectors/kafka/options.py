@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from penstock.common import DeserializationSchema, SerializationSchema
 
-__all__ = ["format_options", "prefixed"]
-
 
 def prefixed(properties: Mapping[str, str]) -> dict[str, str]:
     """Properties of Kafka's client as options."""

@@ -14,13 +14,6 @@ from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.options import Origin
 from penstock.spi import Column, Surface, TableDefinition
 
-__all__ = [
-    "KafkaRecordSerializationSchema",
-    "KafkaRecordSerializationSchemaBuilder",
-    "KafkaSink",
-    "KafkaSinkBuilder",
-]
-
 
 @dataclass(frozen=True)
 class KafkaRecordSerializationSchema:

@@ -19,8 +19,6 @@ from penstock.errors import OptionsError, Problem, UnsupportedError
 from penstock.options import Origin
 from penstock.spi import Column, Surface, TableDefinition
 
-__all__ = ["KafkaSource", "KafkaSourceBuilder"]
-
 
 @dataclass(frozen=True)
 class KafkaSource:
