@@ -603,24 +603,24 @@ Decision = Run | Skip | TakeOver
 
 
 def decide(
-    record: Progress | None, query_id: str, batch_id: int, start: Any, end: Any, adopt: bool = False, *, first: int = 0
+    record: Progress | None, query_id: str, batch_id: int, start: Any, end: Any, adopt: bool = False
 ) -> Decision:
     """What to do with a batch, given what the progress topic holds (the table of rule 5).
 
-    ``first`` is the query's first batch under this id: above 0 for a sink that came later. ``adopt`` goes on although
-    progress is missing or behind. Raises PossibleDataLossError when a batch was published with other offsets, when this
-    one does not begin where the one before it ended, or when progress is behind; CheckpointError when the checkpoint is
-    older or foreign. Both name both positions.
+    ``adopt`` goes on although progress is missing or behind. Raises PossibleDataLossError when a batch was published
+    with other offsets, when this one does not begin where the one before it ended, or when progress is behind;
+    CheckpointError when the checkpoint is older or foreign. Both name both positions.
     """
     batch = Progress(query_id, batch_id, start, end)
     if record is None:
-        if batch_id == first:
+        if batch_id == 0:
             return Run()
         if adopt:
             return TakeOver(f"{batch} is published although its progress is lost: a second time, if it was committed")
         raise CheckpointError(
-            f"the checkpoint goes on with {batch}, but the progress topic holds nothing: progress was lost. Check the "
-            "topic, or go on with --adopt-progress, if you are sure that the checkpoint is right"
+            f"the checkpoint goes on with {batch}, but the progress topic holds nothing: progress was lost, or the "
+            "sink came to the job with this batch. Check the topic, or go on with --adopt-progress, if you are sure "
+            "that the batch was not published"
         )
     check_ahead(record, batch)
     if record.query_id != query_id:
@@ -732,7 +732,6 @@ def settle(
     run_id: str,
     *,
     adopt: bool = False,
-    first: int = 0,
     deadline: Deadline | None = None,
 ) -> bool:
     """Find out whether ``batch`` was committed, whose transaction had no definite end (rule 16). If it was not, nothing
@@ -751,7 +750,7 @@ def settle(
             f"transactional id '{client.transactional_id}' has published batch {progress.batch_id} of query "
             f"'{progress.query_id}' meanwhile, so another instance runs or ran; stop one of the two"
         )
-    decision = decide(progress, batch.query_id, batch.batch_id, batch.start, batch.end, adopt, first=first)
+    decision = decide(progress, batch.query_id, batch.batch_id, batch.start, batch.end, adopt)
     if not isinstance(decision, Skip) and (read.claim is None or read.claim.run_id != run_id):
         raise CheckpointError(
             f"whether {batch} was published is not known: topic '{topic.name}' does not hold the claim of this run any "
