@@ -230,19 +230,19 @@ class ExactlyOnceTarget:
             rows = self._row.of_query(transaction, context.query_id)
         upcoming = context.next_batch()  # behind the read, since a run that is well goes on with the checkpoint
         batch = Progress(context.query_id, upcoming.id, _document(upcoming.start), None)
-        here: dict[int, set[str]] = {}
+        names, here = set(self._names), dict[int, set[str]]()
         for row in rows:
-            if row.progress and row.progress.batch_id >= upcoming.id and set(row.tables) & set(self._names):
+            if row.progress and row.progress.batch_id >= upcoming.id and names & set(row.tables):
                 check_ahead(row.progress, batch)
                 here.setdefault(row.progress.batch_id, set()).update(row.tables)
-        done, names = here.get(upcoming.id, set()), set(self._names)
+        done = here.get(upcoming.id, set())
         covered = {
             name
             for row in rows
             if row.progress and row.progress.batch_id == upcoming.id - 1 and row.progress.end == batch.start
             for name in row.tables
         }
-        self._whole_before = upcoming.id if set(self._names) <= covered else None
+        self._whole_before = upcoming.id if names <= covered else None
         own = next((row for row in rows if row.key == self._row.key), None)
         whole = own and own.progress and own.progress.batch_id == upcoming.id and names <= set(own.tables)
         if done and not whole:
