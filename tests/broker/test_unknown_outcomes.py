@@ -453,9 +453,12 @@ def test_a_start_beside_a_run_that_publishes_meanwhile_takes_over(scene: Scene) 
     scene.expect(0, 1, 2, 3, 4)
 
 
-def test_a_sink_that_comes_to_a_job_begins_with_its_next_batch(scene: Scene) -> None:
-    """As when the guarantee is changed: there is no progress before, and it was not lost."""
+def test_a_sink_that_comes_to_a_job_begins_when_progress_is_adopted(scene: Scene) -> None:
+    """As when the guarantee is changed. That its progress was lost would look the same."""
     committer, _ = scene.committer(lambda: 5)
+    with pytest.raises(CheckpointError, match=r"or the sink came to the job with this batch.*--adopt-progress"):
+        committer.publish(batch(5), 5)
+    committer, _ = scene.committer(lambda: 5, adopt_progress=True)
     committer.publish(batch(5), 5)
     again, _ = scene.committer(lambda: 5)
     assert again.publish(batch(5), 5).skipped

@@ -223,15 +223,15 @@ def _partition_of_another_topic() -> Sequence[Patch]:
 def _adopts_over_progress() -> Sequence[Patch]:
     """--adopt-progress trusts the checkpoint although there is progress."""
     decide = delivery.decide
-    return [(committer, "decide", lambda *given, **more: Run() if given[-1] else decide(*given, **more))]
+    return [(committer, "decide", lambda *given: Run() if given[-1] else decide(*given))]
 
 
 def _query_unnoticed() -> Sequence[Patch]:
     """Another query's progress is taken for none at all."""
     decide = delivery.decide
 
-    def own(found: Any, query: str, *others: Any, **more: Any) -> Any:
-        return decide(found if found and found.query_id == query else None, query, *others, **more)
+    def own(found: Any, query: str, *others: Any) -> Any:
+        return decide(found if found and found.query_id == query else None, query, *others)
 
     return [(committer, "decide", own)]
 
@@ -240,8 +240,8 @@ def _older_checkpoint_unnoticed() -> Sequence[Patch]:
     """A batch is published though a later one was."""
     decide = delivery.decide
 
-    def at_most(found: Any, query: str, batch: int, *others: Any, **more: Any) -> Any:
-        return Run() if found and found.batch_id > batch else decide(found, query, batch, *others, **more)
+    def at_most(found: Any, query: str, batch: int, *others: Any) -> Any:
+        return Run() if found and found.batch_id > batch else decide(found, query, batch, *others)
 
     # It is looked for twice: before the id is taken, and when it is decided what to do.
     return [(committer, "decide", at_most), (committer, "check_ahead", lambda *_: None)]

@@ -327,7 +327,7 @@ def test_an_entry_of_sparks_log_that_another_copy_replaced_stops_the_job(jobs, t
         entry = jobs.checkpoint() / "offsets" / str(number)
         if number == 1:
             *head, end = entry.read_text().split("\n")
-            entry.write_text("\n".join([*head, end.replace("200", "150")]))
+            entry.write_text("\n".join([*head, end.replace('"offset": 200', '"offset": 150')]))
             entry.with_name(".1.crc").unlink(missing_ok=True)
 
     offsets, add_offsets = JobCheckpoint.offsets, KafkaCommitter._add_offsets

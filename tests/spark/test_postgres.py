@@ -491,7 +491,11 @@ def output(db, table="t", guarantee=Guarantee.EXACTLY_ONCE):
     return Output(0, table, spec, schema, None, ("id",))
 
 
-def context(query_id="q", job="job"):
+def upcoming(number):
+    return NextBatch(number, ({"at": number},) if number else ())
+
+
+def context(query_id="q", job="job", next_batch=0):
     return JobContext(
         job=job,
         query_id=query_id,
@@ -501,6 +505,7 @@ def context(query_id="q", job="job"):
         parallelism=1,
         spark=None,
         planned=False,
+        next_batch=lambda: upcoming(next_batch),
         stopping=lambda: False,
         warn=lambda _: None,
     )
@@ -560,7 +565,7 @@ def test_rule_5_progress_is_written_for_empty_batches_too(db, table):
     committer.publish(batch(0), [])
     committer.publish(Batch(1, ({"at": 1},), ({"at": 2},), tasks=0), None)
     assert db.progress() == [("job: public.t", 1)]
-    again = opened(db, Tasks())
+    again = opened(db, Tasks(), next_batch=1)
     assert again.publish(batch(1), [9]).skipped
     assert db.ids() == []
 
@@ -730,7 +735,7 @@ class Runs:
         shared = replace(
             self.shared,
             run_id=str(uuid.uuid4()),
-            next_batch=lambda: NextBatch(next_batch),
+            next_batch=lambda: upcoming(next_batch),
             settings=Settings(**settings),
         )
         committers = []
@@ -819,9 +824,12 @@ def test_a_table_that_was_left_out_for_a_while_comes_back_when_progress_is_adopt
     assert db.ids("b") == [0, 3]
 
 
-def test_a_target_that_comes_to_a_job_begins_with_its_next_batch(db):
+def test_a_target_that_comes_to_a_job_begins_when_progress_is_adopted(db):
     runs = Runs(db, "a")
     (a,) = runs.start(("a", None), next_batch=4)
+    with pytest.raises(CheckpointError, match=r"or the sink came to the job with this batch.*--adopt-progress"):
+        a.publish(batch(4), [4])
+    (a,) = runs.start(("a", None), next_batch=4, adopt_progress=True)
     a.publish(batch(4), [4])
     (a,) = runs.start(("a", None), next_batch=4)
     assert a.publish(batch(4), [4]).skipped
@@ -829,6 +837,50 @@ def test_a_target_that_comes_to_a_job_begins_with_its_next_batch(db):
     (a,) = runs.start(("a", None), next_batch=5)
     with pytest.raises(CheckpointError, match="progress was lost"):
         a.publish(batch(5), [5])
+
+
+def test_one_target_of_two_shuts_out_the_run_that_had_two(db, localhost):
+    runs = Runs(db, "a", "b")
+    b, a = runs.start(("b", localhost), ("a", None))
+    for target in (b, a):
+        target.publish(batch(0), [0])
+    (both,) = runs.start(("ab", None), next_batch=1)
+    for target in (b, a):
+        with pytest.raises(FencedError, match="was taken over by"):
+            target.publish(batch(1), [1])
+    both.publish(batch(1), [])
+    assert db.ids("a") == db.ids("b") == [0]
+
+
+def test_a_row_that_has_moved_on_to_other_tables_is_not_taken_for_the_former_ones(db):
+    runs = Runs(db, "t", "u")
+    for number, tables in enumerate(("t", "tu", "u")):
+        (target,) = runs.start((tables, None), next_batch=number)
+        target.publish(batch(number), [number] if len(tables) == 1 else [])
+    (target,) = runs.start(("u", None), next_batch=3)
+    target.publish(batch(3), [3])
+    (target,) = runs.start(("t", None), next_batch=3)
+    with pytest.raises(CheckpointError, match="progress was lost, or the sink came"):
+        target.publish(batch(3), [3])
+    assert db.ids("t") == [0]
+    assert [key for key, _ in db.progress()] == ["job: public.t", "job: public.t'"]
+
+
+def test_a_database_that_was_put_back_from_a_dump_is_behind(db):
+    runs = Runs(db, "t")
+    (target,) = runs.start(("t", None))
+    target.publish(batch(0), [0])
+    runs.shared.checkpoint.documents.clear()  # it has another identity
+    (target,) = runs.start(("t", None), next_batch=4)
+    with pytest.raises(PossibleDataLossError, match=r"batch 4 .* the last published is batch 0"):
+        target.publish(batch(4), [4])
+
+
+def test_an_empty_database_in_the_place_of_the_former_one_stops_the_job(db):
+    runs = Runs(db, "t")
+    (target,) = runs.start(("t", None), next_batch=3)
+    with pytest.raises(CheckpointError, match="progress was lost"):
+        target.publish(batch(3), [3])
 
 
 @pytest.mark.slow

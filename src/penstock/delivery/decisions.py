@@ -32,24 +32,24 @@ Decision = Run | Skip | TakeOver
 
 
 def decide(
-    record: Progress | None, query_id: str, batch_id: int, start: Any, end: Any, adopt: bool = False, *, first: int = 0
+    record: Progress | None, query_id: str, batch_id: int, start: Any, end: Any, adopt: bool = False
 ) -> Decision:
     """What to do with a batch, given what the progress topic holds (the table of rule 5).
 
-    ``first`` is the query's first batch under this id: above 0 for a sink that came later. ``adopt`` goes on although
-    progress is missing or behind. Raises PossibleDataLossError when a batch was published with other offsets, when this
-    one does not begin where the one before it ended, or when progress is behind; CheckpointError when the checkpoint is
-    older or foreign. Both name both positions.
+    ``adopt`` goes on although progress is missing or behind. Raises PossibleDataLossError when a batch was published
+    with other offsets, when this one does not begin where the one before it ended, or when progress is behind;
+    CheckpointError when the checkpoint is older or foreign. Both name both positions.
     """
     batch = Progress(query_id, batch_id, start, end)
     if record is None:
-        if batch_id == first:
+        if batch_id == 0:
             return Run()
         if adopt:
             return TakeOver(f"{batch} is published although its progress is lost: a second time, if it was committed")
         raise CheckpointError(
-            f"the checkpoint goes on with {batch}, but the progress topic holds nothing: progress was lost. Check the "
-            "topic, or go on with --adopt-progress, if you are sure that the checkpoint is right"
+            f"the checkpoint goes on with {batch}, but the progress topic holds nothing: progress was lost, or the "
+            "sink came to the job with this batch. Check the topic, or go on with --adopt-progress, if you are sure "
+            "that the batch was not published"
         )
     check_ahead(record, batch)
     if record.query_id != query_id:

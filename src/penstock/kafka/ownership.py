@@ -93,7 +93,6 @@ def settle(
     run_id: str,
     *,
     adopt: bool = False,
-    first: int = 0,
     deadline: Deadline | None = None,
 ) -> bool:
     """Find out whether ``batch`` was committed, whose transaction had no definite end (rule 16). If it was not, nothing
@@ -112,7 +111,7 @@ def settle(
             f"transactional id '{client.transactional_id}' has published batch {progress.batch_id} of query "
             f"'{progress.query_id}' meanwhile, so another instance runs or ran; stop one of the two"
         )
-    decision = decide(progress, batch.query_id, batch.batch_id, batch.start, batch.end, adopt, first=first)
+    decision = decide(progress, batch.query_id, batch.batch_id, batch.start, batch.end, adopt)
     if not isinstance(decision, Skip) and (read.claim is None or read.claim.run_id != run_id):
         raise CheckpointError(
             f"whether {batch} was published is not known: topic '{topic.name}' does not hold the claim of this run any "

@@ -66,6 +66,17 @@ class Checkpoint(Protocol):
 
 
 @dataclass(frozen=True)
+class NextBatch:
+    """The batch that Spark runs next: the last planned one when it was not logged as done, else the one after it.
+
+    ``start`` holds one position per source; it is empty for the first batch.
+    """
+
+    id: int = 0
+    start: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
 class JobContext:
     """What a job's runtimes share. ``query_id`` and ``secret``, which only copies of the checkpoint share, stay
     the same over restarts; ``run_id`` is new."""
@@ -86,24 +97,13 @@ class JobContext:
     #: The job's metrics. Those of a table are in the group that :meth:`operator` gives.
     metrics: MetricGroup = field(default_factory=MetricGroup)
     #: What the checkpoint goes on with, read when it is called: a copy of the job may be running.
-    next_batch: Callable[[], NextBatch] = lambda: NextBatch()  # noqa: PLW0108 - it is defined below
+    next_batch: Callable[[], NextBatch] = NextBatch
     #: Whether this run follows one of the same process that has failed: what that wrote into the checkpoint holds.
     restarted: bool = False
 
     def operator(self, table: str) -> MetricGroup:
         """The group of a table's metrics."""
         return self.metrics.add_group("operator", table)
-
-
-@dataclass(frozen=True)
-class NextBatch:
-    """The batch that Spark runs next: the last planned one when it was not logged as done, else the one after it.
-
-    ``start`` holds one position per source; it is empty for the first batch.
-    """
-
-    id: int = 0
-    start: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -66,11 +66,6 @@ class TestRule5:
         assert "batch 3 of query 'mine'" in decision.warning
         assert "a second time, if it was committed" in decision.warning
 
-    def test_a_sink_that_came_later_begins_with_its_first_batch(self) -> None:
-        assert decide(None, "mine", 3, START, END, first=3) == Run()
-        with pytest.raises(CheckpointError, match="progress was lost"):
-            decide(None, "mine", 4, START, END, first=3)
-
     def test_progress_that_is_behind_is_adopted(self) -> None:
         decision = decide(published(3), "mine", 7, START, END, adopt=True)
         assert isinstance(decision, TakeOver)

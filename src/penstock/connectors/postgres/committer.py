@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from penstock.connectors.postgres.columns import quoted
@@ -123,7 +123,7 @@ class PostgresCommitter:
         self._tables: Sequence[Table] = ()
         self._names: tuple[str, ...] = ()
         self._document = ""
-        self._first = 0
+        self._whole_before: int | None = None  # the batch before which the rows together hold everything
         self._committed = False
         self._written: tuple[_Written, ...] = ()
         self._progress: Progress | None = None
@@ -183,7 +183,7 @@ class PostgresCommitter:
         with self._database.transaction() as transaction:
             rows = ProgressTable(namespace, "").of_query(transaction, context.query_id)
         of_rows = {row.key: row.tables for row in rows if row.owner.run_id != context.run_id}
-        new, first = f"{context.job}: {', '.join(self._names)}", context.next_batch().id
+        new = f"{context.job}: {', '.join(self._names)}"
         self._document = f"postgres-{_hash(f'{self._identity()}/{namespace}')}"
 
         def find(tables: Mapping[str, Sequence[str]]) -> str | None:
@@ -192,11 +192,15 @@ class PostgresCommitter:
             return found if found is not None and shared[found] else None
 
         def change(now: dict[str, Any]) -> dict[str, Any]:
-            kept = {key: each["tables"] for key, each in now.items()}
-            return now if find(of_rows) or find(kept) else {**now, new: {"tables": self._names, "first_batch": first}}
+            if find(of_rows) or find(now):
+                return now
+            key = new
+            while key in now or key in {row.key for row in rows}:  # a row that has moved on to other tables
+                key += "'"
+            return {**now, key: self._names}
 
         known = context.checkpoint.revise(self._document, change)
-        return find(of_rows) or find({key: each["tables"] for key, each in known.items()}) or new
+        return find(of_rows) or find(known) or new
 
     def _identity(self) -> str:
         """The database, whatever name of its host it is reached by; by that name where the server does not say."""
@@ -210,21 +214,13 @@ class PostgresCommitter:
         return str(self._database.address)
 
     def _keep(self, key: str) -> None:
-        """Note in the checkpoint which row goes on with which tables, and since which batch."""
-        upcoming = self._context.next_batch().id
+        """Note in the checkpoint which row goes on with which tables."""
 
         def change(now: dict[str, Any]) -> dict[str, Any]:
-            first = now[key]["first_batch"] if key in now else upcoming
-            left = {
-                other: {**each, "tables": [name for name in each["tables"] if name not in self._names]}
-                for other, each in now.items()
-            }
-            return {
-                **{other: each for other, each in left.items() if each["tables"]},
-                key: {"tables": self._names, "first_batch": first},
-            }
+            left = {other: [name for name in names if name not in self._names] for other, names in now.items()}
+            return {**{other: names for other, names in left.items() if names}, key: self._names}
 
-        self._first = int(self._context.checkpoint.revise(self._document, change)[key]["first_batch"])
+        self._context.checkpoint.revise(self._document, change)
 
     def _check_rows(self) -> None:
         """Raises CheckpointError where this query has committed more than the checkpoint knows, or a batch that Spark
@@ -234,12 +230,19 @@ class PostgresCommitter:
             rows = self._row.of_query(transaction, context.query_id)
         upcoming = context.next_batch()  # behind the read, since a run that is well goes on with the checkpoint
         batch = Progress(context.query_id, upcoming.id, _document(upcoming.start), None)
-        here: dict[int, set[str]] = {}
+        names, here = set(self._names), dict[int, set[str]]()
         for row in rows:
-            if row.progress and row.progress.batch_id >= upcoming.id and set(row.tables) & set(self._names):
+            if row.progress and row.progress.batch_id >= upcoming.id and names & set(row.tables):
                 check_ahead(row.progress, batch)
                 here.setdefault(row.progress.batch_id, set()).update(row.tables)
-        done, names = here.get(upcoming.id, set()), set(self._names)
+        done = here.get(upcoming.id, set())
+        covered = {
+            name
+            for row in rows
+            if row.progress and row.progress.batch_id == upcoming.id - 1 and row.progress.end == batch.start
+            for name in row.tables
+        }
+        self._whole_before = upcoming.id if names <= covered else None
         own = next((row for row in rows if row.key == self._row.key), None)
         whole = own and own.progress and own.progress.batch_id == upcoming.id and names <= set(own.tables)
         if done and not whole:
@@ -269,7 +272,12 @@ class PostgresCommitter:
                 hint = "give them the same, so that they share one transaction"
                 where = f"job '{context.job}', {self._database.address}"
                 raise OptionsError((Problem(reason, where=where, hint=hint),))
-            self._row.own(transaction, Claim.mine(context.run_id), context.query_id, self._names)
+            mine = Claim.mine(context.run_id)
+            self._row.own(transaction, mine, context.query_id, self._names)
+            # A former run may write these tables under other rows: it is shut out of those too.
+            for row in self._row.of_query(transaction, context.query_id):
+                if row.owner.run_id != context.run_id and set(row.tables) & set(self._names):
+                    replace(self._row, key=row.key).own(transaction, mine, context.query_id, row.tables)
             self._progress = self._owned(transaction).progress
 
     # --- batches ---------------------------------------------------------------------------------------------
@@ -305,17 +313,16 @@ class PostgresCommitter:
         """Whether the batch was committed before (rule 5)."""
         adopt = self._context.settings.adopt_progress and not self._committed
         known = self._progress
-        if progress.batch_id == self._first and known and known.query_id == progress.query_id:
-            # A row from before these tables were written under another one.
-            known = known if known.batch_id >= progress.batch_id - 1 else None
-        if known is None and progress.batch_id != self._first and not adopt:
+        behind = known is None or (known.query_id == progress.query_id and known.batch_id < progress.batch_id - 1)
+        if behind and progress.batch_id == self._whole_before:
+            return False  # other rows of the query have what came before
+        if known is None and progress.batch_id > 0 and not adopt:
             raise CheckpointError(
-                f"the checkpoint goes on with {progress}, but {self._place()} holds nothing: progress was lost. "
-                "Restore the row, or go on with --adopt-progress, if you are sure that the checkpoint is right"
+                f"the checkpoint goes on with {progress}, but {self._place()} holds nothing: progress was lost, or the "
+                "sink came to the job with this batch. Restore the row, or go on with --adopt-progress, if you are "
+                "sure that the batch was not inserted"
             )
-        decision = decide(
-            known, progress.query_id, progress.batch_id, progress.start, progress.end, adopt, first=self._first
-        )
+        decision = decide(known, progress.query_id, progress.batch_id, progress.start, progress.end, adopt)
         if isinstance(decision, TakeOver):
             took = f"{progress} takes over {self._place()}, which last recorded {self._progress}"
             self._context.warn(took if self._progress else decision.warning)

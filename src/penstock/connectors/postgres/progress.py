@@ -69,7 +69,7 @@ class ProgressTable:
 
     def of_query(self, transaction: Transaction, query_id: str) -> list[Row]:
         """The rows that a query has written, whatever their keys."""
-        sql = f"SELECT {_COLUMNS} FROM {self._name} WHERE query_id = $1 ORDER BY job"  # noqa: S608
+        sql = f"SELECT {_COLUMNS} FROM {self._name} WHERE query_id = $1 ORDER BY job"  # noqa: S608 - a quoted name
         return list(self._read(transaction, sql, query_id))
 
     def _read(self, transaction: Transaction, sql: str, wanted: str) -> Iterator[Row]:

@@ -289,7 +289,7 @@ class KafkaCommitter:
         topic_id = str(found.topic_id or "")
         topic = {"progress_topic": found.name, "progress_topic_id": topic_id, "progress_partitions": found.partitions}
         if not known:
-            mine = {"transactional_id": self.transactional_id, **topic, "first_batch": context.next_batch().id}
+            mine = {"transactional_id": self.transactional_id, **topic}
             known = self._identity(lambda now: now or mine)  # of two copies that start at once both have the same
         elif known["progress_topic_id"] != topic_id:  # which the user adopts
             known = self._changed(known, {**known, **topic})
@@ -310,11 +310,6 @@ class KafkaCommitter:
     def _adopts(self) -> bool:
         """Whether progress may be missing: what this run has published is there."""
         return self._context.settings.adopt_progress and not self._published
-
-    @property
-    def _first(self) -> int:
-        """The batch that this checkpoint first published to the cluster."""
-        return int(self._known.get("first_batch", 0))
 
     def _identity(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> dict[str, Any]:
         return _known_identity(self._context.checkpoint, self._writing.session, change)
@@ -406,9 +401,7 @@ class KafkaCommitter:
         """
         start, end = _document(batch.start), _document(batch.end)
         try:
-            decision = decide(
-                self._progress, self._context.query_id, batch.id, start, end, self._adopts, first=self._first
-            )
+            decision = decide(self._progress, self._context.query_id, batch.id, start, end, self._adopts)
         except (CheckpointError, PossibleDataLossError):
             self._check_owner()  # another copy that has gone on with the checkpoint explains it better
             raise
@@ -518,7 +511,7 @@ class KafkaCommitter:
         patience, backoff = Deadline.after(session.config.delivery_timeout_ms), session.backoff()
         while True:
             try:
-                return settle(session, client, topic, batch, context.run_id, adopt=self._adopts, first=self._first)
+                return settle(session, client, topic, batch, context.run_id, adopt=self._adopts)
             except KafkaError as error:
                 if not error.retriable or patience.passed or context.stopping():
                     unknown = UnknownOutcomeError(
