@@ -94,6 +94,8 @@ class JobContext:
     stopping: Callable[[], bool]
     warn: Callable[[str], None]
     secret: str = field(default="", repr=False)
+    #: The last batch that a version without secrets may have published.
+    unsealed_to: int = -1
     #: The job's metrics. Those of a table are in the group that :meth:`operator` gives.
     metrics: MetricGroup = field(default_factory=MetricGroup)
     #: What the checkpoint goes on with, read when it is called: a copy of the job may be running.

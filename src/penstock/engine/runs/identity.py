@@ -48,8 +48,8 @@ def identify(job: Job, checkpoint: JobCheckpoint, former_id: str, warn: Callable
             f"'{job.name}' would shut that job out. Start with an empty directory; if the job was renamed, change "
             "'job' in the directory's 'penstock/job.json'"
         )
-    if "secret" not in known:  # it was made before progress was sealed, which is adopted or refused
-        known["secret"] = secrets.token_hex(32)
+    if "secret" not in known:  # a version that did not seal progress may have published up to the next batch
+        known |= {"secret": secrets.token_hex(32), "unsealed_to": checkpoint.first_batch()}
         checkpoint.write("job", known)
     if known.get("sinks") != sinks:
         warn(

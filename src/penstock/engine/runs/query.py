@@ -244,6 +244,7 @@ class Query:
             query_id=self.query_id,
             run_id=str(uuid.uuid4()),
             secret=str(identity.get("secret", "")),
+            unsealed_to=int(identity.get("unsealed_to", -1)),
             checkpoint=self._checkpoint,
             settings=self._job.settings,
             parallelism=self._job.settings.parallelism or self._spark.sparkContext.defaultParallelism,

@@ -360,7 +360,7 @@ class KafkaCommitter:
                     f"not become '{asked}'; for that the job has to start with a new checkpoint"
                 )
         self.transactional_id = known["transactional_id"]
-        seal = Seal(context.query_id, context.secret)
+        seal = Seal(context.query_id, context.secret, context.unsealed_to)
         self._topic = replace(found, partitions=known["progress_partitions"], seal=seal)
 
     def _check_ahead(self) -> None:

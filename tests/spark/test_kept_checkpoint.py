@@ -1,0 +1,88 @@
+"""A checkpoint that an earlier version left, kept as its files were.
+
+The folder ``checkpoint-0.1.0`` holds it, with words in capitals for what belongs to a cluster: ids, the topics of
+source and sink. ``progress.json`` is the last record of its progress topic. That version did not seal progress, and knew
+no uids of sources and no transactional id that stays.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from penstock.kafka.produce import Producer
+from penstock.kafka.progress import ensure_progress_topic
+from penstock.kafka.progress.records import encoded_record
+from penstock.kafka.properties import ClientConfig
+from penstock.kafka.session import session_for
+from penstock.kafka.transactions import TransactionClient
+from tests.waiting import while_running
+
+KEPT = Path(__file__).with_name("checkpoint-0.1.0")
+
+
+@pytest.fixture
+def left(jobs, kafka, topics, topic):
+    """What the version left when it had copied 20 records in two batches: the SQL of its job, source and sink."""
+    source, sink = topic(1), topic(1)
+    topics.write(source, [{"id": i} for i in range(20)])
+    topics.write(sink, [{"id": i} for i in range(20)])
+    session = session_for(ClientConfig.from_properties({"bootstrap.servers": kafka.bootstrap}))
+    progress = ensure_progress_topic(session)
+    name = f"{sink}-copy"
+    words = {
+        "TRANSACTIONAL-ID": name,
+        "CLUSTER": session.cluster_id,
+        "READINGS-ID": str(session.topic(source).topic_id),
+        "READINGS": source,
+        "COPIES": sink,
+        "PROGRESS-ID": str(progress.topic_id),
+    }
+
+    def filled(text):
+        for word, meaning in words.items():
+            text = text.replace(word, meaning)
+        return text
+
+    shutil.copytree(KEPT, jobs.checkpoint("copy"))
+    for file in [each for each in jobs.checkpoint("copy").rglob("*") if each.is_file()]:
+        text = filled(file.read_text())
+        file.unlink()
+        file.with_name(filled(file.name)).write_text(text)
+    record = jobs.checkpoint("copy") / "progress.json"
+    batch = encoded_record(name.encode(), record.read_bytes().strip(), progress.partition_of(name))
+    record.unlink()
+    client = TransactionClient(session, name, 60_000)
+    client.init()
+    client.begin()
+    with Producer(session, client.identity, transactional_id=name) as producer:
+        producer.submit(progress.name, batch.partition, batch.data, batch.count)
+        producer.flush()
+    client.commit()
+    sql = (
+        jobs.table("readings", "id BIGINT", source, scan_startup_mode="earliest-offset")
+        + jobs.exactly_once("copies", "id BIGINT", sink, sink_transactional__id__prefix=sink)
+        + "INSERT INTO copies SELECT * FROM readings;"
+    )
+    return sql, source, sink
+
+
+def read_ids(topics, topic):
+    return sorted(message.json["id"] for message in topics.read(topic))
+
+
+@pytest.mark.parametrize("logged", [True, False], ids=["at rest", "killed before Spark's commit log"])
+def test_a_checkpoint_of_0_1_0_goes_on_exactly_once(jobs, topics, left, logged):
+    sql, source, sink = left
+    if not logged:
+        (jobs.checkpoint("copy") / "commits" / "1").unlink()
+    for total in (30, 40):  # the second start finds what the first has added to the checkpoint
+        topics.write(source, [{"id": i} for i in range(total - 10, total)])
+        running = jobs.start(sql, "copy")
+        while_running(running, lambda expected=total: len(read_ids(topics, sink)) >= expected)
+        while_running(running, lambda: jobs.idle("copy"))
+        running.stop()
+        assert read_ids(topics, sink) == list(range(total))
+    assert jobs.warnings == []
