@@ -79,7 +79,9 @@ def test_rules_are_referred_to_by_their_names():
     assert [name for name in named if name not in RULES] == []
 
 
-@pytest.mark.parametrize("document", sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")))
+@pytest.mark.parametrize(
+    "document", sorted(str(each.relative_to(ROOT)) for each in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")))
+)
 def test_links_into_pages_meet_a_title(document):
     text = (ROOT / document).read_text("utf-8")
     for target in re.findall(r"\]\(([^)\s]*#[^)\s]+)\)", text):
