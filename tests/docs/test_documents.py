@@ -14,7 +14,7 @@ from penstock.cli.main import main
 from penstock.connectors.kafka.sink.dead_letters import HEADERS
 from penstock.datastream import execution
 from penstock.ingest import lower, parse_pipeline
-from penstock.plan import Filter, Job, with_dead_letters
+from penstock.plan import Filter, Job, Scan, with_dead_letters
 from penstock.plan.explain import explain
 from penstock.plan.text import flink_sql
 from penstock.spi import formats
@@ -50,7 +50,7 @@ def test_an_example_is_a_plan(name, capsys):
 
 def readme_jobs() -> dict[str, Job]:
     """The README's job by the language that it is written in."""
-    (sql,), (yaml,), (python,) = (blocks("README.md", language) for language in ("sql", "yaml", "python"))
+    (_, sql), (yaml,), (python,) = (blocks("README.md", language) for language in ("sql", "yaml", "python"))
     script, pipeline, programmed = parse_script(sql), parse_pipeline(yaml), list[Job]()
     assert script.warnings == pipeline.warnings == ()
     with execution.runner(programmed.append):
@@ -69,6 +69,18 @@ def test_the_job_of_the_readme_is_one_job_in_three_languages():
         assert isinstance(sink.input, Filter)
         assert flink_sql(sink.input.condition) == "`dep_delay` > 60"
         assert sink.input.input.spec.options.topic == ("flights",)
+
+
+def test_the_copy_of_the_readme_is_exactly_once_and_loses_nothing_of_a_record():
+    script = parse_script(blocks("README.md", "sql")[0])
+    assert not script.warnings
+    (sink,) = script.jobs[0].sinks
+    assert sink.spec.guarantee.value == "exactly-once"
+    assert isinstance(sink.input, Scan)
+    assert sink.input.spec.options.property("isolation.level") == "read_committed"
+    for spec in (sink.spec, sink.input.spec):
+        assert (spec.value.identifier, spec.value_columns) == ("raw", ("record_value",))
+        assert {column.key for column in spec.metadata} == {"__raw_key__", "header-list", "timestamp"}
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
