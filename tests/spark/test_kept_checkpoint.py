@@ -1,8 +1,8 @@
 """A checkpoint that an earlier version left, kept as its files were.
 
 The folder ``checkpoint-0.1.0`` holds it, with words in capitals for what belongs to a cluster: ids, the topics of
-source and sink. ``progress.json`` is the last record of its progress topic. That version did not seal progress, and knew
-no uids of sources and no transactional id that stays.
+source and sink. ``progress.json`` is the last record of its progress topic. That version did not seal progress, and it
+knew no uids of sources and no transactional id that stays.
 """
 
 from __future__ import annotations
