@@ -19,6 +19,7 @@ from penstock.errors import (
     RecordError,
 )
 from tests.spark.conftest import spark_jobs
+from tests.spark.failpoints import before_commit, failures
 from tests.waiting import eventually, while_running
 
 COLUMNS = "id BIGINT"
@@ -61,18 +62,8 @@ def test_rule_1_starts_are_resolved_once_before_batch_0(jobs, topics, topic, mon
 
 def fail_publishing(monkeypatch, times):
     """Lets the transaction of a batch fail after its records were published, before it is committed."""
-    from penstock.connectors.kafka.sink.committer import KafkaCommitter
-
-    original = KafkaCommitter._add_offsets
-    left = [times]
-
-    def fail(self, batch):
-        if left[0]:
-            left[0] -= 1
-            raise AbortableError("a failure between publishing and committing")
-        return original(self, batch)
-
-    monkeypatch.setattr(KafkaCommitter, "_add_offsets", fail)
+    error = AbortableError("a failure between publishing and committing")
+    before_commit(monkeypatch, failures(times, lambda: error))
 
 
 def test_a_batch_that_is_aborted_is_redone_in_place(jobs, topics, topic, monkeypatch):
@@ -317,7 +308,6 @@ def test_rule_9_a_stage_that_ran_twice_aborts_the_batch(jobs, topics, topic, mon
 @pytest.mark.parametrize("when", ["before the batch", "during the batch"])
 def test_an_entry_of_sparks_log_that_another_copy_replaced_stops_the_job(jobs, topics, topic, monkeypatch, when):
     """A copy that was stopped between its look for the entry and its renaming writes over what this one has planned."""
-    from penstock.connectors.kafka.sink.committer import KafkaCommitter
     from penstock.engine.checkpoint import JobCheckpoint
 
     source, sink = topic(1), topic(1)
@@ -330,8 +320,7 @@ def test_an_entry_of_sparks_log_that_another_copy_replaced_stops_the_job(jobs, t
             entry.write_text("\n".join([*head, end.replace('"offset": 200', '"offset": 150')]))
             entry.with_name(".1.crc").unlink(missing_ok=True)
 
-    offsets, add_offsets = JobCheckpoint.offsets, KafkaCommitter._add_offsets
-    read = []
+    offsets, read = JobCheckpoint.offsets, []
 
     def read_offsets(self, number):
         if when == "before the batch" and number not in read:
@@ -339,13 +328,9 @@ def test_an_entry_of_sparks_log_that_another_copy_replaced_stops_the_job(jobs, t
             replace_entry(number)
         return offsets(self, number)
 
-    def added(self, batch):
-        if when == "during the batch":
-            replace_entry(batch.id)
-        return add_offsets(self, batch)
-
     monkeypatch.setattr(JobCheckpoint, "offsets", read_offsets)
-    monkeypatch.setattr(KafkaCommitter, "_add_offsets", added)
+    if when == "during the batch":
+        before_commit(monkeypatch, lambda batch: replace_entry(batch.id))
     sql = copy(jobs, source, sink, scan_max__records__per__trigger="100")
     with pytest.raises(
         CheckpointError, match=r"another copy of job 'job' .* 'offsets/1' ends at .*150.* planned .*200"

@@ -40,6 +40,7 @@ from penstock.settings import Settings
 from penstock.spi import Batch, Guarantee, JobContext, NextBatch, Output
 from penstock.types import parse_columns
 from tests.committers import Memory
+from tests.spark.failpoints import before_insertion_is_committed
 from tests.waiting import eventually, while_running
 
 
@@ -292,15 +293,13 @@ def test_a_batch_whose_transaction_fails_is_redone_in_place(jobs, topics, topic,
     source, left = topic(2), [2]
     topics.write(source, ids(500))
     db.rows("CREATE TABLE t (id bigint)")
-    original = PostgresCommitter._commit
 
-    def broken(self, transaction, staged, progress):
-        original(self, transaction, staged, progress)
+    def disconnect():
         if left[0]:
             left[0] -= 1
             db.disconnect()
 
-    monkeypatch.setattr(PostgresCommitter, "_commit", broken)
+    before_insertion_is_committed(monkeypatch, disconnect)
     jobs.run(copy(jobs, db, source))
     assert sum("is redone" in warning for warning in jobs.warnings) == 2
     assert db.ids() == list(range(500))
@@ -461,15 +460,15 @@ def test_rule_21_of_two_targets_only_the_one_that_has_not_committed_is_redone(
     )
     failed = set()
     committer = PostgresCommitter if last == "postgres" else KafkaCommitter
-    original = committer._attempt
+    original = committer.publish
 
-    def fail_once(self, batch, *arguments):
+    def fail_once(self, batch, frame):
         if batch.id not in failed:
             failed.add(batch.id)
             raise ExecutionError(f"batch {batch.id} fails between the two commits")
-        return original(self, batch, *arguments)
+        return original(self, batch, frame)
 
-    monkeypatch.setattr(committer, "_attempt", fail_once)
+    monkeypatch.setattr(committer, "publish", fail_once)
     for batch in range(2):
         with pytest.raises(ExecutionError, match=f"batch {batch} fails between"):
             jobs.run(sql)
@@ -688,16 +687,15 @@ def test_a_zombie_that_holds_the_row_is_ended_by_the_server(db, table, monkeypat
     usual = database._IDLE_MS
     monkeypatch.setattr(database, "_IDLE_MS", 500)
     zombie = opened(db, Tasks())
-    original, winner = PostgresCommitter._commit, []
+    winner = []
 
-    def commit(self, *arguments):
-        original(self, *arguments)
-        if self is zombie and not winner:
+    def stand_still():
+        if not winner:
             monkeypatch.setattr(database, "_IDLE_MS", usual)
             winner.append(opened(db, Tasks()))  # waits for the zombie's row
             winner[0].publish(batch(0), [1])
 
-    monkeypatch.setattr(PostgresCommitter, "_commit", commit)
+    before_insertion_is_committed(monkeypatch, stand_still)
     with pytest.raises(FencedError):
         zombie.publish(batch(0), [1])
     assert db.ids() == [1]

@@ -25,6 +25,7 @@ from penstock.plan import MapRows
 from penstock.settings import FailureRate, FixedDelay
 from tests.scans import delete
 from tests.spark.conftest import spark_jobs
+from tests.spark.failpoints import before_commit, failures
 from tests.waiting import eventually, while_running
 
 SOON = timedelta(milliseconds=10)
@@ -73,17 +74,7 @@ def failing(job, folder, times, after=-1):
 
 def fail_commits(monkeypatch, times):
     """Lets so many batches fail after their records were published, in a way that is not redone in place."""
-    from penstock.connectors.kafka.sink.committer import KafkaCommitter
-
-    original, left = KafkaCommitter._add_offsets, [times]
-
-    def fail(self, batch):
-        if left[0]:
-            left[0] -= 1
-            raise ExecutionError("a failure before the commit")
-        return original(self, batch)
-
-    monkeypatch.setattr(KafkaCommitter, "_add_offsets", fail)
+    before_commit(monkeypatch, failures(times, lambda: ExecutionError("a failure before the commit")))
 
 
 def supervisors():
@@ -302,18 +293,15 @@ def started_adopting(jobs, kafka_admin, topics, topic, monkeypatch, failing_batc
 
 def fail_commit_of(monkeypatch, number, first):
     """Lets one attempt at a batch fail before its commit, in a way that is not redone in place, after ``first``."""
-    from penstock.connectors.kafka.sink.committer import KafkaCommitter
+    left = [1]
 
-    original, left = KafkaCommitter._add_offsets, [1]
-
-    def fail(self, batch):
-        if batch.id == number and left[0]:
-            left[0] -= 1
+    def fail(batch):
+        if batch.id == number and left:
+            left.clear()
             first()
             raise ExecutionError("a failure before the commit")
-        return original(self, batch)
 
-    monkeypatch.setattr(KafkaCommitter, "_add_offsets", fail)
+    before_commit(monkeypatch, fail)
 
 
 def test_a_job_that_adopts_progress_still_does_when_it_is_restarted_before_its_first_commit(
@@ -566,14 +554,12 @@ def test_failures_while_starting_again_count_and_those_of_the_first_start_end_it
             raise RetriableError("no broker answers")
         original(self)
 
-    def fail_once(self, batch):
+    def fail_once(_):
         if len(opened) == 2:
             raise ExecutionError("a failure of another kind")
-        return recorded(self, batch)
 
-    recorded = KafkaCommitter._add_offsets
     monkeypatch.setattr(KafkaCommitter, "open", open_sometimes)
-    monkeypatch.setattr(KafkaCommitter, "_add_offsets", fail_once)
+    before_commit(monkeypatch, fail_once)
     job = restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=3, delay=SOON))
     with pytest.raises(RetriableError, match="no broker answers"):
         engine.run(job, jobs.warnings.append)

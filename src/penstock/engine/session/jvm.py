@@ -50,7 +50,7 @@ class Jvm:
         except OSError as error:
             reason = f"'{submit}' cannot be started: {error}; reinstall PySpark, or correct SPARK_HOME"
             raise ExecutionError(reason) from error
-        self._reader = threading.Thread(target=self._pass_on, name="penstock jvm", daemon=True)
+        self._reader = threading.Thread(target=self._pass_on, name="penstock-jvm", daemon=True)
         self._reader.start()
         atexit.register(self._abandon)
 
