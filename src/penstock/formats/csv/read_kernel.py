@@ -7,12 +7,11 @@ reader refuses, and must read the same values.
 
 from __future__ import annotations
 
-from penstock.formats.loops.ascii import CARRIAGE_RETURN, LINE_FEED, LOWER_N, LOWER_T, SPACE
+from penstock.formats.loops import chars, type_roots
 from penstock.formats.loops.base64 import base64_size
 from penstock.formats.loops.compiled import Vector, borrowed, compiled
 from penstock.formats.loops.record_status import EXACT, READ
 from penstock.formats.loops.strings import is_utf8
-from penstock.formats.loops.type_roots import BOOLEAN, BYTES, OTHER, STRING
 from penstock.formats.loops.values import scan_word, text_value
 
 
@@ -57,7 +56,7 @@ def read_records(
             continue
         status[row] = EXACT
         at, end = offsets[row], offsets[row + 1]
-        if at >= end or text[at] == 0xEF or (comment >= 0 and (text[at] == comment or text[at] == SPACE)):
+        if at >= end or text[at] == 0xEF or (comment >= 0 and (text[at] == comment or text[at] == chars.SPACE)):
             continue
         begin, seen, column, ok = at, 0, 0, True
         while ok and column < count:
@@ -75,30 +74,30 @@ def read_records(
                 start = at
                 while at < end and text[at] != delimiter:
                     each = text[at]
-                    if each in (escape, LINE_FEED, CARRIAGE_RETURN):
+                    if each in (escape, chars.LINE_FEED, chars.CARRIAGE_RETURN):
                         ok = False
                     seen |= each
                     at += 1
                 stop = at
             root, slot = columns[column, 0], columns[column, 1]
-            if root == OTHER or not ok:
+            if root == type_roots.OTHER or not ok:
                 break
             if (has_literal and _is_literal(text, start, stop, literal)) or (
-                stop == start and (empty_is_null or root not in (STRING, BYTES))
+                stop == start and (empty_is_null or root not in (type_roots.STRING, type_roots.BYTES))
             ):
                 valid[column, row] = 0
             else:
                 valid[column, row] = 1
-                if root in (STRING, BYTES):
-                    size = stop - start if root == STRING else base64_size(text, start, stop)
+                if root in (type_roots.STRING, type_roots.BYTES):
+                    size = stop - start if root == type_roots.STRING else base64_size(text, start, stop)
                     spans[slot, row, 0], spans[slot, row, 1] = start, size
                     ok = size >= 0
-                elif root == BOOLEAN:
-                    fixed[slot, row] = text[start] == LOWER_T
-                    ok = scan_word(text, start, stop) == stop and text[start] != LOWER_N
+                elif root == type_roots.BOOLEAN:
+                    fixed[slot, row] = text[start] == chars.LOWER_T
+                    ok = scan_word(text, start, stop) == stop and text[start] != chars.LOWER_N
                 else:
                     ok, fixed[slot, row] = text_value(
-                        root, text, start, stop, columns[column, 3], columns[column, 2], SPACE
+                        root, text, start, stop, columns[column, 3], columns[column, 2], chars.SPACE
                     )
             column += 1
             if at >= end:

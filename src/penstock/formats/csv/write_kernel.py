@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 from penstock.formats.csv.exact_writer import LONGEST_LOOKED_AT
-from penstock.formats.loops.ascii import BACKSLASH, SPACE
+from penstock.formats.loops import chars, type_roots
 from penstock.formats.loops.base64 import write_base64
 from penstock.formats.loops.compiled import Vector, borrowed, compiled
 from penstock.formats.loops.decimals import write_decimal
 from penstock.formats.loops.floats import write_double, write_float
 from penstock.formats.loops.numbers import write_integer
 from penstock.formats.loops.timestamps import write_date, write_time, write_timestamp
-from penstock.formats.loops.type_roots import (
-    BIGINT,
-    BOOLEAN,
-    BYTES,
-    DATE,
-    DECIMAL,
-    DOUBLE,
-    FLOAT,
-    OTHER,
-    STRING,
-    TIME,
-    TIMESTAMP_LTZ,
-)
 
 #: The most bytes that a value of fixed width takes, quotes included.
 WIDEST = 64
@@ -40,7 +27,7 @@ def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: in
         each = out[place]
         if each & 0xC0 != 0x80:
             size += 2 if each >= 0xF0 else 1
-        if each < safe or each == (escape if escape >= 0 else BACKSLASH):
+        if each < safe or each == (escape if escape >= 0 else chars.BACKSLASH):
             needed = True
         if each in (quote, escape):
             doubled += 1
@@ -62,19 +49,19 @@ def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: in
 @compiled
 def _write_fixed(out: Vector, at: int, root: int, value: int, scale: int) -> int:
     """A value of fixed width at ``out[at]``; the position after it."""
-    if root <= BIGINT:
+    if root <= type_roots.BIGINT:
         return write_integer(out, at, value)
-    if root == DOUBLE:
+    if root == type_roots.DOUBLE:
         return write_double(out, at, value, False)
-    if root == FLOAT:
+    if root == type_roots.FLOAT:
         return write_float(out, at, value, False)
-    if root == DECIMAL:
+    if root == type_roots.DECIMAL:
         return write_decimal(out, at, value, scale, True)
-    if root == DATE:
+    if root == type_roots.DATE:
         return write_date(out, at, value)
-    if root == TIME:
+    if root == type_roots.TIME:
         return write_time(out, at, value)
-    return write_timestamp(out, at, value, SPACE, root == TIMESTAMP_LTZ)
+    return write_timestamp(out, at, value, chars.SPACE, root == type_roots.TIMESTAMP_LTZ)
 
 
 @compiled
@@ -118,18 +105,18 @@ def write_records(
             start = at
             if not valid[column, row]:
                 at = _copy(out, at, words, word_starts[2], word_starts[3])
-            elif root == BOOLEAN:
+            elif root == type_roots.BOOLEAN:
                 word = fixed[slot, row]
                 at = _copy(out, at, words, word_starts[word], word_starts[word + 1])
-            elif root in (STRING, OTHER):
+            elif root in (type_roots.STRING, type_roots.OTHER):
                 at = _copy(out, at, text, spans[slot, row, 0], spans[slot, row, 1])
-                if root == STRING:
+                if root == type_roots.STRING:
                     at = _quoted(out, start, at, quote, escape, safe)
-            elif root == BYTES:
+            elif root == type_roots.BYTES:
                 at = write_base64(out, at, text, spans[slot, row, 0], spans[slot, row, 1])
                 at = _quoted(out, start, at, quote, escape, safe)
             else:
                 at = _write_fixed(out, at, root, fixed[slot, row], columns[column, 3])
-                if root > DECIMAL:
+                if root > type_roots.DECIMAL:
                     at = _quoted(out, start, at, quote, escape, safe)
         offsets[row + 1] = at

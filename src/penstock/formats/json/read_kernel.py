@@ -12,20 +12,7 @@ import numpy as np
 from penstock.formats.columns.nested import BASE, CAPACITY, GIVEN_NULL, ROOT, VALID_BASE, WIDTH
 from penstock.formats.json.field_names import ARITY, FIRST, PRECISION, SCALE
 from penstock.formats.json.syntax import blank, keeps_its_text, string, unescape, value_end
-from penstock.formats.loops.ascii import (
-    BRACE_CLOSE,
-    BRACE_OPEN,
-    BRACKET_CLOSE,
-    BRACKET_OPEN,
-    COLON,
-    COMMA,
-    LOWER_N,
-    LOWER_T,
-    MINUS,
-    NINE,
-    QUOTE,
-    ZERO,
-)
+from penstock.formats.loops import chars, type_roots
 from penstock.formats.loops.base64 import base64_size
 from penstock.formats.loops.bytes import same_bytes
 from penstock.formats.loops.compiled import Vector, Word, borrowed, compiled
@@ -33,7 +20,6 @@ from penstock.formats.loops.decimals import wide_decimal
 from penstock.formats.loops.map_keys import MOST_KEYS, texts_repeat
 from penstock.formats.loops.numbers import number_value, scan_number
 from penstock.formats.loops.record_status import EXACT, READ
-from penstock.formats.loops.type_roots import ARRAY, BOOLEAN, BYTES, DECIMAL, MAP, ROW, STRING
 from penstock.formats.loops.values import scan_word, text_value
 
 _RUNNING, _DONE, _LEFT = 0, 1, 2
@@ -49,7 +35,7 @@ def _pad(
         valid[nodes[each, VALID_BASE] + index] = 0
         root, width = nodes[each, ROOT], nodes[each, WIDTH]
         at = nodes[each, BASE] + index * width
-        if root in (ARRAY, MAP):
+        if root in (type_roots.ARRAY, type_roots.MAP):
             words[at] = counts[each + 1]
         elif width > 0:
             words[at] = 0
@@ -116,10 +102,10 @@ def read_records(
         at = offsets[row]
         if status[row] == READ:
             at = blank(text, at, end)
-            if at < end and text[at] == BRACE_OPEN:
+            if at < end and text[at] == chars.BRACE_OPEN:
                 outcome = _RUNNING
         # The open container: its node, type root and index; for a row, the fields found, not seen yet and expected next
-        node, inside, index, depth = 0, ROW, row, 0
+        node, inside, index, depth = 0, type_roots.ROW, row, 0
         start_field, arity = table[0, FIRST], table[0, ARITY]
         found, unseen, expected = 0, arity, 0
         opened = True
@@ -129,7 +115,7 @@ def read_records(
             if opened:
                 opened = False
                 at = blank(text, at + 1, end)
-                if at < end and text[at] == (BRACKET_CLOSE if inside == ARRAY else BRACE_CLOSE):
+                if at < end and text[at] == (chars.BRACKET_CLOSE if inside == type_roots.ARRAY else chars.BRACE_CLOSE):
                     root, target, i = -1, -1, 0
                     # Empty: it is closed below
                 else:
@@ -137,8 +123,8 @@ def read_records(
             else:
                 # Find the node of the next value
                 target, i = -1, index
-                if inside == ROW:
-                    if at >= end or text[at] != QUOTE:
+                if inside == type_roots.ROW:
+                    if at >= end or text[at] != chars.QUOTE:
                         break
                     start = at + 1
                     field = start_field + expected
@@ -172,7 +158,7 @@ def read_records(
                                 expected = tried + 1
                                 break
                         at = blank(text, at + 1, end)
-                        if at >= end or text[at] != COLON:
+                        if at >= end or text[at] != chars.COLON:
                             break
                         at += 1
                     at = blank(text, at, end)
@@ -183,9 +169,9 @@ def read_records(
                         if seen[target] != index:
                             seen[target] = index
                             unseen -= 1
-                        elif not streaming or nodes[target, ROOT] >= ROW:
+                        elif not streaming or nodes[target, ROOT] >= type_roots.ROW:
                             break
-                elif inside == ARRAY:
+                elif inside == type_roots.ARRAY:
                     target = node + 1
                     i = counts[target]
                     if i >= nodes[target, CAPACITY]:
@@ -193,7 +179,7 @@ def read_records(
                         break
                     counts[target] = i + 1
                 else:
-                    if at >= end or text[at] != QUOTE:
+                    if at >= end or text[at] != chars.QUOTE:
                         break
                     start = at + 1
                     at, size = string(text, start, end)
@@ -213,7 +199,7 @@ def read_records(
                         break
                     counts[node + 1] = counts[target] = i + 1
                     at = blank(text, at + 1, end)
-                    if at >= end or text[at] != COLON:
+                    if at >= end or text[at] != chars.COLON:
                         break
                     at = blank(text, at + 1, end)
                 if at >= end:
@@ -225,22 +211,22 @@ def read_records(
                         break
                 else:
                     root, mark = nodes[target, ROOT], text[at]
-                    if mark in (BRACE_OPEN, BRACKET_OPEN):
-                        if root < ROW or (mark == BRACKET_OPEN) != (root == ARRAY):
+                    if mark in (chars.BRACE_OPEN, chars.BRACKET_OPEN):
+                        if root < type_roots.ROW or (mark == chars.BRACKET_OPEN) != (root == type_roots.ARRAY):
                             break
                         valid[nodes[target, VALID_BASE] + i] = 1
                         frames[depth, 0], frames[depth, 1] = node, index
                         frames[depth, 2], frames[depth, 3], frames[depth, 4] = found, unseen, expected
                         depth += 1
                         node, inside, index = target, root, i
-                        if root == ROW:
+                        if root == type_roots.ROW:
                             start_field, arity = table[node, FIRST], table[node, ARITY]
                             found, unseen, expected = 0, arity, 0
                         opened = True
                         continue
-                    if root >= ROW:
+                    if root >= type_roots.ROW:
                         at = scan_word(text, at, end)
-                        if at < 0 or mark != LOWER_N:  # only null fits
+                        if at < 0 or mark != chars.LOWER_N:  # only null fits
                             break
                         _pad(target, i, padded, pad_starts, nodes, words, valid, counts)
                         valid[nodes[target, VALID_BASE] + i] = GIVEN_NULL
@@ -249,16 +235,16 @@ def read_records(
                         more: Word = np.int64(0)
                         ok = True
                         start = at
-                        if mark == QUOTE:
+                        if mark == chars.QUOTE:
                             start = at + 1
                             at, size = string(text, start, end)
                             if at < 0:
                                 break
-                            if root == STRING:
+                            if root == type_roots.STRING:
                                 value, more = start if size == at - start else ~start, size
                             elif size != at - start:
                                 break
-                            elif root == BYTES:
+                            elif root == type_roots.BYTES:
                                 value, more = start, base64_size(text, start, at)
                                 ok = more >= 0
                             else:
@@ -266,19 +252,19 @@ def read_records(
                                     root, text, start, at, table[target, SCALE], table[target, PRECISION], separator
                                 )
                                 more = value >> 63
-                                if not ok and root == DECIMAL:
+                                if not ok and root == type_roots.DECIMAL:
                                     ok, value, more = wide_decimal(
                                         text, start, at, table[target, SCALE], table[target, PRECISION]
                                     )
                             at += 1
-                        elif mark == MINUS or ZERO <= mark <= NINE:
+                        elif mark == chars.MINUS or chars.ZERO <= mark <= chars.NINE:
                             at, digits, power, whole = scan_number(text, at, end)
                             if at < 0:
                                 break
-                            if root <= DECIMAL:
+                            if root <= type_roots.DECIMAL:
                                 ok, value = number_value(
                                     root,
-                                    mark == MINUS,
+                                    mark == chars.MINUS,
                                     digits,
                                     power,
                                     whole,
@@ -286,14 +272,14 @@ def read_records(
                                     table[target, PRECISION],
                                 )
                                 more = value >> 63
-                                if not ok and root == DECIMAL:
+                                if not ok and root == type_roots.DECIMAL:
                                     ok, value, more = wide_decimal(
                                         text, start, at, table[target, SCALE], table[target, PRECISION]
                                     )
-                                elif digits == 0 and mark == MINUS and not streaming:
+                                elif digits == 0 and mark == chars.MINUS and not streaming:
                                     ok = False  # the tree parser may forget the sign
                             else:
-                                ok = root == STRING and (
+                                ok = root == type_roots.STRING and (
                                     streaming or keeps_its_text(text, start, at, digits, power, whole)
                                 )
                                 value, more = start, at - start
@@ -301,11 +287,11 @@ def read_records(
                             at = scan_word(text, at, end)
                             if at < 0:
                                 break
-                            if mark != LOWER_N:
-                                if root == BOOLEAN:
-                                    value = np.int64(mark == LOWER_T)
+                            if mark != chars.LOWER_N:
+                                if root == type_roots.BOOLEAN:
+                                    value = np.int64(mark == chars.LOWER_T)
                                 else:
-                                    ok = root == STRING
+                                    ok = root == type_roots.STRING
                                     value, more = start, at - start
                         if not ok:
                             break
@@ -314,11 +300,11 @@ def read_records(
                         words[place] = value
                         if width > 1:
                             words[place + 1] = more
-                        valid[nodes[target, VALID_BASE] + i] = GIVEN_NULL if mark == LOWER_N else 1
+                        valid[nodes[target, VALID_BASE] + i] = GIVEN_NULL if mark == chars.LOWER_N else 1
                 at = blank(text, at, end)
             # Close the containers that end here
-            while at < end and text[at] == (BRACKET_CLOSE if inside == ARRAY else BRACE_CLOSE):
-                if inside == ROW:
+            while at < end and text[at] == (chars.BRACKET_CLOSE if inside == type_roots.ARRAY else chars.BRACE_CLOSE):
+                if inside == type_roots.ROW:
                     if required and found < arity:
                         outcome = _LEFT
                         break
@@ -329,7 +315,7 @@ def read_records(
                 else:
                     place = nodes[node, BASE] + index
                     words[place] = counts[node + 1]
-                    if inside == MAP:
+                    if inside == type_roots.MAP:
                         begun = words[place - 1] if index > 0 else 0
                         base = nodes[node + 1, BASE]
                         if _may_repeat(text, words, base + 2 * begun, base + 2 * words[place], places):
@@ -346,7 +332,7 @@ def read_records(
                 at = blank(text, at + 1, end)
             if outcome != _RUNNING:
                 break
-            if at >= end or text[at] != COMMA:
+            if at >= end or text[at] != chars.COMMA:
                 break
             at = blank(text, at + 1, end)
         if outcome != _DONE:
@@ -361,7 +347,7 @@ def read_records(
         row += 1
     counts[0] = row
     for node in range(len(nodes)):
-        if nodes[node, ROOT] == ROW:
+        if nodes[node, ROOT] == type_roots.ROW:
             for field in range(table[node, FIRST], table[node, FIRST] + table[node, ARITY]):
                 counts[fields[field]] = counts[node]
     return row, full

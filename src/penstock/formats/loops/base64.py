@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.loops.ascii import EQUALS
+from penstock.formats.loops import chars
 from penstock.formats.loops.compiled import Vector, compiled
 from penstock.formats.loops.numbers import FAILED
 
@@ -29,8 +29,8 @@ def base64_size(text: Vector, start: int, end: int) -> int:
     if size % 4:
         return FAILED
     padding = 0
-    if size and text[end - 1] == EQUALS:
-        padding = 2 if text[end - 2] == EQUALS else 1
+    if size and text[end - 1] == chars.EQUALS:
+        padding = 2 if text[end - 2] == chars.EQUALS else 1
     for at in range(start, end - padding):
         if _SEXTETS[text[at]] == 255:
             return FAILED
@@ -72,7 +72,7 @@ def write_base64(out: Vector, at: int, data: Vector, start: int, end: int) -> in
         if start + 1 < end:
             word |= np.int64(data[start + 1]) << 8
         out[at], out[at + 1] = _ALPHABET[word >> 18], _ALPHABET[word >> 12 & 63]
-        out[at + 2] = _ALPHABET[word >> 6 & 63] if start + 1 < end else EQUALS
-        out[at + 3] = EQUALS
+        out[at + 2] = _ALPHABET[word >> 6 & 63] if start + 1 < end else chars.EQUALS
+        out[at + 3] = chars.EQUALS
         at += 4
     return at

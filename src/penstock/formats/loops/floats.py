@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from penstock.formats.loops.ascii import MINUS, POINT, UPPER_E, ZERO
+from penstock.formats.loops import chars
 from penstock.formats.loops.compiled import Vector, Word, compiled
 
 #: The most bytes that :func:`write_double` puts down, as in ``-1.2345678901234567E-308``.
@@ -180,10 +180,10 @@ _MINUS_INFINITY = np.frombuffer(b'"-Infinity"', np.uint8)
 def _write(out: Vector, at: int, negative: bool, digits: Word, exponent: int) -> int:
     """``digits * 10**exponent`` in Java's notation: plain from 1E-3 to below 1E7, otherwise with an exponent."""
     if negative:
-        out[at] = MINUS
+        out[at] = chars.MINUS
         at += 1
     if digits == _U0:
-        out[at], out[at + 1], out[at + 2] = ZERO, POINT, ZERO
+        out[at], out[at + 1], out[at + 2] = chars.ZERO, chars.POINT, chars.ZERO
         return at + 3
     while digits % _U10 == _U0:
         digits = digits // _U10
@@ -197,9 +197,9 @@ def _write(out: Vector, at: int, negative: bool, digits: Word, exponent: int) ->
     if 0 < point <= 7:
         start, dot, zeros = at, at + point, 0
     elif -3 < point <= 0:
-        out[at], out[at + 1] = ZERO, POINT
+        out[at], out[at + 1] = chars.ZERO, chars.POINT
         for _ in range(-point):
-            out[at + 2 + _] = ZERO
+            out[at + 2 + _] = chars.ZERO
         start, dot, zeros = at + 2 - point, -1, 0
     else:
         start, dot, zeros = at, at + 1, 0
@@ -208,28 +208,28 @@ def _write(out: Vector, at: int, negative: bool, digits: Word, exponent: int) ->
     for _ in range(count):
         if place == dot:
             place -= 1
-        out[place] = np.uint64(ZERO) + digits % _U10
+        out[place] = np.uint64(chars.ZERO) + digits % _U10
         digits = digits // _U10
         place -= 1
     if dot >= 0:
         while end < dot:
-            out[end] = ZERO
+            out[end] = chars.ZERO
             end += 1
-        out[dot] = POINT
+        out[dot] = chars.POINT
         if end <= dot + zeros:
-            out[dot + 1] = ZERO
+            out[dot + 1] = chars.ZERO
             end = dot + 2
     if not -3 < point <= 7:
-        out[end] = UPPER_E
+        out[end] = chars.UPPER_E
         end += 1
         value = point - 1
         if value < 0:
-            out[end] = MINUS
+            out[end] = chars.MINUS
             end += 1
             value = -value
         size = 3 if value >= 100 else 2 if value >= 10 else 1
         for place in range(end + size - 1, end - 1, -1):
-            out[place] = ZERO + value % 10
+            out[place] = chars.ZERO + value % 10
             value //= 10
         end += size
     return end
