@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import RecordError
 from penstock.formats.loops import type_roots
+from penstock.types import RowType, arrow_schema
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -81,6 +82,11 @@ def batch_of(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.Record
     if columns:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
+
+
+def cast(rows: pa.RecordBatch, schema: RowType) -> pa.RecordBatch:
+    """``rows`` with the Arrow types of ``schema``."""
+    return rows.cast(arrow_schema(schema)) if schema.fields else rows
 
 
 #: Copies the strings of one column: (text, spans, valid, offsets, out).

@@ -6,10 +6,10 @@ has as many values as its parent has rows or elements, so a null row has a null 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from penstock.formats.columns.buffers import (
     Gather,
     batch_of,
     binary_parts,
+    cast,
     decimal_pairs,
     fixed_column,
     from_buffers,
@@ -43,6 +44,9 @@ GIVEN_NULL = 2
 
 _WIDTHS = {type_roots.ROW: 0, type_roots.STRING: 2, type_roots.BYTES: 2, type_roots.DECIMAL: 2}
 _LEAST_CAPACITY = 64
+
+#: The arrays of the columns as a loop takes them: ``nodes``, ``words``, ``valid`` and, to fill them, ``counts``.
+Vectors: TypeAlias = tuple[npt.NDArray[Any], ...]
 
 
 @dataclass(frozen=True)
@@ -141,6 +145,25 @@ class NestedColumns:
         self.words = np.empty(int((self.nodes[:, CAPACITY] * self.nodes[:, WIDTH]).sum()), np.int64)
         self.valid = np.empty(int(capacities.sum()), np.uint8)
 
+    def clear(self) -> None:
+        """Make all values null, and all arrays and maps empty."""
+        self.words[:], self.valid[:] = 0, 0
+        self.counts[:] = [0 if node.repeated else self.rows for node in self.shape.nodes]
+
+    @property
+    def vectors(self) -> Vectors:
+        """The arrays as a loop takes them."""
+        return self.nodes, self.words, self.valid, self.counts
+
+    def fill(self, read: Callable[[Vectors, int], tuple[int, int]]) -> None:
+        """Let ``read`` fill the columns from a row on. It returns the row where it stopped and -1, or the node that ran
+        out of room, which grows."""
+        row = 0
+        while row < self.rows:
+            row, full = read(self.vectors, row)
+            if full >= 0:
+                self.grow(full)
+
     def grow(self, node: int) -> None:
         """Double the room of a node inside an array or map, and of its dependent nodes."""
         nodes, words, valid = self.nodes, self.words, self.valid
@@ -204,8 +227,9 @@ class NestedColumns:
 
 
 class NestedInputs:
-    """The columns of a batch, as input of a loop. ``counts[n]`` is the number of values of node ``n``.
+    """The columns of a batch, cast to the types of a shape, as input of a loop.
 
+    ``vectors`` are ``nodes``, ``words``, ``valid`` and ``text``. ``counts[n]`` is the number of values of node ``n``.
     Value ``i`` of node ``n`` is at ``words[nodes[n, BASE] + i]``. It is 64 bits of a number (32 of a FLOAT), or the
     start of a string in ``text`` or of an array's or map's elements, which end where the next value starts. A decimal
     is at twice ``i``, low 64 bits first.
@@ -220,11 +244,12 @@ class NestedInputs:
         self._texts: list[npt.NDArray[np.uint8]] = []
         self._taken = self._validities = self._text_size = 0
         self._mark(0, np.ones(rows.num_rows, np.uint8))
-        for child, column in zip(shape.nodes[0].children, rows.columns, strict=True):
+        for child, column in zip(shape.nodes[0].children, cast(rows, shape.row).columns, strict=True):
             self._put(child, column)
         self.words = _joined(self._words, np.int64)
         self.valid = _joined(self._valid, np.uint8)
         self.text = _joined(self._texts, np.uint8)
+        self.vectors: Vectors = self.nodes, self.words, self.valid, self.text
 
     def _mark(self, index: int, valid: npt.NDArray[np.uint8]) -> None:
         self.counts[index] = len(valid)

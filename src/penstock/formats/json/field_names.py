@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.formats.columns.nested import Shape
+from penstock.formats.columns.nested import Shape, Vectors
 from penstock.formats.loops import type_roots
 from penstock.formats.loops.type_roots import root_of
 
@@ -30,6 +30,11 @@ class FieldNames:
     starts: npt.NDArray[np.int64]
     repeated: npt.NDArray[np.int64]
     plain: bool
+
+    @property
+    def vectors(self) -> Vectors:
+        """The arrays as the loop takes them."""
+        return self.table, self.fields, self.keys, self.starts, self.repeated
 
     @classmethod
     def of(cls, shape: Shape) -> FieldNames:

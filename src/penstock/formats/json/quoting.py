@@ -136,22 +136,3 @@ def write_string(out: Vector, at: int, text: Vector, start: int, end: int) -> in
                 at += 2
     out[at] = chars.QUOTE
     return at + 1
-
-
-@inlined
-def write_word(out: Vector, at: int, value: int) -> int:
-    """``true``, ``false`` or, for a negative value, ``null``."""
-    if value < 0:
-        out[at], out[at + 1], out[at + 2], out[at + 3] = chars.LOWER_N, chars.LOWER_U, chars.LOWER_L, chars.LOWER_L
-        return at + 4
-    if value:
-        out[at], out[at + 1], out[at + 2], out[at + 3] = chars.LOWER_T, chars.LOWER_R, chars.LOWER_U, chars.LOWER_E
-        return at + 4
-    out[at], out[at + 1], out[at + 2], out[at + 3], out[at + 4] = (
-        chars.LOWER_F,
-        chars.LOWER_A,
-        chars.LOWER_L,
-        chars.LOWER_S,
-        chars.LOWER_E,
-    )
-    return at + 5

@@ -57,28 +57,19 @@ def _may_repeat(text: Vector, words: Vector, first: int, last: int, places: Vect
 def read_records(
     text: Vector,
     offsets: Vector,
-    table: Vector,
-    fields: Vector,
-    keys: Vector,
-    key_starts: Vector,
-    repeated: Vector,
-    padded: Vector,
-    pad_starts: Vector,
+    names: tuple[Vector, ...],
+    padding: tuple[Vector, ...],
     separator: int,
     streaming: bool,
     required: bool,
-    nodes: Vector,
-    words: Vector,
-    valid: Vector,
-    counts: Vector,
+    columns: tuple[Vector, ...],
     status: Vector,
     first: int,
 ) -> tuple[int, int]:
     """Read every record from ``first`` on whose ``status`` is READ. Other records become a row of nulls, marked EXACT.
 
-    ``table``, ``fields``, ``keys``, ``key_starts`` and ``repeated`` are the fields of
-    :class:`penstock.formats.json.field_names.FieldNames`. ``nodes``, ``words``, ``valid`` and ``counts`` are those of
-    :class:`penstock.formats.columns.nested.NestedColumns`; the words of a string are its start and its size without
+    ``names`` are the arrays of :class:`penstock.formats.json.field_names.FieldNames`, ``columns`` those of
+    :class:`penstock.formats.columns.nested.NestedColumns`. The words of a string are its start and its size without
     escapes, and the start is ``~start`` if there are escapes. ``separator`` is the character between date and time.
     ``streaming`` selects Flink's streaming parser, which ignores further fields after as many as the row has.
     ``required``: an object must have all fields.
@@ -87,6 +78,8 @@ def read_records(
     caller grows the node and calls again from that record. This is one long function because passing these arrays to
     another function for each field costs more than reading the field.
     """
+    table, fields, keys, key_starts, repeated = names
+    (padded, pad_starts), (nodes, words, valid, counts) = padding, columns
     text, keys, words, valid = borrowed(text), borrowed(keys), borrowed(words), borrowed(valid)
     seen = np.full(len(nodes), -1, np.int64)
     marks = np.zeros(len(repeated), np.int64)

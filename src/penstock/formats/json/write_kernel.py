@@ -6,45 +6,17 @@ import numpy as np
 
 from penstock.formats.columns.nested import BASE, VALID_BASE
 from penstock.formats.json import write_program as p
-from penstock.formats.json.quoting import write_string, write_word
+from penstock.formats.json.quoting import write_string
 from penstock.formats.loops import chars, type_roots
 from penstock.formats.loops.base64 import write_base64
 from penstock.formats.loops.bytes import eight_bytes, put_eight_bytes
-from penstock.formats.loops.compiled import Vector, borrowed, compiled, inlined
+from penstock.formats.loops.compiled import Vector, borrowed, compiled
 from penstock.formats.loops.decimals import write_decimal, write_wide_decimal
-from penstock.formats.loops.floats import write_double, write_float
 from penstock.formats.loops.map_keys import MOST_KEYS, texts_repeat
-from penstock.formats.loops.numbers import write_integer
-from penstock.formats.loops.timestamps import write_date, write_time, write_timestamp
+from penstock.formats.loops.values import write_value, write_word
 
 #: The most bytes that a value of fixed width takes, quotes included.
 WIDEST = 64
-
-_UNITS = np.array([10 ** (9 - digits) for digits in range(10)], np.int64)
-
-
-@inlined
-def _write_fixed(out: Vector, at: int, root: int, value: int, precision: int, separator: int, zone: bool) -> int:
-    """A value of fixed width at ``out[at]``; the position after it, or -1 for one that this does not write."""
-    if root <= type_roots.BIGINT:
-        return write_integer(out, at, value)
-    if root == type_roots.DOUBLE:
-        return write_double(out, at, value, True)
-    if root == type_roots.FLOAT:
-        return write_float(out, at, value, True)
-    if root == type_roots.BOOLEAN:
-        return write_word(out, at, value)
-    out[at] = chars.QUOTE
-    if root == type_roots.DATE:
-        at = write_date(out, at + 1, value)
-    elif root == type_roots.TIME:
-        at = write_time(out, at + 1, value - value % _UNITS[precision])
-    else:
-        at = write_timestamp(out, at + 1, value, separator, zone or root == type_roots.TIMESTAMP_LTZ)
-    if at < 0:
-        return at
-    out[at] = chars.QUOTE
-    return at + 1
 
 
 @compiled
@@ -62,10 +34,7 @@ def _repeats(text: Vector, words: Vector, base: int, first: int, last: int, span
 def write_records(
     steps: Vector,
     names: Vector,
-    nodes: Vector,
-    words: Vector,
-    valid: Vector,
-    text: Vector,
+    columns: tuple[Vector, ...],
     separator: int,
     zone: bool,
     plain: bool,
@@ -75,12 +44,13 @@ def write_records(
 ) -> int:
     """Write one object per row, one after the other, and store the end of each in ``offsets``.
 
-    ``steps`` and ``names`` are the fields of :class:`penstock.formats.json.write_program.JsonWriteProgram`; ``nodes``,
-    ``words``, ``valid`` and ``text`` are those of :class:`penstock.formats.columns.nested.NestedInputs`. ``zone``:
-    write a ``Z`` after every timestamp. ``plain``: write decimals without exponent. ``omit``: leave out null fields.
+    ``steps`` and ``names`` are the fields of :class:`penstock.formats.json.write_program.JsonWriteProgram`, ``columns``
+    the arrays of :class:`penstock.formats.columns.nested.NestedInputs`. ``zone``: write a ``Z`` after every timestamp.
+    ``plain``: write decimals without exponent. ``omit``: leave out null fields.
 
     Returns -1, or a column with a value that only :mod:`penstock.formats.json.exact_writer` can write.
     """
+    nodes, words, valid, text = columns
     names, text, out = borrowed(names), borrowed(text), borrowed(out)
     frames = np.zeros((len(steps), 2), np.int64)  # of each open array or map: its place, and its last item
     spans, places = np.empty(2 * MOST_KEYS, np.int64), np.empty(2 * MOST_KEYS, np.int64)
@@ -132,7 +102,8 @@ def write_records(
                         out[at] = text[each]
                         at += 1
                 else:
-                    at = _write_fixed(out, at, root, words[place], steps[step - 1, p.PRECISION], separator, zone)
+                    precision = steps[step - 1, p.PRECISION]
+                    at = write_value(out, at, root, words[place], precision, separator, zone, True)
                     if at < 0:
                         return column
             elif what == p.STRUCT:

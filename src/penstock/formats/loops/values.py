@@ -1,11 +1,20 @@
-"""Text to the value of a column, inside compiled loops."""
+"""Text to the value of a column and back, inside compiled loops."""
 
 from __future__ import annotations
 
 from penstock.formats.loops import chars, type_roots
 from penstock.formats.loops.compiled import Vector, Word, inlined
-from penstock.formats.loops.numbers import FAILED, POWERS_OF_TEN, number_value, scan_number
-from penstock.formats.loops.timestamps import REFUSED, parse_date, parse_time, parse_timestamp
+from penstock.formats.loops.floats import write_double, write_float
+from penstock.formats.loops.numbers import FAILED, POWERS_OF_TEN, number_value, scan_number, write_integer
+from penstock.formats.loops.timestamps import (
+    REFUSED,
+    parse_date,
+    parse_time,
+    parse_timestamp,
+    write_date,
+    write_time,
+    write_timestamp,
+)
 
 
 @inlined
@@ -59,3 +68,51 @@ def text_value(
     else:
         return False, start
     return value != REFUSED, value
+
+
+@inlined
+def write_word(out: Vector, at: int, value: int) -> int:
+    """``true``, ``false`` or, for a negative value, ``null``."""
+    if value < 0:
+        out[at], out[at + 1], out[at + 2], out[at + 3] = chars.LOWER_N, chars.LOWER_U, chars.LOWER_L, chars.LOWER_L
+        return at + 4
+    if value:
+        out[at], out[at + 1], out[at + 2], out[at + 3] = chars.LOWER_T, chars.LOWER_R, chars.LOWER_U, chars.LOWER_E
+        return at + 4
+    out[at], out[at + 1], out[at + 2], out[at + 3], out[at + 4] = (
+        chars.LOWER_F,
+        chars.LOWER_A,
+        chars.LOWER_L,
+        chars.LOWER_S,
+        chars.LOWER_E,
+    )
+    return at + 5
+
+
+@inlined
+def write_value(
+    out: Vector, at: int, root: int, value: int, precision: int, separator: int, zone: bool, quoted: bool
+) -> int:
+    """A value of fixed width other than a decimal at ``out[at]``; the position after it, or -1 for a year beyond 0000
+    to 9999. Finite numbers and booleans have no quotes even if ``quoted``."""
+    if root <= type_roots.BIGINT:
+        return write_integer(out, at, value)
+    if root == type_roots.DOUBLE:
+        return write_double(out, at, value, quoted)
+    if root == type_roots.FLOAT:
+        return write_float(out, at, value, quoted)
+    if root == type_roots.BOOLEAN:
+        return write_word(out, at, value)
+    if quoted:
+        out[at] = chars.QUOTE
+        at += 1
+    if root == type_roots.DATE:
+        at = write_date(out, at, value)
+    elif root == type_roots.TIME:
+        at = write_time(out, at, value - value % POWERS_OF_TEN[9 - precision])
+    else:
+        at = write_timestamp(out, at, value, separator, zone or root == type_roots.TIMESTAMP_LTZ)
+    if at < 0 or not quoted:
+        return at
+    out[at] = chars.QUOTE
+    return at + 1

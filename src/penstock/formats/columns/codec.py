@@ -1,0 +1,38 @@
+"""The parts that decoders and encoders have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from penstock.formats.columns.nested import Shape
+from penstock.options import OptionSet
+from penstock.types import RowType
+
+OptionsT = TypeVar("OptionsT", bound=OptionSet)
+
+
+@dataclass(frozen=True)
+class Picklable:
+    """A dataclass that is pickled without its cached properties."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+@dataclass(frozen=True)
+class TableCodec(Picklable, Generic[OptionsT]):
+    """Decodes messages into rows of ``schema``, or encodes rows of it, by a format's options."""
+
+    schema: RowType
+    options: OptionsT
+
+    @property
+    def ignores_errors(self) -> bool:
+        """Whether refused messages are skipped: only if the format has the option, and the user set it."""
+        return False
+
+    @cached_property
+    def _shape(self) -> Shape:
+        return Shape.of(self.schema)
