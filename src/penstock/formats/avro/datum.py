@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,16 +12,18 @@ import pyarrow as pa
 from penstock.errors import RecordError
 from penstock.formats.avro import read_kernel, write_kernel
 from penstock.formats.avro.normal_form import Normaliser
-from penstock.formats.avro.program import NODE, AvroProgram
+from penstock.formats.avro.program import CONSTANT, NODE, STEP, VALUE, WIRE, WIRE_FIXED, B
 from penstock.formats.avro.read_compiler import reading
 from penstock.formats.avro.read_reasons import READ_REASONS, REPEATS
 from penstock.formats.avro.schema import Record, Schema
 from penstock.formats.avro.write_compiler import writing
 from penstock.formats.columns.buffers import Bytes, binary_parts, messages_of
+from penstock.formats.columns.codec import Picklable
 from penstock.formats.columns.nested import NestedColumns, NestedInputs, Shape
 from penstock.formats.exact.errors import FieldError, Malformed
+from penstock.formats.loops.program import Program
 from penstock.formats.loops.record_status import EXACT, READ
-from penstock.types import RowType, arrow_schema
+from penstock.types import RowType
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Spans:
 
 
 @dataclass(frozen=True)
-class DatumReader:
+class DatumReader(Picklable):
     """Reads data that was written with one schema into the columns of a table. Picklable.
 
     Raises SchemaError on first use if the schemas do not fit each other or the columns.
@@ -75,15 +76,12 @@ class DatumReader:
     reader: Record
     row: RowType
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"writer": self.writer, "reader": self.reader, "row": self.row}
-
     @cached_property
     def _shape(self) -> Shape:
         return Shape.of(self.row)
 
     @cached_property
-    def program(self) -> AvroProgram:
+    def program(self) -> Program:
         """The compiled pair of schemas."""
         return reading(self.writer, self.reader, self._shape)
 
@@ -118,30 +116,13 @@ class DatumReader:
         text, constants_at = data.text, len(data.text)
         if len(program.constants):
             text = np.concatenate([text, program.constants])
-        padded, pad_starts = self._shape.padding
         status, reasons = data.status.copy(), np.zeros((len(data.status), 2), np.int64)
-        row, full = 0, 0
-        while row < len(status):
-            row, full = read_kernel.read_records(
-                text,
-                data.starts,
-                data.stops,
-                constants_at,
-                program.steps,
-                program.table,
-                padded,
-                pad_starts,
-                columns.nodes,
-                columns.words,
-                columns.valid,
-                columns.counts,
-                status,
-                reasons,
-                row,
-                compare_keys,
+        spans, steps, padding = (data.starts, data.stops), program.vectors, self._shape.padding
+        columns.fill(
+            lambda vectors, row: read_kernel.read_records(
+                text, spans, constants_at, steps, padding, vectors, status, reasons, row, compare_keys
             )
-            if full >= 0:
-                columns.grow(full)
+        )
         return Read(columns.batch(text), status, reasons)
 
     def refusal(self, read: Read, index: int) -> ValueError:
@@ -152,7 +133,7 @@ class DatumReader:
 
 
 @dataclass(frozen=True)
-class DatumWriter:
+class DatumWriter(Picklable):
     """Writes the columns of a table by a schema, with ``prefix`` before each record. Picklable.
 
     Raises SchemaError on first use if the schema does not fit the columns.
@@ -164,15 +145,12 @@ class DatumWriter:
     #: The format that errors name.
     format: str = "avro"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "row": self.row, "prefix": self.prefix, "format": self.format}
-
     @cached_property
     def _shape(self) -> Shape:
         return Shape.of(self.row)
 
     @cached_property
-    def program(self) -> AvroProgram:
+    def program(self) -> Program:
         """The compiled schema."""
         return writing(self.schema, self._shape, self.prefix)
 
@@ -182,21 +160,13 @@ class DatumWriter:
         Raises RecordError, with the row in ``offset``, for a row that the schema cannot hold.
         """
         program = self.program
-        inputs = NestedInputs(self._shape, rows.cast(arrow_schema(self.row)) if self.row.fields else rows)
+        inputs = NestedInputs(self._shape, rows)
+        steps = program.steps
+        fixed = (steps[:, STEP] == VALUE) & (steps[:, WIRE] == WIRE_FIXED) | (steps[:, STEP] == CONSTANT)
         size = int(inputs.counts.sum()) * write_kernel.WIDEST + len(inputs.text)
-        size += int((program.written_sizes * inputs.counts[program.steps[:, NODE]]).sum())
+        size += int((steps[fixed, B] * inputs.counts[steps[fixed, NODE]]).sum())
         out, offsets = np.empty(size, np.uint8), np.zeros(rows.num_rows + 1, np.int64)
-        row, reason, step = write_kernel.write_records(
-            program.steps,
-            program.table,
-            program.constants,
-            inputs.nodes,
-            inputs.words,
-            inputs.valid,
-            inputs.text,
-            out,
-            offsets,
-        )
+        row, reason, step = write_kernel.write_records(program.vectors, inputs.vectors, out, offsets)
         if reason:
             raise RecordError(
                 write_kernel.WRITE_REASONS[reason], offset=row, format=self.format, field=program.paths[step]

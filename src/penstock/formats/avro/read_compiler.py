@@ -29,6 +29,7 @@ from penstock.formats.avro.schema import (
 )
 from penstock.formats.columns.nested import Shape
 from penstock.formats.loops import type_roots
+from penstock.formats.loops.program import Program, ProgramBuilder
 from penstock.formats.loops.type_roots import root_of
 from penstock.types import DataType
 
@@ -72,7 +73,7 @@ class _Unfit(Exception):
         self.path, self.reason = path, reason
 
 
-def reading(writer: Schema, reader: Record, shape: Shape) -> p.AvroProgram:
+def reading(writer: Schema, reader: Record, shape: Shape) -> Program:
     """The program that reads data of ``writer`` into the columns of ``shape``, with ``reader`` as the reader's schema.
 
     Fields of ``reader`` are paired with columns by name. Its defaults replace fields that ``writer`` lacks. Raises
@@ -83,8 +84,8 @@ def reading(writer: Schema, reader: Record, shape: Shape) -> p.AvroProgram:
         compiler.read(writer, reader, 0, "")
     except _Unfit as error:
         raise SchemaError((Problem(error.reason, error.path, "the Avro schema"),)) from error
-    compiler.steps.add(p.END, "")
-    return compiler.steps.program()
+    compiler.add("", p.AvroStep(p.END))
+    return compiler.program()
 
 
 def least_size(schema: Schema) -> int:
@@ -124,15 +125,15 @@ class _TooLong(_Unfit):
     """The program has too many steps; no matter of the branch of a union that is tried."""
 
 
-class _AvroReadCompiler:
+class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
     def __init__(self, shape: Shape):
+        super().__init__()
         self.shape = shape
-        self.steps = p.AvroProgramBuilder()
         self.depth = 0
 
     def read(self, writer: Schema, reader: Schema | None, node: int, path: str) -> None:
         """Read a value into a node; without a reader's schema and a node, skip it."""
-        if len(self.steps.steps) > p.MOST_STEPS:
+        if len(self.steps) > p.MOST_STEPS:
             raise _TooLong(path, f"the schema is longer than {p.MOST_STEPS} values")
         if isinstance(writer, Union):
             self._union(writer, reader, node, path)
@@ -160,27 +161,27 @@ class _AvroReadCompiler:
                 others[0], self._branch(others[0], reader, path), node, path, writer.branches.index(Primitive("null"))
             )
             return
-        start = self.steps.look_up([0] * len(writer.branches))
-        self.steps.add(p.UNION, path, node, a=len(writer.branches), b=start)
+        start = self.look_up([0] * len(writer.branches))
+        self.add(path, p.AvroStep(p.UNION, node, a=len(writer.branches), b=start))
         leaving, refusals = [], []
         for index, each in enumerate(writer.branches):
-            self.steps.table[start + index] = first = len(self.steps.steps)
+            self.table[start + index] = first = len(self.steps)
             depth = self.depth
             try:
                 self.read(each, reader, node, path)
             except _TooLong:
                 raise
             except _Unfit as error:
-                self.steps.forget(first)
+                self.forget(first)
                 self.depth = depth
-                self.steps.add(p.REFUSE, path, node, a=UNFIT)
+                self.add(path, p.AvroStep(p.REFUSE, node, a=UNFIT))
                 if each != Primitive("null"):
                     refusals.append(error)
-            leaving.append(self.steps.add(p.JUMP, path))
+            leaving.append(self.add(path, p.AvroStep(p.JUMP)))
         if refusals and len(refusals) == len(others):
             raise refusals[0]
         for step in leaving:
-            self.steps.point(step)
+            self.point(step)
 
     def _plain(self, writer: Schema, reader: Schema | None, node: int, path: str, null_at: int) -> None:
         match writer:
@@ -188,7 +189,7 @@ class _AvroReadCompiler:
                 if node >= 0:
                     if not _takes_null(reader):
                         raise _Unfit(path, "the data has null, and the column is NOT NULL")
-                    self.steps.add(p.PAD, path, node)
+                    self.add(path, p.AvroStep(p.PAD, node))
             case Record():
                 self._record(writer, reader, node, path, null_at)
             case Array(items=items):
@@ -220,20 +221,20 @@ class _AvroReadCompiler:
         self.depth += 1
         if self.depth > p.DEEPEST:
             raise _Unfit(path, f"arrays and maps are nested deeper than {p.DEEPEST} levels")
-        begin = self.steps.add(p.LIST, path, node, null_at=null_at)
+        begin = self.add(path, p.AvroStep(p.LIST, node, null_at=null_at))
         value = node
         if is_map:
             key = node + 1 if node >= 0 else p.SKIP
-            self.steps.add(p.VALUE, path, key, wire=p.WIRE_BYTES, convert=p.TEXT)
+            self.add(path, p.AvroStep(p.VALUE, key, wire=p.WIRE_BYTES, convert=p.TEXT))
         if node >= 0:
             value = self.shape.nodes[node].children[-1]
         self.read(item, reader, value, path)
-        self.steps.point(begin)
-        self.steps.add(p.BLOCK, path, node, a=least_size(item) + is_map, b=int(is_map), next=begin + 1)
+        self.point(begin)
+        self.add(path, p.AvroStep(p.BLOCK, node, a=least_size(item) + is_map, b=int(is_map), next=begin + 1))
         self.depth -= 1
 
     def _record(self, writer: Record, reader: Schema | None, node: int, path: str, null_at: int) -> None:
-        begin = self.steps.add(p.STRUCT, path, node, null_at=null_at) if node >= 0 or null_at >= 0 else None
+        begin = self.add(path, p.AvroStep(p.STRUCT, node, null_at=null_at)) if node >= 0 or null_at >= 0 else None
         if node < 0:
             for each in writer.fields:
                 self.read(each.type, None, p.SKIP, _joined(path, each.name))
@@ -242,7 +243,7 @@ class _AvroReadCompiler:
                 raise self._unfit(writer, reader, node, path)
             self._fields(writer, reader, node, path)
         if begin is not None:
-            self.steps.point(begin)
+            self.point(begin)
 
     def _fields(self, writer: Record, reader: Record, node: int, path: str) -> None:
         children = {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
@@ -261,21 +262,21 @@ class _AvroReadCompiler:
             if name not in known:
                 if not self.shape.nodes[child].type.nullable:
                     raise _Unfit(_joined(path, name), "the Avro schema has no such field, and the column is NOT NULL")
-                self.steps.add(p.PAD, _joined(path, name), child)
+                self.add(_joined(path, name), p.AvroStep(p.PAD, child))
 
     def _default(self, field: Field, node: int, path: str) -> None:
         if field.default is None:
             raise _Unfit(path, "the data has no such field, and there is no default for it")
         if field.default == "null" and _takes_null(field.type):
-            self.steps.add(p.PAD, path, node)
+            self.add(path, p.AvroStep(p.PAD, node))
             return
         try:
             data = constant(field.type, json.loads(field.default))
         except ValueError as error:
             raise _Unfit(path, f"the default {field.default} is wrong: {error}") from error
-        self.steps.add(p.DEFAULT, path, a=self.steps.keep(data), b=len(data))
+        self.add(path, p.AvroStep(p.DEFAULT, a=self.keep(data), b=len(data)))
         self.read(field.type, field.type, node, path)
-        self.steps.add(p.RESTORE, path)
+        self.add(path, p.AvroStep(p.RESTORE))
 
     def _value(self, writer: Schema, reader: Schema | None, node: int, path: str, null_at: int) -> None:
         size, table, count = 0, 0, 0
@@ -297,10 +298,10 @@ class _AvroReadCompiler:
                 raise self._unfit(writer, reader, node, path)
             convert, a = found
         if isinstance(writer, Enum):
-            a, table = count, self.steps.look_up(self._symbols(writer, reader)) if node >= 0 else 0
+            a, table = count, self.look_up(self._symbols(writer, reader)) if node >= 0 else 0
         if isinstance(writer, Fixed):
             table = size
-        self.steps.add(p.VALUE, path, node, wire=wire, convert=convert, a=a, b=table, null_at=null_at)
+        self.add(path, p.AvroStep(p.VALUE, node, wire=wire, convert=convert, a=a, b=table, null_at=null_at))
 
     def _symbols(self, writer: Enum, reader: Schema | None) -> Iterator[int]:
         """Where each of the writer's symbols is among the constants, and its size; -1 for one that is refused."""
@@ -311,7 +312,7 @@ class _AvroReadCompiler:
             if found is None:
                 yield from (0, -1)
             else:
-                yield from (self.steps.keep(found.encode()), len(found.encode()))
+                yield from (self.keep(found.encode()), len(found.encode()))
 
     def _conversion(self, writer: Schema, reader: Schema, data_type: DataType) -> tuple[int, int] | None:
         """The conversion from the value to the column's, with its argument; None if there is none."""

@@ -49,17 +49,11 @@ def _pad(node: int, padded: Vector, starts: Vector, nodes: Vector, words: Vector
 @compiled
 def read_records(
     text: Vector,
-    starts: Vector,
-    stops: Vector,
+    spans: tuple[Vector, ...],
     constants_at: int,
-    steps: Vector,
-    table: Vector,
-    padded: Vector,
-    pad_starts: Vector,
-    nodes: Vector,
-    words: Vector,
-    valid: Vector,
-    counts: Vector,
+    program: tuple[Vector, ...],
+    padding: tuple[Vector, ...],
+    columns: tuple[Vector, ...],
     status: Vector,
     reasons: Vector,
     first: int,
@@ -67,14 +61,17 @@ def read_records(
 ) -> tuple[int, int]:
     """Read every record from ``first`` on whose ``status`` is READ. Other records become a row of nulls.
 
-    Record ``i`` is ``text[starts[i]:stops[i]]``. The program's constants start at ``text[constants_at]``. ``nodes``,
-    ``words``, ``valid`` and ``counts`` are the fields of :class:`penstock.formats.columns.nested.NestedColumns`. A
-    refused record is marked EXACT, with (reason, step) in ``reasons``.
+    ``spans`` are ``starts`` and ``stops``: record ``i`` is ``text[starts[i]:stops[i]]``. The constants of ``program``
+    start at ``text[constants_at]``. ``columns`` are the arrays of
+    :class:`penstock.formats.columns.nested.NestedColumns`. A refused record is marked EXACT, with (reason, step) in
+    ``reasons``.
 
     Returns the number of records and -1. If a node runs out of room, returns the record and the node instead; the
     caller grows the node and calls again from that record. This is one long function because passing these arrays to
     another function for each value costs more than reading the value.
     """
+    (starts, stops), (steps, table, _) = spans, program
+    (padded, pad_starts), (nodes, words, valid, counts) = padding, columns
     marks = np.zeros(len(counts), np.int64)
     frames = np.zeros((p.DEEPEST, 2), np.int64)  # of each open array or map: items left in the block, its place
     places = np.empty(2 * MOST_KEYS, np.int64)

@@ -14,6 +14,7 @@ from penstock.formats.avro.defaults import constant
 from penstock.formats.avro.schema import Array, Enum, Field, Fixed, Map, Primitive, Record, Schema, Union, shown
 from penstock.formats.columns.nested import Shape
 from penstock.formats.loops import type_roots
+from penstock.formats.loops.program import Program, ProgramBuilder
 from penstock.formats.loops.type_roots import nested_root, root_of
 from penstock.types import DataType
 
@@ -28,25 +29,25 @@ _WIRES = {"boolean": p.WIRE_BOOLEAN, "int": p.WIRE_INT, "long": p.WIRE_LONG, "fl
 _WHOLE = (type_roots.TINYINT, type_roots.SMALLINT, type_roots.INT)
 
 
-def writing(schema: Record, shape: Shape, prefix: bytes = b"") -> p.AvroProgram:
+def writing(schema: Record, shape: Shape, prefix: bytes = b"") -> Program:
     """The program that writes ``prefix`` and then the columns of ``shape`` by a schema.
 
     Raises SchemaError naming every field and column that do not fit.
     """
     compiler = _AvroWriteCompiler(shape)
     if prefix:
-        compiler.steps.add(p.CONSTANT, "", 0, a=compiler.steps.keep(prefix), b=len(prefix))
+        compiler.add("", p.AvroStep(p.CONSTANT, 0, a=compiler.keep(prefix), b=len(prefix)))
     compiler.fields(schema, 0, "")
     if compiler.problems:
         raise SchemaError(tuple(compiler.problems))
-    compiler.steps.add(p.END, "")
-    return compiler.steps.program()
+    compiler.add("", p.AvroStep(p.END))
+    return compiler.program()
 
 
-class _AvroWriteCompiler:
+class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
     def __init__(self, shape: Shape):
+        super().__init__()
         self.shape = shape
-        self.steps = p.AvroProgramBuilder()
         self.problems: list[Problem] = []
         self.depth = 0
 
@@ -77,7 +78,7 @@ class _AvroWriteCompiler:
         except ValueError as error:
             self.refuse(path, f"the default {field.default} is wrong: {error}")
             return
-        self.steps.add(p.CONSTANT, path, node, a=self.steps.keep(data), b=len(data))
+        self.add(path, p.AvroStep(p.CONSTANT, node, a=self.keep(data), b=len(data)))
 
     def write(self, schema: Schema, node: int, path: str) -> None:
         """A value, by a schema that may be a union."""
@@ -108,9 +109,9 @@ class _AvroWriteCompiler:
         branches = {"null_at": null_at, "value_at": value_at}
         match schema:
             case Record():
-                begin = self.steps.add(p.STRUCT, path, node, **branches)
+                begin = self.add(path, p.AvroStep(p.STRUCT, node, **branches))
                 self.fields(schema, node, path)
-                self.steps.point(begin)
+                self.point(begin)
             case Array(items=items):
                 self._list(items, node, path, branches, is_map=False)
             case Map(values=values):
@@ -123,12 +124,12 @@ class _AvroWriteCompiler:
         if self.depth > p.DEEPEST:
             self.refuse(path, f"arrays and maps are nested deeper than {p.DEEPEST} levels")
             return
-        begin = self.steps.add(p.LIST, path, node, **branches)
+        begin = self.add(path, p.AvroStep(p.LIST, node, **branches))
         if is_map:
-            self.steps.add(p.VALUE, path, node + 1, wire=p.WIRE_BYTES, convert=p.RAW)
+            self.add(path, p.AvroStep(p.VALUE, node + 1, wire=p.WIRE_BYTES, convert=p.RAW))
         self.write(item, self.shape.nodes[node].children[-1], path)
-        self.steps.point(begin)
-        self.steps.add(p.BLOCK, path, node, next=begin + 1)
+        self.point(begin)
+        self.add(path, p.AvroStep(p.BLOCK, node, next=begin + 1))
         self.depth -= 1
 
     def _value(self, schema: Schema, node: int, path: str, branches: dict[str, int]) -> None:
@@ -141,9 +142,9 @@ class _AvroWriteCompiler:
             b = schema.size
         elif isinstance(schema, Enum):
             encoded = [symbol.encode() for symbol in schema.symbols]
-            places = [(self.steps.keep(symbol), len(symbol)) for symbol in encoded]
-            a, b = len(encoded), self.steps.look_up(each for place in places for each in place)
-        self.steps.add(p.VALUE, path, node, wire=wire, convert=convert, a=a, b=b, **branches)
+            places = [(self.keep(symbol), len(symbol)) for symbol in encoded]
+            a, b = len(encoded), self.look_up(each for place in places for each in place)
+        self.add(path, p.AvroStep(p.VALUE, node, wire=wire, convert=convert, a=a, b=b, **branches))
 
 
 def _conversion(schema: Schema, data_type: DataType) -> tuple[int, int, int] | None:

@@ -44,23 +44,15 @@ def _symbol(text: Vector, start: int, size: int, constants: Vector, table: Vecto
 
 @compiled
 def write_records(
-    steps: Vector,
-    table: Vector,
-    constants: Vector,
-    nodes: Vector,
-    words: Vector,
-    valid: Vector,
-    text: Vector,
-    out: Vector,
-    offsets: Vector,
+    program: tuple[Vector, ...], columns: tuple[Vector, ...], out: Vector, offsets: Vector
 ) -> tuple[int, int, int]:
     """Write one record per row, one after the other, and store the end of each in ``offsets``.
 
-    ``nodes``, ``words``, ``valid`` and ``text`` are the fields of
-    :class:`penstock.formats.columns.nested.NestedInputs`. ``out`` has room for WIDEST bytes per value, all text and
-    the program's constants. Returns the number of rows, 0 and 0; or a row that cannot be written, the reason and the
-    step.
+    ``columns`` are the arrays of :class:`penstock.formats.columns.nested.NestedInputs`. ``out`` has room for WIDEST
+    bytes per value, all text and the constants of ``program``. Returns the number of rows, 0 and 0; or a row that
+    cannot be written, the reason and the step.
     """
+    (steps, table, constants), (nodes, words, valid, text) = program, columns
     frames = np.zeros((p.DEEPEST, 2), np.int64)  # of each open array or map: where to go on, and its last item
     at = 0
     for row in range(len(offsets) - 1):

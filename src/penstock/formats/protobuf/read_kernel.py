@@ -150,32 +150,23 @@ def read_records(
     text: Vector,
     offsets: Vector,
     constants_at: int,
-    messages: Vector,
-    fields: Vector,
-    lookup: Vector,
-    inits: Vector,
-    table: Vector,
-    maps: Vector,
-    root: int,
-    blank: tuple[int, int],
-    nodes: Vector,
-    words: Vector,
-    valid: Vector,
-    counts: Vector,
+    program: tuple[Vector, ...],
+    columns: tuple[Vector, ...],
     status: Vector,
     reasons: Vector,
     first: int,
 ) -> tuple[int, int]:
     """Read every message from ``first`` on whose ``status`` is READ. Other messages become a row of nulls.
 
-    Message ``i`` is ``text[offsets[i]:offsets[i + 1]]``. The program's constants start at ``text[constants_at]``.
-    ``nodes``, ``words``, ``valid`` and ``counts`` are the fields of
-    :class:`penstock.formats.columns.nested.NestedColumns`. A message that is not read is marked EXACT, with (reason,
-    index of the path) in ``reasons``.
+    Message ``i`` is ``text[offsets[i]:offsets[i + 1]]``. The constants of ``program`` start at ``text[constants_at]``.
+    ``columns`` are the arrays of :class:`penstock.formats.columns.nested.NestedColumns`. A message that is not read is
+    marked EXACT, with (reason, index of the path) in ``reasons``.
 
     Returns the number of messages and -1. If a node runs out of room, returns the message and the node instead; the
     caller grows the node and calls again from that message.
     """
+    messages, fields, lookup, inits, table, maps, root, blank = program
+    nodes, words, valid, counts = columns
     text, inits, nodes = borrowed(text), borrowed(inits), borrowed(nodes)
     words, valid, counts = borrowed(words), borrowed(valid), borrowed(counts)
     messages, fields, lookup, table = borrowed(messages), borrowed(fields), borrowed(lookup), borrowed(table)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from penstock.formats.loops.program import Constants
 
 #: The columns of ``messages``. Field numbers below DENSE are looked up from LOOKUP on; other fields are between FIRST
 #: and LAST, sorted by number. INIT to INIT_END are the initial values of a new message. MASK has a bit for each
@@ -58,17 +61,20 @@ class ProtobufReadProgram:
     root: int
     blank: tuple[int, int]
 
+    @property
+    def vectors(self) -> tuple[Any, ...]:
+        """The tables, ``root`` and ``blank`` as the loop takes them."""
+        return self.messages, self.fields, self.lookup, self.inits, self.table, self.maps, self.root, self.blank
+
 
 @dataclass
-class ProtobufReadProgramBuilder:
+class ProtobufReadProgramBuilder(Constants):
     """Builds a program table by table."""
 
     messages: list[list[int]] = field(default_factory=list)
     fields: list[list[int]] = field(default_factory=list)
     lookup: list[int] = field(default_factory=list)
     inits: list[tuple[int, int, int, int, int]] = field(default_factory=list)
-    table: list[int] = field(default_factory=list)
-    constants: bytearray = field(default_factory=bytearray)
     field_paths: list[str] = field(default_factory=list)
     message_paths: list[str] = field(default_factory=list)
 
@@ -99,18 +105,6 @@ class ProtobufReadProgramBuilder:
         first = len(self.inits)
         self.inits += values
         return first, len(self.inits)
-
-    def keep(self, data: bytes) -> int:
-        """Append bytes to the constants; returns their position."""
-        at = len(self.constants)
-        self.constants += data
-        return at
-
-    def look_up(self, values: Iterable[int]) -> int:
-        """Append numbers to the lookup table; returns their position."""
-        at = len(self.table)
-        self.table += values
-        return at
 
     def program(self, root: int, blank: tuple[int, int], maps: list[tuple[int, int, int]]) -> ProtobufReadProgram:
         """The finished program."""

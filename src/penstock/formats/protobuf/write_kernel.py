@@ -94,22 +94,15 @@ def _number(
 
 @compiled
 def write_records(
-    steps: Vector,
-    table: Vector,
-    constants: Vector,
-    nodes: Vector,
-    words: Vector,
-    valid: Vector,
-    text: Vector,
-    out: Vector,
-    offsets: Vector,
+    program: tuple[Vector, ...], columns: tuple[Vector, ...], out: Vector, offsets: Vector
 ) -> tuple[int, int, int]:
     """Write one message per row, the last row at the end of ``out``, and store the positions in ``offsets``.
 
-    ``nodes``, ``words``, ``valid`` and ``text`` are the fields of
-    :class:`penstock.formats.columns.nested.NestedInputs`. ``out`` has room for WIDEST bytes per value, all text and
-    the values written for NULL. Returns 0, 0 and 0; or the first row that cannot be written, the reason and the step.
+    ``columns`` are the arrays of :class:`penstock.formats.columns.nested.NestedInputs`. ``out`` has room for WIDEST
+    bytes per value, all text and the values written for NULL. Returns 0, 0 and 0; or the first row that cannot be
+    written, the reason and the step.
     """
+    (steps, table, constants), (nodes, words, valid, text) = program, columns
     steps, table, constants, nodes = borrowed(steps), borrowed(table), borrowed(constants), borrowed(nodes)
     words, valid, text, out = borrowed(words), borrowed(valid), borrowed(text), borrowed(out)
     frames = np.zeros((p.DEEPEST, 2), np.int64)  # of each open message: its end; of a list: where to go on, its first
