@@ -27,7 +27,7 @@ from penstock.cli.main import main
 from penstock.errors import OptionsError, SchemaRegistryError, SchemaRegistryUnavailableError, from_wire, to_wire
 from penstock.formats.avro_confluent.decode import AvroConfluentDecoder
 from penstock.formats.avro_confluent.encode import AvroConfluentEncoder
-from penstock.formats.avro_confluent.factory import AvroConfluentFormat
+from penstock.formats.avro_confluent.factory import FORMAT
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.services import RegistryServer
 from penstock.types import arrow_schema, parse_columns
@@ -54,11 +54,11 @@ def options(url: str, **given: str) -> AvroConfluentOptions:
 
 
 def decoder(url: str, columns: str = COLUMNS, **given: str) -> AvroConfluentDecoder:
-    return AvroConfluentFormat().decoder(parse_columns(columns), options(url, **given))
+    return FORMAT.decoder(parse_columns(columns), options(url, **given))
 
 
 def encoder(url: str, subject: str, columns: str = COLUMNS, **given: str) -> AvroConfluentEncoder:
-    return AvroConfluentFormat().encoder(parse_columns(columns), options(url, subject=subject, **given))
+    return FORMAT.encoder(parse_columns(columns), options(url, subject=subject, **given))
 
 
 def batch(columns: str, *rows: dict[str, Any]) -> pa.RecordBatch:
@@ -261,8 +261,8 @@ class TestMessages:
         columns, given = "t TIMESTAMP_LTZ(6)", {"timestamp_mapping.legacy": "false"}
         rows = batch(columns, {"t": dt.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=dt.UTC)})
         bound = AvroConfluentOptions.from_text({"url": registry.url, "subject": subject, **given})
-        messages = AvroConfluentFormat().encoder(parse_columns(columns), bound).encode(rows)
-        assert AvroConfluentFormat().decoder(parse_columns(columns), bound).decode(messages).rows.equals(rows)
+        messages = FORMAT.encoder(parse_columns(columns), bound).encode(rows)
+        assert FORMAT.decoder(parse_columns(columns), bound).decode(messages).rows.equals(rows)
 
     def test_both_sides_survive_a_task_boundary(self, registry: RegistryServer, subject: str) -> None:
         rows = batch(COLUMNS, {"id": 1, "name": "x"})
@@ -357,12 +357,12 @@ class TestBadDays:
             bound = AvroConfluentOptions.from_text({"url": url, **given})
             told = rf"within 0\.5 s: {url}/.*: Connection refused; check that it runs"
             with pytest.raises(SchemaRegistryUnavailableError, match=told) as raised:
-                AvroConfluentFormat().decoder(parse_columns(COLUMNS), bound).decode(pa.array([b"\0\0\0\0\1\2"]))
+                FORMAT.decoder(parse_columns(COLUMNS), bound).decode(pa.array([b"\0\0\0\0\1\2"]))
             assert raised.value.restartable
             assert str(from_wire(to_wire(raised.value))) == str(raised.value)
             rows = batch(COLUMNS, {"id": 1, "name": ""})
             with pytest.raises(SchemaRegistryUnavailableError, match=told):
-                AvroConfluentFormat().encoder(parse_columns(COLUMNS), bound).encode(rows)
+                FORMAT.encoder(parse_columns(COLUMNS), bound).encode(rows)
 
     @pytest.mark.slow
     @pytest.mark.usefixtures("registry_java")
@@ -445,11 +445,11 @@ class TestBadDays:
         with Gateway(registry.url).running() as gateway:
             program = f"""
 import os, pyarrow as pa
-from penstock.formats.avro_confluent.factory import AvroConfluentFormat
+from penstock.formats.avro_confluent.factory import FORMAT
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.types import parse_columns
 options = AvroConfluentOptions.from_text({{"url": {gateway.url!r}}})
-reader = AvroConfluentFormat().decoder(parse_columns({COLUMNS!r}), options)
+reader = FORMAT.decoder(parse_columns({COLUMNS!r}), options)
 message = pa.array([{message!r}])
 assert reader.decode(message).rows.num_rows == 1
 child = os.fork()
@@ -559,7 +559,7 @@ class TestLogins:
                     "properties.schema.registry.ssl.endpoint.identification.algorithm": "",
                 }
             )
-            assert len(AvroConfluentFormat().encoder(parse_columns(COLUMNS), bound).encode(self.ROWS)) == 1
+            assert len(FORMAT.encoder(parse_columns(COLUMNS), bound).encode(self.ROWS)) == 1
 
     def test_a_registry_that_asks_for_a_certificate_gets_that_of_the_keystore(
         self, registry: RegistryServer, subject: str

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +16,7 @@ from penstock.formats.avro.schema import Record, Schema, parse
 from penstock.formats.avro_confluent.client import SchemaRegistry, UnknownSchema, registry_for
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.formats.columns.buffers import batch_of, validity
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.loops.record_status import EXACT, NO_ROW, READ
 from penstock.spi import BadRecord, Decoded
 from penstock.types import RowType, arrow_schema
@@ -33,23 +32,14 @@ def _reader(writer: Schema, reader: Record, row: RowType) -> DatumReader:
     return DatumReader(writer, reader, row)
 
 
-@dataclass(frozen=True)
-class AvroConfluentDecoder:
+class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
     """Decodes one record per message with the schema whose id precedes it. A null message gives no row.
 
     Raises SchemaError for columns that Avro cannot hold or that do not fit the given schema.
     """
 
-    schema: RowType
-    options: AvroConfluentOptions
-
     def __post_init__(self) -> None:
         _ = _reader(self._wanted, self._wanted, self.schema).program
-
-    @property
-    def ignores_errors(self) -> bool:
-        """Always false: the format has no option for it."""
-        return False
 
     @cached_property
     def _wanted(self) -> Record:
@@ -59,9 +49,6 @@ class AvroConfluentDecoder:
     @property
     def _registry(self) -> SchemaRegistry:
         return registry_for(self.options.settings)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "options": self.options}
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages, which may have different schemas. ``bad`` lists the refused ones.

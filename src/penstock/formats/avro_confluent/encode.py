@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 
@@ -14,21 +12,17 @@ from penstock.formats.avro.derived_schema import derived
 from penstock.formats.avro.schema import Record, parse, text_of
 from penstock.formats.avro_confluent.client import registry_for
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.types import RowType
+from penstock.formats.columns.codec import TableCodec
 
 _NAME = "avro-confluent"
 
 
-@dataclass(frozen=True)
-class AvroConfluentEncoder:
+class AvroConfluentEncoder(TableCodec[AvroConfluentOptions]):
     """Encodes each row as one record after the id of its schema, which is requested with the first row.
 
     Raises SchemaError for columns that Avro cannot hold or that do not fit the given schema, and OptionsError without a
     subject.
     """
-
-    schema: RowType
-    options: AvroConfluentOptions
 
     def __post_init__(self) -> None:
         if self.options.subject is None:
@@ -50,9 +44,6 @@ class AvroConfluentEncoder:
             register=self.options.auto_register,
         )
         return DatumWriter(self._written, self.schema, b"\0" + number.to_bytes(4, "big"), _NAME)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "options": self.options}
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row.

@@ -49,14 +49,11 @@ class _Lists:
         return cls(column.values, np.where(is_null(column), 0, np.diff(offsets)), offsets[:-1])
 
 
-@dataclass(frozen=True)
-class CanalJsonDecoder(OverlayDecoder):
+class CanalJsonDecoder(OverlayDecoder[CanalJsonOptions]):
     """Decodes messages of Canal: the arrays ``data`` and ``old``, and ``type``, which is INSERT, UPDATE or DELETE.
 
     CREATE, which Canal writes when a table is created, gives no rows.
     """
-
-    options: CanalJsonOptions
 
     known: ClassVar[Mapping[str, Metadata]] = METADATA
 

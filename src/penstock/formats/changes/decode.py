@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,13 @@ from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, is_null,
 from penstock.formats.changes.metadata import Metadata
 from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.columns.buffers import batch_of
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.schema import check_schema
 from penstock.spi import BadRecord, Decoded
 from penstock.types import Field, RowKind, RowType, arrow_schema
+
+ChangeOptionsT = TypeVar("ChangeOptionsT", bound=ChangeOptions)
 
 #: The operation of a change. NO_CHANGE is a valid message that changes no row.
 INSERT, UPDATE, DELETE, NO_CHANGE = 0, 1, 2, 3
@@ -57,11 +60,9 @@ class Changes:
 
 
 @dataclass(frozen=True)
-class ChangeDecoder(ABC):
+class ChangeDecoder(TableCodec[ChangeOptionsT], ABC):
     """Decodes change data messages into rows of ``schema``, each followed by the columns ``metadata``."""
 
-    schema: RowType
-    options: ChangeOptions
     metadata: tuple[str, ...] = ()
 
     #: The format's metadata columns by key.
@@ -72,12 +73,8 @@ class ChangeDecoder(ABC):
     def __post_init__(self) -> None:
         check_schema(self.schema)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "options": self.options, "metadata": self.metadata}
-
     @property
     def ignores_errors(self) -> bool:
-        """Whether refused messages are to be skipped."""
         return self.options.ignore_parse_errors
 
     @abstractmethod

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from penstock.errors import RecordError
 from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.columns.buffers import LARGEST
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.json.encode import JsonEncoder
-from penstock.types import RowKind, RowType
+from penstock.types import RowKind
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def _json(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class ChangeJsonEncoder:
+class ChangeJsonEncoder(TableCodec[ChangeOptions]):
     """Encodes rows of kind +I and +U within ``inserted`` and -U and -D within ``deleted``, as Flink does: there is no
     message for an update.
 
@@ -59,8 +60,6 @@ class ChangeJsonEncoder:
     """
 
     name: str
-    schema: RowType
-    options: ChangeOptions
     inserted: Frame
     deleted: Frame
 
@@ -70,9 +69,6 @@ class ChangeJsonEncoder:
     @cached_property
     def _rows(self) -> JsonEncoder:
         return JsonEncoder(self.schema, self.options.json)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def encode(self, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8] | None = None) -> pa.BinaryArray:
         """One message per row. Raises RecordError if they exceed the size of a column."""

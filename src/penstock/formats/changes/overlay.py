@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.formats.changes.decode import ChangeDecoder
+from penstock.formats.changes.decode import ChangeDecoder, ChangeOptionsT
 from penstock.formats.changes.envelopes import Envelopes, Mask, positions, read_envelopes
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.options import JsonOptions
@@ -21,7 +21,7 @@ from penstock.types import STRING, ArrayType, DataType, Field, MapType, RowType
 _NAMES = MapType(key=STRING, value=STRING)
 
 
-class OverlayDecoder(ChangeDecoder):
+class OverlayDecoder(ChangeDecoder[ChangeOptionsT]):
     """Decodes messages whose ``old`` is an object with columns of the row, or an array of such objects."""
 
     asked = "old"

@@ -1,13 +1,15 @@
-"""The parts that decoders and encoders have in common."""
+"""The parts that formats, and their decoders and encoders, have in common."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from penstock.formats.columns.nested import Shape
 from penstock.options import OptionSet
+from penstock.spi import Decoder, Encoder
 from penstock.types import RowType
 
 OptionsT = TypeVar("OptionsT", bound=OptionSet)
@@ -36,3 +38,22 @@ class TableCodec(Picklable, Generic[OptionsT]):
     @cached_property
     def _shape(self) -> Shape:
         return Shape.of(self.schema)
+
+
+@dataclass(frozen=True)
+class RowFormat:
+    """A format as the registry knows it: its name and options, and its decoder and encoder of rows."""
+
+    identifier: str
+    options: type[OptionSet]
+    reads: Callable[[RowType, Any], Decoder]
+    writes: Callable[[RowType, Any], Encoder]
+    by_name: bool
+
+    def decoder(self, schema: RowType, options: OptionSet) -> Decoder:
+        """A decoder for rows of ``schema``. Raises SchemaError for columns that the format cannot hold."""
+        return self.reads(schema, self.options.expect(options))
+
+    def encoder(self, schema: RowType, options: OptionSet) -> Encoder:
+        """An encoder for rows of ``schema``. Raises SchemaError for columns that the format cannot hold."""
+        return self.writes(schema, self.options.expect(options))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -30,11 +29,8 @@ METADATA = {
 }
 
 
-@dataclass(frozen=True)
-class DebeziumJsonDecoder(ChangeDecoder):
+class DebeziumJsonDecoder(ChangeDecoder[DebeziumJsonOptions]):
     """Decodes messages of Debezium: ``before``, ``after`` and ``op``, which is c or r, u, or d."""
-
-    options: DebeziumJsonOptions
 
     known: ClassVar[Mapping[str, Metadata]] = METADATA
 

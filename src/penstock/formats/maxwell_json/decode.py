@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow as pa
 from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, Changes, Images, operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
 from penstock.formats.changes.metadata import MILLISECONDS, Metadata, as_it_is, epoch
+from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.changes.overlay import OverlayDecoder
 from penstock.types import BIGINT, STRING, ArrayType, Field, RowType
 
@@ -27,8 +27,7 @@ METADATA = {
 }
 
 
-@dataclass(frozen=True)
-class MaxwellJsonDecoder(OverlayDecoder):
+class MaxwellJsonDecoder(OverlayDecoder[ChangeOptions]):
     """Decodes messages of Maxwell's daemon: ``data``, ``old`` and ``type``, which is insert, update or delete."""
 
     known: ClassVar[Mapping[str, Metadata]] = METADATA

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecode
 from penstock.formats.changes.envelopes import Envelopes, Faults
 from penstock.formats.changes.images import image_changes
 from penstock.formats.changes.metadata import Metadata, as_it_is, moments
+from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.exact import timestamps
 from penstock.types import STRING, ArrayType, Field, RowType, TimestampType
 
@@ -66,8 +66,7 @@ METADATA = {
 }
 
 
-@dataclass(frozen=True)
-class OggJsonDecoder(ChangeDecoder):
+class OggJsonDecoder(ChangeDecoder[ChangeOptions]):
     """Decodes messages of Oracle GoldenGate: ``before``, ``after`` and ``op_type``, which is I, U or D."""
 
     known: ClassVar[Mapping[str, Metadata]] = METADATA

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RecordError
 from penstock.formats.columns.buffers import LARGEST, bits_of, fixed_values, from_buffers, validity
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.raw.charsets import write_text
 from penstock.formats.raw.column import only_column, wire_type
 from penstock.formats.raw.options import Endianness, RawOptions
-from penstock.types import BinaryType, RowType, StringType, arrow_schema
+from penstock.types import BinaryType, StringType, arrow_schema
 
 
-@dataclass(frozen=True)
-class RawEncoder:
+class RawEncoder(TableCodec[RawOptions]):
     """Writes the value of the only column as the message; NULL is a message without a value.
 
     Raises SchemaError if there is not exactly one column, or if raw does not support its type.
     """
-
-    schema: RowType
-    options: RawOptions
 
     def __post_init__(self) -> None:
         only_column(self.schema)

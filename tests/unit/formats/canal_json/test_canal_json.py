@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import OptionsError
-from penstock.formats.canal_json.factory import CanalJsonFormat
+from penstock.formats.canal_json.factory import FORMAT
 from penstock.formats.canal_json.options import CanalJsonOptions
 from penstock.spi import BadRecord, Decoded
 from penstock.types import arrow_schema, parse_columns
@@ -160,7 +160,7 @@ def test_metadata_columns() -> None:
 def test_changes_are_written_as_insertions_and_deletions() -> None:
     schema = parse_columns("id INT, name STRING")
     batch = pa.RecordBatch.from_pylist([{"id": each, "name": None} for each in range(4)], schema=arrow_schema(schema))
-    encoder = CanalJsonFormat().encoder(schema, CanalJsonOptions(ignore_null_fields=True))
+    encoder = FORMAT.encoder(schema, CanalJsonOptions(ignore_null_fields=True))
     assert encoder.encode(batch, np.arange(4, dtype=np.int8)).to_pylist() == [
         b'{"data":[{"id":0}],"type":"INSERT"}',
         b'{"data":[{"id":1}],"type":"DELETE"}',

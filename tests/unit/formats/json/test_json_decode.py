@@ -14,7 +14,7 @@ import pytest
 
 from penstock.errors import SchemaError
 from penstock.formats.json.exact_reader import ExactJsonReader
-from penstock.formats.json.factory import JsonFormat
+from penstock.formats.json.factory import FORMAT
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.spi import Decoded, formats
 from penstock.types import arrow_schema, parse_columns
@@ -28,7 +28,7 @@ WIDE = {"i": 123456789012345678, "n": None}
 def decode(columns: str, *messages: str | bytes | None, **options: Any) -> Decoded:
     given = [each.encode() if isinstance(each, str) else each for each in messages]
     schema = parse_columns(columns)
-    decoded = JsonFormat().decoder(schema, JsonOptions(**options)).decode(pa.array(given, pa.binary()))
+    decoded = FORMAT.decoder(schema, JsonOptions(**options)).decode(pa.array(given, pa.binary()))
     decoded.rows.validate(full=True)
     assert decoded.rows.schema == arrow_schema(schema)
     return decoded
@@ -295,7 +295,7 @@ def test_a_nested_field_is_named_by_its_path() -> None:
 
 
 def test_slices_and_other_encodings() -> None:
-    decoder = JsonFormat().decoder(parse_columns("v STRING"), JsonOptions())
+    decoder = FORMAT.decoder(parse_columns("v STRING"), JsonOptions())
     given = pa.array([b'{"v":"0"}', b'{"v":"1"}', None, '{"v":"é"}'.encode("utf-16-be"), b'\xef\xbb\xbf{"v":"4"}'])
     assert decoder.decode(given.slice(1)).rows.column(0).to_pylist() == ["1", "é", "4"]
     assert decoder.decode(given.slice(1, 1)).origin is None
@@ -347,11 +347,11 @@ def test_origin_is_int64() -> None:
 
 def test_a_schema_without_columns_still_has_rows() -> None:
     schema = parse_columns("v INT").select(())
-    decoded = JsonFormat().decoder(schema, JsonOptions()).decode(pa.array([b"{}", None, b'{"a":1}', b"[{},{}]"]))
+    decoded = FORMAT.decoder(schema, JsonOptions()).decode(pa.array([b"{}", None, b'{"a":1}', b"[{},{}]"]))
     assert decoded.rows.num_rows == 4
     assert decoded.origin is not None
     assert decoded.origin.tolist() == [0, 2, 3, 3]
-    messages = JsonFormat().encoder(schema, JsonOptions()).encode(decoded.rows)
+    messages = FORMAT.encoder(schema, JsonOptions()).encode(decoded.rows)
     assert messages.to_pylist() == [b"{}"] * 4
 
 
@@ -362,7 +362,7 @@ def test_times_within_nested_columns() -> None:
         '"m":{"k":1.01}}'
     )
     decoded = decode(columns, message)
-    encoder = JsonFormat().encoder(parse_columns(columns), JsonOptions())
+    encoder = FORMAT.encoder(parse_columns(columns), JsonOptions())
     assert encoder.encode(decoded.rows).to_pylist() == [message.encode()]
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.formats.changes.options import ChangeOptions
-from penstock.formats.maxwell_json.factory import MaxwellJsonFormat
+from penstock.formats.maxwell_json.factory import FORMAT
 from penstock.spi import BadRecord, Decoded
 from penstock.types import arrow_schema, parse_columns
 from tests.unit.formats.changes import decoded, shown
@@ -82,7 +82,7 @@ def test_a_time_that_columns_cannot_hold_is_an_error() -> None:
 def test_changes_are_written_as_insertions_and_deletions() -> None:
     schema = parse_columns(COLUMNS)
     rows = pa.RecordBatch.from_pylist([{"id": each, "name": None} for each in range(4)], schema=arrow_schema(schema))
-    encoder = MaxwellJsonFormat().encoder(schema, ChangeOptions())
+    encoder = FORMAT.encoder(schema, ChangeOptions())
     assert encoder.encode(rows, np.arange(4, dtype=np.int8)).to_pylist() == [
         b'{"data":{"id":0,"name":null},"type":"insert"}',
         b'{"data":{"id":1,"name":null},"type":"delete"}',

@@ -12,7 +12,7 @@ from google.protobuf import json_format
 from google.protobuf.message_factory import GetMessageClass
 
 from penstock.errors import RecordError, SchemaError
-from penstock.formats.protobuf.factory import ProtobufFormat
+from penstock.formats.protobuf.factory import FORMAT
 from penstock.formats.protobuf.options import ProtobufOptions
 from penstock.spi import BadRecord, Decoded, formats
 from penstock.types import arrow_schema, parse_columns
@@ -80,7 +80,7 @@ class Table:
         )
 
     def decode(self, *messages: bytes | None) -> Decoded:
-        decoded = ProtobufFormat().decoder(self.schema, self.options).decode(pa.array(messages, pa.binary()))
+        decoded = FORMAT.decoder(self.schema, self.options).decode(pa.array(messages, pa.binary()))
         decoded.rows.validate(full=True)
         assert decoded.rows.schema == arrow_schema(self.schema)
         return decoded
@@ -97,7 +97,7 @@ class Table:
         return found
 
     def encode(self, *rows: dict[str, Any]) -> list[bytes]:
-        encoder = ProtobufFormat().encoder(self.schema, self.options)
+        encoder = FORMAT.encoder(self.schema, self.options)
         messages = encoder.encode(pa.RecordBatch.from_pylist(list(rows), schema=arrow_schema(self.schema)))
         messages.validate(full=True)
         return messages.to_pylist()
@@ -513,7 +513,7 @@ def test_fields_that_a_message_requires_are_missed(strict: Any) -> None:
 
 def test_whether_errors_are_ignored_is_told(three: Any) -> None:
     table = three("i32 INT", ignore_parse_errors=True)
-    decoder = ProtobufFormat().decoder(table.schema, table.options)
+    decoder = FORMAT.decoder(table.schema, table.options)
     assert decoder.ignores_errors
     assert [bad.index for bad in table.decode(b"\x08").bad] == [0]
 
@@ -561,7 +561,7 @@ def test_a_slice_of_rows_is_written(three: Any) -> None:
     table = three("i32 INT, ss ARRAY<STRING>, counts MAP<STRING, INT>")
     rows = [{"i32": number, "ss": [str(number)] * number, "counts": [("a", number)]} for number in range(5)]
     batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(table.schema))
-    encoder = ProtobufFormat().encoder(table.schema, table.options)
+    encoder = FORMAT.encoder(table.schema, table.options)
     assert encoder.encode(batch.slice(2, 2)).to_pylist() == encoder.encode(batch).to_pylist()[2:4]
     assert encoder.encode(batch.slice(0, 0)).to_pylist() == []
 
@@ -589,7 +589,7 @@ UNFIT = [
 @pytest.mark.parametrize(("column", "path", "reason", "hint"), UNFIT)
 def test_columns_that_do_not_fit_are_named(three: Any, column: str, path: str, reason: str, hint: str) -> None:
     table = three(f"{column}, d INT")
-    for make in (ProtobufFormat().decoder, ProtobufFormat().encoder):
+    for make in (FORMAT.decoder, FORMAT.encoder):
         with pytest.raises(SchemaError) as raised:
             make(table.schema, table.options)
         first, second = raised.value.problems
@@ -600,11 +600,11 @@ def test_columns_that_do_not_fit_are_named(three: Any, column: str, path: str, r
 
 def test_fields_that_a_message_requires_need_a_column_to_be_written(strict: Any) -> None:
     table = strict("b INT, inner ROW<b INT>")
-    ProtobufFormat().decoder(table.schema, table.options)
+    FORMAT.decoder(table.schema, table.options)
     with pytest.raises(SchemaError) as raised:
-        ProtobufFormat().encoder(table.schema, table.options)
+        FORMAT.encoder(table.schema, table.options)
     assert {problem.key for problem in raised.value.problems} == {"inner.a", "a"}
 
 
 def test_the_registry_has_it() -> None:
-    assert isinstance(formats.get("protobuf"), ProtobufFormat)
+    assert formats.get("protobuf") is FORMAT

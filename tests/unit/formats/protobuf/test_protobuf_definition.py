@@ -14,7 +14,7 @@ from grpc_tools import protoc
 
 from penstock.errors import OptionsError, Problem
 from penstock.formats.protobuf.definition import Definition
-from penstock.formats.protobuf.factory import ProtobufFormat
+from penstock.formats.protobuf.factory import FORMAT
 from penstock.formats.protobuf.java_names import java_names
 from penstock.formats.protobuf.options import ProtobufOptions
 from penstock.options import Origin
@@ -75,9 +75,9 @@ def test_a_descriptor_file_and_a_proto_file_give_the_same_definition(folder: Pat
 
 def test_tasks_need_no_file(descriptors: Path) -> None:
     given = {"message-class-name": "shop.orders.Order", "descriptor-file": str(descriptors)}
-    spec = FormatSpec.bind(ProtobufFormat(), given, Origin(), "")
-    decoder = ProtobufFormat().decoder(parse_columns("id BIGINT, total ROW<cents BIGINT>"), spec.options)
-    encoder = ProtobufFormat().encoder(parse_columns("id BIGINT, total ROW<cents BIGINT>"), spec.options)
+    spec = FormatSpec.bind(FORMAT, given, Origin(), "")
+    decoder = FORMAT.decoder(parse_columns("id BIGINT, total ROW<cents BIGINT>"), spec.options)
+    encoder = FORMAT.encoder(parse_columns("id BIGINT, total ROW<cents BIGINT>"), spec.options)
     messages = pa.array([b"\x08\x05\x12\x02\x08\x07"])
     _ = encoder.encode(decoder.decode(messages).rows)
     pickled = pickle.dumps((spec, decoder, encoder))
@@ -245,7 +245,7 @@ def test_files_may_come_in_any_order_and_extend_one_another(tmp_path: Path) -> N
     path = tmp_path / "reversed"
     path.write_bytes(FileDescriptorSet(file=[user, base]).SerializeToString())
     options = bound(message_class_name="p.B", descriptor_file=str(path))
-    decoder = ProtobufFormat().decoder(parse_columns("a ROW<x INT>"), options)
+    decoder = FORMAT.decoder(parse_columns("a ROW<x INT>"), options)
     assert decoder.decode(pa.array([b"\x0a\x06\xa2\x06\x01\xff\x08\x05"])).rows.to_pylist() == [{"a": {"x": 5}}]
 
 
@@ -254,7 +254,7 @@ def test_options_may_be_made_in_python(descriptors: Path) -> None:
     assert options.loaded.name == "shop.Money"
     wrong = ProtobufOptions(message_class_name="shop.Mony", descriptor_file=str(descriptors))
     with pytest.raises(OptionsError, match="did you mean"):
-        ProtobufFormat().decoder(parse_columns("cents BIGINT"), wrong)
+        FORMAT.decoder(parse_columns("cents BIGINT"), wrong)
 
 
 def test_well_known_types_are_messages(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_well_known_types_are_messages(tmp_path: Path) -> None:
         "message Event { google.protobuf.Timestamp at = 1; }\n"
     )
     options = bound(message_class_name="Event", proto_file=str(path))
-    decoder = ProtobufFormat().decoder(parse_columns("at ROW<seconds BIGINT, nanos INT>"), options)
+    decoder = FORMAT.decoder(parse_columns("at ROW<seconds BIGINT, nanos INT>"), options)
     data = Timestamp(seconds=1_700_000_000, nanos=5).SerializeToString()
     message = b"\x0a" + bytes([len(data)]) + data
     assert decoder.decode(pa.array([message])).rows.to_pylist() == [{"at": {"seconds": 1_700_000_000, "nanos": 5}}]
@@ -303,11 +303,11 @@ def test_features_of_editions_are_followed(tmp_path: Path) -> None:
     columns = "known INT, plain INT, needed INT, inner ROW<needed INT>, closed STRING, apart ARRAY<INT>, text STRING"
     schema = parse_columns(columns)
     message = b"\x08\x00\x18\x01\x23\x18\x02\x24\x28\x05\x28\x09\x30\x01\x30\x02\x3a\x01\xff\x42\x01a"
-    decoder = ProtobufFormat().decoder(schema, options)
+    decoder = FORMAT.decoder(schema, options)
     decoded = decoder.decode(pa.array([message, b"\x18\x01", b"\x08\x01", b"\x18\x01\x42\x01\xff"]))
     row = {"known": 0, "plain": 0, "needed": 1, "inner": {"needed": 2}, "closed": "B", "apart": [1, 2], "text": "a"}
     absent = dict.fromkeys(row) | {"plain": 0, "needed": 1}
     assert decoded.rows.to_pylist() == [row, absent]
     assert [(bad.index, bad.field) for bad in decoded.bad] == [(2, "needed"), (3, "text")]
-    written = ProtobufFormat().encoder(schema, options).encode(decoded.rows).to_pylist()
+    written = FORMAT.encoder(schema, options).encode(decoded.rows).to_pylist()
     assert written == [message.replace(b"\x28\x09", b"").replace(b"\x3a\x01\xff", b""), b"\x18\x01"]
