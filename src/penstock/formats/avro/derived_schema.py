@@ -7,7 +7,7 @@ legacy mapping of timestamps, as in Flink.
 from __future__ import annotations
 
 from penstock.errors import Problem, SchemaError
-from penstock.formats.avro.schema import Array, Field, Map, Primitive, Record, Schema, Union
+from penstock.formats.avro.schema import Array, Field, Map, Primitive, Record, Schema, Union, joined, parse
 from penstock.types import (
     ArrayType,
     BinaryType,
@@ -48,6 +48,12 @@ def derived(row: RowType, legacy: bool = True) -> Record:
     return found
 
 
+def record_of(row: RowType, schema: str | None, legacy: bool) -> Record:
+    """The record in ``schema``, an Avro schema as JSON, or without one the record that is derived from the columns."""
+    given = parse(schema) if schema else None
+    return given if isinstance(given, Record) else derived(row, legacy)
+
+
 def _is_name(name: str) -> bool:
     plain = name.replace("_", "a")
     return plain.isalnum() and not plain[0].isdigit()
@@ -65,7 +71,7 @@ class _Derivation:
         """The record of a row, under a full name."""
         fields = []
         for each in row.fields:
-            inner = f"{path}.{each.name}" if path else each.name
+            inner = joined(path, each.name)
             if not _is_name(each.name):
                 self._refuse("an Avro name consists of letters, digits and '_', and does not start with a digit", inner)
             schema = self._schema(each.type, f"{name}_{each.name}", legacy, inner)

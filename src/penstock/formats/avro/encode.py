@@ -7,10 +7,9 @@ from functools import cached_property
 import pyarrow as pa
 
 from penstock.formats.avro.datum import DatumWriter
-from penstock.formats.avro.derived_schema import derived
+from penstock.formats.avro.derived_schema import record_of
 from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.options import AvroOptions, Encoding
-from penstock.formats.avro.schema import Record, parse
 from penstock.formats.columns.codec import TableCodec
 
 
@@ -25,10 +24,8 @@ class AvroEncoder(TableCodec[AvroOptions]):
 
     @cached_property
     def _writer(self) -> DatumWriter:
-        given = parse(self.options.schema) if self.options.schema else None
-        if not isinstance(given, Record):
-            given = derived(self.schema, self.options.legacy_timestamps)
-        return DatumWriter(given, self.schema)
+        options = self.options
+        return DatumWriter(record_of(self.schema, options.schema, options.legacy_timestamps), self.schema)
 
     @cached_property
     def _json(self) -> JsonEncoding:

@@ -7,12 +7,11 @@ which they were written.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from penstock.errors import Problem, SchemaError
 from penstock.formats.avro import program as p
-from penstock.formats.avro.defaults import constant
+from penstock.formats.avro.json_values import default_data
 from penstock.formats.avro.read_reasons import UNFIT
 from penstock.formats.avro.schema import (
     Array,
@@ -24,6 +23,7 @@ from penstock.formats.avro.schema import (
     Record,
     Schema,
     Union,
+    joined,
     kind_name,
     shown,
 )
@@ -117,10 +117,6 @@ def _same_name(writer: Enum | Fixed, reader: Enum | Fixed) -> bool:
     return _simple(writer.name) in names
 
 
-def _joined(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
 class _TooLong(_Unfit):
     """The program has too many steps; no matter of the branch of a union that is tried."""
 
@@ -192,20 +188,14 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
                     self.add(path, p.AvroStep(p.PAD, node))
             case Record():
                 self._record(writer, reader, node, path, null_at)
-            case Array(items=items):
-                inner = None
-                if node >= 0:
-                    if not isinstance(reader, Array) or self._kind(node) != type_roots.ARRAY:
-                        raise self._unfit(writer, reader, node, path)
-                    inner = reader.items
-                self._list(items, inner, node, path, null_at, is_map=False)
-            case Map(values=values):
-                inner = None
-                if node >= 0:
-                    if not isinstance(reader, Map) or self._kind(node) != type_roots.MAP:
-                        raise self._unfit(writer, reader, node, path)
-                    inner = reader.values
-                self._list(values, inner, node, path, null_at, is_map=True)
+            case Array(items=item) | Map(values=item):
+                root = type_roots.MAP if isinstance(writer, Map) else type_roots.ARRAY
+                if node >= 0 and (type(reader) is not type(writer) or self._kind(node) != root):
+                    raise self._unfit(writer, reader, node, path)
+                inner = (
+                    reader.items if isinstance(reader, Array) else reader.values if isinstance(reader, Map) else None
+                )
+                self._list(item, inner, node, path, null_at, is_map=isinstance(writer, Map))
             case _:
                 self._value(writer, reader, node, path, null_at)
 
@@ -237,7 +227,7 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         begin = self.add(path, p.AvroStep(p.STRUCT, node, null_at=null_at)) if node >= 0 or null_at >= 0 else None
         if node < 0:
             for each in writer.fields:
-                self.read(each.type, None, p.SKIP, _joined(path, each.name))
+                self.read(each.type, None, p.SKIP, joined(path, each.name))
         else:
             if not isinstance(reader, Record) or self._kind(node) != type_roots.ROW:
                 raise self._unfit(writer, reader, node, path)
@@ -253,16 +243,16 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
             target = targets.get(each.name)
             child = p.SKIP if target is None else children.get(target, p.SKIP)
             inner = next((field.type for field in reader.fields if field.name == target), None) if child >= 0 else None
-            self.read(each.type, inner, child, _joined(path, target or each.name))
+            self.read(each.type, inner, child, joined(path, target or each.name))
         known = {field.name for field in reader.fields}
         for each in reader.fields:
             if each.name in children and each.name not in sources:
-                self._default(each, children[each.name], _joined(path, each.name))
+                self._default(each, children[each.name], joined(path, each.name))
         for name, child in children.items():
             if name not in known:
                 if not self.shape.nodes[child].type.nullable:
-                    raise _Unfit(_joined(path, name), "the Avro schema has no such field, and the column is NOT NULL")
-                self.add(_joined(path, name), p.AvroStep(p.PAD, child))
+                    raise _Unfit(joined(path, name), "the Avro schema has no such field, and the column is NOT NULL")
+                self.add(joined(path, name), p.AvroStep(p.PAD, child))
 
     def _default(self, field: Field, node: int, path: str) -> None:
         if field.default is None:
@@ -271,9 +261,9 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
             self.add(path, p.AvroStep(p.PAD, node))
             return
         try:
-            data = constant(field.type, json.loads(field.default))
+            data = default_data(field.type, field.default)
         except ValueError as error:
-            raise _Unfit(path, f"the default {field.default} is wrong: {error}") from error
+            raise _Unfit(path, str(error)) from error
         self.add(path, p.AvroStep(p.DEFAULT, a=self.keep(data), b=len(data)))
         self.read(field.type, field.type, node, path)
         self.add(path, p.AvroStep(p.RESTORE))

@@ -14,7 +14,7 @@ from penstock.formats.columns.nested import BASE, CAPACITY, ROOT, VALID_BASE, WI
 from penstock.formats.loops.bytes import read_little_endian
 from penstock.formats.loops.compiled import Vector, Word, compiled
 from penstock.formats.loops.floats import double_bits, float_value
-from penstock.formats.loops.map_keys import MOST_KEYS, texts_repeat
+from penstock.formats.loops.map_keys import MOST_KEYS, keys_repeat
 from penstock.formats.loops.record_status import EXACT, READ
 from penstock.formats.loops.strings import is_utf8
 from penstock.formats.loops.type_roots import ARRAY, BYTES, DECIMAL, MAP, STRING
@@ -290,7 +290,7 @@ def read_records(
                     words[place] = counts[node + 1]
                     if steps[step, p.B] and compare_keys:
                         keys = nodes[node + 1, BASE]
-                        if texts_repeat(text, words, keys + 2 * begun, keys + 2 * words[place], places):
+                        if keys_repeat(text, words, keys + 2 * begun, keys + 2 * words[place], places, True):
                             reason = read_reasons.REPEATS
                             break
                 step += 1

@@ -205,7 +205,7 @@ class _Parser:
     def _field(self, node: Any, space: str, path: str) -> Field:
         if not isinstance(node, dict) or not isinstance(node.get("name"), str) or "type" not in node:
             raise _error("a field must be an object with 'name' and 'type'", path)
-        inner = f"{path}.{node['name']}" if path else node["name"]
+        inner = joined(path, node["name"])
         default = json.dumps(node["default"]) if "default" in node else None
         return Field(node["name"], self.schema(node["type"], space, inner), default, _texts(node, "aliases"))
 
@@ -256,6 +256,11 @@ def _with_logical(plain: Primitive, node: dict[str, Any]) -> Primitive:
         precision, scale = _decimal(node)
         return Primitive("bytes", "decimal", precision, scale) if precision else plain
     return Primitive(plain.type, str(logical)) if logical in _LOGICAL.get(plain.type, ()) else plain
+
+
+def joined(path: str, name: str) -> str:
+    """The path of a field inside a record."""
+    return f"{path}.{name}" if path else name
 
 
 def kind_name(schema: Schema) -> str:

@@ -6,12 +6,10 @@ its types that fits the column, or as null.
 
 from __future__ import annotations
 
-import json
-
 from penstock.errors import Problem, SchemaError
 from penstock.formats.avro import program as p
-from penstock.formats.avro.defaults import constant
-from penstock.formats.avro.schema import Array, Enum, Field, Fixed, Map, Primitive, Record, Schema, Union, shown
+from penstock.formats.avro.json_values import default_data
+from penstock.formats.avro.schema import Array, Enum, Field, Fixed, Map, Primitive, Record, Schema, Union, joined, shown
 from penstock.formats.columns.nested import Shape
 from penstock.formats.loops import type_roots
 from penstock.formats.loops.program import Program, ProgramBuilder
@@ -58,14 +56,14 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
         """The fields of a record, in the order of the schema."""
         children = {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
         for each in schema.fields:
-            inner = f"{path}.{each.name}" if path else each.name
+            inner = joined(path, each.name)
             child = children.pop(each.name, None)
             if child is None:
                 self._default(each, node, inner)
             else:
                 self.write(each.type, child, inner)
         for name in children:
-            self.refuse(f"{path}.{name}" if path else name, "there is no field for this column")
+            self.refuse(joined(path, name), "there is no field for this column")
 
     def _default(self, field: Field, node: int, path: str) -> None:
         if field.type == Primitive("null"):
@@ -74,9 +72,9 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
             self.refuse(path, "there is no column for this field, and it has no default")
             return
         try:
-            data = constant(field.type, json.loads(field.default))
+            data = default_data(field.type, field.default)
         except ValueError as error:
-            self.refuse(path, f"the default {field.default} is wrong: {error}")
+            self.refuse(path, str(error))
             return
         self.add(path, p.AvroStep(p.CONSTANT, node, a=self.keep(data), b=len(data)))
 

@@ -7,7 +7,7 @@ import numpy as np
 from penstock.formats.avro import program as p
 from penstock.formats.avro.numbers import byte_of, decimal_size, write_number
 from penstock.formats.columns.nested import BASE, VALID_BASE
-from penstock.formats.loops.bytes import write_little_endian
+from penstock.formats.loops.bytes import same_bytes, write_little_endian
 from penstock.formats.loops.compiled import Vector, compiled
 from penstock.formats.loops.floats import double_bits, float_value
 
@@ -33,12 +33,8 @@ def _symbol(text: Vector, start: int, size: int, constants: Vector, table: Vecto
     """Which of the symbols the text is, or -1."""
     for index in range(count):
         place = table[first + 2 * index]
-        if table[first + 2 * index + 1] == size:
-            same = 0
-            while same < size and constants[place + same] == text[start + same]:
-                same += 1
-            if same == size:
-                return index
+        if table[first + 2 * index + 1] == size and same_bytes(text, start, constants, place, size):
+            return index
     return -1
 
 

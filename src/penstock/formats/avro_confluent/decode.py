@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from penstock.errors import SchemaError
 from penstock.formats.avro.datum import DatumReader, Read, Spans
-from penstock.formats.avro.derived_schema import derived
-from penstock.formats.avro.schema import Record, Schema, parse
+from penstock.formats.avro.derived_schema import record_of
+from penstock.formats.avro.schema import Record, Schema
 from penstock.formats.avro_confluent.client import SchemaRegistry, UnknownSchema, registry_for
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.formats.columns.buffers import batch_of, validity
@@ -43,8 +43,7 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
 
     @cached_property
     def _wanted(self) -> Record:
-        given = parse(self.options.schema) if self.options.schema else None
-        return given if isinstance(given, Record) else derived(self.schema, self.options.legacy_timestamps)
+        return record_of(self.schema, self.options.schema, self.options.legacy_timestamps)
 
     @property
     def _registry(self) -> SchemaRegistry:

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from penstock.errors import OptionsError, Problem
 from penstock.formats.avro.datum import DatumWriter
-from penstock.formats.avro.derived_schema import derived
-from penstock.formats.avro.schema import Record, parse, text_of
+from penstock.formats.avro.derived_schema import record_of
+from penstock.formats.avro.schema import Record, text_of
 from penstock.formats.avro_confluent.client import registry_for
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.formats.columns.codec import TableCodec
@@ -32,8 +32,7 @@ class AvroConfluentEncoder(TableCodec[AvroConfluentOptions]):
 
     @cached_property
     def _written(self) -> Record:
-        given = parse(self.options.schema) if self.options.schema else None
-        return given if isinstance(given, Record) else derived(self.schema, self.options.legacy_timestamps)
+        return record_of(self.schema, self.options.schema, self.options.legacy_timestamps)
 
     @cached_property
     def _writer(self) -> DatumWriter:

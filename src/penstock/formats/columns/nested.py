@@ -269,7 +269,7 @@ class NestedInputs:
             for place, child in enumerate(node.children):
                 self._put(child, column.field(place))
         elif node.root in (type_roots.ARRAY, type_roots.MAP):
-            starts = _list_starts(column)
+            starts = column.offsets.to_numpy().astype(np.int64) if len(column) else np.zeros(1, np.int64)
             first, size = int(starts[0]), int(starts[-1] - starts[0])
             self._keep(starts - first)
             parts = (column.values,) if node.root == type_roots.ARRAY else (column.keys, column.items)
@@ -284,13 +284,6 @@ class NestedInputs:
             self._keep(decimal_pairs(column).reshape(-1))
         else:
             self._keep(words(node.root, column))
-
-
-def _list_starts(column: pa.Array) -> npt.NDArray[np.int64]:
-    buffer = column.buffers()[1]
-    if len(column) == 0 or buffer is None:
-        return np.zeros(len(column) + 1, np.int64)
-    return np.frombuffer(buffer, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
 
 
 def _joined(parts: list[npt.NDArray[Any]], root: Any) -> npt.NDArray[Any]:

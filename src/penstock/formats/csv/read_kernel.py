@@ -10,22 +10,11 @@ from __future__ import annotations
 from penstock.formats.columns.nested import BASE, ROOT, VALID_BASE, WIDTH
 from penstock.formats.loops import chars, type_roots
 from penstock.formats.loops.base64 import base64_size
+from penstock.formats.loops.bytes import same_bytes
 from penstock.formats.loops.compiled import Vector, borrowed, compiled
 from penstock.formats.loops.record_status import EXACT, READ
 from penstock.formats.loops.strings import is_utf8
 from penstock.formats.loops.values import scan_word, text_value
-
-
-@compiled
-def _is_literal(text: Vector, start: int, end: int, literal: Vector) -> bool:
-    """Whether ``text[start:end]`` is the literal."""
-    size = end - start
-    if size != len(literal):
-        return False
-    place = 0
-    while place < size and text[start + place] == literal[place]:
-        place += 1
-    return place == size
 
 
 @compiled
@@ -82,7 +71,7 @@ def read_records(
             root, flag = nodes[column + 1, ROOT], nodes[column + 1, VALID_BASE] + row
             if root >= type_roots.ROW or not ok:
                 break
-            if (has_literal and _is_literal(text, start, stop, literal)) or (
+            if (has_literal and stop - start == len(literal) and same_bytes(text, start, literal, 0, len(literal))) or (
                 stop == start and (empty_is_null or root not in (type_roots.STRING, type_roots.BYTES))
             ):
                 valid[flag] = 0

@@ -6,6 +6,7 @@ from penstock.formats.columns.nested import BASE, ROOT, VALID_BASE
 from penstock.formats.csv.exact_writer import LONGEST_LOOKED_AT
 from penstock.formats.loops import chars, type_roots
 from penstock.formats.loops.base64 import write_base64
+from penstock.formats.loops.bytes import copy_bytes
 from penstock.formats.loops.compiled import Vector, borrowed, compiled
 from penstock.formats.loops.decimals import write_decimal, write_wide_decimal
 from penstock.formats.loops.values import write_value
@@ -46,14 +47,6 @@ def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: in
 
 
 @compiled
-def _copy(out: Vector, at: int, text: Vector, start: int, end: int) -> int:
-    for place in range(start, end):
-        out[at] = text[place]
-        at += 1
-    return at
-
-
-@compiled
 def write_records(
     columns: tuple[Vector, ...],
     digits: Vector,
@@ -82,10 +75,12 @@ def write_records(
             root, place = nodes[column + 1, ROOT], nodes[column + 1, BASE] + row
             start = at
             if not valid[nodes[column + 1, VALID_BASE] + row]:
-                at = _copy(out, at, null, 0, len(null))
+                copy_bytes(null, 0, out, at, len(null))
+                at += len(null)
             elif root == type_roots.STRING:
-                at = _copy(out, at, text, words[place], words[place + 1])
-                at = _quoted(out, start, at, quote, escape, safe)
+                size = words[place + 1] - words[place]
+                copy_bytes(text, words[place], out, at, size)
+                at = _quoted(out, start, at + size, quote, escape, safe)
             elif root == type_roots.BYTES:
                 at = write_base64(out, at, text, words[place], words[place + 1])
                 at = _quoted(out, start, at, quote, escape, safe)

@@ -22,6 +22,7 @@ INTEGER_RANGES = {
     "BIGINT": (-(2**63), 2**63 - 1),
 }
 
+_BLANK = "".join(map(chr, range(ord(" ") + 1)))
 _INTEGER = re.compile(r"[+-]?[0-9]{1,1000}")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?0*[0-9]{1,10})?")
 _DOUBLE = re.compile(
@@ -35,12 +36,7 @@ _EXACT = decimal.Context(prec=4096, rounding=decimal.ROUND_HALF_UP, Emax=decimal
 
 def java_trim(text: str) -> str:
     """``text`` without characters up to the space at either end, as ``String.trim`` removes them."""
-    start, end = 0, len(text)
-    while start < end and text[start] <= " ":
-        start += 1
-    while end > start and text[end - 1] <= " ":
-        end -= 1
-    return text[start:end]
+    return text.strip(_BLANK)
 
 
 def parse_integer(text: str, name: str) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from penstock.formats.exact.errors import shown
-from penstock.formats.loops.timestamps import days_of
+from penstock.formats.loops.timestamps import day_of, days_of
 
 _DATE = re.compile(r"([+-]?)([0-9]{4,10})-([0-9]{2})-([0-9]{2})")
 _SQL_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
@@ -123,19 +123,9 @@ def _offset_micros(text: str) -> int:
     return -micros if text[0] == "-" else micros
 
 
-def _civil(days: int) -> tuple[int, int, int]:
-    shifted = days + 719468
-    era, of_era = divmod(shifted, 146097)
-    year_of_era = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
-    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    march = (5 * of_year + 2) // 153
-    month = march + 3 if march < 10 else march - 9
-    return year_of_era + era * 400 + (month <= 2), month, of_year - (153 * march + 2) // 5 + 1
-
-
 def date_text(days: int) -> str:
     """Days since the epoch as ``yyyy-MM-dd``; a sign before years outside 0000 to 9999."""
-    year, month, day = _civil(days)
+    year, month, day = day_of(days)
     shown = f"{year:04d}" if 0 <= year <= 9999 else f"{'-' if year < 0 else '+'}{abs(year):04d}"
     return f"{shown}-{month:02d}-{day:02d}"
 

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from json.decoder import scanstring
 from typing import TypeAlias
 
 from penstock.formats.exact.errors import Malformed
@@ -39,11 +40,8 @@ class Object:
 Document: TypeAlias = "bool | str | Number | Object | list[Document] | None"
 
 _BLANK = re.compile(r"[ \t\r\n]*")
-_STRING = re.compile(r'([^"\\]*)(["\\])')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _WORD = re.compile(r"(true|false|null)(?![A-Za-z0-9_$])")
-_UNICODE = re.compile(r"[0-9a-fA-F]{4}")
-_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _WORDS = {"true": True, "false": False, "null": None}
 _LONE = re.compile("[\ud800-\udfff]")
 
@@ -154,35 +152,14 @@ class _DocumentReader:
             raise self._unexpected("':'")
 
     def _string(self) -> str:
-        parts: list[str] = []
-        self.at += 1
-        while True:
-            match = _STRING.match(self.text, self.at)
-            if match is None:
-                raise Malformed(self.complaint)
-            parts.append(match.group(1))
-            self.at = match.end()
-            if match.group(2) == '"':
-                break
-            parts.append(self._escaped())
-        text = "".join(parts)
-        if _LONE.search(text):  # Two halves are one character; a single half becomes '?', as in Java's encoder
-            text = _LONE.sub("?", text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass"))
-        return text
-
-    def _escaped(self) -> str:
-        mark = self.text[self.at : self.at + 1]
-        self.at += 1
-        if mark == "u":
-            match = _UNICODE.match(self.text, self.at)
-            if match is None:
-                raise self._unexpected("four hexadecimal digits")
-            self.at = match.end()
-            return chr(int(match.group(), 16))
-        if mark not in _ESCAPES:
-            self.at -= 1
-            raise self._unexpected("an escape such as '\\n'")
-        return _ESCAPES[mark]
+        try:
+            text, self.at = scanstring(self.text, self.at + 1, False)
+        except json.JSONDecodeError as error:
+            if error.msg.startswith("Unterminated"):
+                raise Malformed(self.complaint) from error
+            self.at = error.pos
+            raise self._unexpected("an escape such as '\\n', or '\\u' and four hexadecimal digits,") from error
+        return _LONE.sub("?", text)  # Half of a character becomes '?', as in Java's encoder
 
     def _take(self, mark: str) -> bool:
         self._skip_blank()

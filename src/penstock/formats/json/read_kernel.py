@@ -17,7 +17,7 @@ from penstock.formats.loops.base64 import base64_size
 from penstock.formats.loops.bytes import same_bytes
 from penstock.formats.loops.compiled import Vector, Word, borrowed, compiled
 from penstock.formats.loops.decimals import wide_decimal
-from penstock.formats.loops.map_keys import MOST_KEYS, texts_repeat
+from penstock.formats.loops.map_keys import MOST_KEYS, keys_repeat
 from penstock.formats.loops.numbers import number_value, scan_number
 from penstock.formats.loops.record_status import EXACT, READ
 from penstock.formats.loops.values import scan_word, text_value
@@ -50,7 +50,7 @@ def _may_repeat(text: Vector, words: Vector, first: int, last: int, places: Vect
     for place in range(first, last, 2):
         if words[place] < 0:
             return True
-    return texts_repeat(text, words, first, last, places)
+    return keys_repeat(text, words, first, last, places, True)
 
 
 @compiled

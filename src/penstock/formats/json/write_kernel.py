@@ -12,7 +12,7 @@ from penstock.formats.loops.base64 import write_base64
 from penstock.formats.loops.bytes import eight_bytes, put_eight_bytes
 from penstock.formats.loops.compiled import Vector, borrowed, compiled
 from penstock.formats.loops.decimals import write_decimal, write_wide_decimal
-from penstock.formats.loops.map_keys import MOST_KEYS, texts_repeat
+from penstock.formats.loops.map_keys import MOST_KEYS, keys_repeat
 from penstock.formats.loops.values import write_value, write_word
 
 #: The most bytes that a value of fixed width takes, quotes included.
@@ -27,7 +27,7 @@ def _repeats(text: Vector, words: Vector, base: int, first: int, last: int, span
     for key in range(first, last):
         start = words[base + key]
         spans[2 * (key - first)], spans[2 * (key - first) + 1] = start, words[base + key + 1] - start
-    return texts_repeat(text, spans, 0, 2 * (last - first), places)
+    return keys_repeat(text, spans, 0, 2 * (last - first), places, True)
 
 
 @compiled

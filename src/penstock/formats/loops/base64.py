@@ -8,18 +8,9 @@ from penstock.formats.loops import chars
 from penstock.formats.loops.compiled import Vector, compiled
 from penstock.formats.loops.numbers import FAILED
 
-
-def _base64_values() -> Vector:
-    values = np.full(256, 255, np.uint8)
-    for value, each in enumerate(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"):
-        values[each] = value
-    return values
-
-
-_SEXTETS = _base64_values()
-
-
 _ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
+_SEXTETS = np.full(256, 255, np.uint8)
+_SEXTETS[_ALPHABET] = np.arange(64)
 
 
 @compiled

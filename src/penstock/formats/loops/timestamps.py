@@ -107,18 +107,23 @@ def _put_two(out: Vector, at: int, value: int) -> None:
     out[at + 1] = chars.ZERO + value % 10
 
 
-@compiled
-def write_date(out: Vector, at: int, days: int) -> int:
-    """Write ``yyyy-MM-dd``; returns the position after it, or -1 for a year beyond 0000 to 9999."""
+@inlined
+def day_of(days: int) -> tuple[int, int, int]:
+    """Year, month and day of a number of days since 1970-01-01; the inverse of :func:`days_of`."""
     shifted = days + 719468
     era = shifted // 146097
     of_era = shifted - era * 146097
     year_of_era = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
     of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
     march = (5 * of_year + 2) // 153
-    day = of_year - (153 * march + 2) // 5 + 1
     month = march + 3 if march < 10 else march - 9
-    year = year_of_era + era * 400 + (1 if month <= 2 else 0)
+    return year_of_era + era * 400 + (1 if month <= 2 else 0), month, of_year - (153 * march + 2) // 5 + 1
+
+
+@compiled
+def write_date(out: Vector, at: int, days: int) -> int:
+    """Write ``yyyy-MM-dd``; returns the position after it, or -1 for a year beyond 0000 to 9999."""
+    year, month, day = day_of(days)
     if year < 0 or year > 9999:
         return -1
     _put_two(out, at, year // 100)

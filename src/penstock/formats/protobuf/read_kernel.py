@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.formats.columns.nested import BASE, CAPACITY, VALID_BASE, WIDTH
 from penstock.formats.loops.compiled import Vector, Word, borrowed, compiled
-from penstock.formats.loops.map_keys import MOST_KEYS, numbers_repeat, texts_repeat
+from penstock.formats.loops.map_keys import MOST_KEYS, keys_repeat
 from penstock.formats.loops.record_status import EXACT, READ
 from penstock.formats.loops.strings import is_utf8
 from penstock.formats.protobuf import read_program as p
@@ -135,12 +135,8 @@ def _maps_repeat(text: Vector, maps: Vector, nodes: Vector, words: Vector, count
         for index in range(marks[node], counts[node]):
             stop = words[nodes[node, BASE] + index]
             first, last = base + width * start, base + width * stop
-            if stop - start > 1:
-                if maps[each, 2]:
-                    if texts_repeat(text, words, first, last, places):
-                        return True
-                elif numbers_repeat(words, first, last, places):
-                    return True
+            if stop - start > 1 and keys_repeat(text, words, first, last, places, maps[each, 2] != 0):
+                return True
             start = stop
     return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.formats.columns.nested import BASE, VALID_BASE
-from penstock.formats.loops.bytes import write_little_endian
+from penstock.formats.loops.bytes import same_bytes, write_little_endian
 from penstock.formats.loops.compiled import Vector, Word, borrowed, compiled
 from penstock.formats.protobuf import wire as wires
 from penstock.formats.protobuf import write_program as p
@@ -27,18 +27,10 @@ _LOW_32 = np.int64(2**32 - 1)
 
 
 @compiled
-def _same(text: Vector, start: int, size: int, constants: Vector, place: int) -> bool:
-    same = 0
-    while same < size and constants[place + same] == text[start + same]:
-        same += 1
-    return same == size
-
-
-@compiled
 def _named(text: Vector, start: int, size: int, constants: Vector, table: Vector, enum: int) -> int:
     """The number of the name, or of the enum's first name if there is no such name."""
     for place in range(enum + 2, enum + 2 + 3 * table[enum], 3):
-        if table[place + 2] == size and _same(text, start, size, constants, table[place + 1]):
+        if table[place + 2] == size and same_bytes(text, start, constants, table[place + 1], size):
             number: int = table[place]
             return number
     first: int = table[enum + 1]
