@@ -51,16 +51,16 @@ class Spans:
         text, offsets = binary_parts(messages)
         return cls(text, offsets[:-1], offsets[1:], status)
 
-    def among(self, places: npt.NDArray[np.int64]) -> Spans:
+    def among(self, records: npt.NDArray[np.int64]) -> Spans:
         """Only the records at these places."""
-        return Spans(self.text, self.starts[places], self.stops[places], self.status[places])
+        return Spans(self.text, self.starts[records], self.stops[records], self.status[records])
 
     def replaced(self, data: dict[int, bytes]) -> Spans:
         """A copy with other data for some records."""
-        places = np.array(list(data), np.int64)
+        records = np.array(list(data), np.int64)
         ends = len(self.text) + np.cumsum([len(each) for each in data.values()])
         starts, stops = self.starts.copy(), self.stops.copy()
-        starts[places], stops[places] = ends - [len(each) for each in data.values()], ends
+        starts[records], stops[records] = ends - [len(each) for each in data.values()], ends
         text = np.concatenate([self.text, np.frombuffer(b"".join(data.values()), np.uint8)])
         return Spans(text, starts, stops, self.status)
 
@@ -101,11 +101,11 @@ class DatumReader(Picklable):
             return read
         whole = self._run(data.among(repeating), compare_keys=False).status == READ
         normal, failed = {}, []
-        for place in repeating[whole].tolist():
+        for record in repeating[whole].tolist():
             try:
-                normal[place] = self._normaliser.normal(data.text[data.starts[place] : data.stops[place]].tobytes())
+                normal[record] = self._normaliser.normal(data.text[data.starts[record] : data.stops[record]].tobytes())
             except Malformed:
-                failed.append(place)
+                failed.append(record)
         again = self._run(data.replaced(normal) if normal else data, compare_keys=False)
         again.status[failed] = EXACT
         again.reasons[failed] = read.reasons[failed]

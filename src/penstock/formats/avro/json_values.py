@@ -12,7 +12,7 @@ import math
 import struct
 from typing import Any
 
-from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union, joined, kind_name
+from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union, joined, type_name
 from penstock.formats.exact.errors import FieldError
 
 _LIMITS = {"int": 2**31, "long": 2**63}
@@ -35,7 +35,7 @@ def default_data(schema: Schema, default: str) -> bytes:
 
 def label(schema: Schema) -> str:
     """The name of a type in the JSON of a union."""
-    return schema.name if isinstance(schema, Record | Enum | Fixed) else kind_name(schema)
+    return schema.name if isinstance(schema, Record | Enum | Fixed) else type_name(schema)
 
 
 def put(schema: Schema, value: Any, path: str, out: bytearray, *, is_default: bool = False) -> None:

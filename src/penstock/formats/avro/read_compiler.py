@@ -24,8 +24,8 @@ from penstock.formats.avro.schema import (
     Schema,
     Union,
     joined,
-    kind_name,
     shown,
+    type_name,
 )
 from penstock.formats.columns.nested import Shape
 from penstock.formats.loops import type_roots
@@ -91,8 +91,8 @@ def reading(writer: Schema, reader: Record, shape: Shape) -> Program:
 def least_size(schema: Schema) -> int:
     """The fewest bytes that a value takes."""
     match schema:
-        case Primitive(type=kind):
-            return _LEAST_SIZES.get(kind, 1)
+        case Primitive(type=name):
+            return _LEAST_SIZES.get(name, 1)
         case Fixed(size=size):
             return size
         case Union(branches=branches):
@@ -109,7 +109,7 @@ def _simple(name: str) -> str:
 def _promotes(writer: Schema, reader: Schema) -> bool:
     """Whether a value of one type can be read as the other; times of day are converted between units."""
     times = [getattr(each, "logical", "").startswith("time-") for each in (writer, reader)]
-    return kind_name(reader) in _PROMOTIONS.get(kind_name(writer), ()) or all(times)
+    return type_name(reader) in _PROMOTIONS.get(type_name(writer), ()) or all(times)
 
 
 def _same_name(writer: Enum | Fixed, reader: Enum | Fixed) -> bool:
@@ -140,8 +140,8 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         """The branch of the reader's union that fits the value; the reader's schema itself if it is not a union."""
         if not isinstance(reader, Union):
             return reader
-        kind = kind_name(writer)
-        same = [each for each in reader.branches if kind_name(each) == kind]
+        name = type_name(writer)
+        same = [each for each in reader.branches if type_name(each) == name]
         named = [each for each in same if getattr(each, "name", "") == getattr(writer, "name", "")]
         promoted = [each for each in reader.branches if _promotes(writer, each)]
         found = next(iter(named + same + promoted), None)
@@ -204,7 +204,7 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
 
     def _unfit(self, writer: Schema, reader: Schema | None, node: int, path: str) -> _Unfit:
         written, column = shown(writer), self.shape.nodes[node].type.with_nullability(True)
-        read = f", read as {shown(reader)}," if reader is not None and kind_name(reader) != kind_name(writer) else ""
+        read = f", read as {shown(reader)}," if reader is not None and type_name(reader) != type_name(writer) else ""
         return _Unfit(path, f"the data has {written}{read} which does not fit a column of type {column}")
 
     def _list(self, item: Schema, reader: Schema | None, node: int, path: str, null_at: int, *, is_map: bool) -> None:
@@ -275,8 +275,8 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
                 wire = p.WIRE_FIXED
             case Enum(symbols=symbols):
                 wire, count = p.WIRE_ENUM, len(symbols)
-            case Primitive(type=kind):
-                wire = _WIRES[kind]
+            case Primitive(type=name):
+                wire = _WIRES[name]
             case _:
                 raise TypeError(f"not a single value: {writer}")
         convert, a = p.KEEP, 0
@@ -307,7 +307,7 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
     def _conversion(self, writer: Schema, reader: Schema, data_type: DataType) -> tuple[int, int] | None:
         """The conversion from the value to the column's, with its argument; None if there is none."""
         code, precision, scale = root_of(data_type)
-        written, read = kind_name(writer), kind_name(reader)
+        written, read = type_name(writer), type_name(reader)
         if read != written and not _promotes(writer, reader):
             return None
         if isinstance(reader, Enum) and not (isinstance(writer, Enum) and _same_name(writer, reader)):

@@ -86,11 +86,11 @@ def read_records(
             _pad(0, padded, pad_starts, nodes, words, valid, counts)
             continue
         while True:
-            what = steps[step, p.STEP]
+            operation = steps[step, p.STEP]
             node = steps[step, p.NODE]
-            if what == p.END:
+            if operation == p.END:
                 break
-            if what <= p.LIST:
+            if operation <= p.LIST:
                 null_at = steps[step, p.NULL_AT]
                 if null_at >= 0:
                     if at < end and text[at] < 128:
@@ -107,9 +107,9 @@ def read_records(
                             full = _pad(node, padded, pad_starts, nodes, words, valid, counts)
                             if full >= 0:
                                 break
-                        if what == p.VALUE:
+                        if operation == p.VALUE:
                             step += 1
-                        elif what == p.STRUCT:
+                        elif operation == p.STRUCT:
                             step = steps[step, p.NEXT]
                         else:
                             step = steps[step, p.NEXT] + 1
@@ -117,7 +117,7 @@ def read_records(
                     if branch != (1 - null_at) << 1:
                         reason = read_reasons.NO_BRANCH
                         break
-            if what == p.VALUE:
+            if operation == p.VALUE:
                 wire = steps[step, p.WIRE]
                 value: Word = np.int64(0)
                 more: Word = np.int64(0)
@@ -232,7 +232,7 @@ def read_records(
                         words[place] = value
                     valid[nodes[node, VALID_BASE] + count] = present
                 step += 1
-            elif what == p.STRUCT:
+            elif operation == p.STRUCT:
                 if node >= 0:
                     count = counts[node]
                     if count >= nodes[node, CAPACITY]:
@@ -241,7 +241,7 @@ def read_records(
                     counts[node] = count + 1
                     valid[nodes[node, VALID_BASE] + count] = 1
                 step += 1
-            elif what == p.LIST:
+            elif operation == p.LIST:
                 frames[depth, 0] = 0
                 if node >= 0:
                     count = counts[node]
@@ -254,7 +254,7 @@ def read_records(
                     words[frames[depth, 1]] = counts[node + 1]  # for now: where its first item is
                 depth += 1
                 step = steps[step, p.NEXT]
-            elif what == p.BLOCK:
+            elif operation == p.BLOCK:
                 left = frames[depth - 1, 0]
                 if left == 0:
                     left, at = read_number(text, at, end, 10)
@@ -294,7 +294,7 @@ def read_records(
                             reason = read_reasons.REPEATS
                             break
                 step += 1
-            elif what == p.UNION:
+            elif operation == p.UNION:
                 branch, at = read_number(text, at, end, 5)
                 if at < 0:
                     reason = -at
@@ -303,22 +303,22 @@ def read_records(
                     reason = read_reasons.NO_BRANCH
                     break
                 step = table[steps[step, p.B] + branch]
-            elif what == p.JUMP:
+            elif operation == p.JUMP:
                 step = steps[step, p.NEXT]
-            elif what == p.PAD:
+            elif operation == p.PAD:
                 full = _pad(node, padded, pad_starts, nodes, words, valid, counts)
                 if full >= 0:
                     break
                 step += 1
-            elif what == p.DEFAULT:
+            elif operation == p.DEFAULT:
                 back, back_end = at, end
                 at = constants_at + steps[step, p.A]
                 end = at + steps[step, p.B]
                 step += 1
-            elif what == p.RESTORE:
+            elif operation == p.RESTORE:
                 at, end = back, back_end
                 step += 1
-            elif what == p.REFUSE:
+            elif operation == p.REFUSE:
                 reason = steps[step, p.A]
                 break
         if reason == 0 and full < 0:

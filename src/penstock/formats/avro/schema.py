@@ -131,10 +131,10 @@ class _Parser:
             return self._union(node, space, path)
         if not isinstance(node, dict):
             raise _error(f"expected a name, an object or an array, not {json.dumps(node)}", path)
-        kind = node.get("type")
-        if isinstance(kind, dict | list):
-            return self.schema(kind, space, path)
-        match kind:
+        given = node.get("type")
+        if isinstance(given, dict | list):
+            return self.schema(given, space, path)
+        match given:
             case "record" | "error":
                 return self._record(node, space, path)
             case "enum":
@@ -146,7 +146,7 @@ class _Parser:
             case "map":
                 return Map(self.schema(self._part(node, "values", path), space, path))
             case str():
-                found = self._by_name(kind, space, path)
+                found = self._by_name(given, space, path)
                 return _with_logical(found, node) if isinstance(found, Primitive) else found
         raise _error("a schema needs a 'type'", path)
 
@@ -170,7 +170,7 @@ class _Parser:
         branches = tuple(self.schema(each, space, path) for each in node)
         if not branches or any(isinstance(each, Union) for each in branches):
             raise _error("a union must have at least one type and must not contain a union", path)
-        kinds = [getattr(each, "name", None) or kind_name(each) for each in branches]
+        kinds = [getattr(each, "name", None) or type_name(each) for each in branches]
         if len(set(kinds)) < len(kinds):
             raise _error(f"a union must not have a type twice: {', '.join(kinds)}", path)
         return Union(branches)
@@ -263,7 +263,7 @@ def joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def kind_name(schema: Schema) -> str:
+def type_name(schema: Schema) -> str:
     """The name of the type in the specification: ``int``, ``record``, ``map``."""
     return schema.type if isinstance(schema, Primitive) else type(schema).__name__.lower()
 
@@ -273,7 +273,7 @@ def shown(schema: Schema) -> str:
     logical, name = getattr(schema, "logical", ""), getattr(schema, "name", "")
     if logical == "decimal":
         logical = f"decimal({getattr(schema, 'precision', 0)}, {getattr(schema, 'scale', 0)})"
-    return kind_name(schema) + (f" '{name.rpartition('.')[2]}'" if name else "") + (f" ({logical})" if logical else "")
+    return type_name(schema) + (f" '{name.rpartition('.')[2]}'" if name else "") + (f" ({logical})" if logical else "")
 
 
 def text_of(schema: Schema) -> str:
@@ -285,11 +285,11 @@ def document_of(schema: Schema, known: set[str] | None = None, space: str = "") 
     """The schema as a JSON document of names, objects and arrays. ``space`` is the enclosing namespace."""
     known = set() if known is None else known
     match schema:
-        case Primitive(type=kind, logical=logical):
+        case Primitive(type=name, logical=logical):
             if not logical:
-                return kind
+                return name
             sizes = {"precision": schema.precision, "scale": schema.scale} if logical == "decimal" else {}
-            return {"type": kind, "logicalType": logical, **sizes}
+            return {"type": name, "logicalType": logical, **sizes}
         case Array(items=items):
             return {"type": "array", "items": document_of(items, known, space)}
         case Map(values=values):

@@ -80,16 +80,18 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
 
     def write(self, schema: Schema, node: int, path: str) -> None:
         """A value, by a schema that may be a union."""
-        kind = self.shape.nodes[node].type
+        column_type = self.shape.nodes[node].type
         if not isinstance(schema, Union):
             self._plain(schema, node, path, p.SKIP, p.SKIP)
             return
         null = Primitive("null")
         null_at = schema.branches.index(null) if null in schema.branches else p.SKIP
-        found = next((index for index, each in enumerate(schema.branches) if self._takes(each, kind)), None)
+        found = next((index for index, each in enumerate(schema.branches) if self._takes(each, column_type)), None)
         if found is None or found >= p.WIDEST_UNION or null_at >= p.WIDEST_UNION:
             types = ", ".join(map(shown, schema.branches))
-            self.refuse(path, f"a union of {types} has nothing for a column of type {kind.with_nullability(True)}")
+            self.refuse(
+                path, f"a union of {types} has nothing for a column of type {column_type.with_nullability(True)}"
+            )
             return
         self._plain(schema.branches[found], node, path, null_at, found)
 
@@ -100,9 +102,9 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
         return _conversion(schema, data_type) is not None
 
     def _plain(self, schema: Schema, node: int, path: str, null_at: int, value_at: int) -> None:
-        kind = self.shape.nodes[node].type
-        if not self._takes(schema, kind):
-            self.refuse(path, f"{shown(schema)} cannot hold a column of type {kind.with_nullability(True)}")
+        column_type = self.shape.nodes[node].type
+        if not self._takes(schema, column_type):
+            self.refuse(path, f"{shown(schema)} cannot hold a column of type {column_type.with_nullability(True)}")
             return
         branches = {"null_at": null_at, "value_at": value_at}
         match schema:

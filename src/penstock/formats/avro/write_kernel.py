@@ -55,20 +55,20 @@ def write_records(
         index = row
         step, depth = 0, 0
         while True:
-            what = steps[step, p.STEP]
-            if what == p.END:
+            operation = steps[step, p.STEP]
+            if operation == p.END:
                 break
             node = steps[step, p.NODE]
-            if what <= p.LIST:
+            if operation <= p.LIST:
                 if not valid[nodes[node, VALID_BASE] + index]:
                     null_at = steps[step, p.NULL_AT]
                     if null_at < 0:
                         return row, _NULL, step
                     out[at] = 2 * null_at
                     at += 1
-                    if what == p.VALUE:
+                    if operation == p.VALUE:
                         step += 1
-                    elif what == p.STRUCT:
+                    elif operation == p.STRUCT:
                         step = steps[step, p.NEXT]
                     else:
                         step = steps[step, p.NEXT] + 1
@@ -77,7 +77,7 @@ def write_records(
                 if value_at >= 0:
                     out[at] = 2 * value_at
                     at += 1
-            if what == p.VALUE:
+            if operation == p.VALUE:
                 wire, convert = steps[step, p.WIRE], steps[step, p.CONVERT]
                 place = nodes[node, BASE] + index
                 if wire < p.WIRE_BYTES:
@@ -137,9 +137,9 @@ def write_records(
                             out[at] = text[place]
                             at += 1
                 step += 1
-            elif what == p.STRUCT:
+            elif operation == p.STRUCT:
                 step += 1
-            elif what == p.LIST:
+            elif operation == p.LIST:
                 place = nodes[node, BASE] + index
                 start, stop = words[place], words[place + 1]
                 if start < stop:
@@ -152,7 +152,7 @@ def write_records(
                     out[at] = 0
                     at += 1
                     step = steps[step, p.NEXT] + 1
-            elif what == p.BLOCK:
+            elif operation == p.BLOCK:
                 index += 1
                 if index < frames[depth - 1, 1]:
                     step = steps[step, p.NEXT]
@@ -162,7 +162,7 @@ def write_records(
                     depth -= 1
                     index = frames[depth, 0]
                     step += 1
-            elif what == p.CONSTANT:
+            elif operation == p.CONSTANT:
                 start = steps[step, p.A]
                 for place in range(start, start + steps[step, p.B]):
                     out[at] = constants[place]

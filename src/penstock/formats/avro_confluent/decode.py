@@ -58,10 +58,10 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
         status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
         spans = Spans.of(messages, status)
         bad = _without_header(spans, status)
-        numbers, places = _schema_ids(spans, status)
+        ids, indices = _schema_ids(spans, status)
         parts: list[tuple[npt.NDArray[np.int64], Read]] = []
         body = Spans(spans.text, spans.starts + _HEADER, spans.stops, status)
-        for number, chosen in _groups(numbers, places):
+        for number, chosen in _groups(ids, indices):
             try:
                 reader = self._reader_of(number)
             except UnknownSchema as error:
@@ -94,12 +94,12 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
         good = status == READ
         if len(parts) == 1 and good.all():
             return Decoded(parts[0][1].rows)
-        place = np.zeros(len(status), np.int64)
+        taken = np.zeros(len(status), np.int64)
         first = 0
         for chosen, _ in parts:
-            place[chosen] = np.arange(first, first + len(chosen))
+            taken[chosen] = np.arange(first, first + len(chosen))
             first += len(chosen)
-        wanted, columns = pa.array(place[good]), []
+        wanted, columns = pa.array(taken[good]), []
         schema = arrow_schema(self.schema)
         for index, field in enumerate(schema):
             pieces = [read.rows.column(index) for _, read in parts]
@@ -132,21 +132,19 @@ def _without_header(spans: Spans, status: npt.NDArray[np.uint8]) -> list[BadReco
 
 def _schema_ids(spans: Spans, status: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The id in each message that has one, and the place of that message."""
-    places = np.flatnonzero(status == READ)
-    head = spans.text[spans.starts[places][:, None] + np.arange(1, _HEADER)]
-    return head.view(">i4")[:, 0].astype(np.int64), places
+    indices = np.flatnonzero(status == READ)
+    head = spans.text[spans.starts[indices][:, None] + np.arange(1, _HEADER)]
+    return head.view(">i4")[:, 0].astype(np.int64), indices
 
 
-def _groups(
-    numbers: npt.NDArray[np.int64], places: npt.NDArray[np.int64]
-) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+def _groups(ids: npt.NDArray[np.int64], indices: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
     """Each id with the places of its messages."""
-    if len(numbers) and (numbers == numbers[0]).all():
-        yield int(numbers[0]), places
+    if len(ids) and (ids == ids[0]).all():
+        yield int(ids[0]), indices
         return
-    order = np.argsort(numbers, kind="stable")
-    found, begins = np.unique(numbers[order], return_index=True)
-    yield from zip(found.tolist(), np.split(places[order], begins[1:]), strict=False)
+    order = np.argsort(ids, kind="stable")
+    found, begins = np.unique(ids[order], return_index=True)
+    yield from zip(found.tolist(), np.split(indices[order], begins[1:]), strict=False)
 
 
 def _refusals(reader: DatumReader, read: Read, chosen: npt.NDArray[np.int64]) -> Iterator[BadRecord]:

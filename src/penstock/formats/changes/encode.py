@@ -32,8 +32,9 @@ class Frame:
 def image_frames(
     operation: str, came: str, went: str, *, omit: bool, others: Mapping[str, Any] | None = None
 ) -> tuple[Frame, Frame]:
-    """The frame for a row in ``before`` or ``after`` with ``operation``, and the ``others``: fields that all messages
-    have. ``omit`` leaves out the other image, which is null."""
+    """The frames of inserted and of deleted rows, with the value of the field ``operation``: ``came`` or ``went``.
+
+    ``others`` are fields that all messages have. ``omit`` leaves out the other image, which is null."""
     first = b"{" if omit else b'{"before":null,'
     between = b"" if omit else b',"after":null'
     return (
@@ -53,8 +54,8 @@ def _json(value: Any) -> str:
 
 @dataclass(frozen=True)
 class ChangeJsonEncoder(TableCodec[ChangeOptions]):
-    """Encodes rows of kind +I and +U within ``inserted`` and -U and -D within ``deleted``, as Flink does: there is no
-    message for an update.
+    """Encodes rows of kind +I and +U within ``inserted``, and -U and -D within ``deleted``. As in Flink, no message is
+    an update.
 
     Raises SchemaError for a schema that JSON cannot hold.
     """

@@ -78,7 +78,7 @@ def messages_of(data: Bytes, offsets: npt.NDArray[np.int64], format: str) -> pa.
 
 
 def batch_of(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """A batch of these columns. It has ``rows`` rows even without columns, as for a table of metadata columns."""
+    """A batch of these columns. It has ``rows`` rows even without columns, because a table may have only metadata."""
     if columns:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
@@ -144,7 +144,7 @@ def gathered(
     """
     ends = np.cumsum(spans[:, -1] * valid)
     if len(ends) and ends[-1] > LARGEST:
-        raise RecordError("the texts of one column exceed 2 GiB", hint="use smaller batches")
+        raise RecordError("the strings or bytes of one column exceed 2 GiB", hint="use smaller batches")
     offsets = np.zeros(len(valid) + 1, np.int32)
     offsets[1:] = ends
     out = np.empty(int(offsets[-1]), np.uint8)

@@ -1,6 +1,6 @@
 """Nested columns as flat buffers for compiled loops: one node per column, field, element, key and value.
 
-The nodes follow the order of the types, with a row, array or map before its contents; node 0 is the row itself. A node
+The nodes are in the order of the types, with a row, array or map before its contents. Node 0 is the row itself. A node
 has as many values as its parent has rows or elements, so a null row has a null for each of its fields.
 """
 
@@ -266,8 +266,8 @@ class NestedInputs:
         node = self._shape.nodes[index]
         self._mark(index, validity(column))
         if node.root == type_roots.ROW:
-            for place, child in enumerate(node.children):
-                self._put(child, column.field(place))
+            for position, child in enumerate(node.children):
+                self._put(child, column.field(position))
         elif node.root in (type_roots.ARRAY, type_roots.MAP):
             starts = column.offsets.to_numpy().astype(np.int64) if len(column) else np.zeros(1, np.int64)
             first, size = int(starts[0]), int(starts[-1] - starts[0])

@@ -1,4 +1,4 @@
-"""``csv`` messages to rows: with a compiled loop, and the exact reader for records that the loop leaves."""
+"""``csv`` messages to rows: a compiled loop reads most records, and the exact reader those that the loop leaves."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CsvDecoder(TableCodec[CsvOptions]):
         return options.ascii_marks and not (options.trim_spaces or options.ignore_first_line)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages. ``bad`` lists the refused ones, also when errors are ignored."""
+        """Decode a column of messages. ``bad`` lists the refused messages, even if errors are ignored."""
         options, columns = self.options, NestedColumns(self._shape, len(messages))
         text, offsets = binary_parts(messages)
         status = np.where(validity(messages) == 0, NO_ROW, READ if self._plain else EXACT).astype(np.uint8)

@@ -20,8 +20,8 @@ from penstock.types import RowType
 
 class CsvEncoder(TableCodec[CsvOptions]):
     """Encodes each row as one line without a line end. Text is quoted by Jackson's loose rule: if it has more than 24
-    characters, or a character that does not sort after both delimiter and quote, or the escape character (a backslash
-    if there is none).
+    characters, a character that does not sort after both delimiter and quote, or the escape character (a backslash if
+    there is none).
 
     Raises SchemaError for a schema that CSV cannot hold.
     """

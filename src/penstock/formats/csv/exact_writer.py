@@ -1,5 +1,5 @@
-"""Writes CSV in Python: one unquoted text per value for nested columns and values that the compiled loop cannot write,
-and whole lines for options that it does not support."""
+"""Writes CSV in Python: one unquoted text per value for columns that the compiled loop cannot write, and whole lines
+for options that it does not support."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from penstock.formats.csv.options import CsvOptions
 from penstock.formats.exact.texts import slices, text_of, written
 from penstock.types import ArrayType, DataType, DecimalType, PrimitiveType, RowType
 
-#: Jackson does not look into longer text, counted as Java counts it: it is quoted.
-LONGEST_LOOKED_AT = 24
+#: Jackson quotes longer text without checking its characters. The length is in UTF-16 units, as in Java.
+LONGEST_CHECKED = 24
 
 
 def csv_lines(rows: pa.RecordBatch, schema: RowType, options: CsvOptions) -> list[bytes]:
@@ -34,7 +34,7 @@ def _quoted(text: str, options: CsvOptions) -> str:
         return text
     safe = max(options.field_delimiter, quote)
     needed = any(each <= safe or each == (escape or "\\") for each in text)
-    if not needed and len(text.encode("utf-16-le")) <= 2 * LONGEST_LOOKED_AT:
+    if not needed and len(text.encode("utf-16-le")) <= 2 * LONGEST_CHECKED:
         return text
     return quote + "".join(each * 2 if each in (quote, escape) else each for each in text) + quote
 

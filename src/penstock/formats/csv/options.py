@@ -110,5 +110,5 @@ class CsvOptions(OptionSet):
 
     @property
     def ascii_marks(self) -> bool:
-        """Whether delimiter, quote and escape are of one byte each, as the compiled loops need them."""
+        """Whether delimiter, quote and escape character take one byte each, as the compiled loops require."""
         return max(self.marks) < 128

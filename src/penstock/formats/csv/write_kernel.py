@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.formats.columns.nested import BASE, ROOT, VALID_BASE
-from penstock.formats.csv.exact_writer import LONGEST_LOOKED_AT
+from penstock.formats.csv.exact_writer import LONGEST_CHECKED
 from penstock.formats.loops import chars, type_roots
 from penstock.formats.loops.base64 import write_base64
 from penstock.formats.loops.bytes import copy_bytes
@@ -31,7 +31,7 @@ def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: in
             needed = True
         if each in (quote, escape):
             doubled += 1
-    if quote < 0 or not (needed or size > LONGEST_LOOKED_AT):
+    if quote < 0 or not (needed or size > LONGEST_CHECKED):
         return end
     to = end + doubled + 2
     out[to - 1] = quote

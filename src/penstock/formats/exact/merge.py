@@ -22,7 +22,7 @@ def completed(
 ) -> Decoded:
     """``read``, which has one row per record, with the rows of ``rows_of`` for each record whose ``status`` is EXACT.
 
-    ``rows_of`` raises FieldError or Malformed for a record that it refuses; a Malformed may still carry rows. Records
+    ``rows_of`` raises FieldError or Malformed for a record that it refuses. A Malformed may still have rows. Records
     without a row are left out.
     """
     counts = (status == READ).astype(np.int64)

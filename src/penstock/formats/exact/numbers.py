@@ -48,7 +48,7 @@ def parse_integer(text: str, name: str) -> int:
 
 
 def in_range(value: _N, name: str, text: str) -> _N:
-    """``value`` when the type ``name`` can hold it. Raises ValueError."""
+    """``value``, if the type ``name`` can hold it. Raises ValueError."""
     least, most = INTEGER_RANGES[name]
     if not least <= value <= most:
         raise out_of_range(text, name)
@@ -126,7 +126,7 @@ def parse_decimal(text: str) -> Decimal:
 
 
 def to_decimal(value: Decimal, to: DecimalType) -> Decimal | None:
-    """``value`` rounded half up to the scale of ``to``; None when it has too many digits then, as in Flink."""
+    """``value`` rounded half up to the scale of ``to``; None if it then has too many digits, as in Flink."""
     if not value:
         return Decimal(0).scaleb(-to.scale)
     if value.adjusted() > to.precision - to.scale:
@@ -140,8 +140,8 @@ def to_decimal(value: Decimal, to: DecimalType) -> Decimal | None:
 
 
 def decimal_text(value: Decimal, plain: bool) -> str:
-    """As Flink writes it: without its trailing zeros and in Java's notation or, if ``plain``, with all the digits of
-    its scale and without an exponent."""
+    """A decimal as Flink writes it: in Java's notation without trailing zeros or, if ``plain``, with all digits of its
+    scale and no exponent."""
     if plain:
         return f"{value:f}"
     return str(value.normalize(_EXACT)) if value else "0"

@@ -1,4 +1,4 @@
-"""``json`` messages to rows: with a compiled loop, and the exact reader for records that the loop leaves."""
+"""``json`` messages to rows: a compiled loop reads most records, and the exact reader those that the loop leaves."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _SEPARATORS = {TimestampStandard.SQL: ord(" "), TimestampStandard.ISO_8601: ord(
 
 @dataclass(frozen=True)
 class Given:
-    """The fields that are given, possibly as null, in the objects of a column.
+    """Which fields the objects of a column have, possibly as null.
 
-    ``read[m]`` says whether message ``m`` was read by the loop. If so, ``fields[f, starts[m]]`` is about field ``f`` of
-    its object, or of the first object in its array; the array's other objects follow.
+    ``read[m]`` says whether the loop read message ``m``. If so, ``fields[f, starts[m]]`` says whether its object, or
+    the first object of its array, has field ``f``. The other objects of the array follow.
     """
 
     read: npt.NDArray[np.bool_]
@@ -62,12 +62,12 @@ class JsonDecoder(TableCodec[JsonOptions]):
         return ExactJsonReader(self.schema, self.options)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages. ``bad`` lists the refused ones, also when errors are ignored."""
+        """Decode a column of messages. ``bad`` lists the refused messages, even if errors are ignored."""
         return self._decoded(messages)[0]
 
     def decode_given(self, messages: pa.BinaryArray, column: str) -> tuple[Decoded, Given]:
-        """Like :meth:`decode`, and also which fields are given in ``column``, a ROW or an ARRAY of them. This is not
-        known for messages that the compiled loop leaves."""
+        """Decode as :meth:`decode` does, and find the fields that the objects of ``column``, a ROW or an ARRAY of ROW,
+        have. They are unknown for messages that the compiled loop leaves."""
         decoded, nested, read = self._decoded(messages)
         index = self._shape.nodes[0].children[self.schema.names.index(column)]
         starts = np.arange(len(messages))
@@ -76,8 +76,8 @@ class JsonDecoder(TableCodec[JsonOptions]):
             (index,) = self._shape.nodes[index].children
         children = self._shape.nodes[index].children
         fields = np.zeros((len(children), int(nested.counts[index])), bool)
-        for place, child in enumerate(children):
-            fields[place] = nested.given(child)
+        for row, child in enumerate(children):
+            fields[row] = nested.given(child)
         return decoded, Given(read, fields, starts)
 
     def _decoded(self, messages: pa.BinaryArray) -> tuple[Decoded, NestedColumns, npt.NDArray[np.bool_]]:
@@ -93,7 +93,7 @@ class JsonDecoder(TableCodec[JsonOptions]):
         return found, nested, status == READ
 
     def _read(self, text: Bytes, offsets: npt.NDArray[np.int64], status: npt.NDArray[np.uint8]) -> NestedColumns:
-        """The columns that the loop reads; it changes the ``status`` of records that it leaves."""
+        """The columns that the loop reads. It sets the ``status`` of records that it leaves to EXACT."""
         columns, names, options = NestedColumns(self._shape, len(status)), self._names.vectors, self.options
         padding = self._shape.padding
         separator = _SEPARATORS.get(options.timestamp_standard, 0)

@@ -1,6 +1,6 @@
 """Parses JSON like Jackson: strictly, but control characters in strings and text after the value are allowed.
 
-Objects keep all pairs in order and numbers keep their text; the columns decide what they mean.
+Objects keep all pairs in order and numbers keep their text; their columns interpret them.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def parse(message: bytes) -> Document:
 
 
 def documents(message: bytes) -> Iterator[Document]:
-    """The elements of the array at the start of ``message``, one by one, or its first value. Raises Malformed when it
-    reaches text that is not JSON."""
+    """The elements of the array at the start of ``message``, one by one, or the first value if it is not an array.
+
+    Raises Malformed where the text stops being JSON."""
     return _reader(message).documents()
 
 
@@ -69,7 +70,7 @@ def _reader(message: bytes) -> _DocumentReader:
 
 
 class _DocumentReader:
-    """One pass over a text without recursion, so that only the limit bounds the depth."""
+    """Reads a text once, without recursion, so that only the limit bounds the depth."""
 
     def __init__(self, text: str, complaint: str):
         self.text, self.complaint, self.at = text, complaint, 0
@@ -157,9 +158,11 @@ class _DocumentReader:
         except json.JSONDecodeError as error:
             if error.msg.startswith("Unterminated"):
                 raise Malformed(self.complaint) from error
-            self.at = error.pos
-            raise self._unexpected("an escape such as '\\n', or '\\u' and four hexadecimal digits,") from error
-        return _LONE.sub("?", text)  # Half of a character becomes '?', as in Java's encoder
+            at = self.text.rindex("\\", 0, error.pos + 1)
+            raise Malformed(
+                f"expected an escape such as '\\n' or '\\u00e9', not '{self.text[at : at + 6]}', at character {at + 1}"
+            ) from error
+        return _LONE.sub("?", text)  # half of a surrogate pair becomes '?', as in Java's encoder
 
     def _take(self, mark: str) -> bool:
         self._skip_blank()

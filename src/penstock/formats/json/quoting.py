@@ -38,7 +38,7 @@ _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
 def quote(text: str) -> str:
     """A JSON string literal. Only quotes, backslashes and control characters are escaped."""
-    if text.isprintable():  # then only quotes and backslashes need it, and the interpreter has a faster way
+    if text.isprintable():  # only quotes and backslashes need an escape, and the standard library is faster
         return encode_basestring(text)
     return f'"{_MUST_ESCAPE.sub(_escape, text)}"'
 

@@ -1,6 +1,6 @@
 """JSON objects straight to columns, nested ones included, inside a compiled loop.
 
-The loop reads the common cases. It marks every other record EXACT, and :mod:`penstock.formats.json.exact_reader`, which
+The loop reads the common cases. It marks every other record EXACT: :mod:`penstock.formats.json.exact_reader`, which
 implements all of Flink's rules, reads it. The loop must not accept a record that the exact reader refuses, and must
 read the same values.
 """
@@ -109,13 +109,13 @@ def read_records(
                 opened = False
                 at = blank(text, at + 1, end)
                 if at < end and text[at] == (chars.BRACKET_CLOSE if inside == type_roots.ARRAY else chars.BRACE_CLOSE):
-                    root, target, i = -1, -1, 0
+                    root, child, i = -1, -1, 0
                     # Empty: it is closed below
                 else:
                     continue
             else:
                 # Find the node of the next value
-                target, i = -1, index
+                child, i = -1, index
                 if inside == type_roots.ROW:
                     if at >= end or text[at] != chars.QUOTE:
                         break
@@ -127,7 +127,7 @@ def read_records(
                         and start + size <= end
                         and same_bytes(text, start, keys, key_starts[field], size)
                     ):
-                        target = fields[field]
+                        child = fields[field]
                         expected += 1
                         at = start + size
                     else:
@@ -147,7 +147,7 @@ def read_records(
                                 if escaped
                                 else same_bytes(text, start, keys, place, size)
                             ):
-                                target = fields[field]
+                                child = fields[field]
                                 expected = tried + 1
                                 break
                         at = blank(text, at + 1, end)
@@ -156,21 +156,21 @@ def read_records(
                         at += 1
                     at = blank(text, at, end)
                     if streaming and found >= arity:
-                        target = -1
-                    elif target >= 0:
+                        child = -1
+                    elif child >= 0:
                         found += 1
-                        if seen[target] != index:
-                            seen[target] = index
+                        if seen[child] != index:
+                            seen[child] = index
                             unseen -= 1
-                        elif not streaming or nodes[target, ROOT] >= type_roots.ROW:
+                        elif not streaming or nodes[child, ROOT] >= type_roots.ROW:
                             break
                 elif inside == type_roots.ARRAY:
-                    target = node + 1
-                    i = counts[target]
-                    if i >= nodes[target, CAPACITY]:
-                        full = target
+                    child = node + 1
+                    i = counts[child]
+                    if i >= nodes[child, CAPACITY]:
+                        full = child
                         break
-                    counts[target] = i + 1
+                    counts[child] = i + 1
                 else:
                     if at >= end or text[at] != chars.QUOTE:
                         break
@@ -178,19 +178,19 @@ def read_records(
                     at, size = string(text, start, end)
                     if at < 0:
                         break
-                    target = node + 1
-                    i = counts[target]
-                    if i >= nodes[target, CAPACITY]:
-                        full = target
+                    child = node + 1
+                    i = counts[child]
+                    if i >= nodes[child, CAPACITY]:
+                        full = child
                         break
-                    place = nodes[target, BASE] + 2 * i
+                    place = nodes[child, BASE] + 2 * i
                     words[place], words[place + 1] = start if size == at - start else ~start, size
-                    valid[nodes[target, VALID_BASE] + i] = 1
-                    target += 1
-                    if i >= nodes[target, CAPACITY]:
-                        full = target
+                    valid[nodes[child, VALID_BASE] + i] = 1
+                    child += 1
+                    if i >= nodes[child, CAPACITY]:
+                        full = child
                         break
-                    counts[node + 1] = counts[target] = i + 1
+                    counts[node + 1] = counts[child] = i + 1
                     at = blank(text, at + 1, end)
                     if at >= end or text[at] != chars.COLON:
                         break
@@ -198,20 +198,20 @@ def read_records(
                 if at >= end:
                     break
                 # Read the value
-                if target < 0:
+                if child < 0:
                     at = value_end(text, at, end)
                     if at < 0:
                         break
                 else:
-                    root, mark = nodes[target, ROOT], text[at]
+                    root, mark = nodes[child, ROOT], text[at]
                     if mark in (chars.BRACE_OPEN, chars.BRACKET_OPEN):
                         if root < type_roots.ROW or (mark == chars.BRACKET_OPEN) != (root == type_roots.ARRAY):
                             break
-                        valid[nodes[target, VALID_BASE] + i] = 1
+                        valid[nodes[child, VALID_BASE] + i] = 1
                         frames[depth, 0], frames[depth, 1] = node, index
                         frames[depth, 2], frames[depth, 3], frames[depth, 4] = found, unseen, expected
                         depth += 1
-                        node, inside, index = target, root, i
+                        node, inside, index = child, root, i
                         if root == type_roots.ROW:
                             start_field, arity = table[node, FIRST], table[node, ARITY]
                             found, unseen, expected = 0, arity, 0
@@ -221,8 +221,8 @@ def read_records(
                         at = scan_word(text, at, end)
                         if at < 0 or mark != chars.LOWER_N:  # only null fits
                             break
-                        _pad(target, i, padded, pad_starts, nodes, words, valid, counts)
-                        valid[nodes[target, VALID_BASE] + i] = GIVEN_NULL
+                        _pad(child, i, padded, pad_starts, nodes, words, valid, counts)
+                        valid[nodes[child, VALID_BASE] + i] = GIVEN_NULL
                     else:
                         value: Word = np.int64(0)
                         more: Word = np.int64(0)
@@ -242,12 +242,12 @@ def read_records(
                                 ok = more >= 0
                             else:
                                 ok, value = text_value(
-                                    root, text, start, at, table[target, SCALE], table[target, PRECISION], separator
+                                    root, text, start, at, table[child, SCALE], table[child, PRECISION], separator
                                 )
                                 more = value >> 63
                                 if not ok and root == type_roots.DECIMAL:
                                     ok, value, more = wide_decimal(
-                                        text, start, at, table[target, SCALE], table[target, PRECISION]
+                                        text, start, at, table[child, SCALE], table[child, PRECISION]
                                     )
                             at += 1
                         elif mark == chars.MINUS or chars.ZERO <= mark <= chars.NINE:
@@ -261,13 +261,13 @@ def read_records(
                                     digits,
                                     power,
                                     whole,
-                                    table[target, SCALE],
-                                    table[target, PRECISION],
+                                    table[child, SCALE],
+                                    table[child, PRECISION],
                                 )
                                 more = value >> 63
                                 if not ok and root == type_roots.DECIMAL:
                                     ok, value, more = wide_decimal(
-                                        text, start, at, table[target, SCALE], table[target, PRECISION]
+                                        text, start, at, table[child, SCALE], table[child, PRECISION]
                                     )
                                 elif digits == 0 and mark == chars.MINUS and not streaming:
                                     ok = False  # the tree parser may forget the sign
@@ -288,12 +288,12 @@ def read_records(
                                     value, more = start, at - start
                         if not ok:
                             break
-                        width = nodes[target, WIDTH]
-                        place = nodes[target, BASE] + i * width
+                        width = nodes[child, WIDTH]
+                        place = nodes[child, BASE] + i * width
                         words[place] = value
                         if width > 1:
                             words[place + 1] = more
-                        valid[nodes[target, VALID_BASE] + i] = GIVEN_NULL if mark == chars.LOWER_N else 1
+                        valid[nodes[child, VALID_BASE] + i] = GIVEN_NULL if mark == chars.LOWER_N else 1
                 at = blank(text, at, end)
             # Close the containers that end here
             while at < end and text[at] == (chars.BRACKET_CLOSE if inside == type_roots.ARRAY else chars.BRACE_CLOSE):

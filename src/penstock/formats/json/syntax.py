@@ -11,7 +11,7 @@ from penstock.formats.loops.numbers import FAILED, scan_number
 from penstock.formats.loops.strings import is_utf8
 from penstock.formats.loops.values import scan_word
 
-#: How deep a value that is not read may be nested: one bit of a word for each level.
+#: The deepest nesting of a value that is skipped: a word has one bit for each level.
 _DEEPEST = 60
 _ESCAPABLE = np.isin(np.arange(256), np.frombuffer(b'"\\/bfnrt', np.uint8))
 
@@ -45,7 +45,7 @@ def keeps_its_text(text: Vector, start: int, end: int, digits: Word, power: int,
     if not 0 < digits < 10**15 or text[end - 1] == chars.ZERO:
         return False
     for place in range(start, end):
-        if text[place] | 32 == chars.LOWER_E:
+        if text[place] | chars.LOWER_CASE == chars.LOWER_E:
             return False
     size = digits * 10.0**power
     return bool(0.00101 < size < 9.99e6)
@@ -59,8 +59,8 @@ def _hex(text: Vector, at: int) -> Word:
         digit: Word = np.int64(text[place])
         if chars.ZERO <= digit <= chars.NINE:
             digit -= chars.ZERO
-        elif chars.LOWER_A <= digit | 32 <= chars.LOWER_F:
-            digit = (digit | 32) - chars.LOWER_A + 10
+        elif chars.LOWER_A <= digit | chars.LOWER_CASE <= chars.LOWER_F:
+            digit = (digit | chars.LOWER_CASE) - chars.LOWER_A + 10
         else:
             return -1
         value = value * 16 + digit
@@ -146,7 +146,7 @@ def value_end(text: Vector, at: int, end: int) -> int:
             depth += 1
             objects = objects << 1 | (1 if mark == chars.BRACE_OPEN else 0)
             at = blank(text, at + 1, end)
-            if at >= end or text[at] != mark + 2:
+            if at >= end or text[at] != (chars.BRACE_CLOSE if mark == chars.BRACE_OPEN else chars.BRACKET_CLOSE):
                 if mark == chars.BRACE_OPEN:
                     at = _member(text, at, end)
                 continue
@@ -176,8 +176,8 @@ def value_end(text: Vector, at: int, end: int) -> int:
 
 @compiled
 def gather_unescaped(text: Vector, spans: Vector, valid: Vector, offsets: Vector, out: Vector) -> None:
-    """Copy strings one after the other to ``out`` at ``offsets``. Strings that start at ``~start`` are copied without
-    their escapes."""
+    """Copy strings one after the other to ``out`` at ``offsets``. A string whose span has ``~start`` is copied without
+    its escapes."""
     for row in range(len(valid)):
         if not valid[row]:
             continue

@@ -58,12 +58,12 @@ def write_records(
     for row in range(len(offsets) - 1):
         index, step, depth = row, 0, 0
         while True:
-            what = steps[step, p.STEP]
-            if what == p.END:
+            operation = steps[step, p.STEP]
+            if operation == p.END:
                 break
             node, root = steps[step, p.NODE], steps[step, p.ROOT]
             column: int = steps[step, p.COLUMN]
-            if what <= p.LIST:
+            if operation <= p.LIST:
                 present = valid[nodes[node, VALID_BASE] + index]
                 place, stop = steps[step, p.NAME], steps[step, p.NAME_STOP]
                 if place < stop:
@@ -82,7 +82,7 @@ def write_records(
                     step = steps[step, p.NEXT]
                     continue
             place = nodes[node, BASE] + index
-            if what == p.VALUE:
+            if operation == p.VALUE:
                 step += 1
                 if root == type_roots.STRING:
                     at = write_string(out, at, text, words[place], words[place + 1])
@@ -106,15 +106,15 @@ def write_records(
                     at = write_value(out, at, root, words[place], precision, separator, zone, True)
                     if at < 0:
                         return column
-            elif what == p.STRUCT:
+            elif operation == p.STRUCT:
                 out[at] = chars.BRACE_OPEN
                 at += 1
                 step += 1
-            elif what == p.CLOSE:
+            elif operation == p.CLOSE:
                 out[at] = chars.BRACE_CLOSE
                 at += 1
                 step += 1
-            elif what == p.LIST:
+            elif operation == p.LIST:
                 first, last = words[place], words[place + 1]
                 out[at] = chars.BRACE_OPEN if root == type_roots.MAP else chars.BRACKET_OPEN
                 at += 1
@@ -129,7 +129,7 @@ def write_records(
                 depth += 1
                 index = first
                 step += 1
-            elif what == p.KEY:
+            elif operation == p.KEY:
                 at = write_string(out, at, text, words[place], words[place + 1])
                 out[at] = chars.COLON
                 at += 1

@@ -35,7 +35,7 @@ def wide_decimal(text: Vector, start: int, end: int, scale: int, precision: int)
         return False, np.int64(0), np.int64(0)
     negative = text[start] == chars.MINUS
     at, digits = start, 0
-    while at < end and text[at] | 32 != chars.LOWER_E:
+    while at < end and text[at] | chars.LOWER_CASE != chars.LOWER_E:
         if chars.ZERO <= text[at] <= chars.NINE and (digits or text[at] != chars.ZERO):
             digits += 1
         at += 1

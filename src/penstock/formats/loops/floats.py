@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from penstock.formats.loops import chars
 from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
 
-#: The most bytes that :func:`write_double` puts down, as in ``-1.2345678901234567E-308``.
+#: The most bytes that :func:`write_double` writes, as in ``-1.2345678901234567E-308``.
 LONGEST_FLOAT = 26
 
 _LEAST_PRINTED, _MOST_PRINTED = -293, 325
@@ -42,7 +42,7 @@ def _printing_power(exponent: int) -> int:
 
 
 def _reading_power(exponent: int) -> int:
-    """128 bits of ``5**exponent``: down for positive exponents, up for negative ones, as the method wants."""
+    """128 bits of ``5**exponent``, rounded down for positive exponents and up for negative ones."""
     down = _power(exponent)
     return down if exponent >= 0 else down + 1
 
@@ -57,7 +57,7 @@ _U32, _U63, _U64_LOW = np.uint64(32), np.uint64(63), np.uint64(0xFFFFFFFF)
 
 @intrinsic  # type: ignore[untyped-decorator]
 def double_value(context: Any, bits: Any) -> Any:
-    """The double that these 64 bits are."""
+    """The double with these 64 bits."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.float64))

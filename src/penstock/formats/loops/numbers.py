@@ -30,7 +30,7 @@ _MOST = np.array([2**7 - 1, 2**15 - 1, 2**31 - 1, 2**63 - 1], np.int64)
 def _more_digits(text: Vector, at: int, end: int, value: Word) -> tuple[int, Word]:
     """The end of the digits at ``at``, and the number that they form after the digits of ``value``; it may wrap.
 
-    Reads eight digits at a time: their count is hard to predict, and a wrong branch costs more than the rest.
+    Reads eight digits at a time: their count is hard to predict, and a mispredicted branch costs more than the rest.
     """
     while at + 8 <= end:
         word = eight_bytes(text, at) ^ _ZEROS
@@ -85,7 +85,7 @@ def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
         if power == 0:
             return FAILED, 0, 0, False
     last = at
-    if at < end and text[at] | 32 == chars.LOWER_E:
+    if at < end and text[at] | chars.LOWER_CASE == chars.LOWER_E:
         whole = False
         at += 1
         negative = False
@@ -106,7 +106,7 @@ def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
         while start < last and (text[start] < chars.ONE or text[start] > chars.NINE):
             count -= 1 if text[start] == chars.ZERO else 0
             start += 1
-        if count > 19 or digits < 0:  # 19 digits are less than 64 bits, so that the sign tells
+        if count > 19 or digits < 0:  # 19 digits fit into 64 bits, so a negative number has overflowed 63
             digits = np.int64(FAILED)
     return at, digits, power, whole
 
@@ -156,6 +156,7 @@ def number_value(
 
 @inlined
 def magnitude(value: int) -> Word:
+    """The absolute value as an unsigned number."""
     return np.uint64(-(value + 1)) + np.uint64(1) if value < 0 else np.uint64(value)
 
 

@@ -1,6 +1,6 @@
 """Dates, times and timestamps inside compiled loops: text to numbers and back, for years 0001 to 9999.
 
-The loops refuse other years, days that Java would move to the end of the month, and ``24:00:00``;
+The loops refuse other years, days that Java would move to the end of the month, and ``24:00:00``, because
 :mod:`penstock.formats.exact.timestamps` implements all rules.
 """
 

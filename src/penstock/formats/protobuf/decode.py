@@ -63,10 +63,10 @@ class ProtobufDecoder(TableCodec[ProtobufOptions]):
         )
 
         def rows_of(index: int) -> list[dict[str, Any]]:
-            reason, place = reasons[index].tolist()
+            reason, path_index = reasons[index].tolist()
             if reason == LEFT:
                 return [self._exact.read(text[offsets[index] : offsets[index + 1]].tobytes())]
-            path = program.paths[place]
+            path = program.paths[path_index]
             raise FieldError(path, READ_REASONS[reason]) if path else Malformed(READ_REASONS[reason])
 
         return completed(columns.batch(text), status, rows_of)

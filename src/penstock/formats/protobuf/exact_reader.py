@@ -105,9 +105,9 @@ def _missing(message: Any, path: str) -> str:
                     if field.is_repeated
                     else [(inner, value)]
                 )
-            for place, each in parts:
+            for inner_path, each in parts:
                 if not each.IsInitialized():
-                    return _missing(each, place)
+                    return _missing(each, inner_path)
     return path
 
 

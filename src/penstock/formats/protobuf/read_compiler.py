@@ -108,7 +108,7 @@ class _ProtobufReadCompiler:
     ) -> None:
         is_entry = message.GetOptions().map_entry
         needed = [each for each in message.fields if self._needed(each, is_entry)]
-        bits = {each.number: 1 << place for place, each in enumerate(needed[:_MOST_BITS])}
+        bits = {each.number: 1 << bit for bit, each in enumerate(needed[:_MOST_BITS])}
         mask = sum(bits.values()) if len(needed) <= _MOST_BITS else _NEVER
         rows = []
         for each in sorted(message.fields, key=lambda each: int(each.number)):

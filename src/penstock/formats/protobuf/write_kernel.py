@@ -105,11 +105,11 @@ def write_records(
         index = row
         step, depth, reason = 0, 0, 0
         while True:
-            what = steps[step, p.STEP]
-            if what == p.END:
+            operation = steps[step, p.STEP]
+            if operation == p.END:
                 break
             node = steps[step, p.NODE]
-            if what == p.BLOCK:
+            if operation == p.BLOCK:
                 index -= 1
                 if index >= frames[depth - 1, 1]:
                     step = steps[step, p.NEXT]
@@ -118,7 +118,7 @@ def write_records(
                     index = frames[depth, 0]
                     step += 1
                 continue
-            if what == p.CLOSE:
+            if operation == p.CLOSE:
                 depth -= 1
                 if steps[step, p.END_TAG] == 0:
                     at = write_varint(out, at, frames[depth, 0] - at)
@@ -136,9 +136,9 @@ def write_records(
                 if when == p.REQUIRED:
                     reason = _NULL
                     break
-                step = steps[step, p.NEXT] if what in (p.OPEN, p.LIST) else step + 1
+                step = steps[step, p.NEXT] if operation in (p.OPEN, p.LIST) else step + 1
                 continue
-            if what == p.VALUE:
+            if operation == p.VALUE:
                 field_type = steps[step, p.TYPE]
                 if field_type in (wires.TYPE_STRING, wires.TYPE_BYTES):
                     if present:
@@ -178,7 +178,7 @@ def write_records(
                     at = _write_number(out, at, field_type, value)
                 at = write_varint(out, at, steps[step, p.TAG])
                 step += 1
-            elif what == p.OPEN:
+            elif operation == p.OPEN:
                 if not present:
                     if steps[step, p.B]:
                         reason = _INCOMPLETE
@@ -199,13 +199,13 @@ def write_records(
                 place = nodes[node, BASE] + index
                 start, stop = words[place], words[place + 1]
                 if start == stop:
-                    step = steps[step, p.NEXT] if what == p.LIST else step + 1
-                elif what == p.LIST:
+                    step = steps[step, p.NEXT] if operation == p.LIST else step + 1
+                elif operation == p.LIST:
                     frames[depth, 0], frames[depth, 1] = index, start
                     depth += 1
                     index = stop - 1
                     step += 1
-                elif what == p.PACKED:
+                elif operation == p.PACKED:
                     field_type, child, end = steps[step, p.TYPE], node + 1, at
                     for each in range(stop - 1, start - 1, -1):
                         value = np.int64(0)

@@ -135,7 +135,7 @@ def test_what_is_not_wanted_is_not_looked_at() -> None:
     assert read(message, message.replace("other", "shop"), database__include="shop").bad[0].index == 1
     found = read('{"data":[]}', "{", database__include="shop")
     assert found.bad == (
-        BadRecord(0, "the field is missing, and 'database.include' asks for it", "database"),
+        BadRecord(0, "the field is missing, and 'database.include' needs it", "database"),
         BadRecord(1, "the text ends before the JSON value does"),
     )
 
