@@ -176,7 +176,7 @@ class TestMessages:
     @pytest.mark.parametrize(
         ("message", "reason"),
         [
-            (b"", "0 bytes are too few: the first 5 hold the id of the schema"),
+            (b"", "0 bytes are too few: the id of the schema takes the first 5"),
             (b"\0\0\0\0", "4 bytes are too few"),
             (b'{"id":1}', "the first byte is 0x7b, not the magic byte 0x00"),
             (b"\0\x7f\xff\xff\xfe", "does not have the schema with id 2147483646: GET {url}/schemas/ids/2147483646"),
@@ -214,7 +214,7 @@ class TestMessages:
             (
                 {"type": "record", "name": "n", "fields": [{"name": "n", "type": ["null", "n"]}]},
                 {},
-                "cannot be understood: .*'n' contains itself",
+                "is invalid: .*'n' contains itself",
             ),
         ],
     )
@@ -355,7 +355,7 @@ class TestBadDays:
         with nobody() as address:
             url = f"http://{address}/apis/ccompat/v7"
             bound = AvroConfluentOptions.from_text({"url": url, **given})
-            told = rf"within 0\.5 s: {url}/.*: Connection refused; check that it runs"
+            told = rf"within 0\.5 s: {url}/.*: Connection refused; check that it is running"
             with pytest.raises(SchemaRegistryUnavailableError, match=told) as raised:
                 FORMAT.decoder(parse_columns(COLUMNS), bound).decode(pa.array([b"\0\0\0\0\1\2"]))
             assert raised.value.restartable

@@ -47,12 +47,12 @@ class Spans:
 
     @classmethod
     def of(cls, messages: pa.BinaryArray, status: npt.NDArray[np.uint8]) -> Spans:
-        """The spans of messages that consist of data only."""
+        """The spans of messages that have nothing but data."""
         text, offsets = binary_parts(messages)
         return cls(text, offsets[:-1], offsets[1:], status)
 
     def among(self, records: npt.NDArray[np.int64]) -> Spans:
-        """Only the records at these places."""
+        """Only these records."""
         return Spans(self.text, self.starts[records], self.stops[records], self.status[records])
 
     def replaced(self, data: dict[int, bytes]) -> Spans:
@@ -126,7 +126,7 @@ class DatumReader(Picklable):
         return Read(columns.batch(text), status, reasons)
 
     def refusal(self, read: Read, index: int) -> ValueError:
-        """Why record ``index`` was refused, as :func:`penstock.formats.exact.merge.completed` wants it."""
+        """The error of the refused record ``index``, as :func:`penstock.formats.exact.merge.completed` expects it."""
         reason, step = read.reasons[index].tolist()
         path, text = self.program.paths[step], READ_REASONS[reason]
         return FieldError(path, text) if path else Malformed(text)

@@ -39,7 +39,7 @@ class AvroDecoder(TableCodec[AvroOptions]):
         return JsonEncoding(self._reader.writer)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages. ``bad`` lists the refused ones."""
+        """Decode a column of messages. ``bad`` lists the refused messages."""
         status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
         data, refusals = Spans.of(messages, status), dict[int, ValueError]()
         if self.options.encoding is Encoding.JSON:

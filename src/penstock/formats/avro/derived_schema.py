@@ -21,7 +21,7 @@ from penstock.types import (
     TimeType,
 )
 
-#: The full name of the record that a table's rows are.
+#: The full name of the record of a table's rows.
 RECORD_NAME = "org.apache.flink.avro.generated.record"
 
 _PRIMITIVES = {
@@ -78,8 +78,8 @@ class _Derivation:
             fields.append(Field(each.name, schema, "null" if each.type.nullable else None))
         found = Record(name, tuple(fields))
         if self._records.setdefault(name, found) != found:
-            reason = f"another record of the schema, which has other fields, has the name {name.rpartition('.')[2]} too"
-            self._refuse(reason, path, "rename one of the columns that make up the name")
+            reason = f"another record of the schema has the same name, {name.rpartition('.')[2]}, and other fields"
+            self._refuse(reason, path, "rename one of the columns from which the name is made")
         return found
 
     def _schema(self, data_type: DataType, name: str, legacy: bool, path: str) -> Schema:

@@ -55,7 +55,7 @@ class JsonEncoding:
         return Spans(np.frombuffer(b"".join(parts), np.uint8), ends - sizes, ends, status), errors
 
     def texts(self, data: Bytes, offsets: npt.NDArray[np.int64]) -> pa.BinaryArray:
-        """Well-formed data as JSON on one line without spaces; record ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
+        """Well-formed data as JSON on one line without spaces. Record ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
         encoded, found = data.tobytes(), []
         for start in offsets[:-1].tolist():
             found.append(_Writer(encoded, start).text(self.schema).encode())

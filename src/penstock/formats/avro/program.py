@@ -15,8 +15,8 @@ SKIP = -1
 #: BLOCK. BLOCK ends an item and continues with the next item or after the list. END ends the program.
 VALUE, STRUCT, LIST, BLOCK, END = range(5)
 #: Only for reading. UNION selects one of A branches with the table from B on. JUMP continues at NEXT. PAD adds a null
-#: that is not in the message. DEFAULT reads the B bytes at A of the constants, until RESTORE. REFUSE refuses the
-#: message with reason A.
+#: that is not in the message. DEFAULT reads the B bytes at A of the constants instead of the message, until RESTORE.
+#: REFUSE refuses the message for reason A.
 UNION, JUMP, PAD, DEFAULT, RESTORE, REFUSE = range(5, 11)
 #: Only for writing: the B bytes at A of the constants, once for each value of NODE.
 CONSTANT = 11

@@ -66,7 +66,7 @@ _TO_MICROS = {
 
 
 class _Unfit(Exception):
-    """The two schemas, or the schema and the column, do not fit; says where and why."""
+    """The two schemas, or the schema and the column, do not fit."""
 
     def __init__(self, path: str, reason: str):
         super().__init__(path, reason)
@@ -118,7 +118,7 @@ def _same_name(writer: Enum | Fixed, reader: Enum | Fixed) -> bool:
 
 
 class _TooLong(_Unfit):
-    """The program has too many steps; no matter of the branch of a union that is tried."""
+    """The program has too many steps. Unlike other errors, this one is not about a single branch of a union."""
 
 
 class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
@@ -256,7 +256,7 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
 
     def _default(self, field: Field, node: int, path: str) -> None:
         if field.default is None:
-            raise _Unfit(path, "the data has no such field, and there is no default for it")
+            raise _Unfit(path, "the data has no such field, and the field has no default")
         if field.default == "null" and _takes_null(field.type):
             self.add(path, p.AvroStep(p.PAD, node))
             return
@@ -269,32 +269,29 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
         self.add(path, p.AvroStep(p.RESTORE))
 
     def _value(self, writer: Schema, reader: Schema | None, node: int, path: str, null_at: int) -> None:
-        size, table, count = 0, 0, 0
+        a = b = 0
         match writer:
-            case Fixed(size=size):
+            case Fixed(size=b):
                 wire = p.WIRE_FIXED
             case Enum(symbols=symbols):
-                wire, count = p.WIRE_ENUM, len(symbols)
+                wire, a = p.WIRE_ENUM, len(symbols)
+                b = self.look_up(self._symbols(writer, reader)) if node >= 0 else 0
             case Primitive(type=name):
                 wire = _WIRES[name]
             case _:
                 raise TypeError(f"not a single value: {writer}")
-        convert, a = p.KEEP, 0
+        convert = p.KEEP
         if node >= 0:
-            if reader is None:
-                raise TypeError("a node without a schema")
-            found = self._conversion(writer, reader, self.shape.nodes[node].type)
+            found = None if reader is None else self._conversion(writer, reader, self.shape.nodes[node].type)
             if found is None:
                 raise self._unfit(writer, reader, node, path)
-            convert, a = found
-        if isinstance(writer, Enum):
-            a, table = count, self.look_up(self._symbols(writer, reader)) if node >= 0 else 0
-        if isinstance(writer, Fixed):
-            table = size
-        self.add(path, p.AvroStep(p.VALUE, node, wire=wire, convert=convert, a=a, b=table, null_at=null_at))
+            convert, argument = found
+            a = a or argument
+        self.add(path, p.AvroStep(p.VALUE, node, wire=wire, convert=convert, a=a, b=b, null_at=null_at))
 
     def _symbols(self, writer: Enum, reader: Schema | None) -> Iterator[int]:
-        """Where each of the writer's symbols is among the constants, and its size; -1 for one that is refused."""
+        """The position of each of the writer's symbols in the constants, and its size; -1 if messages with the symbol
+        are refused."""
         known = reader.symbols if isinstance(reader, Enum) else writer.symbols
         default = reader.default if isinstance(reader, Enum) else None
         for symbol in writer.symbols:

@@ -96,7 +96,7 @@ Schema: TypeAlias = Primitive | Fixed | Enum | Array | Map | Union | Record
 
 
 def parse(text: str, references: Sequence[str] = ()) -> Schema:
-    """The schema in a JSON document. Raises SchemaError with the place of the mistake.
+    """The schema in a JSON document. Raises SchemaError with the path of the invalid part.
 
     ``references`` are the documents of schemas whose named types it may use; each comes after the schemas that it uses
     itself. Recursive schemas are refused: no column has such a type.
@@ -158,7 +158,7 @@ class _Parser:
             raise _error(f"'{full}' contains itself; recursive types are not supported", path)
         found = self.named.get(full, self.named.get(name))
         if found is None:
-            raise _error(f"no type '{full}' is defined before it is used", path)
+            raise _error(f"the type '{full}' is used, but not defined before", path)
         return found
 
     def _part(self, node: dict[str, Any], key: str, path: str) -> Any:
@@ -242,8 +242,7 @@ def _texts(node: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _decimal(node: dict[str, Any]) -> tuple[int, int]:
-    """Precision and scale of a decimal, or (0, 0) if it is not a valid decimal: logical types that do not fit are
-    ignored."""
+    """Precision and scale of a decimal, or (0, 0) if they are invalid: a logical type that does not fit is ignored."""
     precision, scale = node.get("precision"), node.get("scale", 0)
     if node.get("logicalType") != "decimal" or not isinstance(precision, int) or not isinstance(scale, int):
         return 0, 0

@@ -1,4 +1,4 @@
-"""From the columns of a table to a schema: the program that the loop in ``write_kernel`` runs over rows.
+"""Compiles the columns of a table and a schema into the program that the loop in ``write_kernel`` runs over rows.
 
 Fields and columns are paired by name. A field without a column gets its default; a union is written as the first of
 its types that fits the column, or as null.
@@ -30,7 +30,7 @@ _WHOLE = (type_roots.TINYINT, type_roots.SMALLINT, type_roots.INT)
 def writing(schema: Record, shape: Shape, prefix: bytes = b"") -> Program:
     """The program that writes ``prefix`` and then the columns of ``shape`` by a schema.
 
-    Raises SchemaError naming every field and column that do not fit.
+    Raises SchemaError with every field and column that does not fit.
     """
     compiler = _AvroWriteCompiler(shape)
     if prefix:
@@ -69,7 +69,7 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
         if field.type == Primitive("null"):
             return
         if field.default is None:
-            self.refuse(path, "there is no column for this field, and it has no default")
+            self.refuse(path, "the field has neither a column nor a default")
             return
         try:
             data = default_data(field.type, field.default)
@@ -90,7 +90,7 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
         if found is None or found >= p.WIDEST_UNION or null_at >= p.WIDEST_UNION:
             types = ", ".join(map(shown, schema.branches))
             self.refuse(
-                path, f"a union of {types} has nothing for a column of type {column_type.with_nullability(True)}"
+                path, f"no type in a union of {types} fits a column of type {column_type.with_nullability(True)}"
             )
             return
         self._plain(schema.branches[found], node, path, null_at, found)

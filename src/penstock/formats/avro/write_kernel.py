@@ -21,8 +21,8 @@ WRITE_REASONS = (
 )
 _NULL, _RANGE, _NO_SYMBOL, _SIZE = 1, 2, 3, 4
 
-#: The most bytes that a value takes beside the text or bytes in it: the number of a branch, and a decimal with its
-#: size or the count of a block and its end.
+#: The most bytes that a value takes besides its text or bytes: the number of a branch, and a decimal with its size or
+#: the count of a block and its end.
 WIDEST = 20
 
 _MOST = np.int64(2**63 - 1)
@@ -30,7 +30,7 @@ _MOST = np.int64(2**63 - 1)
 
 @compiled
 def _symbol(text: Vector, start: int, size: int, constants: Vector, table: Vector, first: int, count: int) -> int:
-    """Which of the symbols the text is, or -1."""
+    """The index of the symbol that equals the text, or -1."""
     for index in range(count):
         place = table[first + 2 * index]
         if table[first + 2 * index + 1] == size and same_bytes(text, start, constants, place, size):

@@ -74,7 +74,7 @@ class SchemaRegistry:
     # --- once ------------------------------------------------------------------------------------------------
 
     def _once(self, key: tuple[Any, ...], ask: Callable[[], _T]) -> _T:
-        """The first answer of ``ask`` that was not an error. Other threads wait for it."""
+        """The first answer of ``ask`` that is not an error. Other threads wait for it."""
         with self._lock:
             answer = self._answers.get(key)
             mine = answer is None
@@ -94,7 +94,7 @@ class SchemaRegistry:
     # --- questions -------------------------------------------------------------------------------------------
 
     def _fetched(self, number: int) -> Schema | UnknownSchema:
-        """The schema, or why no record can be read by it; that, too, does not change."""
+        """The schema, or the reason why no record can be read with it, which does not change either."""
         answer = self._document(f"schemas/ids/{number}", f"the schema with id {number}")
         schema_type = answer.get("schemaType", "AVRO")
         if schema_type != "AVRO":
@@ -102,10 +102,10 @@ class SchemaRegistry:
         try:
             return parse(str(answer["schema"]), list(self._referenced(answer, set())))
         except SchemaError as error:
-            return UnknownSchema(f"the schema with id {number} cannot be understood: {error}")
+            return UnknownSchema(f"the schema with id {number} is invalid: {error}")
 
     def _referenced(self, answer: dict[str, Any], known: set[tuple[str, Any]]) -> Iterator[str]:
-        """The texts of the schemas that a schema refers to; each comes after the schemas that it refers to itself."""
+        """The texts of the schemas that a schema refers to. Each comes after the schemas that it refers to itself."""
         for each in answer.get("references") or ():
             subject, version = each["subject"], each["version"]
             if (subject, version) not in known:
@@ -118,7 +118,7 @@ class SchemaRegistry:
     def _document(self, path: str, wanted: str) -> dict[str, Any]:
         status, answer, url = self._ask("GET", path, wanted)
         if status == HTTPStatus.NOT_FOUND and answer.get("error_code") in _NOT_FOUND:
-            raise UnknownSchema(f"the schema registry does not have {wanted}: GET {url} said: {answer.get('message')}")
+            raise UnknownSchema(f"the schema registry does not have {wanted}: GET {url}: {answer.get('message')}")
         if status != HTTPStatus.OK or "schema" not in answer:
             raise _unexpected(status, answer, url, wanted)
         return answer
@@ -160,9 +160,9 @@ class SchemaRegistry:
     def _ask(
         self, method: str, path: str, wanted: str, body: dict[str, Any] | None = None
     ) -> tuple[int, dict[str, Any], str]:
-        """Status and document of a final answer, and the address that gave it.
+        """Status and document of a final answer, and the URL that gave it.
 
-        Tries each address in turn, first the one that answered last, and repeats until the time is up.
+        Tries each address in turn, starting with the one that answered last, and repeats this until the time is up.
         """
         deadline = Deadline.after(self._settings.timeout_ms)
         backoff = Backoff(self._settings.wait_ms, self._settings.longest_wait_ms)
@@ -184,7 +184,7 @@ class SchemaRegistry:
             if deadline.left <= wait:
                 raise SchemaRegistryUnavailableError(
                     f"the schema registry did not return {wanted} within {deadline}: {url}: {trouble}; check that "
-                    "it runs and can be reached from here"
+                    "it is running and can be reached from here"
                 )
             time.sleep(wait)
 
@@ -224,7 +224,7 @@ def _trouble(error: urllib3.exceptions.HTTPError, url: str) -> str:
             ) from None
     if isinstance(cause, urllib3.exceptions.ResponseError):
         raise SchemaRegistryError(
-            f"{url} cannot be followed: {cause}; check the address of the schema registry"
+            f"cannot follow the redirects of {url}: {cause}; check the address of the schema registry"
         ) from None
     inner = cause.__cause__ or cause.__context__ or cause
     if isinstance(inner, TimeoutError):
@@ -241,9 +241,10 @@ def _object(data: bytes) -> dict[str, Any]:
 
 
 def _unexpected(status: int, answer: dict[str, Any], url: str, wanted: str) -> SchemaRegistryError:
-    reason = answer.get("message") or answer.get("detail") or "not an answer of a schema registry"
+    reason = answer.get("message") or answer.get("detail") or "a schema registry does not answer like this"
     return SchemaRegistryError(
-        f"{url}, asked for {wanted}, answered {status}: {reason}; check that this is the address of a schema registry"
+        f"{url} answered {status} to a request for {wanted}: {reason}; check that this is the address of a schema "
+        "registry"
     )
 
 
@@ -254,7 +255,7 @@ _clients_lock = threading.Lock()
 
 
 def registry_for(settings: RegistrySettings) -> SchemaRegistry:
-    """The client of this process for these settings. Nothing is asked for before it is used."""
+    """The client of this process for these settings. It sends no request before it is used."""
     with _clients_lock:
         if settings not in _clients:
             _clients[settings] = SchemaRegistry(settings)
@@ -262,7 +263,7 @@ def registry_for(settings: RegistrySettings) -> SchemaRegistry:
 
 
 def _forked() -> None:
-    # The parent's connections are not ours to use, nor to close, and its threads, which may hold locks, are not here.
+    # The child must neither use nor close the parent's connections, and locks of the parent's threads stay locked.
     global _clients, _clients_lock
     _clients, _clients_lock = {}, threading.Lock()
 

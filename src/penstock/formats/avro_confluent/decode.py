@@ -50,10 +50,10 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
         return registry_for(self.options.settings)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages, which may have different schemas. ``bad`` lists the refused ones.
+        """Decode a column of messages, which may have different schemas. ``bad`` lists the refused messages.
 
-        Raises SchemaRegistryError if the registry refuses or cannot be reached, because the messages are not at fault
-        then.
+        Raises SchemaRegistryError if the registry refuses the request or cannot be reached, because this is no fault of
+        the messages.
         """
         status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
         spans = Spans.of(messages, status)
@@ -113,7 +113,7 @@ def _without_header(spans: Spans, status: npt.NDArray[np.uint8]) -> list[BadReco
     sizes = spans.stops - spans.starts
     short = (status == READ) & (sizes < _HEADER)
     bad = [
-        BadRecord(index, f"{sizes[index]} bytes are too few: the first {_HEADER} hold the id of the schema")
+        BadRecord(index, f"{sizes[index]} bytes are too few: the id of the schema takes the first {_HEADER}")
         for index in np.flatnonzero(short).tolist()
     ]
     status[short] = EXACT
@@ -131,14 +131,14 @@ def _without_header(spans: Spans, status: npt.NDArray[np.uint8]) -> list[BadReco
 
 
 def _schema_ids(spans: Spans, status: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The id in each message that has one, and the place of that message."""
+    """The id in each message that has one, and the index of the message."""
     indices = np.flatnonzero(status == READ)
     head = spans.text[spans.starts[indices][:, None] + np.arange(1, _HEADER)]
     return head.view(">i4")[:, 0].astype(np.int64), indices
 
 
 def _groups(ids: npt.NDArray[np.int64], indices: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Each id with the places of its messages."""
+    """Each id with the indices of its messages."""
     if len(ids) and (ids == ids[0]).all():
         yield int(ids[0]), indices
         return

@@ -26,7 +26,7 @@ class AvroConfluentEncoder(TableCodec[AvroConfluentOptions]):
 
     def __post_init__(self) -> None:
         if self.options.subject is None:
-            hint = "there is a default for a table with one topic alone"
+            hint = "only tables with one topic have a default"
             raise OptionsError((Problem("is required to write", "subject", hint=hint),))
         _ = DatumWriter(self._written, self.schema).program
 
@@ -36,7 +36,7 @@ class AvroConfluentEncoder(TableCodec[AvroConfluentOptions]):
 
     @cached_property
     def _writer(self) -> DatumWriter:
-        # The registry gets the text of the user's schema, which may hold more than is parsed here.
+        # The registry gets the text of the user's schema, which may have attributes that are not parsed here.
         number = registry_for(self.options.settings).id_of(
             self.options.subject or "",
             self.options.schema or text_of(self._written),
@@ -47,7 +47,7 @@ class AvroConfluentEncoder(TableCodec[AvroConfluentOptions]):
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row.
 
-        Raises RecordError for a row that the schema cannot hold, with its index, and SchemaRegistryError where the
+        Raises RecordError for a row that the schema cannot hold, with its index, and SchemaRegistryError if the
         registry refuses the schema or cannot be reached.
         """
         return self._writer.messages(rows) if rows.num_rows else pa.array([], pa.binary())

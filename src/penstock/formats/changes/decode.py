@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, TypeVar
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import RecordError
-from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, is_null, positions, read_envelopes
+from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null, positions, read_envelopes
 from penstock.formats.changes.metadata import Metadata
 from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.columns.buffers import batch_of
@@ -86,7 +86,7 @@ class ChangeDecoder(TableCodec[ChangeOptionsT], ABC):
         """The changes in ``envelopes``. Faults of whole envelopes are added to ``faults``."""
 
     def _path(self, name: str) -> str:
-        """The name of the field ``name`` in error messages."""
+        """The path of the field ``name`` for error messages."""
         return name
 
     def _column(self, envelopes: Envelopes, each: Metadata) -> pa.Array:
@@ -221,3 +221,24 @@ def operations(names: Mapping[str, int], column: pa.Array, path: str, faults: Fa
     faults.add(is_null(column), lambda _: (path, f"the field is missing or null; {wanted}"))
     faults.add(at < 0, lambda index: (path, f"unknown operation '{column[index].as_py()[:_LONGEST]}'; {wanted}"))
     return np.append(np.array(list(names.values())), NO_CHANGE)[at]
+
+
+def image_changes(
+    columns: Mapping[str, pa.Array], names: Mapping[str, int], op: str, path: Callable[[str], str], faults: Faults
+) -> Changes:
+    """One change per envelope with ``before``, ``after`` and ``op``.
+
+    ``path`` returns the path of a field for error messages.
+    """
+    before, after = columns["before"], columns["after"]
+    action = operations(names, columns[op], path(op), faults)
+    for code, name in ((UPDATE, "an update"), (DELETE, "a delete")):
+        reason = f"the field is missing or null in {name}; a table of PostgreSQL needs REPLICA IDENTITY FULL"
+        faults.add((action == code) & is_null(before), always(path("before"), reason))
+    faults.add(
+        ((action == INSERT) | (action == UPDATE)) & is_null(after),
+        always(path("after"), "the field is missing or null; expected the row after the change"),
+    )
+    every = np.arange(len(after))
+    old, new = Images(before, every), Images(after, every)
+    return Changes(action, every, before=old, after=new, removed=old, faults=faults)

@@ -45,7 +45,7 @@ class Metadata:
 
     @property
     def path(self) -> str:
-        """The name of the value in error messages."""
+        """The path of the value for error messages."""
         return f"{self.field.name}.{self.entry}" if self.entry else self.field.name
 
     def given(self, column: pa.Array) -> pa.Array:

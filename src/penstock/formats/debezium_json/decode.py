@@ -7,9 +7,8 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes
+from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes, image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
-from penstock.formats.changes.images import image_changes
 from penstock.formats.changes.metadata import MILLISECONDS, TEXT_MAP, Metadata, epoch, epoch_text, unchanged
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
 from penstock.types import BIGINT, STRING, Field, RowType

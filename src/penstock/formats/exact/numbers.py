@@ -5,9 +5,10 @@ from __future__ import annotations
 import decimal
 import math
 import re
-import struct
 from decimal import Decimal
 from typing import TypeVar
+
+import numpy as np
 
 from penstock.formats.exact.errors import shown
 from penstock.types import DecimalType
@@ -106,16 +107,14 @@ def parse_float(text: str) -> float:
 
 
 def _single(value: float) -> float:
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", value))[0])
-    except OverflowError:
-        return math.copysign(math.inf, value)
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
 
 
-def _neighbour(single: float, towards: float) -> float:
-    bits = struct.unpack("<i", struct.pack("<f", single))[0]
-    step = 1 if abs(towards) > abs(single) else -1
-    return float(struct.unpack("<f", struct.pack("<i", bits + step))[0])
+def _neighbour(single: float, value: float) -> float:
+    """The next single-precision number from ``single`` in the direction of ``value``."""
+    limit = math.copysign(math.inf, single) if abs(value) > abs(single) else 0.0
+    return float(np.nextafter(np.float32(single), np.float32(limit)))
 
 
 def parse_decimal(text: str) -> Decimal:
@@ -154,11 +153,9 @@ def double_text(value: float) -> str:
 
 def float_text(value: float) -> str:
     """``Float.toString`` of Java 19 and later, for a value that a float holds exactly."""
-    from numpy import float32, format_float_scientific
-
     if not math.isfinite(value) or value == 0.0:
         return double_text(value)
-    return _java_notation(value, format_float_scientific(float32(value), unique=True))
+    return _java_notation(value, np.format_float_scientific(np.float32(value), unique=True))
 
 
 def _java_notation(value: float, shortest: str) -> str:

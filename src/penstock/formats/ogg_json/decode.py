@@ -8,9 +8,8 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes
+from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes, image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults
-from penstock.formats.changes.images import image_changes
 from penstock.formats.changes.metadata import Metadata, moments, unchanged
 from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.exact import timestamps

@@ -1,4 +1,4 @@
-"""``protobuf`` messages to rows: with a compiled loop, and protobuf's own runtime for messages that the loop leaves."""
+"""``protobuf`` messages to rows: a compiled loop, and protobuf's own runtime for messages that the loop leaves."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ProtobufDecoder(TableCodec[ProtobufOptions]):
         return ExactProtobufReader(self.options.loaded.message, self.schema, self.options.read_default_values)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored."""
+        """Decode a column of messages. ``bad`` lists the refused messages, even if errors are ignored."""
         program, columns = self._program, NestedColumns(self._shape, len(messages))
         text, offsets = binary_parts(messages)
         constants_at = len(text)

@@ -1,8 +1,8 @@
 """Protobuf messages straight to columns, inside a compiled loop that reads by tables.
 
-Fields may come in any order and any number of times. Every value has its place when its message begins, and starts as
-absent. A later value replaces an earlier one, and the parts of a message are merged. Separate elements of a list stay
-adjacent, because no other list of the same column is written before this one ends.
+Fields may come in any order and any number of times. Every value gets its position when its message begins, and is
+absent at first. A later value replaces an earlier one, and the parts of a message are merged. Separate elements of a
+list stay adjacent, because no other list of the same column is written before this one ends.
 
 The loop follows protobuf's official parsers: a field whose wire type does not fit is skipped as unknown, and repeated
 numbers may be packed or not, whatever was declared.
@@ -24,7 +24,7 @@ from penstock.formats.protobuf.wire import read_number, read_short, read_varint
 
 #: How deep the loop follows messages in messages. The official parsers go to 100; the exact path decides beyond this.
 _DEEPEST = 64
-#: A number that an enum does not have, as good as an unknown field; one that the column does not take.
+#: A number that an enum does not have, which counts as an unknown field, and one that the column cannot hold.
 _UNKNOWN, _UNFIT = 0, -1
 _LARGEST_TAG, _LARGEST_SIZE = 2**32 - 1, 2**31 - 1
 
@@ -88,7 +88,7 @@ def _field(number: int, message: int, messages: Vector, fields: Vector, lookup: 
 
 @compiled
 def _place(value: Word, enum: int, table: Vector) -> int:
-    """Which of an enum's numbers it is, or -1."""
+    """The index of a number among those of an enum, or -1."""
     count = table[enum]
     first = enum + 2
     if count == 0:

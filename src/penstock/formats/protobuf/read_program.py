@@ -1,7 +1,7 @@
 """The program of the loop that reads: tables with one row per message, field and initial value.
 
-A message is in the tables once for every place among the columns that it is read into, and once for all places where it
-is only checked. The latter may contain itself.
+A message is in the tables once for every node that it is read into, and once for all fields in which it is only
+checked. In the latter case it may contain itself.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ INIT_NODE, INIT_VALID, INIT_LOW, INIT_HIGH, INIT_KIND = range(5)
 #: No words; a number; text among the constants; the end of a list whose elements are in node INIT_LOW.
 NOTHING, NUMERIC, TEXTUAL, LISTED = range(4)
 SKIP = -1
-#: For strings, ``A`` says what happens if the bytes are not UTF-8: nothing, the message is refused, or it is left to
-#: the exact reader.
+#: For strings, ``A`` is the consequence of bytes that are not UTF-8: none, the message is refused, or it is left to the
+#: exact reader.
 ANYTHING, REFUSED_UNLESS_TEXT, LEFT_UNLESS_TEXT = range(3)
 #: For enums, ``A`` is a position in the table, which has: the count of numbers, whether other numbers are unknown
 #: fields, the sorted numbers; and for each number, and for all others, the position and size of its name among the

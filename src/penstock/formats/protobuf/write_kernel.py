@@ -19,8 +19,8 @@ WRITE_REASONS = (
 )
 _NULL, _INCOMPLETE = 1, 2
 
-#: The most bytes that a value takes beside its text: a number and its tag, with the tag and the length of the entry of
-#: a map that it is in.
+#: The most bytes that a value takes besides its text: a number and its tag, and the tag and the length of the map entry
+#: that it is in.
 WIDEST = 30
 
 _LOW_32 = np.int64(2**32 - 1)

@@ -237,7 +237,7 @@ def test_the_text_of_a_schema_is_that_of_flinks_library() -> None:
         (
             "a ROW<b ROW<c INT>>, a_b ROW<c STRING>",
             True,
-            "'a_b': another record of the schema, which has other fields, has the name record_a_b too",
+            "'a_b': another record of the schema has the same name, record_a_b, and other fields",
         ),
     ],
 )
@@ -618,7 +618,7 @@ def test_options() -> None:
         ("{", "an Avro schema must be a JSON document"),
         ('"string"', "expected the schema of a record"),
         ("{}", "a schema needs a 'type'"),
-        (record(("a", "nope")), "a: no type 'nope' is defined before it is used"),
+        (record(("a", "nope")), "a: the type 'nope' is used, but not defined before"),
         (record(("a", ["null", "R"])), "a: 'R' contains itself; recursive types are not supported"),
         (record(("a", ["int", "int"])), "a: a union must not have a type twice: int, int"),
         (record(("a", "int"), ("a", "int")), "record 'R' has a field twice"),

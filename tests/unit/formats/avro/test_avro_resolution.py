@@ -175,7 +175,7 @@ def test_fields_without_a_column_are_skipped(schema: Any, value: Any) -> None:
         ),
         ("v ROW<a INT>", inner(("a", "string")), "'v.a': the data has string"),
         ("v INT NOT NULL", "null", "the data has null, and the column is NOT NULL"),
-        ("w INT NOT NULL", "int", "'w': the data has no such field, and there is no default for it"),
+        ("w INT NOT NULL", "int", "'w': the data has no such field, and the field has no default"),
         ("v INT", [FIXED, "string"], "the data has fixed 'F', which cannot be read as null or int"),
     ],
 )
@@ -377,9 +377,9 @@ def test_values_written_by_another_schema(kind: str, schema: Any, here: Any, the
         (
             "v INT",
             record(("v", ["null", "string"])),
-            ["'v': a union of null, string has nothing for a column of type INT"],
+            ["'v': no type in a union of null, string fits a column of type INT"],
         ),
-        ("v INT", record(("w", "int")), ["'w': there is no column for this field", "'v': there is no field"]),
+        ("v INT", record(("w", "int")), ["'w': the field has neither a column nor a default", "'v': there is no field"]),
         ("r ROW<a INT, b INT>", record(("r", inner(("a", "int")))), ["'r.b': there is no field for this column"]),
         (
             "v INT",

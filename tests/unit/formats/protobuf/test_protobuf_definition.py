@@ -176,12 +176,12 @@ def test_one_file_is_to_be_given(folder: Path, descriptors: Path) -> None:
         (problem,) = problems(message_class_name="shop.orders.Order", **given)
         assert (problem.key, problem.reason) == (
             "protobuf.descriptor-file",
-            "give this option or 'proto-file': one of them",
+            "set either this option or 'proto-file'",
         )
     with pytest.raises(OptionsError, match=r"'protobuf\.message-class-name': is required"):
         bound(descriptor_file=str(descriptors))
     (problem,) = problems(message_class_name="x", descriptor_file=str(descriptors), proto_path=str(folder))
-    assert (problem.key, problem.reason) == ("protobuf.proto-path", "has a meaning with 'proto-file' alone")
+    assert (problem.key, problem.reason) == ("protobuf.proto-path", "is only for 'proto-file'")
 
 
 def test_files_that_cannot_be_used_are_told(folder: Path) -> None:
@@ -206,7 +206,7 @@ def test_files_that_cannot_be_used_are_told(folder: Path) -> None:
         (
             {"descriptor_file": str(described(folder, "orders.proto", imports=False))},
             "descriptor-file",
-            "it imports 'shop/money.proto', which it does not hold",
+            "it imports 'shop/money.proto', which is not in it",
         ),
     ]
     for given, key, reason in cases:
@@ -230,7 +230,7 @@ def test_a_message_that_is_not_there_is_told_with_the_nearest_or_all(descriptors
     assert problem.hint == "did you mean 'shop.orders.Order'?"
     (problem,) = problems(message_class_name="x", descriptor_file=str(descriptors))
     assert problem.hint == (
-        "there are: shop.Elsewhere, shop.Money, shop.Unused, shop.orders.Order, shop.orders.Order.Line"
+        "known messages: shop.Elsewhere, shop.Money, shop.Unused, shop.orders.Order, shop.orders.Order.Line"
     )
 
 
