@@ -379,7 +379,11 @@ def test_values_written_by_another_schema(kind: str, schema: Any, here: Any, the
             record(("v", ["null", "string"])),
             ["'v': no type in a union of null, string fits a column of type INT"],
         ),
-        ("v INT", record(("w", "int")), ["'w': the field has neither a column nor a default", "'v': there is no field"]),
+        (
+            "v INT",
+            record(("w", "int")),
+            ["'w': the field has neither a column nor a default", "'v': there is no field"],
+        ),
         ("r ROW<a INT, b INT>", record(("r", inner(("a", "int")))), ["'r.b': there is no field for this column"]),
         (
             "v INT",
