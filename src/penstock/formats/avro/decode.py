@@ -26,7 +26,7 @@ class AvroDecoder(TableCodec[AvroOptions]):
     Raises SchemaError for columns that Avro cannot hold or that do not fit the given schema.
     """
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         _ = self._reader.program
 
     @cached_property

@@ -19,7 +19,7 @@ class AvroEncoder(TableCodec[AvroOptions]):
     Raises SchemaError for columns that Avro cannot hold or that do not fit the given schema.
     """
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         _ = self._writer.program
 
     @cached_property

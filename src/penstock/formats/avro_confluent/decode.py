@@ -38,7 +38,7 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
     Raises SchemaError for columns that Avro cannot hold or that do not fit the given schema.
     """
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         _ = _reader(self._wanted, self._wanted, self.schema).program
 
     @cached_property

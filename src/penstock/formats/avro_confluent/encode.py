@@ -24,7 +24,7 @@ class AvroConfluentEncoder(TableCodec[AvroConfluentOptions]):
     subject.
     """
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         if self.options.subject is None:
             hint = "only tables with one topic have a default"
             raise OptionsError((Problem("is required to write", "subject", hint=hint),))

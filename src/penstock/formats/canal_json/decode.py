@@ -87,12 +87,12 @@ class CanalJsonDecoder(OverlayDecoder[CanalJsonOptions]):
         paired = update & (item < old.sizes[envelope])
         before = Images(old.rows, np.where(paired, old.starts[envelope] + item, -1))
         wrong = Faults(len(envelope))
-        _check(wrong, before, after, update, item)
+        _add_faults(wrong, before, after, update, item)
         missing = self._lacking(paired & ~wrong.found, envelope, item, envelopes, messages)
         return Changes(action[envelope], envelope, before, after, after, wrong, missing)
 
 
-def _check(wrong: Faults, before: Images, after: Images, update: Mask, item: npt.NDArray[np.int64]) -> None:
+def _add_faults(wrong: Faults, before: Images, after: Images, update: Mask, item: npt.NDArray[np.int64]) -> None:
     """Add a fault for each change that lacks a row."""
     gone = is_null(after.rows)[after.at]
     wrong.add(gone, lambda index: (f"data[{item[index]}]", "expected a row, not null"))

@@ -70,7 +70,7 @@ class ChangeDecoder(TableCodec[ChangeOptionsT], ABC):
     #: The field of a message whose present subfields must be known, if there is one.
     asked: ClassVar[str] = ""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check_schema(self.schema)
 
     @property

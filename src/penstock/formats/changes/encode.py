@@ -64,7 +64,7 @@ class ChangeJsonEncoder(TableCodec[ChangeOptions]):
     inserted: Frame
     deleted: Frame
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         _ = self._rows
 
     @cached_property

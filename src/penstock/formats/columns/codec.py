@@ -30,6 +30,12 @@ class TableCodec(Picklable, Generic[OptionsT]):
     schema: RowType
     options: OptionsT
 
+    def __post_init__(self) -> None:
+        self._check()
+
+    def _check(self) -> None:
+        """Raise SchemaError, or OptionsError, if the format cannot hold the schema with these options."""
+
     @property
     def ignores_errors(self) -> bool:
         """Whether refused messages are skipped: only if the format has the option, and the user set it."""

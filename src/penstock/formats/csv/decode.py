@@ -27,7 +27,7 @@ class CsvDecoder(TableCodec[CsvOptions]):
     Raises SchemaError for a schema that CSV cannot hold.
     """
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check_schema(self.schema)
 
     @property

@@ -26,7 +26,7 @@ class CsvEncoder(TableCodec[CsvOptions]):
     Raises SchemaError for a schema that CSV cannot hold.
     """
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check_schema(self.schema)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:

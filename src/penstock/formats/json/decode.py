@@ -46,7 +46,7 @@ class JsonDecoder(TableCodec[JsonOptions]):
     A null or empty message gives no row. Raises SchemaError for a schema that JSON cannot hold.
     """
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check_schema(self.schema)
 
     @property

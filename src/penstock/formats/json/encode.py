@@ -26,7 +26,7 @@ class JsonEncoder(TableCodec[JsonOptions]):
     Raises SchemaError for a schema that JSON cannot hold.
     """
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check_schema(self.schema)
 
     @cached_property

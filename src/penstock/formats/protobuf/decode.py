@@ -30,7 +30,7 @@ class ProtobufDecoder(TableCodec[ProtobufOptions]):
     Raises SchemaError for columns that have no field or do not fit it.
     """
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check(self.options.loaded.message, self.schema)
         _ = self._program
 

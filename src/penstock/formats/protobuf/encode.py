@@ -26,7 +26,7 @@ class ProtobufEncoder(TableCodec[ProtobufOptions]):
     column that the message requires.
     """
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check(self.options.loaded.message, self.schema)
         _ = self._program
 

@@ -20,7 +20,7 @@ class RawDecoder(TableCodec[RawOptions]):
     Raises SchemaError if there is not exactly one column, or if raw does not support its type.
     """
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         only_column(self.schema)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
