@@ -71,8 +71,6 @@ class SchemaRegistry:
         """
         return self._once((subject, text, register), lambda: self._asked_for_id(subject, text, register))
 
-    # --- once ------------------------------------------------------------------------------------------------
-
     def _once(self, key: tuple[Any, ...], ask: Callable[[], _T]) -> _T:
         """The first answer of ``ask`` that is not an error. Other threads wait for it."""
         with self._lock:
@@ -90,8 +88,6 @@ class SchemaRegistry:
                 raise
         found: _T = answer.result()
         return found
-
-    # --- questions -------------------------------------------------------------------------------------------
 
     def _fetched(self, number: int) -> Schema | UnknownSchema:
         """The schema, or the reason why no record can be read with it, which does not change either."""
@@ -143,8 +139,6 @@ class SchemaRegistry:
         if status != HTTPStatus.OK or not isinstance(answer.get("id"), int):
             raise _unexpected(status, answer, url, wanted)
         return int(answer["id"])
-
-    # --- requests --------------------------------------------------------------------------------------------
 
     @cached_property
     def _connections(self) -> urllib3.PoolManager:
@@ -247,8 +241,6 @@ def _unexpected(status: int, answer: dict[str, Any], url: str, wanted: str) -> S
         "registry"
     )
 
-
-# --- one client per process and settings -----------------------------------------------------------------------
 
 _clients: dict[RegistrySettings, SchemaRegistry] = {}
 _clients_lock = threading.Lock()

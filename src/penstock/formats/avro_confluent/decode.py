@@ -110,23 +110,18 @@ class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
 
 def _without_header(spans: Spans, status: npt.NDArray[np.uint8]) -> list[BadRecord]:
     """The messages without the magic byte and the id of a schema; marks them EXACT in ``status``."""
-    sizes = spans.stops - spans.starts
-    short = (status == READ) & (sizes < _HEADER)
+    sizes, waiting = spans.stops - spans.starts, status == READ
     bad = [
         BadRecord(index, f"{sizes[index]} bytes are too few: the id of the schema takes the first {_HEADER}")
-        for index in np.flatnonzero(short).tolist()
+        for index in np.flatnonzero(waiting & (sizes < _HEADER)).tolist()
     ]
-    status[short] = EXACT
-    left = np.flatnonzero(status == READ)
-    other = left[spans.text[spans.starts[left]] != 0]
+    whole = np.flatnonzero(waiting & (sizes >= _HEADER))
+    first = spans.text[spans.starts[whole]]
     bad += [
-        BadRecord(
-            index,
-            f"the first byte is 0x{spans.text[spans.starts[index]]:02x}, not the magic byte 0x00 of a schema id",
-        )
-        for index in other.tolist()
+        BadRecord(int(index), f"the first byte is 0x{byte:02x}, not the magic byte 0x00 of a schema id")
+        for index, byte in zip(whole[first != 0], first[first != 0], strict=True)
     ]
-    status[other] = EXACT
+    status[[each.index for each in bad]] = EXACT
     return bad
 
 

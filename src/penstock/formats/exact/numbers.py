@@ -114,7 +114,8 @@ def _single(value: float) -> float:
 def _neighbour(single: float, value: float) -> float:
     """The next single-precision number from ``single`` in the direction of ``value``."""
     limit = math.copysign(math.inf, single) if abs(value) > abs(single) else 0.0
-    return float(np.nextafter(np.float32(single), np.float32(limit)))
+    with np.errstate(over="ignore"):
+        return float(np.nextafter(np.float32(single), np.float32(limit)))
 
 
 def parse_decimal(text: str) -> Decimal:

@@ -11,8 +11,9 @@ from penstock.formats.loops.numbers import digit_count, magnitude, scan_number, 
 _LONGEST = 38
 _U0, _U1, _U10, _U32 = np.uint64(0), np.uint64(1), np.uint64(10), np.uint64(32)
 _LOW_HALF, _GROUP = np.uint64(0xFFFFFFFF), np.uint64(10**9)
-_LOW_POWERS = np.array([10**each & (2**64 - 1) for each in range(_LONGEST + 1)], np.uint64)
-_HIGH_POWERS = np.array([10**each >> 64 for each in range(_LONGEST + 1)], np.uint64)
+#: The lower and upper 64 bits of powers of ten.
+LOW_POWERS = np.array([10**each & (2**64 - 1) for each in range(_LONGEST + 1)], np.uint64)
+HIGH_POWERS = np.array([10**each >> 64 for each in range(_LONGEST + 1)], np.uint64)
 
 
 @compiled
@@ -60,7 +61,7 @@ def wide_decimal(text: Vector, start: int, end: int, scale: int, precision: int)
     if next_digit > np.uint64(4):
         low += _U1
         high += _U1 if low == _U0 else _U0
-    if high > _HIGH_POWERS[precision] or (high == _HIGH_POWERS[precision] and low >= _LOW_POWERS[precision]):
+    if high > HIGH_POWERS[precision] or (high == HIGH_POWERS[precision] and low >= LOW_POWERS[precision]):
         return False, np.int64(0), np.int64(0)
     if negative:
         low = ~low + _U1

@@ -190,7 +190,8 @@ def _write(out: Vector, at: int, negative: bool, digits: Word, exponent: int) ->
         start, dot = at, at + point
     elif -3 < point <= 0:
         out[at], out[at + 1] = chars.ZERO, chars.POINT
-        out[at + 2 : at + 2 - point] = chars.ZERO
+        for place in range(at + 2, at + 2 - point):
+            out[place] = chars.ZERO
         start, dot = at + 2 - point, -1
     else:
         start, dot = at, at + 1

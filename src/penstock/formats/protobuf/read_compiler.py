@@ -56,8 +56,6 @@ class _ProtobufReadCompiler:
         self.enums: dict[str, int] = {}
         self.problems: list[Problem] = []
 
-    # --- messages ---------------------------------------------------------------------------------------------
-
     def message(self, message: Message, node: int, path: str) -> int:
         """The number of a message that is read into the row ``node``, or only checked where that is SKIP."""
         if node == p.SKIP:
@@ -125,8 +123,6 @@ class _ProtobufReadCompiler:
             return bool(field.message_type) and any(each.is_required for each in field.message_type.fields)
         return bool(field.is_required)
 
-    # --- fields -----------------------------------------------------------------------------------------------
-
     def _field(self, field: MessageField, node: int, columns: dict[int, int], path: str) -> list[int]:
         child, inner, a, b = p.SKIP, p.UNKNOWN, 0, 0
         value = node
@@ -171,8 +167,6 @@ class _ProtobufReadCompiler:
                 ]
             )
         return self.enums[enum.full_name]
-
-    # --- initial values ---------------------------------------------------------------------------------------
 
     def opened(self, message: Message, node: int) -> list[_Init]:
         """The initial values of a row whose message has no fields yet."""
