@@ -170,9 +170,9 @@ class _Parser:
         branches = tuple(self.schema(each, space, path) for each in node)
         if not branches or any(isinstance(each, Union) for each in branches):
             raise _error("a union must have at least one type and must not contain a union", path)
-        kinds = [getattr(each, "name", None) or type_name(each) for each in branches]
-        if len(set(kinds)) < len(kinds):
-            raise _error(f"a union must not have a type twice: {', '.join(kinds)}", path)
+        types = [getattr(each, "name", None) or type_name(each) for each in branches]
+        if len(set(types)) < len(types):
+            raise _error(f"a union must not have a type twice: {', '.join(types)}", path)
         return Union(branches)
 
     def _define(self, node: dict[str, Any], space: str, path: str) -> tuple[str, str, tuple[str, ...]]:

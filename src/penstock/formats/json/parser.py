@@ -160,7 +160,7 @@ class _DocumentReader:
                 raise Malformed(self.complaint) from error
             at = self.text.rindex("\\", 0, error.pos + 1)
             raise Malformed(
-                f"expected an escape such as '\\n' or '\\u00e9', not '{self.text[at : at + 6]}', at character {at + 1}"
+                f"expected an escape such as '\\n' or '\\u00e9', not {self.text[at : at + 6]!r}, at character {at + 1}"
             ) from error
         return _LONE.sub("?", text)  # half of a surrogate pair becomes '?', as in Java's encoder
 

@@ -48,13 +48,13 @@ def _begin(
             return node
         counts[node] = index + 1
         valid[nodes[node, VALID_BASE] + index] = inits[place, p.INIT_VALID]
-        field_type, at = inits[place, p.INIT_KIND], nodes[node, BASE] + index * nodes[node, WIDTH]
-        if field_type == p.NUMERIC:
+        form, at = inits[place, p.INIT_FORM], nodes[node, BASE] + index * nodes[node, WIDTH]
+        if form == p.NUMERIC:
             words[at] = inits[place, p.INIT_LOW]
-        elif field_type == p.TEXTUAL:
+        elif form == p.TEXTUAL:
             words[at] = inits[place, p.INIT_LOW] + constants_at
             words[at + 1] = inits[place, p.INIT_HIGH]
-        elif field_type == p.LISTED:
+        elif form == p.LISTED:
             words[at] = counts[inits[place, p.INIT_LOW]]
     return -1
 
@@ -63,7 +63,7 @@ def _begin(
 def _has_elements(first: int, last: int, index: int, inits: Vector, nodes: Vector, words: Vector) -> bool:
     """Whether value ``index`` of a list among ``inits`` has elements."""
     for place in range(first, last):
-        if inits[place, p.INIT_KIND] == p.LISTED:
+        if inits[place, p.INIT_FORM] == p.LISTED:
             at = nodes[inits[place, p.INIT_NODE], BASE] + index
             if words[at] > (words[at - 1] if index else 0):
                 return True

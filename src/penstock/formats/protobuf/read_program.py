@@ -24,7 +24,7 @@ LOOKUP, DENSE, FIRST, LAST, INIT, INIT_END, MASK, ENTRY = range(8)
 #: RIVALS_END are the values to which the other members of its oneof are set. BIT is its bit in its message's mask.
 NUMBER, TYPE, REPEATED, NODE, CHILD, INNER, A, B, RIVALS, RIVALS_END, BIT = range(11)
 #: The columns of ``inits``: a node, its validity, its words, and the form of the words.
-INIT_NODE, INIT_VALID, INIT_LOW, INIT_HIGH, INIT_KIND = range(5)
+INIT_NODE, INIT_VALID, INIT_LOW, INIT_HIGH, INIT_FORM = range(5)
 #: No words; a number; text among the constants; the end of a list whose elements are in node INIT_LOW.
 NOTHING, NUMERIC, TEXTUAL, LISTED = range(4)
 SKIP = -1
@@ -112,7 +112,7 @@ class ProtobufReadProgramBuilder(Constants):
             np.array(self.messages, np.int64).reshape(-1, ENTRY + 1),
             np.array(self.fields, np.int64).reshape(-1, BIT + 1),
             np.array(self.lookup or [0], np.int64),
-            np.array(self.inits, np.int64).reshape(-1, INIT_KIND + 1),
+            np.array(self.inits, np.int64).reshape(-1, INIT_FORM + 1),
             np.array(self.table or [0], np.int64),
             np.array(maps, np.int64).reshape(-1, 3),
             np.frombuffer(bytes(self.constants), np.uint8),
