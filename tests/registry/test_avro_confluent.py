@@ -331,7 +331,7 @@ class TestSubjects:
         with pytest.raises(SchemaRegistryError, match=rf"subject '{subject}' does not have the schema"):
             writer.encode(batch(COLUMNS, {"id": 1, "name": None}))
 
-    def test_a_schema_that_the_subject_refuses_is_told_with_its_reason(
+    def test_a_schema_that_the_subject_refuses_fails_with_the_reason(
         self, registry: RegistryServer, subject: str
     ) -> None:
         register(registry.url, subject, {**FIRST, "fields": [{"name": "id", "type": "string"}]})
@@ -355,13 +355,13 @@ class TestBadDays:
         with nobody() as address:
             url = f"http://{address}/apis/ccompat/v7"
             bound = AvroConfluentOptions.from_text({"url": url, **given})
-            told = rf"within 0\.5 s: {url}/.*: Connection refused; check that it is running"
-            with pytest.raises(SchemaRegistryUnavailableError, match=told) as raised:
+            expected = rf"within 0\.5 s: {url}/.*: Connection refused; check that it is running"
+            with pytest.raises(SchemaRegistryUnavailableError, match=expected) as raised:
                 FORMAT.decoder(parse_columns(COLUMNS), bound).decode(pa.array([b"\0\0\0\0\1\2"]))
             assert raised.value.restartable
             assert str(from_wire(to_wire(raised.value))) == str(raised.value)
             rows = batch(COLUMNS, {"id": 1, "name": ""})
-            with pytest.raises(SchemaRegistryUnavailableError, match=told):
+            with pytest.raises(SchemaRegistryUnavailableError, match=expected):
                 FORMAT.encoder(parse_columns(COLUMNS), bound).encode(rows)
 
     @pytest.mark.slow
@@ -378,7 +378,7 @@ class TestBadDays:
             assert read.result(180).rows.equals(rows)
             assert len(write.result(180)) == 1
 
-    def test_what_is_known_is_not_asked_for_again(self, registry: RegistryServer, subject: str) -> None:
+    def test_known_answers_are_not_requested_again(self, registry: RegistryServer, subject: str) -> None:
         message, rows = self.message(registry, subject), batch(COLUMNS, {"id": 1, "name": None})
         with Gateway(registry.url).running() as gateway:
             for _ in range(2):  # as tasks do, each with a reader and a writer of its own
@@ -435,7 +435,9 @@ class TestBadDays:
             gateway.next_answers = [(307, f"{registry.url}/schemas/ids/{number}")]
             assert decoder(gateway.url).decode(message).rows.num_rows == 1
 
-    def test_what_is_no_registry_fails_the_batch_and_not_the_message(self, registry: RegistryServer) -> None:
+    def test_a_server_that_is_not_a_registry_fails_the_batch_and_not_the_message(
+        self, registry: RegistryServer
+    ) -> None:
         wrong = registry.url.replace("/apis/ccompat/v7", "/nothing")
         with pytest.raises(SchemaRegistryError, match=r"answered 404.*check that this is the address of a schema reg"):
             decoder(wrong).decode(pa.array([b"\0\0\0\0\1\2"]))

@@ -73,7 +73,9 @@ def read_records(
     (starts, stops), (steps, table, _) = spans, program
     (padded, pad_starts), (nodes, words, valid, counts) = padding, columns
     marks = np.zeros(len(counts), np.int64)
-    frames = np.zeros((p.DEEPEST, 2), np.int64)  # of each open array or map: items left in the block, its place
+    frames = np.zeros(
+        (p.DEEPEST, 2), np.int64
+    )  # for each open array or map: items left in the block, position of its word
     places = np.empty(2 * MOST_KEYS, np.int64)
     for row in range(first, len(starts)):
         for node in range(len(counts)):
@@ -251,7 +253,7 @@ def read_records(
                     counts[node] = count + 1
                     valid[nodes[node, VALID_BASE] + count] = 1
                     frames[depth, 1] = nodes[node, BASE] + count
-                    words[frames[depth, 1]] = counts[node + 1]  # for now: where its first item is
+                    words[frames[depth, 1]] = counts[node + 1]  # until the array ends: the index of its first item
                 depth += 1
                 step = steps[step, p.NEXT]
             elif operation == p.BLOCK:

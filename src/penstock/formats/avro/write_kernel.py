@@ -49,7 +49,7 @@ def write_records(
     cannot be written, the reason and the step.
     """
     (steps, table, constants), (nodes, words, valid, text) = program, columns
-    frames = np.zeros((p.DEEPEST, 2), np.int64)  # of each open array or map: where to go on, and its last item
+    frames = np.zeros((p.DEEPEST, 2), np.int64)  # for each open array or map: its index, and its last item
     at = 0
     for row in range(len(offsets) - 1):
         index = row

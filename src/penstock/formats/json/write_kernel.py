@@ -52,7 +52,7 @@ def write_records(
     """
     nodes, words, valid, text = columns
     names, text, out = borrowed(names), borrowed(text), borrowed(out)
-    frames = np.zeros((len(steps), 2), np.int64)  # of each open array or map: its place, and its last item
+    frames = np.zeros((len(steps), 2), np.int64)  # for each open array or map: its index, and its last item
     spans, places = np.empty(2 * MOST_KEYS, np.int64), np.empty(2 * MOST_KEYS, np.int64)
     at = 0
     for row in range(len(offsets) - 1):

@@ -167,7 +167,7 @@ def read_records(
     words, valid, counts = borrowed(words), borrowed(valid), borrowed(counts)
     messages, fields, lookup, table = borrowed(messages), borrowed(fields), borrowed(lookup), borrowed(table)
     marks = np.zeros(len(counts), np.int64)
-    frames = np.zeros((_DEEPEST, 5), np.int64)  # of each open message: its number, value, end, group, mask
+    frames = np.zeros((_DEEPEST, 5), np.int64)  # for each open message: its number, value, end, group, mask
     for row in range(first, len(offsets) - 1):
         if status[row] != READ:
             _begin(blank[0], blank[1], row, constants_at, inits, nodes, words, valid, counts)

@@ -97,7 +97,9 @@ def write_records(
     (steps, table, constants), (nodes, words, valid, text) = program, columns
     steps, table, constants, nodes = borrowed(steps), borrowed(table), borrowed(constants), borrowed(nodes)
     words, valid, text, out = borrowed(words), borrowed(valid), borrowed(text), borrowed(out)
-    frames = np.zeros((p.DEEPEST, 2), np.int64)  # of each open message: its end; of a list: where to go on, its first
+    frames = np.zeros(
+        (p.DEEPEST, 2), np.int64
+    )  # for each open message: its end; for a list: its index, its first element
     at = len(out)
     bad_row, bad_reason, bad_step = 0, 0, 0
     offsets[len(offsets) - 1] = at

@@ -320,7 +320,7 @@ def test_broken_messages(message: bytes, field: str, reason: str) -> None:
     assert decoded.rows.slice(0, 1).to_pylist() == decoded.rows.slice(1, 1).to_pylist()
 
 
-def test_what_follows_a_record_is_not_looked_at() -> None:
+def test_bytes_after_a_record_are_ignored() -> None:
     assert decode("i INT NOT NULL", b"\x02\xff\xff").rows.to_pylist() == [{"i": 1}]
 
 
@@ -396,7 +396,7 @@ def test_maps_of_any_size() -> None:
     assert [dict(row["m"]) for row in decoded.rows.to_pylist()] == values
 
 
-def test_lists_longer_than_what_was_reserved() -> None:
+def test_lists_longer_than_the_reserved_room() -> None:
     schema = record(("a", {"type": "array", "items": {"type": "array", "items": "string"}}))
     values = [{"a": [[str(item)] * (item % 5) for item in range(size)]} for size in (0, 500, 1, 3000)]
     decoded = decode("a ARRAY<ARRAY<STRING NOT NULL> NOT NULL> NOT NULL", *(written(schema, each) for each in values))

@@ -91,7 +91,7 @@ def test_maps_are_written_as_in_flink(text: str, pairs: tuple[tuple[str, str], .
 
 
 @pytest.mark.parametrize("text", ["a", "a:1,b", ":1"])
-def test_what_is_no_map_is_refused(text: str) -> None:
+def test_a_value_that_is_not_a_map_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="pairs 'key:value'"):
         MAP.parse(text)
 
@@ -137,7 +137,7 @@ def test_what_is_no_map_is_refused(text: str) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named(given: dict[str, str], expected: list[str]) -> None:
+def test_problems_name_their_option(given: dict[str, str], expected: list[str]) -> None:
     found = problems(given)
     assert len(found) == len(expected)
     for each, start in zip(found, expected, strict=True):

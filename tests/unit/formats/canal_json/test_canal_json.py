@@ -34,7 +34,7 @@ def test_each_element_of_data_is_a_change(kind: str, short: str) -> None:
     assert rows(found) == [(0, short, 1, "a", "1.50"), (0, short, 2, None, "None")]
 
 
-def test_the_row_before_an_update_has_what_old_gives_and_else_what_the_row_after_has() -> None:
+def test_the_row_before_an_update_has_values_of_old_and_else_of_the_row_after() -> None:
     found = read('{"data":[{"id":"1","name":"b","price":"2"}],"old":[{"name":"a"}],"type":"UPDATE"}')
     assert rows(found) == [(0, "-U", 1, "a", "2.00"), (0, "+U", 1, "b", "2.00")]
 
@@ -130,7 +130,7 @@ def test_only_databases_and_tables_that_match_whole_are_read() -> None:
         assert found.bad == ()
 
 
-def test_what_is_not_wanted_is_not_looked_at() -> None:
+def test_messages_that_are_not_included_are_not_read() -> None:
     message = '{"data":[{"id":"x"}],"type":"ALTER","database":"other"}'
     assert read(message, message.replace("other", "shop"), database__include="shop").bad[0].index == 1
     found = read('{"data":[]}', "{", database__include="shop")

@@ -112,7 +112,7 @@ def test_a_value_that_does_not_fit_is_bad_or_null(kind: str, text: str) -> None:
 
 @pytest.mark.parametrize("message", ["", "1", "1,2,3", '1,"x', '1,"x"y', b"1,\xff", "#1,2", " \n # 1"])
 @pytest.mark.parametrize("ignore", [False, True])
-def test_what_is_no_row_is_listed(message: str | bytes, ignore: bool) -> None:
+def test_invalid_rows_are_listed(message: str | bytes, ignore: bool) -> None:
     decoded = decode("a STRING, b STRING", "x,y", message, None, "z,", ignore_parse_errors=ignore, allow_comments=True)
     if ignore and message == "1":  # too few values are NULL then
         assert decoded.bad == ()

@@ -202,7 +202,7 @@ def test_a_value_that_does_not_fit_is_bad_or_null(kind: str, text: str) -> None:
     ],
 )
 @pytest.mark.parametrize("ignore", [False, True])
-def test_what_is_no_json_is_listed_and_gives_no_row(message: str | bytes, ignore: bool) -> None:
+def test_invalid_json_is_listed_and_gives_no_row(message: str | bytes, ignore: bool) -> None:
     decoded = decode("v STRING", '{"v":"a"}', message, '{"v":"b"}', ignore_parse_errors=ignore)
     assert decoded.rows.column(0).to_pylist() == ["a", "b"]
     assert decoded.origin is not None
@@ -211,7 +211,7 @@ def test_what_is_no_json_is_listed_and_gives_no_row(message: str | bytes, ignore
     assert decoded.bad[0].reason
 
 
-def test_what_follows_the_object_is_not_looked_at() -> None:
+def test_text_after_the_object_is_ignored() -> None:
     assert decode("v INT", b'{"v":1} \xff}').rows.to_pylist() == [{"v": 1}]
 
 
@@ -234,7 +234,7 @@ def test_a_top_level_array_gives_a_row_for_each_object() -> None:
     assert decoded.origin.tolist() == [0, 1, 1]
 
 
-def test_an_array_with_what_is_no_row_gives_its_rows_when_errors_are_ignored() -> None:
+def test_an_array_with_other_values_gives_its_rows_if_errors_are_ignored() -> None:
     messages = ['[{"v":1},5,{"v":2}]', "[null]", '[{"v":"x"},[{"v":3}]]', '{"v":4}']
     refused = decode("v INT", *messages)
     assert [bad.index for bad in refused.bad] == [0, 1, 2]
@@ -252,7 +252,7 @@ def test_an_array_with_what_is_no_row_gives_its_rows_when_errors_are_ignored() -
 
 
 @pytest.mark.parametrize("rest", ['{"v":', '{"v":}]', '{"v":2}}', "]", '{"v":"\ud800'])
-def test_the_streaming_parser_gives_the_rows_before_what_is_no_json(rest: str) -> None:
+def test_the_streaming_parser_gives_the_rows_before_invalid_json(rest: str) -> None:
     message = b'[{"v":1},' + rest.encode("utf-8", "surrogatepass")
     assert decode("v INT", message).rows.num_rows == 0
     found = decode("v INT", message, ignore_parse_errors=True)
@@ -392,5 +392,5 @@ def test_extreme_exponents_never_raise(text: str, json_parser: bool) -> None:
         ("STRING", "tru", "expected a value, not 't', at character 6"),
     ],
 )
-def test_errors_say_what_was_found_and_not_all_of_what_is_long(kind: str, text: str, reason: str) -> None:
+def test_errors_name_the_value_and_shorten_it(kind: str, text: str, reason: str) -> None:
     assert [bad.reason for bad in decode(f"v {kind}", f'{{"v":{text}}}').bad] == [reason]

@@ -156,7 +156,7 @@ VALUES = {
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.fixed_dictionaries({name: st.none() | values for name, values in VALUES.items()}), max_size=5))
-def test_what_is_written_reads_back_and_is_what_the_exact_path_writes(rows: list[dict[str, Any]]) -> None:
+def test_written_messages_read_back_and_equal_those_of_the_exact_writer(rows: list[dict[str, Any]]) -> None:
     schema, given_rows = parse_columns(COLUMNS), batch(COLUMNS, *rows)
     fmt, options = FORMAT, JsonOptions()
     messages = fmt.encoder(schema, options).encode(given_rows)

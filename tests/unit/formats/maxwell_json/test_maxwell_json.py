@@ -26,7 +26,7 @@ def test_insertions_and_deletions_are_the_row_in_data() -> None:
     assert shown(found) == [(0, "+I", 1, "a"), (1, "-D", 2, "b")]
 
 
-def test_the_row_before_an_update_has_what_old_gives_and_else_what_the_row_after_has() -> None:
+def test_the_row_before_an_update_has_values_of_old_and_else_of_the_row_after() -> None:
     found = read(
         '{"type":"update","data":{"id":1,"name":"b"},"old":{"name":"a"}}',
         '{"type":"update","data":{"id":1,"name":"b"},"old":{"name":null}}',

@@ -143,7 +143,7 @@ def test_imports_are_looked_for_in_the_proto_path(folder: Path) -> None:
     assert "money.proto" in problem.reason
 
 
-def test_a_proto_file_that_does_not_compile_is_told_with_its_line_and_column(folder: Path) -> None:
+def test_errors_of_a_proto_file_name_line_and_column(folder: Path) -> None:
     path = folder / "protos" / "broken.proto"
     path.write_text('syntax = "proto3";\nmessage A {\n  int33 x = 1;\n  string x = 2;\n}\n')
     found = problems(message_class_name="A", proto_file=str(path))
@@ -162,7 +162,7 @@ def test_a_proto_file_with_warnings_alone_compiles(folder: Path) -> None:
     assert bound(message_class_name="A", proto_file=str(path)).loaded.name == "A"
 
 
-def test_without_the_compiler_the_command_that_installs_it_is_told(
+def test_without_the_compiler_the_error_names_the_command_that_installs_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "grpc_tools", None)
@@ -184,7 +184,7 @@ def test_one_file_is_to_be_given(folder: Path, descriptors: Path) -> None:
     assert (problem.key, problem.reason) == ("protobuf.proto-path", "is only for 'proto-file'")
 
 
-def test_files_that_cannot_be_used_are_told(folder: Path) -> None:
+def test_unusable_files_are_refused(folder: Path) -> None:
     garbage = folder / "garbage"
     garbage.write_bytes(b"\xff\xff")
     empty = folder / "empty"
@@ -215,7 +215,7 @@ def test_files_that_cannot_be_used_are_told(folder: Path) -> None:
         assert problem.reason.startswith(reason)
 
 
-def test_descriptors_that_contradict_one_another_are_told(folder: Path) -> None:
+def test_inconsistent_descriptors_are_refused(folder: Path) -> None:
     file = FileDescriptorProto(name="a.proto", package="p", syntax="proto3")
     file.message_type.add(name="A").field.add(name="x", number=1, type=11, type_name=".p.B", label=1)
     path = folder / "contradiction"
@@ -224,7 +224,7 @@ def test_descriptors_that_contradict_one_another_are_told(folder: Path) -> None:
     assert problem.reason.startswith("'a.proto' is not consistent: ")
 
 
-def test_a_message_that_is_not_there_is_told_with_the_nearest_or_all(descriptors: Path) -> None:
+def test_an_unknown_message_is_refused_with_the_nearest_or_all(descriptors: Path) -> None:
     (problem,) = problems(message_class_name="shop.orders.Ordr", descriptor_file=str(descriptors))
     assert (problem.key, problem.reason) == ("protobuf.message-class-name", "no message 'shop.orders.Ordr'")
     assert problem.hint == "did you mean 'shop.orders.Order'?"
@@ -270,7 +270,7 @@ def test_well_known_types_are_messages(tmp_path: Path) -> None:
     assert decoder.decode(pa.array([message])).rows.to_pylist() == [{"at": {"seconds": 1_700_000_000, "nanos": 5}}]
 
 
-def test_definitions_are_equal_by_what_they_say(descriptors: Path, folder: Path) -> None:
+def test_definitions_are_equal_by_content(descriptors: Path, folder: Path) -> None:
     copy = folder / "copy.desc"
     copy.write_bytes(descriptors.read_bytes())
     one, other = (Definition.load("shop.Money", str(path), None, ()) for path in (descriptors, copy))
