@@ -50,7 +50,7 @@ def _document(schema: Schema, names: Iterator[int]) -> Any:
             null = Primitive("null")
             return ["null" if each == null else _record([("value", each)], names) for each in branches]
         case Enum(symbols=symbols):
-            return {"type": "enum", "name": f"n{next(names)}", "symbols": symbols}
+            return {"type": "enum", "name": f"n{next(names)}", "symbols": list(symbols)}
         case Fixed(size=size):
             return {"type": "fixed", "name": f"n{next(names)}", "size": size}
         case Record(fields=fields):

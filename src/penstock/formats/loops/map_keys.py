@@ -22,7 +22,7 @@ def _same(text: Vector, words: Vector, one: int, other: int, are_texts: bool) ->
     if not are_texts:
         return bool(words[one] == words[other])
     size = words[one + 1]
-    return words[other + 1] == size and same_bytes(text, words[one], text, words[other], size)
+    return bool(words[other + 1] == size and same_bytes(text, words[one], text, words[other], size))
 
 
 @inlined
