@@ -13,9 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import RecordError
 from penstock.formats.changes.options import ChangeOptions
-from penstock.formats.columns.buffers import LARGEST
+from penstock.formats.columns.buffers import check_size
 from penstock.formats.columns.codec import TableCodec
 from penstock.formats.json.encode import JsonEncoder
 from penstock.types import RowKind
@@ -75,8 +74,7 @@ class ChangeJsonEncoder(TableCodec[ChangeOptions]):
         """One message per row. Raises RecordError if they exceed the size of a column."""
         texts = self._rows.encode(rows)
         around = max(len(each.head) + len(each.tail) for each in (self.inserted, self.deleted))
-        if texts.nbytes + around * len(texts) > LARGEST:
-            raise RecordError("the messages of one batch exceed 2 GiB", format=self.name, hint="use smaller batches")
+        check_size(texts.nbytes + around * len(texts), self.name)
         head, tail = pa.scalar(self.inserted.head), pa.scalar(self.inserted.tail)
         if kinds is not None:
             came = pa.array((kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER))

@@ -66,13 +66,18 @@ def from_buffers(data_type: pa.DataType, valid: npt.NDArray[np.uint8], *buffers:
     return pa.Array.from_buffers(data_type, len(valid), parts)
 
 
+def check_size(size: int, format: str) -> None:
+    """Raise RecordError, which names ``format``, if messages of ``size`` bytes exceed a column."""
+    if size > LARGEST:
+        raise RecordError("the messages of one batch exceed 2 GiB", format=format, hint="use smaller batches")
+
+
 def messages_of(data: Bytes, offsets: npt.NDArray[np.int64], format: str) -> pa.BinaryArray:
     """A column of the messages in ``data`` between the first and the last of ``offsets``.
 
     Raises RecordError, which names ``format``, if they exceed the size of a column.
     """
-    if offsets[-1] - offsets[0] > LARGEST:
-        raise RecordError("the messages of one batch exceed 2 GiB", format=format, hint="use smaller batches")
+    check_size(int(offsets[-1] - offsets[0]), format)
     starts = (offsets - offsets[0]).astype(np.int32)
     return from_buffers(pa.binary(), np.ones(len(starts) - 1, np.uint8), starts, data[offsets[0] :])
 

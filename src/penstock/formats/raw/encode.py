@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import RecordError
-from penstock.formats.columns.buffers import LARGEST, bits_of, fixed_values, from_buffers, validity
+from penstock.formats.columns.buffers import bits_of, check_size, fixed_values, from_buffers, validity
 from penstock.formats.columns.codec import TableCodec
 from penstock.formats.raw.charsets import write_text
 from penstock.formats.raw.column import only_column, wire_type
@@ -37,8 +36,7 @@ class RawEncoder(TableCodec[RawOptions]):
             values = bits_of(column.buffers()[1], column.offset, len(column))
         else:
             values = fixed_values(column, wire.newbyteorder("=")).astype(wire)
-        if len(column) * wire.itemsize > LARGEST:
-            raise RecordError("the messages of one batch exceed 2 GiB", format="raw", hint="use smaller batches")
+        check_size(len(column) * wire.itemsize, "raw")
         valid = validity(column)
         offsets = np.zeros(len(column) + 1, np.int32)
         np.cumsum(valid.astype(np.int32) * wire.itemsize, out=offsets[1:])
