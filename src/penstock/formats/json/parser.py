@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from json.decoder import scanstring
 from typing import TypeAlias
 
 from penstock.formats.exact.errors import Malformed
@@ -43,6 +42,7 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _WORD = re.compile(r"(true|false|null)(?![A-Za-z0-9_$])")
 _WORDS = {"true": True, "false": False, "null": None}
+_DECODER = json.JSONDecoder(strict=False)
 _LONE = re.compile("[\ud800-\udfff]")
 
 
@@ -154,7 +154,7 @@ class _DocumentReader:
 
     def _string(self) -> str:
         try:
-            text, self.at = scanstring(self.text, self.at + 1, False)
+            text, self.at = _DECODER.raw_decode(self.text, self.at)
         except json.JSONDecodeError as error:
             if error.msg.startswith("Unterminated"):
                 raise Malformed(self.complaint) from error

@@ -235,7 +235,7 @@ def _write_special(out: Vector, at: int, nan: bool, negative: bool, quoted: bool
 
 @inlined
 def _write_real(
-    out: Vector, at: int, fraction: Word, exponent: int, negative: bool, size: int, bias: int, tiny: int, quoted: bool
+    out: Vector, at: int, fraction: Word, exponent: Word, negative: bool, size: int, bias: int, tiny: int, quoted: bool
 ) -> int:
     """Write ``fraction * 2**(exponent - bias)``, with a hidden bit above the ``size`` bits of the fraction."""
     digits, power = fraction, 0
