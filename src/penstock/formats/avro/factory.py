@@ -1,4 +1,4 @@
-"""The ``avro`` format as the registry knows it."""
+"""One Avro record per message, without its schema, by Flink's rules."""
 
 from __future__ import annotations
 
@@ -7,5 +7,4 @@ from penstock.formats.avro.encode import AvroEncoder
 from penstock.formats.avro.options import AvroOptions
 from penstock.formats.columns.codec import RowFormat
 
-#: One Avro record per message, without its schema, by Flink's rules.
-FORMAT = RowFormat("avro", AvroOptions, AvroDecoder, AvroEncoder, by_name=False)
+FORMAT = RowFormat("avro", AvroOptions, AvroDecoder, AvroEncoder, by_name=False, doc=__doc__)

@@ -1,4 +1,4 @@
-"""The ``avro-confluent`` format as the registry knows it."""
+"""One Avro record per message, after the id of its schema in a schema registry."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ from penstock.formats.columns.codec import RowFormat
 
 @dataclass(frozen=True)
 class AvroConfluentFormat(RowFormat):
-    """One Avro record per message, after the id of its schema in a schema registry."""
+    """A format that keeps the schemas of its messages in a schema registry."""
 
     subject_option: str
 
 
 FORMAT = AvroConfluentFormat(
-    "avro-confluent", AvroConfluentOptions, AvroConfluentDecoder, AvroConfluentEncoder, True, subject_option="subject"
+    "avro-confluent",
+    AvroConfluentOptions,
+    AvroConfluentDecoder,
+    AvroConfluentEncoder,
+    by_name=True,
+    doc=__doc__,
+    subject_option="subject",
 )

@@ -1,4 +1,4 @@
-"""The ``canal-json`` format as the registry knows it."""
+"""Changes as Canal writes them, by Flink's rules."""
 
 from __future__ import annotations
 
@@ -19,5 +19,4 @@ def _frames(options: CanalJsonOptions) -> tuple[Frame, Frame]:
     return inserted, deleted
 
 
-#: Changes as Canal writes them, by Flink's rules.
-FORMAT = TableChangeFormat("canal-json", CanalJsonOptions, CanalJsonDecoder, _frames, ("database", "table"))
+FORMAT = TableChangeFormat("canal-json", CanalJsonOptions, CanalJsonDecoder, _frames, __doc__, ("database", "table"))

@@ -22,8 +22,12 @@ class ChangeJsonFormat:
     options: type[ChangeOptions]
     reads: type[ChangeDecoder[Any]]
     frames: Callable[[Any], tuple[Frame, Frame]]
+    doc: str | None
 
     by_name: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__doc__", self.doc)
 
     @property
     def metadata(self) -> Mapping[str, DataType]:

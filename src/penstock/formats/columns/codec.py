@@ -55,6 +55,10 @@ class RowFormat:
     reads: Callable[[RowType, Any], Decoder]
     writes: Callable[[RowType, Any], Encoder]
     by_name: bool
+    doc: str | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__doc__", self.doc)
 
     def decoder(self, schema: RowType, options: OptionSet) -> Decoder:
         """A decoder for rows of ``schema``. Raises SchemaError for columns that the format cannot hold."""

@@ -1,4 +1,4 @@
-"""The ``csv`` format as the registry knows it."""
+"""One line of CSV per message, by Flink's rules."""
 
 from __future__ import annotations
 
@@ -7,5 +7,4 @@ from penstock.formats.csv.decode import CsvDecoder
 from penstock.formats.csv.encode import CsvEncoder
 from penstock.formats.csv.options import CsvOptions
 
-#: One line of CSV per message, by Flink's rules.
-FORMAT = RowFormat("csv", CsvOptions, CsvDecoder, CsvEncoder, by_name=False)
+FORMAT = RowFormat("csv", CsvOptions, CsvDecoder, CsvEncoder, by_name=False, doc=__doc__)

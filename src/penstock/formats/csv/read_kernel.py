@@ -7,7 +7,7 @@ reader refuses, and must read the same values.
 
 from __future__ import annotations
 
-from penstock.formats.columns.nested import BASE, ROOT, VALID_BASE, WIDTH
+from penstock.formats.columns.nested import BASE, ROOT, VALID_BASE
 from penstock.formats.loops import chars, type_roots
 from penstock.formats.loops.base64 import base64_size
 from penstock.formats.loops.bytes import same_bytes
@@ -77,19 +77,20 @@ def read_records(
                 valid[flag] = 0
             else:
                 valid[flag] = 1
-                place = nodes[column + 1, BASE] + row * nodes[column + 1, WIDTH]
+                place = nodes[column + 1, BASE] + row
                 if root in (type_roots.STRING, type_roots.BYTES):
                     size = stop - start if root == type_roots.STRING else base64_size(text, start, stop)
-                    words[place], words[place + 1] = start, size
+                    words[place + row], words[place + row + 1] = start, size
                     ok = size >= 0
                 elif root == type_roots.BOOLEAN:
                     words[place] = text[start] == chars.LOWER_T
                     ok = scan_word(text, start, stop) == stop and text[start] != chars.LOWER_N
                 else:
                     ok, value = text_value(root, text, start, stop, digits[column, 1], digits[column, 0], chars.SPACE)
-                    words[place] = value
                     if root == type_roots.DECIMAL:
+                        place += row
                         words[place + 1] = value >> 63
+                    words[place] = value
             column += 1
             if at >= end:
                 break

@@ -1,4 +1,4 @@
-"""The ``debezium-json`` format as the registry knows it."""
+"""Changes as Debezium writes them, by Flink's rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ def _frames(options: DebeziumJsonOptions) -> tuple[Frame, Frame]:
     return image_frames("op", "c", "d", omit=options.ignore_null_fields, others=others)
 
 
-#: Changes as Debezium writes them, by Flink's rules.
 FORMAT = TableChangeFormat(
-    "debezium-json", DebeziumJsonOptions, DebeziumJsonDecoder, _frames, ("source.database", "source.table")
+    "debezium-json", DebeziumJsonOptions, DebeziumJsonDecoder, _frames, __doc__, ("source.database", "source.table")
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import math
 import re
+import struct
 from decimal import Decimal
 from typing import TypeVar
 
@@ -107,15 +108,17 @@ def parse_float(text: str) -> float:
 
 
 def _single(value: float) -> float:
-    with np.errstate(over="ignore"):
-        return float(np.float32(value))
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def _neighbour(single: float, value: float) -> float:
     """The next single-precision number from ``single`` in the direction of ``value``."""
-    limit = math.copysign(math.inf, single) if abs(value) > abs(single) else 0.0
-    with np.errstate(over="ignore"):
-        return float(np.nextafter(np.float32(single), np.float32(limit)))
+    bits = struct.unpack("<i", struct.pack("<f", single))[0]
+    step = 1 if abs(value) > abs(single) else -1
+    return float(struct.unpack("<f", struct.pack("<i", bits + step))[0])
 
 
 def parse_decimal(text: str) -> Decimal:

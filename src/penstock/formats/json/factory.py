@@ -1,4 +1,4 @@
-"""The ``json`` format as the registry knows it."""
+"""One JSON object per message, by Flink's rules."""
 
 from __future__ import annotations
 
@@ -7,5 +7,4 @@ from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.encode import JsonEncoder
 from penstock.formats.json.options import JsonOptions
 
-#: One JSON object per message, by Flink's rules.
-FORMAT = RowFormat("json", JsonOptions, JsonDecoder, JsonEncoder, by_name=True)
+FORMAT = RowFormat("json", JsonOptions, JsonDecoder, JsonEncoder, by_name=True, doc=__doc__)

@@ -1,4 +1,4 @@
-"""The ``maxwell-json`` format as the registry knows it."""
+"""Changes as Maxwell's daemon writes them, by Flink's rules."""
 
 from __future__ import annotations
 
@@ -9,5 +9,4 @@ from penstock.formats.maxwell_json.decode import MaxwellJsonDecoder
 
 _FRAMES = Frame(b'{"data":', b',"type":"insert"}'), Frame(b'{"data":', b',"type":"delete"}')
 
-#: Changes as Maxwell's daemon writes them, by Flink's rules.
-FORMAT = ChangeJsonFormat("maxwell-json", ChangeOptions, MaxwellJsonDecoder, lambda _: _FRAMES)
+FORMAT = ChangeJsonFormat("maxwell-json", ChangeOptions, MaxwellJsonDecoder, lambda _: _FRAMES, doc=__doc__)

@@ -1,4 +1,4 @@
-"""The ``ogg-json`` format as the registry knows it."""
+"""Changes as Oracle GoldenGate writes them, by Flink's rules."""
 
 from __future__ import annotations
 
@@ -12,5 +12,4 @@ def _frames(options: ChangeOptions) -> tuple[Frame, Frame]:
     return image_frames("op_type", "I", "D", omit=options.ignore_null_fields)
 
 
-#: Changes as Oracle GoldenGate writes them, by Flink's rules.
-FORMAT = ChangeJsonFormat("ogg-json", ChangeOptions, OggJsonDecoder, _frames)
+FORMAT = ChangeJsonFormat("ogg-json", ChangeOptions, OggJsonDecoder, _frames, doc=__doc__)

@@ -1,4 +1,4 @@
-"""The ``protobuf`` format as the registry knows it."""
+"""One protobuf message per row, of a type that a file describes, by Flink's rules."""
 
 from __future__ import annotations
 
@@ -7,5 +7,4 @@ from penstock.formats.protobuf.decode import ProtobufDecoder
 from penstock.formats.protobuf.encode import ProtobufEncoder
 from penstock.formats.protobuf.options import ProtobufOptions
 
-#: One protobuf message per row, of a type that a file describes, by Flink's rules.
-FORMAT = RowFormat("protobuf", ProtobufOptions, ProtobufDecoder, ProtobufEncoder, by_name=True)
+FORMAT = RowFormat("protobuf", ProtobufOptions, ProtobufDecoder, ProtobufEncoder, by_name=True, doc=__doc__)

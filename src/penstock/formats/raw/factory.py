@@ -1,4 +1,4 @@
-"""The ``raw`` format as the registry knows it."""
+"""A message is the value of the only column, by Flink's rules."""
 
 from __future__ import annotations
 
@@ -7,5 +7,4 @@ from penstock.formats.raw.decode import RawDecoder
 from penstock.formats.raw.encode import RawEncoder
 from penstock.formats.raw.options import RawOptions
 
-#: A message is the value of the only column, by Flink's rules.
-FORMAT = RowFormat("raw", RawOptions, RawDecoder, RawEncoder, by_name=False)
+FORMAT = RowFormat("raw", RawOptions, RawDecoder, RawEncoder, by_name=False, doc=__doc__)
