@@ -7,7 +7,7 @@ import numpy as np
 from penstock.formats.avro import program as p
 from penstock.formats.avro.numbers import byte_of, decimal_size, write_number
 from penstock.formats.columns.nested import BASE, VALID_BASE
-from penstock.formats.loops.bytes import same_bytes, write_little_endian
+from penstock.formats.loops.bytes import copy_bytes, same_bytes, write_little_endian
 from penstock.formats.loops.compiled import Vector, borrowed, compiled
 from penstock.formats.loops.floats import double_bits, float_value
 
@@ -134,9 +134,8 @@ def write_records(
                             at = write_number(out, at, stop - start)
                         elif stop - start != steps[step, p.B]:
                             return row, _SIZE, step
-                        for place in range(start, stop):
-                            out[at] = text[place]
-                            at += 1
+                        copy_bytes(text, start, out, at, stop - start)
+                        at += stop - start
                 step += 1
             elif operation == p.STRUCT:
                 step += 1

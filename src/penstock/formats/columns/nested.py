@@ -32,7 +32,7 @@ from penstock.formats.columns.buffers import (
 )
 from penstock.formats.loops import type_roots
 from penstock.formats.loops.strings import gather_strings
-from penstock.formats.loops.type_roots import nested_root
+from penstock.formats.loops.type_roots import nested_root, root_of
 from penstock.types import ArrayType, DataType, MapType, RowType, arrow_schema, arrow_type
 
 #: The columns of ``nodes``, whose row ``n`` is about node ``n``: its type root; the words of a value; the start of its
@@ -77,6 +77,11 @@ class Shape:
         nodes: list[Node] = []
         _add(nodes, "", row, False)
         return cls(row, tuple(nodes))
+
+    @cached_property
+    def digits(self) -> npt.NDArray[np.int64]:
+        """Precision and scale of each column."""
+        return np.array([root_of(field.type)[1:] for field in self.row.fields], np.int64).reshape(-1, 2)
 
     @cached_property
     def padding(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

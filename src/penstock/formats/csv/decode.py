@@ -17,7 +17,6 @@ from penstock.formats.csv.schema import check_schema
 from penstock.formats.exact.merge import completed
 from penstock.formats.loops.base64 import gather_base64
 from penstock.formats.loops.record_status import EXACT, NO_ROW, READ
-from penstock.formats.loops.type_roots import digits_of
 from penstock.spi import Decoded
 
 
@@ -54,7 +53,7 @@ class CsvDecoder(TableCodec[CsvOptions]):
         read_kernel.read_records(
             text,
             offsets,
-            digits_of(self.schema),
+            self._shape.digits,
             *options.marks,
             ord("#") if options.allow_comments else -1,
             np.frombuffer((literal or "").encode(), np.uint8),

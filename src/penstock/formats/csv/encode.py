@@ -14,7 +14,6 @@ from penstock.formats.csv.exact_writer import csv_lines, csv_texts
 from penstock.formats.csv.options import CsvOptions
 from penstock.formats.csv.schema import NESTED, check_schema
 from penstock.formats.exact.merge import with_texts
-from penstock.formats.loops.type_roots import digits_of
 from penstock.types import RowType
 
 
@@ -44,14 +43,15 @@ class CsvEncoder(TableCodec[CsvOptions]):
 
     def _write(self, schema: RowType, rows: pa.RecordBatch) -> tuple[Bytes, npt.NDArray[np.int64], int]:
         """The messages, one after the other, and their offsets; or a column with a value that the loop cannot write."""
-        inputs, null = NestedInputs(Shape.of(schema), rows), (self.options.null_literal or "").encode()
+        shape, null = Shape.of(schema), (self.options.null_literal or "").encode()
+        inputs = NestedInputs(shape, rows)
         # Each character of a text may be doubled; base64 takes less
         size = 2 * len(inputs.text) + rows.num_rows * len(schema.fields) * (write_kernel.WIDEST + len(null) + 1)
         out, offsets = np.empty(size, np.uint8), np.zeros(rows.num_rows + 1, np.int64)
         delimiter, quote, escape = self.options.marks
         left = write_kernel.write_records(
             inputs.vectors,
-            digits_of(schema),
+            shape.digits,
             np.frombuffer(null, np.uint8),
             delimiter,
             quote,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from penstock.types import (
     ArrayType,
     BinaryType,
@@ -58,11 +55,6 @@ def root_of(data_type: DataType) -> tuple[int, int, int]:
         case TimestampType(local_zone=local):
             return TIMESTAMP_LTZ if local else TIMESTAMP, 0, 0
     return OTHER, 0, 0
-
-
-def digits_of(row: RowType) -> npt.NDArray[np.int64]:
-    """Precision and scale of each column."""
-    return np.array([root_of(field.type)[1:] for field in row.fields], np.int64).reshape(-1, 2)
 
 
 def nested_root(data_type: DataType) -> int:
