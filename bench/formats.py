@@ -34,7 +34,7 @@ from bench.messages import options_of
 from bench.records import SCHEMA
 from penstock.formats.avro.derived_schema import derived
 from penstock.formats.avro.schema import document_of
-from penstock.formats.json.factory import JsonFormat
+from penstock.formats.json.factory import FORMAT
 from penstock.formats.json.options import JsonOptions
 from penstock.options import OptionSet
 from penstock.services import RegistryServer
@@ -228,7 +228,7 @@ def _updates(name: str, records: int) -> list[Case]:
     assert isinstance(fmt, ChangeFormat)
     bound = fmt.options.from_text({})
     decoder, encoder = fmt.decoder(schema, bound), fmt.encoder(schema, bound)
-    texts = JsonFormat().encoder(schema, JsonOptions()).encode(rows)
+    texts = FORMAT.encoder(schema, JsonOptions()).encode(rows)
     parts = [texts if part is None else pa.scalar(part) for part in _UPDATES[name]]
     messages = pc.binary_join_element_wise(*parts, pa.scalar(b""))
     decoded = decoder.decode(messages)

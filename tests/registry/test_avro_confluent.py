@@ -27,7 +27,7 @@ from penstock.cli.main import main
 from penstock.errors import OptionsError, SchemaRegistryError, SchemaRegistryUnavailableError, from_wire, to_wire
 from penstock.formats.avro_confluent.decode import AvroConfluentDecoder
 from penstock.formats.avro_confluent.encode import AvroConfluentEncoder
-from penstock.formats.avro_confluent.factory import AvroConfluentFormat
+from penstock.formats.avro_confluent.factory import FORMAT
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.services import RegistryServer
 from penstock.types import arrow_schema, parse_columns
@@ -54,11 +54,11 @@ def options(url: str, **given: str) -> AvroConfluentOptions:
 
 
 def decoder(url: str, columns: str = COLUMNS, **given: str) -> AvroConfluentDecoder:
-    return AvroConfluentFormat().decoder(parse_columns(columns), options(url, **given))
+    return FORMAT.decoder(parse_columns(columns), options(url, **given))
 
 
 def encoder(url: str, subject: str, columns: str = COLUMNS, **given: str) -> AvroConfluentEncoder:
-    return AvroConfluentFormat().encoder(parse_columns(columns), options(url, subject=subject, **given))
+    return FORMAT.encoder(parse_columns(columns), options(url, subject=subject, **given))
 
 
 def batch(columns: str, *rows: dict[str, Any]) -> pa.RecordBatch:
@@ -176,7 +176,7 @@ class TestMessages:
     @pytest.mark.parametrize(
         ("message", "reason"),
         [
-            (b"", "0 bytes are too few: the first 5 hold the id of the schema"),
+            (b"", "0 bytes are too few: the id of the schema takes the first 5"),
             (b"\0\0\0\0", "4 bytes are too few"),
             (b'{"id":1}', "the first byte is 0x7b, not the magic byte 0x00"),
             (b"\0\x7f\xff\xff\xfe", "does not have the schema with id 2147483646: GET {url}/schemas/ids/2147483646"),
@@ -214,7 +214,7 @@ class TestMessages:
             (
                 {"type": "record", "name": "n", "fields": [{"name": "n", "type": ["null", "n"]}]},
                 {},
-                "cannot be understood: .*'n' contains itself",
+                "is invalid: .*'n' contains itself",
             ),
         ],
     )
@@ -261,8 +261,8 @@ class TestMessages:
         columns, given = "t TIMESTAMP_LTZ(6)", {"timestamp_mapping.legacy": "false"}
         rows = batch(columns, {"t": dt.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=dt.UTC)})
         bound = AvroConfluentOptions.from_text({"url": registry.url, "subject": subject, **given})
-        messages = AvroConfluentFormat().encoder(parse_columns(columns), bound).encode(rows)
-        assert AvroConfluentFormat().decoder(parse_columns(columns), bound).decode(messages).rows.equals(rows)
+        messages = FORMAT.encoder(parse_columns(columns), bound).encode(rows)
+        assert FORMAT.decoder(parse_columns(columns), bound).decode(messages).rows.equals(rows)
 
     def test_both_sides_survive_a_task_boundary(self, registry: RegistryServer, subject: str) -> None:
         rows = batch(COLUMNS, {"id": 1, "name": "x"})
@@ -331,7 +331,7 @@ class TestSubjects:
         with pytest.raises(SchemaRegistryError, match=rf"subject '{subject}' does not have the schema"):
             writer.encode(batch(COLUMNS, {"id": 1, "name": None}))
 
-    def test_a_schema_that_the_subject_refuses_is_told_with_its_reason(
+    def test_a_schema_that_the_subject_refuses_fails_with_the_reason(
         self, registry: RegistryServer, subject: str
     ) -> None:
         register(registry.url, subject, {**FIRST, "fields": [{"name": "id", "type": "string"}]})
@@ -355,14 +355,14 @@ class TestBadDays:
         with nobody() as address:
             url = f"http://{address}/apis/ccompat/v7"
             bound = AvroConfluentOptions.from_text({"url": url, **given})
-            told = rf"within 0\.5 s: {url}/.*: Connection refused; check that it runs"
-            with pytest.raises(SchemaRegistryUnavailableError, match=told) as raised:
-                AvroConfluentFormat().decoder(parse_columns(COLUMNS), bound).decode(pa.array([b"\0\0\0\0\1\2"]))
+            expected = rf"within 0\.5 s: {url}/.*: Connection refused; check that it is running"
+            with pytest.raises(SchemaRegistryUnavailableError, match=expected) as raised:
+                FORMAT.decoder(parse_columns(COLUMNS), bound).decode(pa.array([b"\0\0\0\0\1\2"]))
             assert raised.value.restartable
             assert str(from_wire(to_wire(raised.value))) == str(raised.value)
             rows = batch(COLUMNS, {"id": 1, "name": ""})
-            with pytest.raises(SchemaRegistryUnavailableError, match=told):
-                AvroConfluentFormat().encoder(parse_columns(COLUMNS), bound).encode(rows)
+            with pytest.raises(SchemaRegistryUnavailableError, match=expected):
+                FORMAT.encoder(parse_columns(COLUMNS), bound).encode(rows)
 
     @pytest.mark.slow
     @pytest.mark.usefixtures("registry_java")
@@ -378,7 +378,7 @@ class TestBadDays:
             assert read.result(180).rows.equals(rows)
             assert len(write.result(180)) == 1
 
-    def test_what_is_known_is_not_asked_for_again(self, registry: RegistryServer, subject: str) -> None:
+    def test_known_answers_are_not_requested_again(self, registry: RegistryServer, subject: str) -> None:
         message, rows = self.message(registry, subject), batch(COLUMNS, {"id": 1, "name": None})
         with Gateway(registry.url).running() as gateway:
             for _ in range(2):  # as tasks do, each with a reader and a writer of its own
@@ -435,7 +435,9 @@ class TestBadDays:
             gateway.next_answers = [(307, f"{registry.url}/schemas/ids/{number}")]
             assert decoder(gateway.url).decode(message).rows.num_rows == 1
 
-    def test_what_is_no_registry_fails_the_batch_and_not_the_message(self, registry: RegistryServer) -> None:
+    def test_a_server_that_is_not_a_registry_fails_the_batch_and_not_the_message(
+        self, registry: RegistryServer
+    ) -> None:
         wrong = registry.url.replace("/apis/ccompat/v7", "/nothing")
         with pytest.raises(SchemaRegistryError, match=r"answered 404.*check that this is the address of a schema reg"):
             decoder(wrong).decode(pa.array([b"\0\0\0\0\1\2"]))
@@ -445,11 +447,11 @@ class TestBadDays:
         with Gateway(registry.url).running() as gateway:
             program = f"""
 import os, pyarrow as pa
-from penstock.formats.avro_confluent.factory import AvroConfluentFormat
+from penstock.formats.avro_confluent.factory import FORMAT
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.types import parse_columns
 options = AvroConfluentOptions.from_text({{"url": {gateway.url!r}}})
-reader = AvroConfluentFormat().decoder(parse_columns({COLUMNS!r}), options)
+reader = FORMAT.decoder(parse_columns({COLUMNS!r}), options)
 message = pa.array([{message!r}])
 assert reader.decode(message).rows.num_rows == 1
 child = os.fork()
@@ -559,7 +561,7 @@ class TestLogins:
                     "properties.schema.registry.ssl.endpoint.identification.algorithm": "",
                 }
             )
-            assert len(AvroConfluentFormat().encoder(parse_columns(COLUMNS), bound).encode(self.ROWS)) == 1
+            assert len(FORMAT.encoder(parse_columns(COLUMNS), bound).encode(self.ROWS)) == 1
 
     def test_a_registry_that_asks_for_a_certificate_gets_that_of_the_keystore(
         self, registry: RegistryServer, subject: str

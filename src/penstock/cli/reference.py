@@ -229,7 +229,7 @@ def _meaning(option: Option, prefix: str) -> str:
 
 def _doc(of: object) -> str:
     """What a class, or that of an object, says about itself, in one line."""
-    return " ".join(((of if isinstance(of, type) else type(of)).__doc__ or "").split())
+    return " ".join((of.__doc__ or "").split())
 
 
 def _prose(text: str) -> str:

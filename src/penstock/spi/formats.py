@@ -42,8 +42,10 @@ class Decoded:
 class Decoder(Protocol):
     """Turns messages into rows. Picklable; holds no connection."""
 
-    #: Whether the user asked to go on when a message cannot be decoded (``ignore-parse-errors``).
-    ignores_errors: bool
+    @property
+    def ignores_errors(self) -> bool:
+        """Whether the user asked to go on when a message cannot be decoded (``ignore-parse-errors``)."""
+        ...
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages (null: a message without a value). Never raises for a bad message."""

@@ -1,6 +1,6 @@
 """What Flink 2.2 made of a corpus of messages and rows, and what is made of them here.
 
-The answers are in ``tests/recorded``; the script beside them asks Flink for them anew.
+The answers are in ``tests/recorded``; the script next to them asks Flink for them again.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def test_a_missing_option_of_a_format_hides_no_problem_of_the_others() -> None:
     assert problems_of(ProtobufOptions, {"ignore-parse-errors": "maybe"}) == [
         ("message-class-name", "is required"),
         ("ignore-parse-errors", "expected true or false, not 'maybe'"),
-        ("descriptor-file", "give this option or 'proto-file': one of them"),
+        ("descriptor-file", "set either this option or 'proto-file'"),
     ]
     given = {"schema": "{", "request.timeout": "0 s", "properties.none": "x", "basic-auth.user-info": "nobody"}
     assert [key for key, _ in problems_of(AvroConfluentOptions, given)] == [

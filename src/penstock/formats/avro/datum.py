@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,16 +12,18 @@ import pyarrow as pa
 from penstock.errors import RecordError
 from penstock.formats.avro import read_kernel, write_kernel
 from penstock.formats.avro.normal_form import Normaliser
-from penstock.formats.avro.program import NODE, AvroProgram
+from penstock.formats.avro.program import CONSTANT, NODE, STEP, VALUE, WIRE, WIRE_FIXED, B
 from penstock.formats.avro.read_compiler import reading
 from penstock.formats.avro.read_reasons import READ_REASONS, REPEATS
 from penstock.formats.avro.schema import Record, Schema
 from penstock.formats.avro.write_compiler import writing
 from penstock.formats.columns.buffers import Bytes, binary_parts, messages_of
+from penstock.formats.columns.codec import Picklable
 from penstock.formats.columns.nested import NestedColumns, NestedInputs, Shape
 from penstock.formats.exact.errors import FieldError, Malformed
+from penstock.formats.loops.program import Program
 from penstock.formats.loops.record_status import EXACT, READ
-from penstock.types import RowType, arrow_schema
+from penstock.types import RowType
 
 
 @dataclass(frozen=True)
@@ -46,26 +47,26 @@ class Spans:
 
     @classmethod
     def of(cls, messages: pa.BinaryArray, status: npt.NDArray[np.uint8]) -> Spans:
-        """The spans of messages that consist of data only."""
+        """The spans of messages that have nothing but data."""
         text, offsets = binary_parts(messages)
         return cls(text, offsets[:-1], offsets[1:], status)
 
-    def among(self, places: npt.NDArray[np.int64]) -> Spans:
-        """Only the records at these places."""
-        return Spans(self.text, self.starts[places], self.stops[places], self.status[places])
+    def among(self, records: npt.NDArray[np.int64]) -> Spans:
+        """Only these records."""
+        return Spans(self.text, self.starts[records], self.stops[records], self.status[records])
 
     def replaced(self, data: dict[int, bytes]) -> Spans:
         """A copy with other data for some records."""
-        places = np.array(list(data), np.int64)
+        records = np.array(list(data), np.int64)
         ends = len(self.text) + np.cumsum([len(each) for each in data.values()])
         starts, stops = self.starts.copy(), self.stops.copy()
-        starts[places], stops[places] = ends - [len(each) for each in data.values()], ends
+        starts[records], stops[records] = ends - [len(each) for each in data.values()], ends
         text = np.concatenate([self.text, np.frombuffer(b"".join(data.values()), np.uint8)])
         return Spans(text, starts, stops, self.status)
 
 
 @dataclass(frozen=True)
-class DatumReader:
+class DatumReader(Picklable):
     """Reads data that was written with one schema into the columns of a table. Picklable.
 
     Raises SchemaError on first use if the schemas do not fit each other or the columns.
@@ -75,15 +76,12 @@ class DatumReader:
     reader: Record
     row: RowType
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"writer": self.writer, "reader": self.reader, "row": self.row}
-
     @cached_property
     def _shape(self) -> Shape:
         return Shape.of(self.row)
 
     @cached_property
-    def program(self) -> AvroProgram:
+    def program(self) -> Program:
         """The compiled pair of schemas."""
         return reading(self.writer, self.reader, self._shape)
 
@@ -103,11 +101,11 @@ class DatumReader:
             return read
         whole = self._run(data.among(repeating), compare_keys=False).status == READ
         normal, failed = {}, []
-        for place in repeating[whole].tolist():
+        for record in repeating[whole].tolist():
             try:
-                normal[place] = self._normaliser.normal(data.text[data.starts[place] : data.stops[place]].tobytes())
+                normal[record] = self._normaliser.normal(data.text[data.starts[record] : data.stops[record]].tobytes())
             except Malformed:
-                failed.append(place)
+                failed.append(record)
         again = self._run(data.replaced(normal) if normal else data, compare_keys=False)
         again.status[failed] = EXACT
         again.reasons[failed] = read.reasons[failed]
@@ -118,41 +116,24 @@ class DatumReader:
         text, constants_at = data.text, len(data.text)
         if len(program.constants):
             text = np.concatenate([text, program.constants])
-        padded, pad_starts = self._shape.padding
         status, reasons = data.status.copy(), np.zeros((len(data.status), 2), np.int64)
-        row, full = 0, 0
-        while row < len(status):
-            row, full = read_kernel.read_records(
-                text,
-                data.starts,
-                data.stops,
-                constants_at,
-                program.steps,
-                program.table,
-                padded,
-                pad_starts,
-                columns.nodes,
-                columns.words,
-                columns.valid,
-                columns.counts,
-                status,
-                reasons,
-                row,
-                compare_keys,
+        spans, steps, padding = (data.starts, data.stops), program.vectors, self._shape.padding
+        columns.fill(
+            lambda vectors, row: read_kernel.read_records(
+                text, spans, constants_at, steps, padding, vectors, status, reasons, row, compare_keys
             )
-            if full >= 0:
-                columns.grow(full)
+        )
         return Read(columns.batch(text), status, reasons)
 
     def refusal(self, read: Read, index: int) -> ValueError:
-        """Why record ``index`` was refused, as :func:`penstock.formats.exact.merge.completed` wants it."""
+        """The error of the refused record ``index``, as :func:`penstock.formats.exact.merge.completed` expects it."""
         reason, step = read.reasons[index].tolist()
         path, text = self.program.paths[step], READ_REASONS[reason]
         return FieldError(path, text) if path else Malformed(text)
 
 
 @dataclass(frozen=True)
-class DatumWriter:
+class DatumWriter(Picklable):
     """Writes the columns of a table by a schema, with ``prefix`` before each record. Picklable.
 
     Raises SchemaError on first use if the schema does not fit the columns.
@@ -164,15 +145,12 @@ class DatumWriter:
     #: The format that errors name.
     format: str = "avro"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "row": self.row, "prefix": self.prefix, "format": self.format}
-
     @cached_property
     def _shape(self) -> Shape:
         return Shape.of(self.row)
 
     @cached_property
-    def program(self) -> AvroProgram:
+    def program(self) -> Program:
         """The compiled schema."""
         return writing(self.schema, self._shape, self.prefix)
 
@@ -182,21 +160,13 @@ class DatumWriter:
         Raises RecordError, with the row in ``offset``, for a row that the schema cannot hold.
         """
         program = self.program
-        inputs = NestedInputs(self._shape, rows.cast(arrow_schema(self.row)) if self.row.fields else rows)
+        inputs = NestedInputs(self._shape, rows)
+        steps = program.steps
+        fixed = (steps[:, STEP] == VALUE) & (steps[:, WIRE] == WIRE_FIXED) | (steps[:, STEP] == CONSTANT)
         size = int(inputs.counts.sum()) * write_kernel.WIDEST + len(inputs.text)
-        size += int((program.written_sizes * inputs.counts[program.steps[:, NODE]]).sum())
+        size += int((steps[fixed, B] * inputs.counts[steps[fixed, NODE]]).sum())
         out, offsets = np.empty(size, np.uint8), np.zeros(rows.num_rows + 1, np.int64)
-        row, reason, step = write_kernel.write_records(
-            program.steps,
-            program.table,
-            program.constants,
-            inputs.nodes,
-            inputs.words,
-            inputs.valid,
-            inputs.text,
-            out,
-            offsets,
-        )
+        row, reason, step = write_kernel.write_records(program.vectors, inputs.vectors, out, offsets)
         if reason:
             raise RecordError(
                 write_kernel.WRITE_REASONS[reason], offset=row, format=self.format, field=program.paths[step]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,29 +14,20 @@ from penstock.formats.avro.json_encoding import JsonEncoding
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import parse
 from penstock.formats.columns.buffers import validity
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.exact.merge import completed
 from penstock.formats.loops.record_status import NO_ROW, READ
 from penstock.spi import Decoded
-from penstock.types import RowType
 
 
-@dataclass(frozen=True)
-class AvroDecoder:
+class AvroDecoder(TableCodec[AvroOptions]):
     """Decodes one record per message. A null message gives no row.
 
     Raises SchemaError for columns that Avro cannot hold or that do not fit the given schema.
     """
 
-    schema: RowType
-    options: AvroOptions
-
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         _ = self._reader.program
-
-    @property
-    def ignores_errors(self) -> bool:
-        """Always false: the format has no option for it."""
-        return False
 
     @cached_property
     def _reader(self) -> DatumReader:
@@ -48,11 +38,8 @@ class AvroDecoder:
     def _json(self) -> JsonEncoding:
         return JsonEncoding(self._reader.writer)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "options": self.options}
-
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages. ``bad`` lists the refused ones."""
+        """Decode a column of messages. ``bad`` lists the refused messages."""
         status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
         data, refusals = Spans.of(messages, status), dict[int, ValueError]()
         if self.options.encoding is Encoding.JSON:

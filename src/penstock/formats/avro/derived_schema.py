@@ -7,7 +7,7 @@ legacy mapping of timestamps, as in Flink.
 from __future__ import annotations
 
 from penstock.errors import Problem, SchemaError
-from penstock.formats.avro.schema import Array, Field, Map, Primitive, Record, Schema, Union
+from penstock.formats.avro.schema import Array, Field, Map, Primitive, Record, Schema, Union, joined, parse
 from penstock.types import (
     ArrayType,
     BinaryType,
@@ -21,7 +21,7 @@ from penstock.types import (
     TimeType,
 )
 
-#: The full name of the record that a table's rows are.
+#: The full name of the record of a table's rows.
 RECORD_NAME = "org.apache.flink.avro.generated.record"
 
 _PRIMITIVES = {
@@ -48,6 +48,12 @@ def derived(row: RowType, legacy: bool = True) -> Record:
     return found
 
 
+def record_of(row: RowType, schema: str | None, legacy: bool) -> Record:
+    """The record in ``schema``, an Avro schema as JSON, or without one the record that is derived from the columns."""
+    given = parse(schema) if schema else None
+    return given if isinstance(given, Record) else derived(row, legacy)
+
+
 def _is_name(name: str) -> bool:
     plain = name.replace("_", "a")
     return plain.isalnum() and not plain[0].isdigit()
@@ -65,15 +71,15 @@ class _Derivation:
         """The record of a row, under a full name."""
         fields = []
         for each in row.fields:
-            inner = f"{path}.{each.name}" if path else each.name
+            inner = joined(path, each.name)
             if not _is_name(each.name):
                 self._refuse("an Avro name consists of letters, digits and '_', and does not start with a digit", inner)
             schema = self._schema(each.type, f"{name}_{each.name}", legacy, inner)
             fields.append(Field(each.name, schema, "null" if each.type.nullable else None))
         found = Record(name, tuple(fields))
         if self._records.setdefault(name, found) != found:
-            reason = f"another record of the schema, which has other fields, has the name {name.rpartition('.')[2]} too"
-            self._refuse(reason, path, "rename one of the columns that make up the name")
+            reason = f"another record of the schema has the same name, {name.rpartition('.')[2]}, and other fields"
+            self._refuse(reason, path, "rename one of the columns from which the name is made")
         return found
 
     def _schema(self, data_type: DataType, name: str, legacy: bool, path: str) -> Schema:

@@ -9,11 +9,10 @@ import numpy as np
 
 from penstock.formats.avro.read_reasons import CUT_SHORT, TOO_LONG
 from penstock.formats.loops.compiled import Vector, Word, compiled
+from penstock.formats.loops.decimals import HIGH_POWERS, LOW_POWERS
 
 _U0, _U1, _U7, _U8, _U56, _U127 = (np.uint64(each) for each in (0, 1, 7, 8, 56, 127))
 _ONES, _LOW_32 = np.uint64(2**64 - 1), np.uint64(2**32 - 1)
-_LIMITS_HIGH = np.array([10**digits >> 64 for digits in range(39)], np.uint64)
-_LIMITS_LOW = np.array([10**digits & (2**64 - 1) for digits in range(39)], np.uint64)
 
 
 @compiled
@@ -55,8 +54,8 @@ def read_decimal(text: Vector, start: int, size: int, digits: int) -> tuple[bool
         above = ~high + (_U1 if absolute == _U0 else _U0)
     else:
         absolute, above = low, high
-    limit = _LIMITS_HIGH[digits]
-    fits = above < limit or (above == limit and absolute < _LIMITS_LOW[digits])
+    limit = HIGH_POWERS[digits]
+    fits = above < limit or (above == limit and absolute < LOW_POWERS[digits])
     return fits, np.int64(low), np.int64(high)
 
 

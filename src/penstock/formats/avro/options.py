@@ -30,7 +30,7 @@ def schema_of_a_record(options: Any) -> Iterator[Problem]:
             yield Problem(f"{problem.key}: {problem.reason}" if problem.key else problem.reason, "schema")
         return
     if not isinstance(found, Record):
-        yield Problem("expected the schema of a record", "schema", hint="a table's rows are records")
+        yield Problem("expected the schema of a record", "schema", hint="each row of a table is a record")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,11 @@ which they were written.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from penstock.errors import Problem, SchemaError
 from penstock.formats.avro import program as p
-from penstock.formats.avro.defaults import constant
+from penstock.formats.avro.json_values import default_data
 from penstock.formats.avro.read_reasons import UNFIT
 from penstock.formats.avro.schema import (
     Array,
@@ -24,11 +23,13 @@ from penstock.formats.avro.schema import (
     Record,
     Schema,
     Union,
-    kind_name,
+    joined,
     shown,
+    type_name,
 )
 from penstock.formats.columns.nested import Shape
 from penstock.formats.loops import type_roots
+from penstock.formats.loops.program import Program, ProgramBuilder
 from penstock.formats.loops.type_roots import root_of
 from penstock.types import DataType
 
@@ -65,14 +66,14 @@ _TO_MICROS = {
 
 
 class _Unfit(Exception):
-    """The two schemas, or the schema and the column, do not fit; says where and why."""
+    """The two schemas, or the schema and the column, do not fit."""
 
     def __init__(self, path: str, reason: str):
         super().__init__(path, reason)
         self.path, self.reason = path, reason
 
 
-def reading(writer: Schema, reader: Record, shape: Shape) -> p.AvroProgram:
+def reading(writer: Schema, reader: Record, shape: Shape) -> Program:
     """The program that reads data of ``writer`` into the columns of ``shape``, with ``reader`` as the reader's schema.
 
     Fields of ``reader`` are paired with columns by name. Its defaults replace fields that ``writer`` lacks. Raises
@@ -83,15 +84,15 @@ def reading(writer: Schema, reader: Record, shape: Shape) -> p.AvroProgram:
         compiler.read(writer, reader, 0, "")
     except _Unfit as error:
         raise SchemaError((Problem(error.reason, error.path, "the Avro schema"),)) from error
-    compiler.steps.add(p.END, "")
-    return compiler.steps.program()
+    compiler.add("", p.AvroStep(p.END))
+    return compiler.program()
 
 
 def least_size(schema: Schema) -> int:
     """The fewest bytes that a value takes."""
     match schema:
-        case Primitive(type=kind):
-            return _LEAST_SIZES.get(kind, 1)
+        case Primitive(type=name):
+            return _LEAST_SIZES.get(name, 1)
         case Fixed(size=size):
             return size
         case Union(branches=branches):
@@ -108,7 +109,7 @@ def _simple(name: str) -> str:
 def _promotes(writer: Schema, reader: Schema) -> bool:
     """Whether a value of one type can be read as the other; times of day are converted between units."""
     times = [getattr(each, "logical", "").startswith("time-") for each in (writer, reader)]
-    return kind_name(reader) in _PROMOTIONS.get(kind_name(writer), ()) or all(times)
+    return type_name(reader) in _PROMOTIONS.get(type_name(writer), ()) or all(times)
 
 
 def _same_name(writer: Enum | Fixed, reader: Enum | Fixed) -> bool:
@@ -116,23 +117,19 @@ def _same_name(writer: Enum | Fixed, reader: Enum | Fixed) -> bool:
     return _simple(writer.name) in names
 
 
-def _joined(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
 class _TooLong(_Unfit):
-    """The program has too many steps; no matter of the branch of a union that is tried."""
+    """The program has too many steps. Unlike other errors, this one is not about a single branch of a union."""
 
 
-class _AvroReadCompiler:
+class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
     def __init__(self, shape: Shape):
+        super().__init__()
         self.shape = shape
-        self.steps = p.AvroProgramBuilder()
         self.depth = 0
 
     def read(self, writer: Schema, reader: Schema | None, node: int, path: str) -> None:
         """Read a value into a node; without a reader's schema and a node, skip it."""
-        if len(self.steps.steps) > p.MOST_STEPS:
+        if len(self.steps) > p.MOST_STEPS:
             raise _TooLong(path, f"the schema is longer than {p.MOST_STEPS} values")
         if isinstance(writer, Union):
             self._union(writer, reader, node, path)
@@ -143,8 +140,8 @@ class _AvroReadCompiler:
         """The branch of the reader's union that fits the value; the reader's schema itself if it is not a union."""
         if not isinstance(reader, Union):
             return reader
-        kind = kind_name(writer)
-        same = [each for each in reader.branches if kind_name(each) == kind]
+        name = type_name(writer)
+        same = [each for each in reader.branches if type_name(each) == name]
         named = [each for each in same if getattr(each, "name", "") == getattr(writer, "name", "")]
         promoted = [each for each in reader.branches if _promotes(writer, each)]
         found = next(iter(named + same + promoted), None)
@@ -160,27 +157,27 @@ class _AvroReadCompiler:
                 others[0], self._branch(others[0], reader, path), node, path, writer.branches.index(Primitive("null"))
             )
             return
-        start = self.steps.look_up([0] * len(writer.branches))
-        self.steps.add(p.UNION, path, node, a=len(writer.branches), b=start)
+        start = self.look_up([0] * len(writer.branches))
+        self.add(path, p.AvroStep(p.UNION, node, a=len(writer.branches), b=start))
         leaving, refusals = [], []
         for index, each in enumerate(writer.branches):
-            self.steps.table[start + index] = first = len(self.steps.steps)
+            self.table[start + index] = first = len(self.steps)
             depth = self.depth
             try:
                 self.read(each, reader, node, path)
             except _TooLong:
                 raise
             except _Unfit as error:
-                self.steps.forget(first)
+                self.forget(first)
                 self.depth = depth
-                self.steps.add(p.REFUSE, path, node, a=UNFIT)
+                self.add(path, p.AvroStep(p.REFUSE, node, a=UNFIT))
                 if each != Primitive("null"):
                     refusals.append(error)
-            leaving.append(self.steps.add(p.JUMP, path))
+            leaving.append(self.add(path, p.AvroStep(p.JUMP)))
         if refusals and len(refusals) == len(others):
             raise refusals[0]
         for step in leaving:
-            self.steps.point(step)
+            self.point(step)
 
     def _plain(self, writer: Schema, reader: Schema | None, node: int, path: str, null_at: int) -> None:
         match writer:
@@ -188,23 +185,17 @@ class _AvroReadCompiler:
                 if node >= 0:
                     if not _takes_null(reader):
                         raise _Unfit(path, "the data has null, and the column is NOT NULL")
-                    self.steps.add(p.PAD, path, node)
+                    self.add(path, p.AvroStep(p.PAD, node))
             case Record():
                 self._record(writer, reader, node, path, null_at)
-            case Array(items=items):
-                inner = None
-                if node >= 0:
-                    if not isinstance(reader, Array) or self._kind(node) != type_roots.ARRAY:
-                        raise self._unfit(writer, reader, node, path)
-                    inner = reader.items
-                self._list(items, inner, node, path, null_at, is_map=False)
-            case Map(values=values):
-                inner = None
-                if node >= 0:
-                    if not isinstance(reader, Map) or self._kind(node) != type_roots.MAP:
-                        raise self._unfit(writer, reader, node, path)
-                    inner = reader.values
-                self._list(values, inner, node, path, null_at, is_map=True)
+            case Array(items=item) | Map(values=item):
+                root = type_roots.MAP if isinstance(writer, Map) else type_roots.ARRAY
+                if node >= 0 and (type(reader) is not type(writer) or self._kind(node) != root):
+                    raise self._unfit(writer, reader, node, path)
+                inner = (
+                    reader.items if isinstance(reader, Array) else reader.values if isinstance(reader, Map) else None
+                )
+                self._list(item, inner, node, path, null_at, is_map=isinstance(writer, Map))
             case _:
                 self._value(writer, reader, node, path, null_at)
 
@@ -213,36 +204,36 @@ class _AvroReadCompiler:
 
     def _unfit(self, writer: Schema, reader: Schema | None, node: int, path: str) -> _Unfit:
         written, column = shown(writer), self.shape.nodes[node].type.with_nullability(True)
-        read = f", read as {shown(reader)}," if reader is not None and kind_name(reader) != kind_name(writer) else ""
+        read = f", read as {shown(reader)}," if reader is not None and type_name(reader) != type_name(writer) else ""
         return _Unfit(path, f"the data has {written}{read} which does not fit a column of type {column}")
 
     def _list(self, item: Schema, reader: Schema | None, node: int, path: str, null_at: int, *, is_map: bool) -> None:
         self.depth += 1
         if self.depth > p.DEEPEST:
             raise _Unfit(path, f"arrays and maps are nested deeper than {p.DEEPEST} levels")
-        begin = self.steps.add(p.LIST, path, node, null_at=null_at)
+        begin = self.add(path, p.AvroStep(p.LIST, node, null_at=null_at))
         value = node
         if is_map:
             key = node + 1 if node >= 0 else p.SKIP
-            self.steps.add(p.VALUE, path, key, wire=p.WIRE_BYTES, convert=p.TEXT)
+            self.add(path, p.AvroStep(p.VALUE, key, wire=p.WIRE_BYTES, convert=p.TEXT))
         if node >= 0:
             value = self.shape.nodes[node].children[-1]
         self.read(item, reader, value, path)
-        self.steps.point(begin)
-        self.steps.add(p.BLOCK, path, node, a=least_size(item) + is_map, b=int(is_map), next=begin + 1)
+        self.point(begin)
+        self.add(path, p.AvroStep(p.BLOCK, node, a=least_size(item) + is_map, b=int(is_map), next=begin + 1))
         self.depth -= 1
 
     def _record(self, writer: Record, reader: Schema | None, node: int, path: str, null_at: int) -> None:
-        begin = self.steps.add(p.STRUCT, path, node, null_at=null_at) if node >= 0 or null_at >= 0 else None
+        begin = self.add(path, p.AvroStep(p.STRUCT, node, null_at=null_at)) if node >= 0 or null_at >= 0 else None
         if node < 0:
             for each in writer.fields:
-                self.read(each.type, None, p.SKIP, _joined(path, each.name))
+                self.read(each.type, None, p.SKIP, joined(path, each.name))
         else:
             if not isinstance(reader, Record) or self._kind(node) != type_roots.ROW:
                 raise self._unfit(writer, reader, node, path)
             self._fields(writer, reader, node, path)
         if begin is not None:
-            self.steps.point(begin)
+            self.point(begin)
 
     def _fields(self, writer: Record, reader: Record, node: int, path: str) -> None:
         children = {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
@@ -252,58 +243,55 @@ class _AvroReadCompiler:
             target = targets.get(each.name)
             child = p.SKIP if target is None else children.get(target, p.SKIP)
             inner = next((field.type for field in reader.fields if field.name == target), None) if child >= 0 else None
-            self.read(each.type, inner, child, _joined(path, target or each.name))
+            self.read(each.type, inner, child, joined(path, target or each.name))
         known = {field.name for field in reader.fields}
         for each in reader.fields:
             if each.name in children and each.name not in sources:
-                self._default(each, children[each.name], _joined(path, each.name))
+                self._default(each, children[each.name], joined(path, each.name))
         for name, child in children.items():
             if name not in known:
                 if not self.shape.nodes[child].type.nullable:
-                    raise _Unfit(_joined(path, name), "the Avro schema has no such field, and the column is NOT NULL")
-                self.steps.add(p.PAD, _joined(path, name), child)
+                    raise _Unfit(joined(path, name), "the Avro schema has no such field, and the column is NOT NULL")
+                self.add(joined(path, name), p.AvroStep(p.PAD, child))
 
     def _default(self, field: Field, node: int, path: str) -> None:
         if field.default is None:
-            raise _Unfit(path, "the data has no such field, and there is no default for it")
+            raise _Unfit(path, "the data has no such field, and the field has no default")
         if field.default == "null" and _takes_null(field.type):
-            self.steps.add(p.PAD, path, node)
+            self.add(path, p.AvroStep(p.PAD, node))
             return
         try:
-            data = constant(field.type, json.loads(field.default))
+            data = default_data(field.type, field.default)
         except ValueError as error:
-            raise _Unfit(path, f"the default {field.default} is wrong: {error}") from error
-        self.steps.add(p.DEFAULT, path, a=self.steps.keep(data), b=len(data))
+            raise _Unfit(path, str(error)) from error
+        self.add(path, p.AvroStep(p.DEFAULT, a=self.keep(data), b=len(data)))
         self.read(field.type, field.type, node, path)
-        self.steps.add(p.RESTORE, path)
+        self.add(path, p.AvroStep(p.RESTORE))
 
     def _value(self, writer: Schema, reader: Schema | None, node: int, path: str, null_at: int) -> None:
-        size, table, count = 0, 0, 0
+        a = b = 0
         match writer:
-            case Fixed(size=size):
+            case Fixed(size=b):
                 wire = p.WIRE_FIXED
             case Enum(symbols=symbols):
-                wire, count = p.WIRE_ENUM, len(symbols)
-            case Primitive(type=kind):
-                wire = _WIRES[kind]
+                wire, a = p.WIRE_ENUM, len(symbols)
+                b = self.look_up(self._symbols(writer, reader)) if node >= 0 else 0
+            case Primitive(type=name):
+                wire = _WIRES[name]
             case _:
                 raise TypeError(f"not a single value: {writer}")
-        convert, a = p.KEEP, 0
+        convert = p.KEEP
         if node >= 0:
-            if reader is None:
-                raise TypeError("a node without a schema")
-            found = self._conversion(writer, reader, self.shape.nodes[node].type)
+            found = None if reader is None else self._conversion(writer, reader, self.shape.nodes[node].type)
             if found is None:
                 raise self._unfit(writer, reader, node, path)
-            convert, a = found
-        if isinstance(writer, Enum):
-            a, table = count, self.steps.look_up(self._symbols(writer, reader)) if node >= 0 else 0
-        if isinstance(writer, Fixed):
-            table = size
-        self.steps.add(p.VALUE, path, node, wire=wire, convert=convert, a=a, b=table, null_at=null_at)
+            convert, argument = found
+            a = a or argument
+        self.add(path, p.AvroStep(p.VALUE, node, wire=wire, convert=convert, a=a, b=b, null_at=null_at))
 
     def _symbols(self, writer: Enum, reader: Schema | None) -> Iterator[int]:
-        """Where each of the writer's symbols is among the constants, and its size; -1 for one that is refused."""
+        """The position of each of the writer's symbols in the constants, and its size; -1 if messages with the symbol
+        are refused."""
         known = reader.symbols if isinstance(reader, Enum) else writer.symbols
         default = reader.default if isinstance(reader, Enum) else None
         for symbol in writer.symbols:
@@ -311,12 +299,12 @@ class _AvroReadCompiler:
             if found is None:
                 yield from (0, -1)
             else:
-                yield from (self.steps.keep(found.encode()), len(found.encode()))
+                yield from (self.keep(found.encode()), len(found.encode()))
 
     def _conversion(self, writer: Schema, reader: Schema, data_type: DataType) -> tuple[int, int] | None:
         """The conversion from the value to the column's, with its argument; None if there is none."""
         code, precision, scale = root_of(data_type)
-        written, read = kind_name(writer), kind_name(reader)
+        written, read = type_name(writer), type_name(reader)
         if read != written and not _promotes(writer, reader):
             return None
         if isinstance(reader, Enum) and not (isinstance(writer, Enum) and _same_name(writer, reader)):

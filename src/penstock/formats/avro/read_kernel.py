@@ -7,60 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.formats.avro import program as p
+from penstock.formats.avro import read_reasons
 from penstock.formats.avro.numbers import read_decimal, read_number
-from penstock.formats.avro.program import (
-    BLOCK,
-    CONVERT,
-    DEEPEST,
-    DEFAULT,
-    END,
-    JUMP,
-    LIST,
-    NEXT,
-    NODE,
-    NULL_AT,
-    PAD,
-    REFUSE,
-    RESTORE,
-    SCALE_DOWN,
-    SCALE_UP,
-    STEP,
-    STRUCT,
-    TEXT,
-    TO_DECIMAL,
-    TO_DOUBLE,
-    TO_FLOAT,
-    TO_TIME,
-    UNION,
-    VALUE,
-    WIRE,
-    WIRE_BOOLEAN,
-    WIRE_BYTES,
-    WIRE_DOUBLE,
-    WIRE_ENUM,
-    WIRE_FIXED,
-    WIRE_FLOAT,
-    WIRE_INT,
-    WIRE_LONG,
-    A,
-    B,
-)
-from penstock.formats.avro.read_reasons import (
-    BAD_LENGTH,
-    CUT_SHORT,
-    NO_BRANCH,
-    NO_DIGITS,
-    NO_SYMBOL,
-    NOT_TEXT,
-    OUT_OF_RANGE,
-    REPEATS,
-    TOO_EMPTY,
-)
 from penstock.formats.columns.nested import BASE, CAPACITY, ROOT, VALID_BASE, WIDTH
 from penstock.formats.loops.bytes import read_little_endian
 from penstock.formats.loops.compiled import Vector, Word, compiled
 from penstock.formats.loops.floats import double_bits, float_value
-from penstock.formats.loops.map_keys import MOST_KEYS, texts_repeat
+from penstock.formats.loops.map_keys import MOST_KEYS, keys_repeat
 from penstock.formats.loops.record_status import EXACT, READ
 from penstock.formats.loops.strings import is_utf8
 from penstock.formats.loops.type_roots import ARRAY, BYTES, DECIMAL, MAP, STRING
@@ -95,17 +49,11 @@ def _pad(node: int, padded: Vector, starts: Vector, nodes: Vector, words: Vector
 @compiled
 def read_records(
     text: Vector,
-    starts: Vector,
-    stops: Vector,
+    spans: tuple[Vector, ...],
     constants_at: int,
-    steps: Vector,
-    table: Vector,
-    padded: Vector,
-    pad_starts: Vector,
-    nodes: Vector,
-    words: Vector,
-    valid: Vector,
-    counts: Vector,
+    program: tuple[Vector, ...],
+    padding: tuple[Vector, ...],
+    columns: tuple[Vector, ...],
     status: Vector,
     reasons: Vector,
     first: int,
@@ -113,16 +61,21 @@ def read_records(
 ) -> tuple[int, int]:
     """Read every record from ``first`` on whose ``status`` is READ. Other records become a row of nulls.
 
-    Record ``i`` is ``text[starts[i]:stops[i]]``. The program's constants start at ``text[constants_at]``. ``nodes``,
-    ``words``, ``valid`` and ``counts`` are the fields of :class:`penstock.formats.columns.nested.NestedColumns`. A
-    refused record is marked EXACT, with (reason, step) in ``reasons``.
+    ``spans`` are ``starts`` and ``stops``: record ``i`` is ``text[starts[i]:stops[i]]``. The constants of ``program``
+    start at ``text[constants_at]``. ``columns`` are the arrays of
+    :class:`penstock.formats.columns.nested.NestedColumns`. A refused record is marked EXACT, with (reason, step) in
+    ``reasons``.
 
     Returns the number of records and -1. If a node runs out of room, returns the record and the node instead; the
     caller grows the node and calls again from that record. This is one long function because passing these arrays to
     another function for each value costs more than reading the value.
     """
+    (starts, stops), (steps, table, _) = spans, program
+    (padded, pad_starts), (nodes, words, valid, counts) = padding, columns
     marks = np.zeros(len(counts), np.int64)
-    frames = np.zeros((DEEPEST, 2), np.int64)  # of each open array or map: items left in the block, its place
+    frames = np.zeros(
+        (p.DEEPEST, 2), np.int64
+    )  # for each open array or map: items left in the block, position of its word
     places = np.empty(2 * MOST_KEYS, np.int64)
     for row in range(first, len(starts)):
         for node in range(len(counts)):
@@ -135,12 +88,12 @@ def read_records(
             _pad(0, padded, pad_starts, nodes, words, valid, counts)
             continue
         while True:
-            what = steps[step, STEP]
-            node = steps[step, NODE]
-            if what == END:
+            operation = steps[step, p.STEP]
+            node = steps[step, p.NODE]
+            if operation == p.END:
                 break
-            if what <= LIST:
-                null_at = steps[step, NULL_AT]
+            if operation <= p.LIST:
+                null_at = steps[step, p.NULL_AT]
                 if null_at >= 0:
                     if at < end and text[at] < 128:
                         branch = np.int64(text[at])
@@ -156,32 +109,32 @@ def read_records(
                             full = _pad(node, padded, pad_starts, nodes, words, valid, counts)
                             if full >= 0:
                                 break
-                        if what == VALUE:
+                        if operation == p.VALUE:
                             step += 1
-                        elif what == STRUCT:
-                            step = steps[step, NEXT]
+                        elif operation == p.STRUCT:
+                            step = steps[step, p.NEXT]
                         else:
-                            step = steps[step, NEXT] + 1
+                            step = steps[step, p.NEXT] + 1
                         continue
                     if branch != (1 - null_at) << 1:
-                        reason = NO_BRANCH
+                        reason = read_reasons.NO_BRANCH
                         break
-            if what == VALUE:
-                wire = steps[step, WIRE]
+            if operation == p.VALUE:
+                wire = steps[step, p.WIRE]
                 value: Word = np.int64(0)
                 more: Word = np.int64(0)
                 # A number is in value; bytes start at value, and more is their size
-                if wire in (WIRE_LONG, WIRE_INT):
+                if wire in (p.WIRE_LONG, p.WIRE_INT):
                     if at < end and text[at] < 128:
                         value = np.int64(text[at])
                         value = value >> 1 ^ -(value & 1)
                         at += 1
                     else:
-                        value, at = read_number(text, at, end, 10 if wire == WIRE_LONG else 5)
+                        value, at = read_number(text, at, end, 10 if wire == p.WIRE_LONG else 5)
                         if at < 0:
                             reason = -at
                             break
-                elif wire == WIRE_BYTES:
+                elif wire == p.WIRE_BYTES:
                     if at < end and text[at] < 128:
                         more = np.int64(text[at])
                         more = more >> 1 ^ -(more & 1)
@@ -192,48 +145,48 @@ def read_records(
                             reason = -at
                             break
                     if more < 0 or more > end - at:
-                        reason = BAD_LENGTH
+                        reason = read_reasons.BAD_LENGTH
                         break
                     value = at
                     at += more
-                elif wire == WIRE_DOUBLE:
+                elif wire == p.WIRE_DOUBLE:
                     if end - at < 8:
-                        reason = CUT_SHORT
+                        reason = read_reasons.CUT_SHORT
                         break
                     value = read_little_endian(text, at, 8)
                     at += 8
-                elif wire == WIRE_BOOLEAN:
+                elif wire == p.WIRE_BOOLEAN:
                     if at >= end:
-                        reason = CUT_SHORT
+                        reason = read_reasons.CUT_SHORT
                         break
                     value = np.int64(1 if text[at] == 1 else 0)
                     at += 1
-                elif wire == WIRE_FLOAT:
+                elif wire == p.WIRE_FLOAT:
                     if end - at < 4:
-                        reason = CUT_SHORT
+                        reason = read_reasons.CUT_SHORT
                         break
                     value = double_bits(np.float64(float_value(read_little_endian(text, at, 4))))
                     at += 4
-                elif wire == WIRE_FIXED:
-                    more = steps[step, B]
+                elif wire == p.WIRE_FIXED:
+                    more = steps[step, p.B]
                     if more > end - at:
-                        reason = CUT_SHORT
+                        reason = read_reasons.CUT_SHORT
                         break
                     value = at
                     at += more
-                elif wire == WIRE_ENUM:
+                elif wire == p.WIRE_ENUM:
                     symbol, at = read_number(text, at, end, 5)
                     if at < 0:
                         reason = -at
                         break
-                    if symbol < 0 or symbol >= steps[step, A]:
-                        reason = NO_SYMBOL
+                    if symbol < 0 or symbol >= steps[step, p.A]:
+                        reason = read_reasons.NO_SYMBOL
                         break
                     if node >= 0:
-                        place = steps[step, B] + 2 * symbol
+                        place = steps[step, p.B] + 2 * symbol
                         value, more = table[place] + constants_at, table[place + 1]
                         if more < 0:
-                            reason = NO_SYMBOL
+                            reason = read_reasons.NO_SYMBOL
                             break
                 if node >= 0:
                     count = counts[node]
@@ -243,45 +196,45 @@ def read_records(
                     counts[node] = count + 1
                     place = nodes[node, BASE] + count * nodes[node, WIDTH]
                     present = True
-                    if wire >= WIRE_BYTES:
-                        convert = steps[step, CONVERT]
-                        if convert == TO_DECIMAL:
+                    if wire >= p.WIRE_BYTES:
+                        convert = steps[step, p.CONVERT]
+                        if convert == p.TO_DECIMAL:
                             if more == 0:
-                                reason = NO_DIGITS
+                                reason = read_reasons.NO_DIGITS
                                 break
-                            present, value, more = read_decimal(text, value, more, steps[step, A])
-                        elif convert == TEXT and wire != WIRE_ENUM:
+                            present, value, more = read_decimal(text, value, more, steps[step, p.A])
+                        elif convert == p.TEXT and wire != p.WIRE_ENUM:
                             seen = 0
                             for index in range(value, value + more):
                                 seen |= text[index]
                             if seen >= 128 and not is_utf8(text, value, value + more):
-                                reason = NOT_TEXT
+                                reason = read_reasons.NOT_TEXT
                                 break
                         words[place], words[place + 1] = value, more
                     else:
-                        convert = steps[step, CONVERT]
+                        convert = steps[step, p.CONVERT]
                         if convert != 0:
-                            ratio = steps[step, A]
-                            if convert == SCALE_UP:
+                            ratio = steps[step, p.A]
+                            if convert == p.SCALE_UP:
                                 if value > _MOST // ratio or value < -(_MOST // ratio):
-                                    reason = OUT_OF_RANGE
+                                    reason = read_reasons.OUT_OF_RANGE
                                     break
                                 value *= ratio
-                            elif convert == SCALE_DOWN:
+                            elif convert == p.SCALE_DOWN:
                                 value //= ratio
-                            elif convert == TO_TIME:
+                            elif convert == p.TO_TIME:
                                 if value < 0 or value >= _DAY // ratio:
-                                    reason = OUT_OF_RANGE
+                                    reason = read_reasons.OUT_OF_RANGE
                                     break
                                 value *= ratio
-                            elif convert == TO_FLOAT:
+                            elif convert == p.TO_FLOAT:
                                 value = double_bits(np.float64(np.float32(value)))
-                            elif convert == TO_DOUBLE:
+                            elif convert == p.TO_DOUBLE:
                                 value = double_bits(np.float64(value))
                         words[place] = value
                     valid[nodes[node, VALID_BASE] + count] = present
                 step += 1
-            elif what == STRUCT:
+            elif operation == p.STRUCT:
                 if node >= 0:
                     count = counts[node]
                     if count >= nodes[node, CAPACITY]:
@@ -290,7 +243,7 @@ def read_records(
                     counts[node] = count + 1
                     valid[nodes[node, VALID_BASE] + count] = 1
                 step += 1
-            elif what == LIST:
+            elif operation == p.LIST:
                 frames[depth, 0] = 0
                 if node >= 0:
                     count = counts[node]
@@ -300,10 +253,10 @@ def read_records(
                     counts[node] = count + 1
                     valid[nodes[node, VALID_BASE] + count] = 1
                     frames[depth, 1] = nodes[node, BASE] + count
-                    words[frames[depth, 1]] = counts[node + 1]  # for now: where its first item is
+                    words[frames[depth, 1]] = counts[node + 1]  # until the array ends: the index of its first item
                 depth += 1
-                step = steps[step, NEXT]
-            elif what == BLOCK:
+                step = steps[step, p.NEXT]
+            elif operation == p.BLOCK:
                 left = frames[depth - 1, 0]
                 if left == 0:
                     left, at = read_number(text, at, end, 10)
@@ -317,58 +270,58 @@ def read_records(
                             break
                         left = -left
                         if size < 0 or left < 0:
-                            reason = BAD_LENGTH
+                            reason = read_reasons.BAD_LENGTH
                             break
-                    least = steps[step, A]
+                    least = steps[step, p.A]
                     if least == 0:
                         if left > _MOST_EMPTY - empty:
-                            reason = TOO_EMPTY
+                            reason = read_reasons.TOO_EMPTY
                             break
                         empty += left
                     elif left > (end - at) // least:
-                        reason = BAD_LENGTH
+                        reason = read_reasons.BAD_LENGTH
                         break
                 if left > 0:
                     frames[depth - 1, 0] = left - 1
-                    step = steps[step, NEXT]
+                    step = steps[step, p.NEXT]
                     continue
                 depth -= 1
                 if node >= 0:
                     place = frames[depth, 1]
                     begun = words[place]
                     words[place] = counts[node + 1]
-                    if steps[step, B] and compare_keys:
+                    if steps[step, p.B] and compare_keys:
                         keys = nodes[node + 1, BASE]
-                        if texts_repeat(text, words, keys + 2 * begun, keys + 2 * words[place], places):
-                            reason = REPEATS
+                        if keys_repeat(text, words, keys + 2 * begun, keys + 2 * words[place], places, True):
+                            reason = read_reasons.REPEATS
                             break
                 step += 1
-            elif what == UNION:
+            elif operation == p.UNION:
                 branch, at = read_number(text, at, end, 5)
                 if at < 0:
                     reason = -at
                     break
-                if branch < 0 or branch >= steps[step, A]:
-                    reason = NO_BRANCH
+                if branch < 0 or branch >= steps[step, p.A]:
+                    reason = read_reasons.NO_BRANCH
                     break
-                step = table[steps[step, B] + branch]
-            elif what == JUMP:
-                step = steps[step, NEXT]
-            elif what == PAD:
+                step = table[steps[step, p.B] + branch]
+            elif operation == p.JUMP:
+                step = steps[step, p.NEXT]
+            elif operation == p.PAD:
                 full = _pad(node, padded, pad_starts, nodes, words, valid, counts)
                 if full >= 0:
                     break
                 step += 1
-            elif what == DEFAULT:
+            elif operation == p.DEFAULT:
                 back, back_end = at, end
-                at = constants_at + steps[step, A]
-                end = at + steps[step, B]
+                at = constants_at + steps[step, p.A]
+                end = at + steps[step, p.B]
                 step += 1
-            elif what == RESTORE:
+            elif operation == p.RESTORE:
                 at, end = back, back_end
                 step += 1
-            elif what == REFUSE:
-                reason = steps[step, A]
+            elif operation == p.REFUSE:
+                reason = steps[step, p.A]
                 break
         if reason == 0 and full < 0:
             continue

@@ -96,7 +96,7 @@ Schema: TypeAlias = Primitive | Fixed | Enum | Array | Map | Union | Record
 
 
 def parse(text: str, references: Sequence[str] = ()) -> Schema:
-    """The schema in a JSON document. Raises SchemaError with the place of the mistake.
+    """The schema in a JSON document. Raises SchemaError with the path of the invalid part.
 
     ``references`` are the documents of schemas whose named types it may use; each comes after the schemas that it uses
     itself. Recursive schemas are refused: no column has such a type.
@@ -131,10 +131,10 @@ class _Parser:
             return self._union(node, space, path)
         if not isinstance(node, dict):
             raise _error(f"expected a name, an object or an array, not {json.dumps(node)}", path)
-        kind = node.get("type")
-        if isinstance(kind, dict | list):
-            return self.schema(kind, space, path)
-        match kind:
+        given = node.get("type")
+        if isinstance(given, dict | list):
+            return self.schema(given, space, path)
+        match given:
             case "record" | "error":
                 return self._record(node, space, path)
             case "enum":
@@ -146,7 +146,7 @@ class _Parser:
             case "map":
                 return Map(self.schema(self._part(node, "values", path), space, path))
             case str():
-                found = self._by_name(kind, space, path)
+                found = self._by_name(given, space, path)
                 return _with_logical(found, node) if isinstance(found, Primitive) else found
         raise _error("a schema needs a 'type'", path)
 
@@ -158,7 +158,7 @@ class _Parser:
             raise _error(f"'{full}' contains itself; recursive types are not supported", path)
         found = self.named.get(full, self.named.get(name))
         if found is None:
-            raise _error(f"no type '{full}' is defined before it is used", path)
+            raise _error(f"the type '{full}' is used, but not defined before", path)
         return found
 
     def _part(self, node: dict[str, Any], key: str, path: str) -> Any:
@@ -170,9 +170,9 @@ class _Parser:
         branches = tuple(self.schema(each, space, path) for each in node)
         if not branches or any(isinstance(each, Union) for each in branches):
             raise _error("a union must have at least one type and must not contain a union", path)
-        kinds = [getattr(each, "name", None) or kind_name(each) for each in branches]
-        if len(set(kinds)) < len(kinds):
-            raise _error(f"a union must not have a type twice: {', '.join(kinds)}", path)
+        types = [getattr(each, "name", None) or type_name(each) for each in branches]
+        if len(set(types)) < len(types):
+            raise _error(f"a union must not have a type twice: {', '.join(types)}", path)
         return Union(branches)
 
     def _define(self, node: dict[str, Any], space: str, path: str) -> tuple[str, str, tuple[str, ...]]:
@@ -205,7 +205,7 @@ class _Parser:
     def _field(self, node: Any, space: str, path: str) -> Field:
         if not isinstance(node, dict) or not isinstance(node.get("name"), str) or "type" not in node:
             raise _error("a field must be an object with 'name' and 'type'", path)
-        inner = f"{path}.{node['name']}" if path else node["name"]
+        inner = joined(path, node["name"])
         default = json.dumps(node["default"]) if "default" in node else None
         return Field(node["name"], self.schema(node["type"], space, inner), default, _texts(node, "aliases"))
 
@@ -242,8 +242,7 @@ def _texts(node: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _decimal(node: dict[str, Any]) -> tuple[int, int]:
-    """Precision and scale of a decimal, or (0, 0) if it is not a valid decimal: logical types that do not fit are
-    ignored."""
+    """Precision and scale of a decimal, or (0, 0) if they are invalid: a logical type that does not fit is ignored."""
     precision, scale = node.get("precision"), node.get("scale", 0)
     if node.get("logicalType") != "decimal" or not isinstance(precision, int) or not isinstance(scale, int):
         return 0, 0
@@ -258,7 +257,12 @@ def _with_logical(plain: Primitive, node: dict[str, Any]) -> Primitive:
     return Primitive(plain.type, str(logical)) if logical in _LOGICAL.get(plain.type, ()) else plain
 
 
-def kind_name(schema: Schema) -> str:
+def joined(path: str, name: str) -> str:
+    """The path of a field inside a record."""
+    return f"{path}.{name}" if path else name
+
+
+def type_name(schema: Schema) -> str:
     """The name of the type in the specification: ``int``, ``record``, ``map``."""
     return schema.type if isinstance(schema, Primitive) else type(schema).__name__.lower()
 
@@ -268,7 +272,7 @@ def shown(schema: Schema) -> str:
     logical, name = getattr(schema, "logical", ""), getattr(schema, "name", "")
     if logical == "decimal":
         logical = f"decimal({getattr(schema, 'precision', 0)}, {getattr(schema, 'scale', 0)})"
-    return kind_name(schema) + (f" '{name.rpartition('.')[2]}'" if name else "") + (f" ({logical})" if logical else "")
+    return type_name(schema) + (f" '{name.rpartition('.')[2]}'" if name else "") + (f" ({logical})" if logical else "")
 
 
 def text_of(schema: Schema) -> str:
@@ -280,11 +284,11 @@ def document_of(schema: Schema, known: set[str] | None = None, space: str = "") 
     """The schema as a JSON document of names, objects and arrays. ``space`` is the enclosing namespace."""
     known = set() if known is None else known
     match schema:
-        case Primitive(type=kind, logical=logical):
+        case Primitive(type=name, logical=logical):
             if not logical:
-                return kind
+                return name
             sizes = {"precision": schema.precision, "scale": schema.scale} if logical == "decimal" else {}
-            return {"type": kind, "logicalType": logical, **sizes}
+            return {"type": name, "logicalType": logical, **sizes}
         case Array(items=items):
             return {"type": "array", "items": document_of(items, known, space)}
         case Map(values=values):

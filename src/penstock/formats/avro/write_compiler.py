@@ -1,4 +1,4 @@
-"""From the columns of a table to a schema: the program that the loop in ``write_kernel`` runs over rows.
+"""Compiles the columns of a table and a schema into the program that the loop in ``write_kernel`` runs over rows.
 
 Fields and columns are paired by name. A field without a column gets its default; a union is written as the first of
 its types that fits the column, or as null.
@@ -6,14 +6,13 @@ its types that fits the column, or as null.
 
 from __future__ import annotations
 
-import json
-
 from penstock.errors import Problem, SchemaError
 from penstock.formats.avro import program as p
-from penstock.formats.avro.defaults import constant
-from penstock.formats.avro.schema import Array, Enum, Field, Fixed, Map, Primitive, Record, Schema, Union, shown
+from penstock.formats.avro.json_values import default_data
+from penstock.formats.avro.schema import Array, Enum, Field, Fixed, Map, Primitive, Record, Schema, Union, joined, shown
 from penstock.formats.columns.nested import Shape
 from penstock.formats.loops import type_roots
+from penstock.formats.loops.program import Program, ProgramBuilder
 from penstock.formats.loops.type_roots import nested_root, root_of
 from penstock.types import DataType
 
@@ -28,25 +27,25 @@ _WIRES = {"boolean": p.WIRE_BOOLEAN, "int": p.WIRE_INT, "long": p.WIRE_LONG, "fl
 _WHOLE = (type_roots.TINYINT, type_roots.SMALLINT, type_roots.INT)
 
 
-def writing(schema: Record, shape: Shape, prefix: bytes = b"") -> p.AvroProgram:
+def writing(schema: Record, shape: Shape, prefix: bytes = b"") -> Program:
     """The program that writes ``prefix`` and then the columns of ``shape`` by a schema.
 
-    Raises SchemaError naming every field and column that do not fit.
+    Raises SchemaError with every field and column that does not fit.
     """
     compiler = _AvroWriteCompiler(shape)
     if prefix:
-        compiler.steps.add(p.CONSTANT, "", 0, a=compiler.steps.keep(prefix), b=len(prefix))
+        compiler.add("", p.AvroStep(p.CONSTANT, 0, a=compiler.keep(prefix), b=len(prefix)))
     compiler.fields(schema, 0, "")
     if compiler.problems:
         raise SchemaError(tuple(compiler.problems))
-    compiler.steps.add(p.END, "")
-    return compiler.steps.program()
+    compiler.add("", p.AvroStep(p.END))
+    return compiler.program()
 
 
-class _AvroWriteCompiler:
+class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
     def __init__(self, shape: Shape):
+        super().__init__()
         self.shape = shape
-        self.steps = p.AvroProgramBuilder()
         self.problems: list[Problem] = []
         self.depth = 0
 
@@ -57,40 +56,42 @@ class _AvroWriteCompiler:
         """The fields of a record, in the order of the schema."""
         children = {self.shape.nodes[child].name: child for child in self.shape.nodes[node].children}
         for each in schema.fields:
-            inner = f"{path}.{each.name}" if path else each.name
+            inner = joined(path, each.name)
             child = children.pop(each.name, None)
             if child is None:
                 self._default(each, node, inner)
             else:
                 self.write(each.type, child, inner)
         for name in children:
-            self.refuse(f"{path}.{name}" if path else name, "there is no field for this column")
+            self.refuse(joined(path, name), "there is no field for this column")
 
     def _default(self, field: Field, node: int, path: str) -> None:
         if field.type == Primitive("null"):
             return
         if field.default is None:
-            self.refuse(path, "there is no column for this field, and it has no default")
+            self.refuse(path, "the field has neither a column nor a default")
             return
         try:
-            data = constant(field.type, json.loads(field.default))
+            data = default_data(field.type, field.default)
         except ValueError as error:
-            self.refuse(path, f"the default {field.default} is wrong: {error}")
+            self.refuse(path, str(error))
             return
-        self.steps.add(p.CONSTANT, path, node, a=self.steps.keep(data), b=len(data))
+        self.add(path, p.AvroStep(p.CONSTANT, node, a=self.keep(data), b=len(data)))
 
     def write(self, schema: Schema, node: int, path: str) -> None:
         """A value, by a schema that may be a union."""
-        kind = self.shape.nodes[node].type
+        column_type = self.shape.nodes[node].type
         if not isinstance(schema, Union):
             self._plain(schema, node, path, p.SKIP, p.SKIP)
             return
         null = Primitive("null")
         null_at = schema.branches.index(null) if null in schema.branches else p.SKIP
-        found = next((index for index, each in enumerate(schema.branches) if self._takes(each, kind)), None)
+        found = next((index for index, each in enumerate(schema.branches) if self._takes(each, column_type)), None)
         if found is None or found >= p.WIDEST_UNION or null_at >= p.WIDEST_UNION:
             types = ", ".join(map(shown, schema.branches))
-            self.refuse(path, f"a union of {types} has nothing for a column of type {kind.with_nullability(True)}")
+            self.refuse(
+                path, f"no type in a union of {types} fits a column of type {column_type.with_nullability(True)}"
+            )
             return
         self._plain(schema.branches[found], node, path, null_at, found)
 
@@ -101,16 +102,16 @@ class _AvroWriteCompiler:
         return _conversion(schema, data_type) is not None
 
     def _plain(self, schema: Schema, node: int, path: str, null_at: int, value_at: int) -> None:
-        kind = self.shape.nodes[node].type
-        if not self._takes(schema, kind):
-            self.refuse(path, f"{shown(schema)} cannot hold a column of type {kind.with_nullability(True)}")
+        column_type = self.shape.nodes[node].type
+        if not self._takes(schema, column_type):
+            self.refuse(path, f"{shown(schema)} cannot hold a column of type {column_type.with_nullability(True)}")
             return
         branches = {"null_at": null_at, "value_at": value_at}
         match schema:
             case Record():
-                begin = self.steps.add(p.STRUCT, path, node, **branches)
+                begin = self.add(path, p.AvroStep(p.STRUCT, node, **branches))
                 self.fields(schema, node, path)
-                self.steps.point(begin)
+                self.point(begin)
             case Array(items=items):
                 self._list(items, node, path, branches, is_map=False)
             case Map(values=values):
@@ -123,12 +124,12 @@ class _AvroWriteCompiler:
         if self.depth > p.DEEPEST:
             self.refuse(path, f"arrays and maps are nested deeper than {p.DEEPEST} levels")
             return
-        begin = self.steps.add(p.LIST, path, node, **branches)
+        begin = self.add(path, p.AvroStep(p.LIST, node, **branches))
         if is_map:
-            self.steps.add(p.VALUE, path, node + 1, wire=p.WIRE_BYTES, convert=p.RAW)
+            self.add(path, p.AvroStep(p.VALUE, node + 1, wire=p.WIRE_BYTES, convert=p.RAW))
         self.write(item, self.shape.nodes[node].children[-1], path)
-        self.steps.point(begin)
-        self.steps.add(p.BLOCK, path, node, next=begin + 1)
+        self.point(begin)
+        self.add(path, p.AvroStep(p.BLOCK, node, next=begin + 1))
         self.depth -= 1
 
     def _value(self, schema: Schema, node: int, path: str, branches: dict[str, int]) -> None:
@@ -141,9 +142,9 @@ class _AvroWriteCompiler:
             b = schema.size
         elif isinstance(schema, Enum):
             encoded = [symbol.encode() for symbol in schema.symbols]
-            places = [(self.steps.keep(symbol), len(symbol)) for symbol in encoded]
-            a, b = len(encoded), self.steps.look_up(each for place in places for each in place)
-        self.steps.add(p.VALUE, path, node, wire=wire, convert=convert, a=a, b=b, **branches)
+            places = [(self.keep(symbol), len(symbol)) for symbol in encoded]
+            a, b = len(encoded), self.look_up(each for place in places for each in place)
+        self.add(path, p.AvroStep(p.VALUE, node, wire=wire, convert=convert, a=a, b=b, **branches))
 
 
 def _conversion(schema: Schema, data_type: DataType) -> tuple[int, int, int] | None:

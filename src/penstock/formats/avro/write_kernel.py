@@ -4,39 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.formats.avro import program as p
 from penstock.formats.avro.numbers import byte_of, decimal_size, write_number
-from penstock.formats.avro.program import (
-    BLOCK,
-    CONSTANT,
-    CONVERT,
-    DEEPEST,
-    END,
-    LIST,
-    NEXT,
-    NODE,
-    NULL_AT,
-    SCALE_DOWN,
-    SCALE_UP,
-    STEP,
-    STRUCT,
-    TO_DECIMAL,
-    TO_DOUBLE,
-    VALUE,
-    VALUE_AT,
-    WIRE,
-    WIRE_BOOLEAN,
-    WIRE_BYTES,
-    WIRE_ENUM,
-    WIRE_FIXED,
-    WIRE_FLOAT,
-    WIRE_INT,
-    WIRE_LONG,
-    A,
-    B,
-)
 from penstock.formats.columns.nested import BASE, VALID_BASE
-from penstock.formats.loops.bytes import write_little_endian
-from penstock.formats.loops.compiled import Vector, compiled
+from penstock.formats.loops.bytes import copy_bytes, same_bytes, write_little_endian
+from penstock.formats.loops.compiled import Vector, borrowed, compiled
 from penstock.formats.loops.floats import double_bits, float_value
 
 #: Why a row cannot be written, by number.
@@ -49,8 +21,8 @@ WRITE_REASONS = (
 )
 _NULL, _RANGE, _NO_SYMBOL, _SIZE = 1, 2, 3, 4
 
-#: The most bytes that a value takes beside the text or bytes in it: the number of a branch, and a decimal with its
-#: size or the count of a block and its end.
+#: The most bytes that a value takes besides its text or bytes: the number of a branch, and a decimal with its size or
+#: the count of a block and its end.
 WIDEST = 20
 
 _MOST = np.int64(2**63 - 1)
@@ -58,103 +30,92 @@ _MOST = np.int64(2**63 - 1)
 
 @compiled
 def _symbol(text: Vector, start: int, size: int, constants: Vector, table: Vector, first: int, count: int) -> int:
-    """Which of the symbols the text is, or -1."""
+    """The index of the symbol that equals the text, or -1."""
     for index in range(count):
         place = table[first + 2 * index]
-        if table[first + 2 * index + 1] == size:
-            same = 0
-            while same < size and constants[place + same] == text[start + same]:
-                same += 1
-            if same == size:
-                return index
+        if table[first + 2 * index + 1] == size and same_bytes(text, start, constants, place, size):
+            return index
     return -1
 
 
 @compiled
 def write_records(
-    steps: Vector,
-    table: Vector,
-    constants: Vector,
-    nodes: Vector,
-    words: Vector,
-    valid: Vector,
-    text: Vector,
-    out: Vector,
-    offsets: Vector,
+    program: tuple[Vector, ...], columns: tuple[Vector, ...], out: Vector, offsets: Vector
 ) -> tuple[int, int, int]:
     """Write one record per row, one after the other, and store the end of each in ``offsets``.
 
-    ``nodes``, ``words``, ``valid`` and ``text`` are the fields of
-    :class:`penstock.formats.columns.nested.NestedInputs`. ``out`` has room for WIDEST bytes per value, all text and
-    the program's constants. Returns the number of rows, 0 and 0; or a row that cannot be written, the reason and the
-    step.
+    ``columns`` are the arrays of :class:`penstock.formats.columns.nested.NestedInputs`. ``out`` has room for WIDEST
+    bytes per value, all text and the constants of ``program``. Returns the number of rows, 0 and 0; or a row that
+    cannot be written, the reason and the step.
     """
-    frames = np.zeros((DEEPEST, 2), np.int64)  # of each open array or map: where to go on, and its last item
+    (steps, table, constants), (nodes, words, valid, text) = program, columns
+    constants, text, out = borrowed(constants), borrowed(text), borrowed(out)
+    frames = np.zeros((p.DEEPEST, 2), np.int64)  # for each open array or map: its index, and its last item
     at = 0
     for row in range(len(offsets) - 1):
         index = row
         step, depth = 0, 0
         while True:
-            what = steps[step, STEP]
-            if what == END:
+            operation = steps[step, p.STEP]
+            if operation == p.END:
                 break
-            node = steps[step, NODE]
-            if what <= LIST:
+            node = steps[step, p.NODE]
+            if operation <= p.LIST:
                 if not valid[nodes[node, VALID_BASE] + index]:
-                    null_at = steps[step, NULL_AT]
+                    null_at = steps[step, p.NULL_AT]
                     if null_at < 0:
                         return row, _NULL, step
                     out[at] = 2 * null_at
                     at += 1
-                    if what == VALUE:
+                    if operation == p.VALUE:
                         step += 1
-                    elif what == STRUCT:
-                        step = steps[step, NEXT]
+                    elif operation == p.STRUCT:
+                        step = steps[step, p.NEXT]
                     else:
-                        step = steps[step, NEXT] + 1
+                        step = steps[step, p.NEXT] + 1
                     continue
-                value_at = steps[step, VALUE_AT]
+                value_at = steps[step, p.VALUE_AT]
                 if value_at >= 0:
                     out[at] = 2 * value_at
                     at += 1
-            if what == VALUE:
-                wire, convert = steps[step, WIRE], steps[step, CONVERT]
+            if operation == p.VALUE:
+                wire, convert = steps[step, p.WIRE], steps[step, p.CONVERT]
                 place = nodes[node, BASE] + index
-                if wire < WIRE_BYTES:
+                if wire < p.WIRE_BYTES:
                     value = words[place]
-                    if convert == SCALE_DOWN:
-                        value //= steps[step, A]
-                    elif convert == SCALE_UP:
-                        ratio = steps[step, A]
+                    if convert == p.SCALE_DOWN:
+                        value //= steps[step, p.A]
+                    elif convert == p.SCALE_UP:
+                        ratio = steps[step, p.A]
                         if value > _MOST // ratio or value < -(_MOST // ratio):
                             return row, _RANGE, step
                         value *= ratio
-                    elif convert == TO_DOUBLE:
+                    elif convert == p.TO_DOUBLE:
                         value = double_bits(np.float64(float_value(value)))
-                    if wire in (WIRE_INT, WIRE_LONG):
+                    if wire in (p.WIRE_INT, p.WIRE_LONG):
                         if -64 <= value < 64:
                             out[at] = value << 1 ^ value >> 63
                             at += 1
                         else:
                             at = write_number(out, at, value)
-                    elif wire == WIRE_BOOLEAN:
+                    elif wire == p.WIRE_BOOLEAN:
                         out[at] = value
                         at += 1
-                    elif wire == WIRE_FLOAT:
+                    elif wire == p.WIRE_FLOAT:
                         at = write_little_endian(out, at, value, 4)
                     else:
                         at = write_little_endian(out, at, value, 8)
-                elif convert == TO_DECIMAL:
+                elif convert == p.TO_DECIMAL:
                     place = nodes[node, BASE] + 2 * index
                     low, high = words[place], words[place + 1]
                     size = decimal_size(low, high)
-                    if wire == WIRE_FIXED:
-                        if size > steps[step, B]:
+                    if wire == p.WIRE_FIXED:
+                        if size > steps[step, p.B]:
                             return row, _RANGE, step
-                        for _ in range(steps[step, B] - 16):
+                        for _ in range(steps[step, p.B] - 16):
                             out[at] = 255 if high < 0 else 0
                             at += 1
-                        size = min(steps[step, B], 16)
+                        size = min(steps[step, p.B], 16)
                     else:
                         out[at] = size << 1
                         at += 1
@@ -163,23 +124,22 @@ def write_records(
                         at += 1
                 else:
                     start, stop = words[place], words[place + 1]
-                    if wire == WIRE_ENUM:
-                        found = _symbol(text, start, stop - start, constants, table, steps[step, B], steps[step, A])
+                    if wire == p.WIRE_ENUM:
+                        found = _symbol(text, start, stop - start, constants, table, steps[step, p.B], steps[step, p.A])
                         if found < 0:
                             return row, _NO_SYMBOL, step
                         at = write_number(out, at, found)
                     else:
-                        if wire == WIRE_BYTES:
+                        if wire == p.WIRE_BYTES:
                             at = write_number(out, at, stop - start)
-                        elif stop - start != steps[step, B]:
+                        elif stop - start != steps[step, p.B]:
                             return row, _SIZE, step
-                        for place in range(start, stop):
-                            out[at] = text[place]
-                            at += 1
+                        copy_bytes(text, start, out, at, stop - start)
+                        at += stop - start
                 step += 1
-            elif what == STRUCT:
+            elif operation == p.STRUCT:
                 step += 1
-            elif what == LIST:
+            elif operation == p.LIST:
                 place = nodes[node, BASE] + index
                 start, stop = words[place], words[place + 1]
                 if start < stop:
@@ -191,20 +151,20 @@ def write_records(
                 else:
                     out[at] = 0
                     at += 1
-                    step = steps[step, NEXT] + 1
-            elif what == BLOCK:
+                    step = steps[step, p.NEXT] + 1
+            elif operation == p.BLOCK:
                 index += 1
                 if index < frames[depth - 1, 1]:
-                    step = steps[step, NEXT]
+                    step = steps[step, p.NEXT]
                 else:
                     out[at] = 0
                     at += 1
                     depth -= 1
                     index = frames[depth, 0]
                     step += 1
-            elif what == CONSTANT:
-                start = steps[step, A]
-                for place in range(start, start + steps[step, B]):
+            elif operation == p.CONSTANT:
+                start = steps[step, p.A]
+                for place in range(start, start + steps[step, p.B]):
                     out[at] = constants[place]
                     at += 1
                 step += 1

@@ -71,10 +71,8 @@ class SchemaRegistry:
         """
         return self._once((subject, text, register), lambda: self._asked_for_id(subject, text, register))
 
-    # --- once ------------------------------------------------------------------------------------------------
-
     def _once(self, key: tuple[Any, ...], ask: Callable[[], _T]) -> _T:
-        """The first answer of ``ask`` that was not an error. Other threads wait for it."""
+        """The first answer of ``ask`` that is not an error. Other threads wait for it."""
         with self._lock:
             answer = self._answers.get(key)
             mine = answer is None
@@ -91,22 +89,20 @@ class SchemaRegistry:
         found: _T = answer.result()
         return found
 
-    # --- questions -------------------------------------------------------------------------------------------
-
     def _fetched(self, number: int) -> Schema | UnknownSchema:
-        """The schema, or why no record can be read by it; that, too, does not change."""
-        said = self._document(f"schemas/ids/{number}", f"the schema with id {number}")
-        kind = said.get("schemaType", "AVRO")
-        if kind != "AVRO":
-            return UnknownSchema(f"the schema with id {number} is of type {kind}, not AVRO")
+        """The schema, or the reason why no record can be read with it, which does not change either."""
+        answer = self._document(f"schemas/ids/{number}", f"the schema with id {number}")
+        schema_type = answer.get("schemaType", "AVRO")
+        if schema_type != "AVRO":
+            return UnknownSchema(f"the schema with id {number} is of type {schema_type}, not AVRO")
         try:
-            return parse(str(said["schema"]), list(self._referenced(said, set())))
+            return parse(str(answer["schema"]), list(self._referenced(answer, set())))
         except SchemaError as error:
-            return UnknownSchema(f"the schema with id {number} cannot be understood: {error}")
+            return UnknownSchema(f"the schema with id {number} is invalid: {error}")
 
-    def _referenced(self, said: dict[str, Any], known: set[tuple[str, Any]]) -> Iterator[str]:
-        """The texts of the schemas that a schema refers to; each comes after the schemas that it refers to itself."""
-        for each in said.get("references") or ():
+    def _referenced(self, answer: dict[str, Any], known: set[tuple[str, Any]]) -> Iterator[str]:
+        """The texts of the schemas that a schema refers to. Each comes after the schemas that it refers to itself."""
+        for each in answer.get("references") or ():
             subject, version = each["subject"], each["version"]
             if (subject, version) not in known:
                 known.add((subject, version))
@@ -116,35 +112,33 @@ class SchemaRegistry:
                 yield str(inner["schema"])
 
     def _document(self, path: str, wanted: str) -> dict[str, Any]:
-        status, said, where = self._ask("GET", path, wanted)
-        if status == HTTPStatus.NOT_FOUND and said.get("error_code") in _NOT_FOUND:
-            raise UnknownSchema(f"the schema registry does not have {wanted}: GET {where} said: {said.get('message')}")
-        if status != HTTPStatus.OK or "schema" not in said:
-            raise _unexpected(status, said, where, wanted)
-        return said
+        status, answer, url = self._ask("GET", path, wanted)
+        if status == HTTPStatus.NOT_FOUND and answer.get("error_code") in _NOT_FOUND:
+            raise UnknownSchema(f"the schema registry does not have {wanted}: GET {url}: {answer.get('message')}")
+        if status != HTTPStatus.OK or "schema" not in answer:
+            raise _unexpected(status, answer, url, wanted)
+        return answer
 
     def _asked_for_id(self, subject: str, text: str, register: bool) -> int:
         path = f"subjects/{quote(subject, safe='')}" + ("/versions" if register else "")
         wanted = f"the id of the schema of subject '{subject}'"
-        status, said, where = self._ask("POST", path, wanted, {"schema": text})
-        reason = said.get("message", "")
+        status, answer, url = self._ask("POST", path, wanted, {"schema": text})
+        reason = answer.get("message", "")
         if status == HTTPStatus.CONFLICT:
             raise SchemaRegistryError(
                 f"subject '{subject}' refuses the schema, which is not compatible with its earlier schemas: "
-                f"{reason} ({where}); change the table or the option 'schema', or the compatibility of the subject"
+                f"{reason} ({url}); change the table or the option 'schema', or the compatibility of the subject"
             )
-        if status == HTTPStatus.NOT_FOUND and said.get("error_code") in _NOT_FOUND:
+        if status == HTTPStatus.NOT_FOUND and answer.get("error_code") in _NOT_FOUND:
             raise SchemaRegistryError(
-                f"subject '{subject}' does not have the schema of the written messages: {reason} ({where}); register "
+                f"subject '{subject}' does not have the schema of the written messages: {reason} ({url}); register "
                 "it, or set 'auto.register.schemas' to true"
             )
         if status == HTTPStatus.UNPROCESSABLE_ENTITY:
-            raise SchemaRegistryError(f"the schema registry refuses the schema as invalid: {reason} ({where})")
-        if status != HTTPStatus.OK or not isinstance(said.get("id"), int):
-            raise _unexpected(status, said, where, wanted)
-        return int(said["id"])
-
-    # --- requests --------------------------------------------------------------------------------------------
+            raise SchemaRegistryError(f"the schema registry refuses the schema as invalid: {reason} ({url})")
+        if status != HTTPStatus.OK or not isinstance(answer.get("id"), int):
+            raise _unexpected(status, answer, url, wanted)
+        return int(answer["id"])
 
     @cached_property
     def _connections(self) -> urllib3.PoolManager:
@@ -160,9 +154,9 @@ class SchemaRegistry:
     def _ask(
         self, method: str, path: str, wanted: str, body: dict[str, Any] | None = None
     ) -> tuple[int, dict[str, Any], str]:
-        """Status and document of a final answer, and the address that gave it.
+        """Status and document of a final answer, and the URL that gave it.
 
-        Tries each address in turn, first the one that answered last, and repeats until the time is up.
+        Tries each address in turn, starting with the one that answered last, and repeats this until the time is up.
         """
         deadline = Deadline.after(self._settings.timeout_ms)
         backoff = Backoff(self._settings.wait_ms, self._settings.longest_wait_ms)
@@ -170,26 +164,26 @@ class SchemaRegistry:
         while True:
             for turn in range(len(addresses)):
                 index = (self._first + turn) % len(addresses)
-                where = f"{addresses[index].url}/{path}"
-                status, said, trouble = self._send(method, where, addresses[index], body, deadline)
+                url = f"{addresses[index].url}/{path}"
+                status, answer, trouble = self._send(method, url, addresses[index], body, deadline)
                 if status in _REFUSED:
                     raise SchemaRegistryError(
-                        f"the schema registry refuses access to {wanted}: {where} answered {status}: "
-                        f"{said.get('message', 'no reason given')}; check credentials and rights"
+                        f"the schema registry refuses access to {wanted}: {url} answered {status}: "
+                        f"{answer.get('message', 'no reason given')}; check credentials and rights"
                     )
                 if not trouble:
                     self._first = index
-                    return status, said, where
+                    return status, answer, url
             wait = backoff.next()
             if deadline.left <= wait:
                 raise SchemaRegistryUnavailableError(
-                    f"the schema registry did not return {wanted} within {deadline}: {where}: {trouble}; check that "
-                    "it runs and can be reached from here"
+                    f"the schema registry did not return {wanted} within {deadline}: {url}: {trouble}; check that "
+                    "it is running and can be reached from here"
                 )
             time.sleep(wait)
 
     def _send(
-        self, method: str, where: str, address: Address, body: dict[str, Any] | None, deadline: Deadline
+        self, method: str, url: str, address: Address, body: dict[str, Any] | None, deadline: Deadline
     ) -> tuple[int, dict[str, Any], str]:
         """One attempt: status, document, and the error if another attempt may succeed."""
         headers = {"Accept": f"{_CONTENT}, application/json"}
@@ -201,16 +195,16 @@ class SchemaRegistry:
         left = max(deadline.left, 0.001)
         times = urllib3.Timeout(min(self._settings.connect_ms / 1000, left), min(self._settings.read_ms / 1000, left))
         try:
-            answer = self._connections.request(method, where, body=content, headers=headers, timeout=times)
+            response = self._connections.request(method, url, body=content, headers=headers, timeout=times)
         except urllib3.exceptions.HTTPError as error:
-            return 0, {}, _trouble(error, where)
-        said = _object(answer.data)
-        if answer.status in _PASSING:
-            return answer.status, said, f"it answered {answer.status} {said.get('message', '')}".rstrip()
-        return answer.status, said, ""
+            return 0, {}, _trouble(error, url)
+        answer = _object(response.data)
+        if response.status in _PASSING:
+            return response.status, answer, f"it answered {response.status} {answer.get('message', '')}".rstrip()
+        return response.status, answer, ""
 
 
-def _trouble(error: urllib3.exceptions.HTTPError, where: str) -> str:
+def _trouble(error: urllib3.exceptions.HTTPError, url: str) -> str:
     """The error of a connection. Raises SchemaRegistryError if another attempt cannot succeed."""
     cause: BaseException = error
     while isinstance(cause, urllib3.exceptions.MaxRetryError) and cause.reason is not None:
@@ -219,12 +213,12 @@ def _trouble(error: urllib3.exceptions.HTTPError, where: str) -> str:
         reason = cause.args[0] if cause.args else cause
         if not isinstance(reason, ssl.SSLEOFError):
             raise SchemaRegistryError(
-                f"cannot open a TLS connection to the schema registry at {where}: {reason}; check its certificate, the "
+                f"cannot open a TLS connection to the schema registry at {url}: {reason}; check its certificate, the "
                 "truststore and the keystore"
             ) from None
     if isinstance(cause, urllib3.exceptions.ResponseError):
         raise SchemaRegistryError(
-            f"{where} cannot be followed: {cause}; check the address of the schema registry"
+            f"cannot follow the redirects of {url}: {cause}; check the address of the schema registry"
         ) from None
     inner = cause.__cause__ or cause.__context__ or cause
     if isinstance(inner, TimeoutError):
@@ -240,21 +234,20 @@ def _object(data: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _unexpected(status: int, said: dict[str, Any], where: str, wanted: str) -> SchemaRegistryError:
-    reason = said.get("message") or said.get("detail") or "not an answer of a schema registry"
+def _unexpected(status: int, answer: dict[str, Any], url: str, wanted: str) -> SchemaRegistryError:
+    reason = answer.get("message") or answer.get("detail") or "a schema registry does not answer like this"
     return SchemaRegistryError(
-        f"{where}, asked for {wanted}, answered {status}: {reason}; check that this is the address of a schema registry"
+        f"{url} answered {status} to a request for {wanted}: {reason}; check that this is the address of a schema "
+        "registry"
     )
 
-
-# --- one client per process and settings -----------------------------------------------------------------------
 
 _clients: dict[RegistrySettings, SchemaRegistry] = {}
 _clients_lock = threading.Lock()
 
 
 def registry_for(settings: RegistrySettings) -> SchemaRegistry:
-    """The client of this process for these settings. Nothing is asked for before it is used."""
+    """The client of this process for these settings. It sends no request before it is used."""
     with _clients_lock:
         if settings not in _clients:
             _clients[settings] = SchemaRegistry(settings)
@@ -262,7 +255,7 @@ def registry_for(settings: RegistrySettings) -> SchemaRegistry:
 
 
 def _forked() -> None:
-    # The parent's connections are not ours to use, nor to close, and its threads, which may hold locks, are not here.
+    # The child must neither use nor close the parent's connections, and locks of the parent's threads stay locked.
     global _clients, _clients_lock
     _clients, _clients_lock = {}, threading.Lock()
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +11,12 @@ import pyarrow as pa
 
 from penstock.errors import SchemaError
 from penstock.formats.avro.datum import DatumReader, Read, Spans
-from penstock.formats.avro.derived_schema import derived
-from penstock.formats.avro.schema import Record, Schema, parse
+from penstock.formats.avro.derived_schema import record_of
+from penstock.formats.avro.schema import Record, Schema
 from penstock.formats.avro_confluent.client import SchemaRegistry, UnknownSchema, registry_for
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.formats.columns.buffers import batch_of, validity
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.loops.record_status import EXACT, NO_ROW, READ
 from penstock.spi import BadRecord, Decoded
 from penstock.types import RowType, arrow_schema
@@ -33,49 +32,36 @@ def _reader(writer: Schema, reader: Record, row: RowType) -> DatumReader:
     return DatumReader(writer, reader, row)
 
 
-@dataclass(frozen=True)
-class AvroConfluentDecoder:
+class AvroConfluentDecoder(TableCodec[AvroConfluentOptions]):
     """Decodes one record per message with the schema whose id precedes it. A null message gives no row.
 
     Raises SchemaError for columns that Avro cannot hold or that do not fit the given schema.
     """
 
-    schema: RowType
-    options: AvroConfluentOptions
-
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         _ = _reader(self._wanted, self._wanted, self.schema).program
-
-    @property
-    def ignores_errors(self) -> bool:
-        """Always false: the format has no option for it."""
-        return False
 
     @cached_property
     def _wanted(self) -> Record:
-        given = parse(self.options.schema) if self.options.schema else None
-        return given if isinstance(given, Record) else derived(self.schema, self.options.legacy_timestamps)
+        return record_of(self.schema, self.options.schema, self.options.legacy_timestamps)
 
     @property
     def _registry(self) -> SchemaRegistry:
         return registry_for(self.options.settings)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "options": self.options}
-
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages, which may have different schemas. ``bad`` lists the refused ones.
+        """Decode a column of messages, which may have different schemas. ``bad`` lists the refused messages.
 
-        Raises SchemaRegistryError if the registry refuses or cannot be reached, because the messages are not at fault
-        then.
+        Raises SchemaRegistryError if the registry refuses the request or cannot be reached, because this is no fault of
+        the messages.
         """
         status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
         spans = Spans.of(messages, status)
         bad = _without_header(spans, status)
-        numbers, places = _schema_ids(spans, status)
+        ids, indices = _schema_ids(spans, status)
         parts: list[tuple[npt.NDArray[np.int64], Read]] = []
         body = Spans(spans.text, spans.starts + _HEADER, spans.stops, status)
-        for number, chosen in _groups(numbers, places):
+        for number, chosen in _groups(ids, indices):
             try:
                 reader = self._reader_of(number)
             except UnknownSchema as error:
@@ -108,12 +94,12 @@ class AvroConfluentDecoder:
         good = status == READ
         if len(parts) == 1 and good.all():
             return Decoded(parts[0][1].rows)
-        place = np.zeros(len(status), np.int64)
+        taken = np.zeros(len(status), np.int64)
         first = 0
         for chosen, _ in parts:
-            place[chosen] = np.arange(first, first + len(chosen))
+            taken[chosen] = np.arange(first, first + len(chosen))
             first += len(chosen)
-        wanted, columns = pa.array(place[good]), []
+        wanted, columns = pa.array(taken[good]), []
         schema = arrow_schema(self.schema)
         for index, field in enumerate(schema):
             pieces = [read.rows.column(index) for _, read in parts]
@@ -124,43 +110,36 @@ class AvroConfluentDecoder:
 
 def _without_header(spans: Spans, status: npt.NDArray[np.uint8]) -> list[BadRecord]:
     """The messages without the magic byte and the id of a schema; marks them EXACT in ``status``."""
-    sizes = spans.stops - spans.starts
-    short = (status == READ) & (sizes < _HEADER)
+    sizes, waiting = spans.stops - spans.starts, status == READ
     bad = [
-        BadRecord(index, f"{sizes[index]} bytes are too few: the first {_HEADER} hold the id of the schema")
-        for index in np.flatnonzero(short).tolist()
+        BadRecord(index, f"{sizes[index]} bytes are too few: the id of the schema takes the first {_HEADER}")
+        for index in np.flatnonzero(waiting & (sizes < _HEADER)).tolist()
     ]
-    status[short] = EXACT
-    left = np.flatnonzero(status == READ)
-    other = left[spans.text[spans.starts[left]] != 0]
+    whole = np.flatnonzero(waiting & (sizes >= _HEADER))
+    first = spans.text[spans.starts[whole]]
     bad += [
-        BadRecord(
-            index,
-            f"the first byte is 0x{spans.text[spans.starts[index]]:02x}, not the magic byte 0x00 of a schema id",
-        )
-        for index in other.tolist()
+        BadRecord(int(index), f"the first byte is 0x{byte:02x}, not the magic byte 0x00 of a schema id")
+        for index, byte in zip(whole[first != 0], first[first != 0], strict=True)
     ]
-    status[other] = EXACT
+    status[[each.index for each in bad]] = EXACT
     return bad
 
 
 def _schema_ids(spans: Spans, status: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The id in each message that has one, and the place of that message."""
-    places = np.flatnonzero(status == READ)
-    head = spans.text[spans.starts[places][:, None] + np.arange(1, _HEADER)]
-    return head.view(">i4")[:, 0].astype(np.int64), places
+    """The id in each message that has one, and the index of the message."""
+    indices = np.flatnonzero(status == READ)
+    head = spans.text[spans.starts[indices][:, None] + np.arange(1, _HEADER)]
+    return head.view(">i4")[:, 0].astype(np.int64), indices
 
 
-def _groups(
-    numbers: npt.NDArray[np.int64], places: npt.NDArray[np.int64]
-) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Each id with the places of its messages."""
-    if len(numbers) and (numbers == numbers[0]).all():
-        yield int(numbers[0]), places
+def _groups(ids: npt.NDArray[np.int64], indices: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Each id with the indices of its messages."""
+    if len(ids) and (ids == ids[0]).all():
+        yield int(ids[0]), indices
         return
-    order = np.argsort(numbers, kind="stable")
-    found, begins = np.unique(numbers[order], return_index=True)
-    yield from zip(found.tolist(), np.split(places[order], begins[1:]), strict=False)
+    order = np.argsort(ids, kind="stable")
+    found, begins = np.unique(ids[order], return_index=True)
+    yield from zip(found.tolist(), np.split(indices[order], begins[1:]), strict=False)
 
 
 def _refusals(reader: DatumReader, read: Read, chosen: npt.NDArray[np.int64]) -> Iterator[BadRecord]:

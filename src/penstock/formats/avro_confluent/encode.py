@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 
 from penstock.errors import OptionsError, Problem
 from penstock.formats.avro.datum import DatumWriter
-from penstock.formats.avro.derived_schema import derived
-from penstock.formats.avro.schema import Record, parse, text_of
+from penstock.formats.avro.derived_schema import record_of
+from penstock.formats.avro.schema import Record, text_of
 from penstock.formats.avro_confluent.client import registry_for
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.types import RowType
+from penstock.formats.columns.codec import TableCodec
 
 _NAME = "avro-confluent"
 
 
-@dataclass(frozen=True)
-class AvroConfluentEncoder:
+class AvroConfluentEncoder(TableCodec[AvroConfluentOptions]):
     """Encodes each row as one record after the id of its schema, which is requested with the first row.
 
     Raises SchemaError for columns that Avro cannot hold or that do not fit the given schema, and OptionsError without a
     subject.
     """
 
-    schema: RowType
-    options: AvroConfluentOptions
-
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         if self.options.subject is None:
-            hint = "there is a default for a table with one topic alone"
+            hint = "only tables with one topic have a default"
             raise OptionsError((Problem("is required to write", "subject", hint=hint),))
         _ = DatumWriter(self._written, self.schema).program
 
     @cached_property
     def _written(self) -> Record:
-        given = parse(self.options.schema) if self.options.schema else None
-        return given if isinstance(given, Record) else derived(self.schema, self.options.legacy_timestamps)
+        return record_of(self.schema, self.options.schema, self.options.legacy_timestamps)
 
     @cached_property
     def _writer(self) -> DatumWriter:
-        # The registry gets the text of the user's schema, which may hold more than is parsed here.
+        # The registry gets the text of the user's schema, which may have attributes that are not parsed here.
         number = registry_for(self.options.settings).id_of(
             self.options.subject or "",
             self.options.schema or text_of(self._written),
@@ -51,13 +44,10 @@ class AvroConfluentEncoder:
         )
         return DatumWriter(self._written, self.schema, b"\0" + number.to_bytes(4, "big"), _NAME)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "options": self.options}
-
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row.
 
-        Raises RecordError for a row that the schema cannot hold, with its index, and SchemaRegistryError where the
+        Raises RecordError for a row that the schema cannot hold, with its index, and SchemaRegistryError if the
         registry refuses the schema or cannot be reached.
         """
         return self._writer.messages(rows) if rows.num_rows else pa.array([], pa.binary())

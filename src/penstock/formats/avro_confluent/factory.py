@@ -1,27 +1,28 @@
-"""The ``avro-confluent`` format as the registry knows it."""
+"""One Avro record per message, after the id of its schema in a schema registry."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from penstock.formats.avro_confluent.decode import AvroConfluentDecoder
 from penstock.formats.avro_confluent.encode import AvroConfluentEncoder
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
-from penstock.options import OptionSet
-from penstock.types import RowType
+from penstock.formats.columns.codec import RowFormat
 
 
-class AvroConfluentFormat:
-    """One Avro record per message, after the id of its schema in a schema registry."""
+@dataclass(frozen=True)
+class AvroConfluentFormat(RowFormat):
+    """A format that keeps the schemas of its messages in a schema registry."""
 
-    identifier = "avro-confluent"
-    options: type[OptionSet] = AvroConfluentOptions
-    by_name = True
-    subject_option = "subject"
+    subject_option: str
 
-    def decoder(self, schema: RowType, options: OptionSet) -> AvroConfluentDecoder:
-        """A decoder for rows of ``schema``. Raises SchemaError for columns that Avro cannot hold."""
-        return AvroConfluentDecoder(schema, AvroConfluentOptions.expect(options))
 
-    def encoder(self, schema: RowType, options: OptionSet) -> AvroConfluentEncoder:
-        """An encoder for rows of ``schema``. Raises SchemaError for columns that Avro cannot hold, and OptionsError
-        without a subject."""
-        return AvroConfluentEncoder(schema, AvroConfluentOptions.expect(options))
+FORMAT = AvroConfluentFormat(
+    "avro-confluent",
+    AvroConfluentOptions,
+    AvroConfluentDecoder,
+    AvroConfluentEncoder,
+    by_name=True,
+    doc=__doc__,
+    subject_option="subject",
+)

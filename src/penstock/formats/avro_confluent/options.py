@@ -73,7 +73,7 @@ class AvroConfluentOptions(OptionSet):
         "ssl.keystore.location",
         TEXT,
         default=None,
-        doc="File with one's own certificate: " + _STORE.format("keystore"),
+        doc="File with the client's certificate: " + _STORE.format("keystore"),
     )
     keystore_password: str | None = opt(
         "ssl.keystore.password", TEXT, default=None, doc="Password of that file.", secret=True
@@ -113,7 +113,7 @@ class AvroConfluentOptions(OptionSet):
         "timestamp_mapping.legacy",
         BOOLEAN,
         default=True,
-        doc="The same as for `avro`. Flink has it only for `avro`.",
+        doc="Map timestamps as this option of `avro` does. Flink has it only for `avro`.",
     )
     request_timeout: timedelta = opt(
         "request.timeout",

@@ -1,6 +1,6 @@
 """The settings of a schema registry's client: addresses, credentials, TLS and timeouts, from a table's options.
 
-The format also accepts properties with the names of Confluent's Java client. If an option and a property say the same
+The format also accepts properties with the names of Confluent's Java client. If an option and a property set the same
 thing, the option wins, as in Flink.
 """
 
@@ -30,6 +30,13 @@ PROPERTIES: Mapping[str, Property] = {
     "retries.wait.ms": Property(_MILLISECONDS, "First wait before the registry is asked again, 1000 by default."),
     "retries.max.wait.ms": Property(_MILLISECONDS, "Longest wait before it is asked again, 20000 by default."),
 }
+#: The settings that some of the properties set.
+_TIMES = {
+    "http.connect.timeout.ms": "connect_ms",
+    "http.read.timeout.ms": "read_ms",
+    "retries.wait.ms": "wait_ms",
+    "retries.max.wait.ms": "longest_wait_ms",
+}
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ def _addresses(given: str) -> tuple[Address, ...]:
 def _address(given: str) -> Address:
     if "@" not in given:
         return Address(given.rstrip("/"))
-    # Everything before the last @ is a login, even if that breaks the address: it may be a secret.
+    # Everything before the last @ is a login, even if the address is invalid then: it may be a secret.
     before, _, behind = given.rpartition("@")
     scheme, slashes, login = before.partition("//")
     return Address(f"{scheme}{slashes}{behind}".rstrip("/"), unquote(login))
@@ -94,8 +101,8 @@ def settings_and_problems(
     name the key that the user wrote.
     """
     problems: list[Problem] = []
-    written = {**{name: f"properties.{name}" for name in given}, **{_NAMES[key]: key for key in own}}
-    properties = {**given, **{_NAMES[key]: value for key, value in own.items()}}
+    written = {name: f"properties.{name}" for name in given} | {_property_of(key): key for key in own}
+    properties = {**given, **{_property_of(key): value for key, value in own.items()}}
     values: dict[str, Any] = {}
     for name, value in properties.items():
         if name in PROPERTIES:
@@ -110,34 +117,18 @@ def settings_and_problems(
     tls, unfit = read_tls({name.removeprefix(_SSL): each for name, each in properties.items() if name.startswith(_SSL)})
     problems += [Problem(each.reason, written.get(_SSL + each.key, each.key), hint=each.hint) for each in unfit]
     authorization, refused = _authorization(values, written)
-    found = RegistrySettings(
-        addresses=addresses,
-        authorization=authorization,
-        tls=tls,
-        timeout_ms=timeout_ms,
-        connect_ms=values.get("http.connect.timeout.ms", 60_000),
-        read_ms=values.get("http.read.timeout.ms", 60_000),
-        wait_ms=values.get("retries.wait.ms", 1_000),
-        longest_wait_ms=values.get("retries.max.wait.ms", 20_000),
-    )
+    times = {name: values[key] for key, name in _TIMES.items() if key in values}
+    found = RegistrySettings(addresses=addresses, authorization=authorization, tls=tls, timeout_ms=timeout_ms, **times)
     return found, problems + refused
 
 
-#: The client property of each option, as in Flink's RegistryAvroFormatFactory.
-_NAMES = {
-    "basic-auth.credentials-source": "basic.auth.credentials.source",
-    "basic-auth.user-info": "basic.auth.user.info",
-    "bearer-auth.credentials-source": "bearer.auth.credentials.source",
-    "bearer-auth.token": "bearer.auth.token",
-    "ssl.keystore.location": f"{_SSL}ssl.keystore.location",
-    "ssl.keystore.password": f"{_SSL}ssl.keystore.password",
-    "ssl.truststore.location": f"{_SSL}ssl.truststore.location",
-    "ssl.truststore.password": f"{_SSL}ssl.truststore.password",
-}
+def _property_of(option: str) -> str:
+    """The client's property that an option stands for, as in Flink's RegistryAvroFormatFactory."""
+    return _SSL + option if option.startswith("ssl.") else option.replace("-", ".")
 
 
 def address_problems(addresses: tuple[Address, ...]) -> Iterator[Problem]:
-    """What is wrong with the addresses of a registry."""
+    """The problems of the addresses of a registry."""
     if not addresses:
         yield Problem("expected the address of a schema registry", "url", hint="for example http://localhost:8081")
     for each in addresses:

@@ -15,7 +15,7 @@ from penstock.formats.canal_json.filters import Include
 from penstock.formats.canal_json.options import CanalJsonOptions
 from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, Changes, Images, operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null
-from penstock.formats.changes.metadata import MILLISECONDS, Metadata, as_it_is, epoch
+from penstock.formats.changes.metadata import MILLISECONDS, Metadata, epoch, unchanged
 from penstock.formats.changes.overlay import OverlayDecoder
 from penstock.spi import BadRecord
 from penstock.types import BIGINT, INT, STRING, ArrayType, Field, MapType, RowType
@@ -26,10 +26,10 @@ _CODES = MapType(key=STRING, value=INT)
 
 #: The metadata columns, by key.
 METADATA = {
-    "database": Metadata(STRING, Field("database", STRING), as_it_is),
-    "table": Metadata(STRING, Field("table", STRING), as_it_is),
-    "sql-type": Metadata(_CODES, Field("sqlType", _CODES), as_it_is),
-    "pk-names": Metadata(_TEXTS, Field("pkNames", _TEXTS), as_it_is),
+    "database": Metadata(STRING, Field("database", STRING), unchanged),
+    "table": Metadata(STRING, Field("table", STRING), unchanged),
+    "sql-type": Metadata(_CODES, Field("sqlType", _CODES), unchanged),
+    "pk-names": Metadata(_TEXTS, Field("pkNames", _TEXTS), unchanged),
     "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts", BIGINT), epoch(1000)),
     "event-timestamp": Metadata(MILLISECONDS, Field("es", BIGINT), epoch(1000)),
 }
@@ -37,7 +37,7 @@ METADATA = {
 
 @dataclass(frozen=True)
 class _Lists:
-    """An array of rows in each envelope: its size, and the place of its first row in ``rows``."""
+    """An array of rows in each envelope: its size, and the index of its first row in ``rows``."""
 
     rows: pa.StructArray
     sizes: npt.NDArray[np.int64]
@@ -49,14 +49,11 @@ class _Lists:
         return cls(column.values, np.where(is_null(column), 0, np.diff(offsets)), offsets[:-1])
 
 
-@dataclass(frozen=True)
-class CanalJsonDecoder(OverlayDecoder):
+class CanalJsonDecoder(OverlayDecoder[CanalJsonOptions]):
     """Decodes messages of Canal: the arrays ``data`` and ``old``, and ``type``, which is INSERT, UPDATE or DELETE.
 
     CREATE, which Canal writes when a table is created, gives no rows.
     """
-
-    options: CanalJsonOptions
 
     known: ClassVar[Mapping[str, Metadata]] = METADATA
 
@@ -70,12 +67,12 @@ class CanalJsonDecoder(OverlayDecoder):
         return tuple(Include(field, pattern) for field, pattern in given if pattern is not None)
 
     def _included(self, messages: pa.BinaryArray) -> tuple[pa.BinaryArray, npt.NDArray[np.int64], list[BadRecord]]:
-        messages, places, refused = super()._included(messages)
+        messages, indices, refused = super()._included(messages)
         for each in self._filters:
             chosen, bad = each.chosen(messages)
-            refused += [BadRecord(int(places[one.index]), one.reason, one.field) for one in bad]
-            messages, places = messages.take(pa.array(chosen)), places[chosen]
-        return messages, places, refused
+            refused += [BadRecord(int(indices[one.index]), one.reason, one.field) for one in bad]
+            messages, indices = messages.take(pa.array(chosen)), indices[chosen]
+        return messages, indices, refused
 
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
         action = operations(_OPERATIONS, envelopes.columns["type"], "type", faults)
@@ -84,23 +81,23 @@ class CanalJsonDecoder(OverlayDecoder):
         faults.add(absent, always("data", "the field is missing or null; expected an array of rows"))
         sizes = np.where((action == NO_CHANGE) | faults.found, 0, data.sizes)
         envelope = np.repeat(np.arange(len(envelopes)), sizes)
-        place = np.arange(len(envelope)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        after = Images(data.rows, data.starts[envelope] + place)
+        item = np.arange(len(envelope)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        after = Images(data.rows, data.starts[envelope] + item)
         update = action[envelope] == UPDATE
-        paired = update & (place < old.sizes[envelope])
-        before = Images(old.rows, np.where(paired, old.starts[envelope] + place, -1))
+        paired = update & (item < old.sizes[envelope])
+        before = Images(old.rows, np.where(paired, old.starts[envelope] + item, -1))
         wrong = Faults(len(envelope))
-        _check(wrong, before, after, update, place)
-        missing = self._lacking(paired & ~wrong.found, envelope, place, envelopes, messages)
+        _add_faults(wrong, before, after, update, item)
+        missing = self._lacking(paired & ~wrong.found, envelope, item, envelopes, messages)
         return Changes(action[envelope], envelope, before, after, after, wrong, missing)
 
 
-def _check(wrong: Faults, before: Images, after: Images, update: Mask, place: npt.NDArray[np.int64]) -> None:
+def _add_faults(wrong: Faults, before: Images, after: Images, update: Mask, item: npt.NDArray[np.int64]) -> None:
     """Add a fault for each change that lacks a row."""
     gone = is_null(after.rows)[after.at]
-    wrong.add(gone, lambda index: (f"data[{place[index]}]", "expected a row, not null"))
+    wrong.add(gone, lambda index: (f"data[{item[index]}]", "expected a row, not null"))
     unpaired = update & (before.at < 0)
-    wrong.add(unpaired, lambda index: (f"old[{place[index]}]", "missing in an update; expected one per row of data"))
+    wrong.add(unpaired, lambda index: (f"old[{item[index]}]", "missing in an update; expected one per row of data"))
     if len(before.rows):
         empty = update & is_null(before.rows)[before.at]
-        wrong.add(empty, lambda index: (f"old[{place[index]}]", "expected former values of changed columns, not null"))
+        wrong.add(empty, lambda index: (f"old[{item[index]}]", "expected former values of changed columns, not null"))

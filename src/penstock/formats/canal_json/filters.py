@@ -19,8 +19,8 @@ from penstock.types import STRING, Field, RowType
 
 @dataclass(frozen=True)
 class Include:
-    """Selects messages whose whole ``field`` matches ``pattern``, a Java regular expression, before the rest of them is
-    read."""
+    """Selects messages whose ``field`` matches ``pattern``, a Java regular expression, as a whole. The rest of a
+    message is only read if it is selected."""
 
     field: str
     pattern: str
@@ -42,4 +42,4 @@ class Include:
     def _explained(self, bad: BadRecord) -> BadRecord:
         if bad.field != self.field:
             return bad
-        return replace(bad, reason=f"the field is missing, and '{self.field}.include' asks for it")
+        return replace(bad, reason=f"the field is missing, and '{self.field}.include' needs it")

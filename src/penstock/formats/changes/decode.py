@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import RecordError
-from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, is_null, positions, read_envelopes
+from penstock.formats.changes.envelopes import Envelopes, Faults, Mask, always, is_null, positions, read_envelopes
 from penstock.formats.changes.metadata import Metadata
 from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.columns.buffers import batch_of
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.schema import check_schema
 from penstock.spi import BadRecord, Decoded
 from penstock.types import Field, RowKind, RowType, arrow_schema
 
+ChangeOptionsT = TypeVar("ChangeOptionsT", bound=ChangeOptions)
+
 #: The operation of a change. NO_CHANGE is a valid message that changes no row.
 INSERT, UPDATE, DELETE, NO_CHANGE = 0, 1, 2, 3
-#: How much is shown of an unknown operation, or of metadata that cannot be read.
+#: The most characters that errors show of an unknown operation, or of metadata that cannot be read.
 _LONGEST = 100
 _ROWS = np.array([1, 2, 1, 0])
 _KINDS = np.array([RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.DELETE, RowKind.INSERT], np.int8)
@@ -40,7 +43,7 @@ class Images:
 
 @dataclass(frozen=True)
 class Changes:
-    """Changes in the order in which they happened; a change with a fault is in ``faults``.
+    """Changes in the order in which they happened; ``faults`` says which are invalid.
 
     ``envelope[i]`` is the envelope of change ``i``. ``missing[c, i]`` is true if the image before lacks column ``c``,
     which then has the value of the image after; None means that no column is missing. ``removed`` is the image that a
@@ -57,27 +60,21 @@ class Changes:
 
 
 @dataclass(frozen=True)
-class ChangeDecoder(ABC):
+class ChangeDecoder(TableCodec[ChangeOptionsT], ABC):
     """Decodes change data messages into rows of ``schema``, each followed by the columns ``metadata``."""
 
-    schema: RowType
-    options: ChangeOptions
     metadata: tuple[str, ...] = ()
 
     #: The format's metadata columns by key.
     known: ClassVar[Mapping[str, Metadata]]
-    #: The field of the messages whose given subfields must be known, if there is one.
+    #: The field of a message whose present subfields must be known, if there is one.
     asked: ClassVar[str] = ""
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check_schema(self.schema)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "options": self.options, "metadata": self.metadata}
 
     @property
     def ignores_errors(self) -> bool:
-        """Whether refused messages are to be skipped."""
         return self.options.ignore_parse_errors
 
     @abstractmethod
@@ -88,8 +85,8 @@ class ChangeDecoder(ABC):
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
         """The changes in ``envelopes``. Faults of whole envelopes are added to ``faults``."""
 
-    def _place(self, name: str) -> str:
-        """The name of the field ``name`` in error messages."""
+    def _path(self, name: str) -> str:
+        """The path of the field ``name`` for error messages."""
         return name
 
     def _column(self, envelopes: Envelopes, each: Metadata) -> pa.Array:
@@ -113,9 +110,9 @@ class ChangeDecoder(ABC):
         return columns
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages. ``bad`` lists the refused ones, also when errors are ignored. In that case a
+        """Decode a column of messages. ``bad`` lists the refused messages, even if errors are ignored. In that case a
         message still gives the changes before its first fault, as in Flink."""
-        messages, places, refused = self._included(messages)
+        messages, indices, refused = self._included(messages)
         envelopes = read_envelopes(self._reader, messages, self.asked)
         faults = Faults(len(envelopes))
         changes = self._changes(envelopes, faults, messages)
@@ -125,26 +122,27 @@ class ChangeDecoder(ABC):
         envelope = changes.envelope[change]
         columns += [_taken([column], envelope) for column in metadata]
         bad = [*envelopes.bad, *_refused(envelopes, faults, changes)]
-        bad = [BadRecord(int(places[each.index]), each.reason, each.field) for each in bad] + refused
+        bad = [BadRecord(int(indices[each.index]), each.reason, each.field) for each in bad] + refused
         bad.sort(key=lambda each: each.index)
         rows = batch_of(columns, self._arrow, len(change))
-        return Decoded(rows, places[envelopes.message[envelope]], kinds, tuple(bad))
+        return Decoded(rows, indices[envelopes.message[envelope]], kinds, tuple(bad))
 
     def _included(self, messages: pa.BinaryArray) -> tuple[pa.BinaryArray, npt.NDArray[np.int64], list[BadRecord]]:
-        """The messages of this table, the index of each, and the messages that do not say."""
+        """The messages of this table, the index of each, and the messages that do not name their table."""
         return messages, np.arange(len(messages)), []
 
     def _read(self, envelopes: Envelopes, each: Metadata, changes: Changes) -> pa.Array:
-        """A metadata column, one value per envelope. An unreadable value is a fault of the changes in its envelope."""
+        """A metadata column, one value per envelope. A value that cannot be read is a fault of the envelope's
+        changes."""
         given = each.given(self._column(envelopes, each))
         column, refused = each.read(given)
         if refused is not None:
-            place, wanted = self._place(each.place), f"expected a value that can be read as {each.type}"
+            path, wanted = self._path(each.path), f"expected a value that can be read as {each.type}"
 
-            def tell(change: int) -> tuple[str, str]:
-                return place, f"{wanted}, not '{str(given[changes.envelope[change]])[:_LONGEST]}'"
+            def explain(change: int) -> tuple[str, str]:
+                return path, f"{wanted}, not '{str(given[changes.envelope[change]])[:_LONGEST]}'"
 
-            changes.faults.add(refused[changes.envelope], tell)
+            changes.faults.add(refused[changes.envelope], explain)
         return column
 
     def _kept(self, changes: Changes, envelopes: int) -> Mask:
@@ -160,10 +158,10 @@ class ChangeDecoder(ABC):
 
 
 def _refused(envelopes: Envelopes, faults: Faults, changes: Changes) -> list[BadRecord]:
-    """The messages at fault, each with the first thing that is wrong with it."""
-    reasons = {index: faults.tell(index) for index in np.flatnonzero(faults.found).tolist()}
+    """The messages with a fault, each with its first one."""
+    reasons = {index: faults.explain(index) for index in np.flatnonzero(faults.found).tolist()}
     for change in np.flatnonzero(changes.faults.found).tolist():
-        reasons.setdefault(int(changes.envelope[change]), changes.faults.tell(change))
+        reasons.setdefault(int(changes.envelope[change]), changes.faults.explain(change))
     return [BadRecord(int(envelopes.message[index]), reason, field) for index, (field, reason) in reasons.items()]
 
 
@@ -205,21 +203,42 @@ def _mixed(
 
 
 def _taken(columns: list[pa.Array], at: npt.NDArray[np.int64]) -> pa.Array:
-    """The values at these places of the concatenated columns. Raises RecordError if one column cannot hold them."""
+    """The values at these positions of the concatenated columns. Raises RecordError if one column cannot hold them."""
     first, *others = columns
     if not others and len(at) == len(first) and bool((at == np.arange(len(at))).all()):
         return first
     try:
         return (pa.concat_arrays(columns) if others else first).take(pa.array(at))
     except pa.ArrowInvalid as error:
-        raise RecordError("the texts of one column exceed 2 GiB", hint="use smaller batches") from error
+        raise RecordError("the strings or bytes of one column exceed 2 GiB", hint="use smaller batches") from error
 
 
-def operations(names: Mapping[str, int], column: pa.Array, place: str, faults: Faults) -> npt.NDArray[np.int64]:
+def operations(names: Mapping[str, int], column: pa.Array, path: str, faults: Faults) -> npt.NDArray[np.int64]:
     """The operation of each envelope by its name. NO_CHANGE with a fault if the name is missing or unknown."""
     known = list(names)
     at = positions(column, known)
     wanted = f"expected {', '.join(known[:-1])} or {known[-1]}"
-    faults.add(is_null(column), lambda _: (place, f"the field is missing or null; {wanted}"))
-    faults.add(at < 0, lambda index: (place, f"unknown operation '{column[index].as_py()[:_LONGEST]}'; {wanted}"))
+    faults.add(is_null(column), lambda _: (path, f"the field is missing or null; {wanted}"))
+    faults.add(at < 0, lambda index: (path, f"unknown operation '{column[index].as_py()[:_LONGEST]}'; {wanted}"))
     return np.append(np.array(list(names.values())), NO_CHANGE)[at]
+
+
+def image_changes(
+    columns: Mapping[str, pa.Array], names: Mapping[str, int], op: str, path: Callable[[str], str], faults: Faults
+) -> Changes:
+    """One change per envelope with ``before``, ``after`` and ``op``.
+
+    ``path`` returns the path of a field for error messages.
+    """
+    before, after = columns["before"], columns["after"]
+    action = operations(names, columns[op], path(op), faults)
+    for code, name in ((UPDATE, "an update"), (DELETE, "a delete")):
+        reason = f"the field is missing or null in {name}; a table of PostgreSQL needs REPLICA IDENTITY FULL"
+        faults.add((action == code) & is_null(before), always(path("before"), reason))
+    faults.add(
+        ((action == INSERT) | (action == UPDATE)) & is_null(after),
+        always(path("after"), "the field is missing or null; expected the row after the change"),
+    )
+    every = np.arange(len(after))
+    old, new = Images(before, every), Images(after, every)
+    return Changes(action, every, before=old, after=new, removed=old, faults=faults)

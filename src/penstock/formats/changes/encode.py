@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import RecordError
 from penstock.formats.changes.options import ChangeOptions
-from penstock.formats.columns.buffers import LARGEST
+from penstock.formats.columns.buffers import check_size
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.json.encode import JsonEncoder
-from penstock.types import RowKind, RowType
+from penstock.types import RowKind
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,9 @@ class Frame:
 def image_frames(
     operation: str, came: str, went: str, *, omit: bool, others: Mapping[str, Any] | None = None
 ) -> tuple[Frame, Frame]:
-    """The frame for a row in ``before`` or ``after`` with ``operation``, and the ``others``: fields that all messages
-    have. ``omit`` leaves out the other image, which is null."""
+    """The frames of inserted and of deleted rows, with the value of the field ``operation``: ``came`` or ``went``.
+
+    ``others`` are fields that all messages have. ``omit`` leaves out the other image, which is null."""
     first = b"{" if omit else b'{"before":null,'
     between = b"" if omit else b',"after":null'
     return (
@@ -51,35 +52,29 @@ def _json(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class ChangeJsonEncoder:
-    """Encodes rows of kind +I and +U within ``inserted`` and -U and -D within ``deleted``, as Flink does: there is no
-    message for an update.
+class ChangeJsonEncoder(TableCodec[ChangeOptions]):
+    """Encodes rows of kind +I and +U within ``inserted``, and -U and -D within ``deleted``. As in Flink, no message is
+    an update.
 
     Raises SchemaError for a schema that JSON cannot hold.
     """
 
     name: str
-    schema: RowType
-    options: ChangeOptions
     inserted: Frame
     deleted: Frame
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         _ = self._rows
 
     @cached_property
     def _rows(self) -> JsonEncoder:
         return JsonEncoder(self.schema, self.options.json)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
     def encode(self, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8] | None = None) -> pa.BinaryArray:
         """One message per row. Raises RecordError if they exceed the size of a column."""
         texts = self._rows.encode(rows)
         around = max(len(each.head) + len(each.tail) for each in (self.inserted, self.deleted))
-        if texts.nbytes + around * len(texts) > LARGEST:
-            raise RecordError("the messages of one batch exceed 2 GiB", format=self.name, hint="use smaller batches")
+        check_size(texts.nbytes + around * len(texts), self.name)
         head, tail = pa.scalar(self.inserted.head), pa.scalar(self.inserted.tail)
         if kinds is not None:
             came = pa.array((kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER))

@@ -21,8 +21,8 @@ Mask = npt.NDArray[np.bool_]
 class Envelopes:
     """Messages that are JSON objects, one row each, and the other messages in ``bad``.
 
-    ``columns`` are the requested fields by name. ``message[i]`` is the index of row ``i``'s message. ``given`` says, if
-    requested, which fields of one column the messages had.
+    ``columns`` are the requested fields by name. ``message[i]`` is the index of the message of row ``i``. ``given``
+    says, if requested, which fields of one column the messages have.
     """
 
     columns: dict[str, pa.Array]
@@ -35,7 +35,7 @@ class Envelopes:
 
 
 def read_envelopes(decoder: JsonDecoder, messages: pa.BinaryArray, column: str = "") -> Envelopes:
-    """Read ``messages``, and which fields are given in ``column``.
+    """Read ``messages``, and find which fields their objects in ``column`` have, if a column is named.
 
     An array with a single object counts as that object, as in Flink; other arrays are refused.
     """
@@ -66,17 +66,17 @@ def _by_name(rows: pa.RecordBatch) -> dict[str, pa.Array]:
 
 
 class Faults:
-    """The first thing that is wrong with each of ``count`` envelopes or changes."""
+    """The first fault of each of ``count`` envelopes or changes."""
 
     def __init__(self, count: int):
         self._codes = np.zeros(count, np.int16)
-        self._told: list[Callable[[int], tuple[str, str]]] = []
+        self._explanations: list[Callable[[int], tuple[str, str]]] = []
 
-    def add(self, where: Mask, tell: Callable[[int], tuple[str, str]]) -> None:
+    def add(self, where: Mask, explain: Callable[[int], tuple[str, str]]) -> None:
         """Add a fault for each of ``where`` that has none; ``tell`` returns the field and the reason for an index."""
         if where.any():
-            self._told.append(tell)
-            self._codes[where & (self._codes == 0)] = len(self._told)
+            self._explanations.append(explain)
+            self._codes[where & (self._codes == 0)] = len(self._explanations)
 
     @property
     def found(self) -> Mask:
@@ -84,9 +84,9 @@ class Faults:
         found: Mask = self._codes != 0
         return found
 
-    def tell(self, index: int) -> tuple[str, str]:
+    def explain(self, index: int) -> tuple[str, str]:
         """The field and the reason of the fault at ``index``."""
-        return self._told[int(self._codes[index]) - 1](index)
+        return self._explanations[int(self._codes[index]) - 1](index)
 
 
 def is_null(column: pa.Array) -> Mask:
@@ -96,12 +96,12 @@ def is_null(column: pa.Array) -> Mask:
 
 
 def positions(values: pa.Array, known: list[str]) -> npt.NDArray[np.int64]:
-    """The place of each text among ``known``, -1 for others and null."""
+    """The index of each text in ``known``, -1 for others and null."""
     found = pc.index_in(values, value_set=pa.array(known, values.type)).fill_null(-1)
     places: npt.NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
     return places
 
 
 def always(field: str, reason: str) -> Callable[[int], tuple[str, str]]:
-    """The same field and reason for every index."""
+    """An explanation with one field and reason for every index."""
     return lambda _: (field, reason)

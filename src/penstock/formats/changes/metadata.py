@@ -19,7 +19,7 @@ from penstock.formats.exact import numbers
 from penstock.options import nearest
 from penstock.types import STRING, DataType, Field, MapType, TimestampType, arrow_type
 
-#: A column and, where some of its values could not be read, which.
+#: A column, and which of its values could not be read, or None if all could.
 Values: TypeAlias = tuple[pa.Array, Mask | None]
 
 TEXT_MAP = MapType(key=STRING, value=STRING)
@@ -44,8 +44,8 @@ class Metadata:
     beside: bool = False
 
     @property
-    def place(self) -> str:
-        """The name of the value in error messages."""
+    def path(self) -> str:
+        """The path of the value for error messages."""
         return f"{self.field.name}.{self.entry}" if self.entry else self.field.name
 
     def given(self, column: pa.Array) -> pa.Array:
@@ -58,7 +58,7 @@ class Metadata:
 
 
 def checked(keys: Sequence[str], known: Mapping[str, Metadata], name: str) -> tuple[str, ...]:
-    """``keys`` when the format ``name`` knows them all. Raises SchemaError with every one that it does not."""
+    """``keys``, if the format ``name`` has all of them. Raises SchemaError with every unknown key."""
     problems = tuple(
         Problem(
             f"{name} has no metadata '{key}'; known: {', '.join(known)}",
@@ -73,8 +73,8 @@ def checked(keys: Sequence[str], known: Mapping[str, Metadata], name: str) -> tu
     return tuple(keys)
 
 
-def as_it_is(column: pa.Array) -> Values:
-    """The given values themselves."""
+def unchanged(column: pa.Array) -> Values:
+    """The values as they are in the message."""
     return column, None
 
 
@@ -95,7 +95,7 @@ def epoch_text(texts: pa.Array) -> Values:
 
 
 def moments(plain: str, one: Callable[[str], int | None]) -> Callable[[pa.Array], Values]:
-    """Texts as timestamps: ``plain`` says which Arrow reads by the same rule, ``one`` reads any other to microseconds
+    """A reader of texts as timestamps. Arrow reads those that match ``plain``. ``one`` reads any other to microseconds
     since the epoch, or None for null, or raises ValueError."""
 
     def read(column: pa.Array) -> Values:
@@ -113,7 +113,8 @@ _NULL = np.iinfo(np.int64).min
 def parsed(
     texts: pa.Array, plain: str, data_type: pa.DataType, one: Callable[[str], int | None]
 ) -> tuple[npt.NDArray[np.int64], Mask]:
-    """Texts as 64 bits each: by a cast to ``kind`` where they match ``plain``, by ``one`` where they do not."""
+    """Texts as 64 bits each, and which could not be read: by a cast to ``data_type`` where they match ``plain``, else
+    by ``one``."""
     quick = pc.match_substring_regex(texts, plain).fill_null(False)
     cast = pc.if_else(quick, texts, None).cast(data_type)
     values = np.where(is_null(cast), _NULL, fixed_values(cast, np.int64))
@@ -129,7 +130,7 @@ def parsed(
 
 
 def _long(text: str) -> int:
-    """As ``Long.parseLong`` reads it: no space around it."""
+    """A whole number as ``Long.parseLong`` reads it: without spaces."""
     if _LONG.fullmatch(text) is None:
         raise ValueError(f"expected a whole number, not '{text}'")
     return numbers.parse_integer(text, "BIGINT")

@@ -1,7 +1,7 @@
 """Messages with a complete row and, for an update, the former values of changed columns under ``old``.
 
-The row before an update has the value in ``old`` for each column that is given there, and the value of the row after
-for the others. A column that is null in ``old`` was null, so a missing column must be distinguished from a null one.
+The row before an update has the value in ``old`` for each column that ``old`` has, and the value of the row after the
+update for the others. A column that is null in ``old`` was null, so a missing column differs from a null one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.formats.changes.decode import ChangeDecoder
+from penstock.formats.changes.decode import ChangeDecoder, ChangeOptionsT
 from penstock.formats.changes.envelopes import Envelopes, Mask, positions, read_envelopes
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.options import JsonOptions
@@ -21,7 +21,7 @@ from penstock.types import STRING, ArrayType, DataType, Field, MapType, RowType
 _NAMES = MapType(key=STRING, value=STRING)
 
 
-class OverlayDecoder(ChangeDecoder):
+class OverlayDecoder(ChangeDecoder[ChangeOptionsT]):
     """Decodes messages whose ``old`` is an object with columns of the row, or an array of such objects."""
 
     asked = "old"
@@ -40,7 +40,7 @@ class OverlayDecoder(ChangeDecoder):
         self,
         changes: Mask,
         envelope: npt.NDArray[np.int64],
-        place: npt.NDArray[np.int64],
+        item: npt.NDArray[np.int64],
         envelopes: Envelopes,
         messages: pa.BinaryArray,
     ) -> Mask | None:
@@ -53,16 +53,16 @@ class OverlayDecoder(ChangeDecoder):
         lacking = np.ones((len(self.schema.fields), len(changes)), bool)
         given, message = envelopes.given, envelopes.message[envelope]
         read = changes & given.read[message]
-        lacking[:, read] = ~given.fields[:, given.starts[message[read]] + place[read]]
+        lacking[:, read] = ~given.fields[:, given.starts[message[read]] + item[read]]
         left = changes & ~read
         if left.any():
             wanted, rank = np.unique(message[left], return_inverse=True)
             named, starts = self._named(messages.take(pa.array(wanted)))
-            lacking[:, left] = ~named[:, starts[rank] + place[left]]
+            lacking[:, left] = ~named[:, starts[rank] + item[left]]
         return lacking
 
     def _named(self, messages: pa.BinaryArray) -> tuple[Mask, npt.NDArray[np.int64]]:
-        """For each column and object whether the object has it, and where each message's objects begin."""
+        """For each column and object whether the object has it, and the first object of each message."""
         old = read_envelopes(self._names, messages).columns["old"]
         if pa.types.is_map(old.type):
             return _having(old, self.schema.names), np.arange(len(old))

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import RecordError
 from penstock.formats.loops import type_roots
+from penstock.types import RowType, arrow_schema
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -65,22 +66,32 @@ def from_buffers(data_type: pa.DataType, valid: npt.NDArray[np.uint8], *buffers:
     return pa.Array.from_buffers(data_type, len(valid), parts)
 
 
+def check_size(size: int, format: str) -> None:
+    """Raise RecordError, which names ``format``, if messages of ``size`` bytes exceed a column."""
+    if size > LARGEST:
+        raise RecordError("the messages of one batch exceed 2 GiB", format=format, hint="use smaller batches")
+
+
 def messages_of(data: Bytes, offsets: npt.NDArray[np.int64], format: str) -> pa.BinaryArray:
     """A column of the messages in ``data`` between the first and the last of ``offsets``.
 
     Raises RecordError, which names ``format``, if they exceed the size of a column.
     """
-    if offsets[-1] - offsets[0] > LARGEST:
-        raise RecordError("the messages of one batch exceed 2 GiB", format=format, hint="use smaller batches")
+    check_size(int(offsets[-1] - offsets[0]), format)
     starts = (offsets - offsets[0]).astype(np.int32)
     return from_buffers(pa.binary(), np.ones(len(starts) - 1, np.uint8), starts, data[offsets[0] :])
 
 
 def batch_of(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    """A batch of these columns. It has ``rows`` rows even without columns, as for a table of metadata columns."""
+    """A batch of these columns. It has ``rows`` rows even without columns, because a table may have only metadata."""
     if columns:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
+
+
+def cast(rows: pa.RecordBatch, schema: RowType) -> pa.RecordBatch:
+    """``rows`` with the Arrow types of ``schema``."""
+    return rows.cast(arrow_schema(schema)) if schema.fields else rows
 
 
 #: Copies the strings of one column: (text, spans, valid, offsets, out).
@@ -138,7 +149,7 @@ def gathered(
     """
     ends = np.cumsum(spans[:, -1] * valid)
     if len(ends) and ends[-1] > LARGEST:
-        raise RecordError("the texts of one column exceed 2 GiB", hint="use smaller batches")
+        raise RecordError("the strings or bytes of one column exceed 2 GiB", hint="use smaller batches")
     offsets = np.zeros(len(valid) + 1, np.int32)
     offsets[1:] = ends
     out = np.empty(int(offsets[-1]), np.uint8)

@@ -1,15 +1,15 @@
 """Nested columns as flat buffers for compiled loops: one node per column, field, element, key and value.
 
-The nodes follow the order of the types, with a row, array or map before its contents; node 0 is the row itself. A node
+The nodes are in the order of the types, with a row, array or map before its contents. Node 0 is the row itself. A node
 has as many values as its parent has rows or elements, so a null row has a null for each of its fields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from penstock.formats.columns.buffers import (
     Gather,
     batch_of,
     binary_parts,
+    cast,
     decimal_pairs,
     fixed_column,
     from_buffers,
@@ -31,7 +32,7 @@ from penstock.formats.columns.buffers import (
 )
 from penstock.formats.loops import type_roots
 from penstock.formats.loops.strings import gather_strings
-from penstock.formats.loops.type_roots import nested_root
+from penstock.formats.loops.type_roots import nested_root, root_of
 from penstock.types import ArrayType, DataType, MapType, RowType, arrow_schema, arrow_type
 
 #: The columns of ``nodes``, whose row ``n`` is about node ``n``: its type root; the words of a value; the start of its
@@ -43,6 +44,9 @@ GIVEN_NULL = 2
 
 _WIDTHS = {type_roots.ROW: 0, type_roots.STRING: 2, type_roots.BYTES: 2, type_roots.DECIMAL: 2}
 _LEAST_CAPACITY = 64
+
+#: The arrays of the columns as a loop takes them: ``nodes``, ``words``, ``valid`` and, to fill them, ``counts``.
+Vectors: TypeAlias = tuple[npt.NDArray[Any], ...]
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,11 @@ class Shape:
         nodes: list[Node] = []
         _add(nodes, "", row, False)
         return cls(row, tuple(nodes))
+
+    @cached_property
+    def digits(self) -> npt.NDArray[np.int64]:
+        """Precision and scale of each column."""
+        return np.array([root_of(field.type)[1:] for field in self.row.fields], np.int64).reshape(-1, 2)
 
     @cached_property
     def padding(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -141,6 +150,25 @@ class NestedColumns:
         self.words = np.empty(int((self.nodes[:, CAPACITY] * self.nodes[:, WIDTH]).sum()), np.int64)
         self.valid = np.empty(int(capacities.sum()), np.uint8)
 
+    def clear(self) -> None:
+        """Make all values null, and all arrays and maps empty."""
+        self.words[:], self.valid[:] = 0, 0
+        self.counts[:] = [0 if node.repeated else self.rows for node in self.shape.nodes]
+
+    @property
+    def vectors(self) -> Vectors:
+        """The arrays as a loop takes them."""
+        return self.nodes, self.words, self.valid, self.counts
+
+    def fill(self, read: Callable[[Vectors, int], tuple[int, int]]) -> None:
+        """Let ``read`` fill the columns from a row on. It returns the row where it stopped and -1, or the node that ran
+        out of room, which grows."""
+        row = 0
+        while row < self.rows:
+            row, full = read(self.vectors, row)
+            if full >= 0:
+                self.grow(full)
+
     def grow(self, node: int) -> None:
         """Double the room of a node inside an array or map, and of its dependent nodes."""
         nodes, words, valid = self.nodes, self.words, self.valid
@@ -204,8 +232,9 @@ class NestedColumns:
 
 
 class NestedInputs:
-    """The columns of a batch, as input of a loop. ``counts[n]`` is the number of values of node ``n``.
+    """The columns of a batch, cast to the types of a shape, as input of a loop.
 
+    ``vectors`` are ``nodes``, ``words``, ``valid`` and ``text``. ``counts[n]`` is the number of values of node ``n``.
     Value ``i`` of node ``n`` is at ``words[nodes[n, BASE] + i]``. It is 64 bits of a number (32 of a FLOAT), or the
     start of a string in ``text`` or of an array's or map's elements, which end where the next value starts. A decimal
     is at twice ``i``, low 64 bits first.
@@ -220,11 +249,12 @@ class NestedInputs:
         self._texts: list[npt.NDArray[np.uint8]] = []
         self._taken = self._validities = self._text_size = 0
         self._mark(0, np.ones(rows.num_rows, np.uint8))
-        for child, column in zip(shape.nodes[0].children, rows.columns, strict=True):
+        for child, column in zip(shape.nodes[0].children, cast(rows, shape.row).columns, strict=True):
             self._put(child, column)
         self.words = _joined(self._words, np.int64)
         self.valid = _joined(self._valid, np.uint8)
         self.text = _joined(self._texts, np.uint8)
+        self.vectors: Vectors = self.nodes, self.words, self.valid, self.text
 
     def _mark(self, index: int, valid: npt.NDArray[np.uint8]) -> None:
         self.counts[index] = len(valid)
@@ -241,10 +271,10 @@ class NestedInputs:
         node = self._shape.nodes[index]
         self._mark(index, validity(column))
         if node.root == type_roots.ROW:
-            for place, child in enumerate(node.children):
-                self._put(child, column.field(place))
+            for position, child in enumerate(node.children):
+                self._put(child, column.field(position))
         elif node.root in (type_roots.ARRAY, type_roots.MAP):
-            starts = _list_starts(column)
+            starts = column.offsets.to_numpy().astype(np.int64) if len(column) else np.zeros(1, np.int64)
             first, size = int(starts[0]), int(starts[-1] - starts[0])
             self._keep(starts - first)
             parts = (column.values,) if node.root == type_roots.ARRAY else (column.keys, column.items)
@@ -259,13 +289,6 @@ class NestedInputs:
             self._keep(decimal_pairs(column).reshape(-1))
         else:
             self._keep(words(node.root, column))
-
-
-def _list_starts(column: pa.Array) -> npt.NDArray[np.int64]:
-    buffer = column.buffers()[1]
-    if len(column) == 0 or buffer is None:
-        return np.zeros(len(column) + 1, np.int64)
-    return np.frombuffer(buffer, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
 
 
 def _joined(parts: list[npt.NDArray[Any]], root: Any) -> npt.NDArray[Any]:

@@ -1,7 +1,7 @@
-"""Reads one line at a time by all of Flink's rules; the compiled loop must agree with it.
+"""Reads one line at a time by all of Flink's rules. The compiled loop must agree with it.
 
-After Flink's ``CsvToRowDataConverters``. An empty cell is NULL unless its column is text, bytes, an ARRAY or a ROW, so
-that a NULL written without ``null-literal`` reads as NULL.
+The rules are those of Flink's ``CsvToRowDataConverters``. An empty cell is NULL unless its column is a string, bytes,
+an ARRAY or a ROW: a NULL that was written without ``null-literal`` is read as NULL.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ExactCsvReader:
         return row
 
     def _arranged(self, found: list[str]) -> list[str]:
-        """The cells, if there is one per column or the options allow another number."""
+        """The cells, if there is one per column or the options allow a different number."""
         wanted, given = len(self._converters), len(found)
         if given == wanted + 1 and not numbers.java_trim(found[-1]) and self.options.allow_trailing_comma:
             return found[:wanted]

@@ -1,30 +1,16 @@
-"""Writes CSV in Python: one unquoted text per value for nested columns and values that the compiled loop cannot write,
-and whole lines for options that it does not support."""
+"""Writes CSV in Python: one unquoted text per value for columns that the compiled loop cannot write, and whole lines
+for options that it does not support."""
 
 from __future__ import annotations
-
-import base64
-from collections.abc import Callable
-from typing import Any
 
 import pyarrow as pa
 
 from penstock.formats.csv.options import CsvOptions
-from penstock.formats.exact import numbers, timestamps
-from penstock.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    DecimalType,
-    PrimitiveType,
-    RowType,
-    StringType,
-    TimestampType,
-    TimeType,
-)
+from penstock.formats.exact.texts import slices, text_of, written
+from penstock.types import ArrayType, DataType, DecimalType, PrimitiveType, RowType
 
-#: Jackson does not look into longer text, counted as Java counts it: it is quoted.
-LONGEST_LOOKED_AT = 24
+#: Jackson quotes longer text without checking its characters. The length is in UTF-16 units, as in Java.
+LONGEST_CHECKED = 24
 
 
 def csv_lines(rows: pa.RecordBatch, schema: RowType, options: CsvOptions) -> list[bytes]:
@@ -48,7 +34,7 @@ def _quoted(text: str, options: CsvOptions) -> str:
         return text
     safe = max(options.field_delimiter, quote)
     needed = any(each <= safe or each == (escape or "\\") for each in text)
-    if not needed and len(text.encode("utf-16-le")) <= 2 * LONGEST_LOOKED_AT:
+    if not needed and len(text.encode("utf-16-le")) <= 2 * LONGEST_CHECKED:
         return text
     return quote + "".join(each * 2 if each in (quote, escape) else each for each in text) + quote
 
@@ -60,46 +46,13 @@ def csv_texts(array: pa.Array, data_type: DataType, options: CsvOptions) -> list
             return _arrays(array, element, options)
         case RowType():
             return _rows(array, data_type, options)
-    show = _scalar(data_type, options)
-    if pa.types.is_date32(array.type):
-        array = array.view(pa.int32())
-    elif pa.types.is_timestamp(array.type) or pa.types.is_time64(array.type):
-        array = array.view(pa.int64())
-    return [None if value is None else show(value) for value in array.to_pylist()]
-
-
-def _scalar(data_type: DataType, options: CsvOptions) -> Callable[[Any], str]:
-    match data_type:
-        case PrimitiveType(name="BOOLEAN"):
-            return lambda value: "true" if value else "false"
-        case PrimitiveType(name="DOUBLE"):
-            return numbers.double_text
-        case PrimitiveType(name="FLOAT"):
-            return numbers.float_text
-        case PrimitiveType(name="DATE"):
-            return timestamps.date_text
-        case PrimitiveType() | StringType():
-            return str
-        case DecimalType():
-            return lambda value: numbers.decimal_text(value, True)
-        case BinaryType():
-            return lambda value: base64.b64encode(value).decode()
-        case TimeType(precision=precision):
-            unit = 10 ** (9 - precision)
-            return lambda value: timestamps.time_text(value // unit * unit)
-        case TimestampType(local_zone=zone):
-            return lambda value: timestamps.timestamp_text(value, False, zone)
-    raise TypeError(f"no CSV form of {data_type}")
+    return written(array, text_of(data_type, plain=True))
 
 
 def _arrays(array: pa.Array, element: DataType, options: CsvOptions) -> list[str | None]:
     null = options.null_literal or ""
     elements = [null if each is None else each for each in csv_texts(array.values, element, options)]
-    offsets, valid = array.offsets.to_pylist(), array.is_valid().to_pylist()
-    return [
-        options.array_element_delimiter.join(elements[offsets[index] : offsets[index + 1]]) if given else None
-        for index, given in enumerate(valid)
-    ]
+    return [None if part is None else options.array_element_delimiter.join(elements[part]) for part in slices(array)]
 
 
 def _rows(array: pa.Array, data_type: RowType, options: CsvOptions) -> list[str | None]:

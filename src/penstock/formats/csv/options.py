@@ -101,6 +101,14 @@ class CsvOptions(OptionSet):
         return None if self.disable_quote_character else self.quote_character or '"'
 
     @property
+    def marks(self) -> tuple[int, int, int]:
+        """The codes of delimiter, quote and escape character; -1 if there is none."""
+        delimiter, quote, escape = (
+            -1 if each is None else ord(each) for each in (self.field_delimiter, self.quote, self.escape_character)
+        )
+        return delimiter, quote, escape
+
+    @property
     def ascii_marks(self) -> bool:
-        """Whether delimiter, quote and escape are of one byte each, as the compiled loops need them."""
-        return f"{self.field_delimiter}{self.quote or ''}{self.escape_character or ''}".isascii()
+        """Whether delimiter, quote and escape character take one byte each, as the compiled loops require."""
+        return max(self.marks) < 128

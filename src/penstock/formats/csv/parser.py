@@ -11,7 +11,7 @@ _ESCAPED = {"0": "\0", "n": "\n", "r": "\r", "t": "\t"}
 
 
 def cells(message: bytes, options: CsvOptions) -> list[str]:
-    """The cells of the first line that counts; whatever follows it is not looked at. Raises Malformed."""
+    """The cells of the first line that is neither skipped nor a comment; other lines are ignored. Raises Malformed."""
     try:
         text = message.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
@@ -33,7 +33,7 @@ class _LineReader:
         self.stops = {options.field_delimiter, "\n", "\r", ""}
 
     def skip_line(self) -> None:
-        """Go on to the next line, whatever is quoted."""
+        """Move to the next line, even if a quoted value continues there."""
         self._skip_comments()
         self._to_the_end_of_the_line()
         self._end_line()
@@ -81,7 +81,7 @@ class _LineReader:
         return text.rstrip(" \t") if self.options.trim_spaces else text
 
     def _character(self) -> str:
-        """The next character, its escape resolved."""
+        """The next character, or the one that an escape stands for."""
         found = self._here()
         self.at += 1
         if found == self.options.escape_character:

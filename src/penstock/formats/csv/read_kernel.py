@@ -7,32 +7,21 @@ reader refuses, and must read the same values.
 
 from __future__ import annotations
 
-from penstock.formats.loops.ascii import CARRIAGE_RETURN, LINE_FEED, LOWER_N, LOWER_T, SPACE
+from penstock.formats.columns.nested import BASE, ROOT, VALID_BASE
+from penstock.formats.loops import chars, type_roots
 from penstock.formats.loops.base64 import base64_size
+from penstock.formats.loops.bytes import same_bytes
 from penstock.formats.loops.compiled import Vector, borrowed, compiled
 from penstock.formats.loops.record_status import EXACT, READ
 from penstock.formats.loops.strings import is_utf8
-from penstock.formats.loops.type_roots import BOOLEAN, BYTES, OTHER, STRING
 from penstock.formats.loops.values import scan_word, text_value
-
-
-@compiled
-def _is_literal(text: Vector, start: int, end: int, literal: Vector) -> bool:
-    """Whether ``text[start:end]`` is the literal."""
-    size = end - start
-    if size != len(literal):
-        return False
-    place = 0
-    while place < size and text[start + place] == literal[place]:
-        place += 1
-    return place == size
 
 
 @compiled
 def read_records(
     text: Vector,
     offsets: Vector,
-    columns: Vector,
+    digits: Vector,
     delimiter: int,
     quote: int,
     escape: int,
@@ -40,24 +29,23 @@ def read_records(
     literal: Vector,
     has_literal: bool,
     empty_is_null: bool,
+    columns: tuple[Vector, ...],
     status: Vector,
-    fixed: Vector,
-    spans: Vector,
-    valid: Vector,
 ) -> None:
-    """Read every record whose ``status`` is READ, and mark the others EXACT.
+    """Read every record whose ``status`` is READ, or mark it EXACT.
 
-    ``columns``, ``fixed``, ``spans`` and ``valid`` are as in :mod:`penstock.formats.csv.columns`. ``quote``,
-    ``escape`` and ``comment`` are -1 if there is no such character.
+    ``columns`` are the arrays of :class:`penstock.formats.columns.nested.NestedColumns`, ``digits`` the precision and
+    scale of each column. ``quote``, ``escape`` and ``comment`` are -1 if there is no such character.
     """
-    text, literal = borrowed(text), borrowed(literal)
-    count = len(columns)
+    nodes, words, valid, _ = columns
+    text, literal, words, valid = borrowed(text), borrowed(literal), borrowed(words), borrowed(valid)
+    count = len(digits)
     for row in range(len(offsets) - 1):
         if status[row] != READ:
             continue
         status[row] = EXACT
         at, end = offsets[row], offsets[row + 1]
-        if at >= end or text[at] == 0xEF or (comment >= 0 and (text[at] == comment or text[at] == SPACE)):
+        if at >= end or text[at] == 0xEF or (comment >= 0 and (text[at] == comment or text[at] == chars.SPACE)):
             continue
         begin, seen, column, ok = at, 0, 0, True
         while ok and column < count:
@@ -75,31 +63,34 @@ def read_records(
                 start = at
                 while at < end and text[at] != delimiter:
                     each = text[at]
-                    if each in (escape, LINE_FEED, CARRIAGE_RETURN):
+                    if each in (escape, chars.LINE_FEED, chars.CARRIAGE_RETURN):
                         ok = False
                     seen |= each
                     at += 1
                 stop = at
-            root, slot = columns[column, 0], columns[column, 1]
-            if root == OTHER or not ok:
+            root, flag = nodes[column + 1, ROOT], nodes[column + 1, VALID_BASE] + row
+            if root >= type_roots.ROW or not ok:
                 break
-            if (has_literal and _is_literal(text, start, stop, literal)) or (
-                stop == start and (empty_is_null or root not in (STRING, BYTES))
+            if (has_literal and stop - start == len(literal) and same_bytes(text, start, literal, 0, len(literal))) or (
+                stop == start and (empty_is_null or root not in (type_roots.STRING, type_roots.BYTES))
             ):
-                valid[column, row] = 0
+                valid[flag] = 0
             else:
-                valid[column, row] = 1
-                if root in (STRING, BYTES):
-                    size = stop - start if root == STRING else base64_size(text, start, stop)
-                    spans[slot, row, 0], spans[slot, row, 1] = start, size
+                valid[flag] = 1
+                place = nodes[column + 1, BASE] + row
+                if root in (type_roots.STRING, type_roots.BYTES):
+                    size = stop - start if root == type_roots.STRING else base64_size(text, start, stop)
+                    words[place + row], words[place + row + 1] = start, size
                     ok = size >= 0
-                elif root == BOOLEAN:
-                    fixed[slot, row] = text[start] == LOWER_T
-                    ok = scan_word(text, start, stop) == stop and text[start] != LOWER_N
+                elif root == type_roots.BOOLEAN:
+                    words[place] = text[start] == chars.LOWER_T
+                    ok = scan_word(text, start, stop) == stop and text[start] != chars.LOWER_N
                 else:
-                    ok, fixed[slot, row] = text_value(
-                        root, text, start, stop, columns[column, 3], columns[column, 2], SPACE
-                    )
+                    ok, value = text_value(root, text, start, stop, digits[column, 1], digits[column, 0], chars.SPACE)
+                    if root == type_roots.DECIMAL:
+                        place += row
+                        words[place + 1] = value >> 63
+                    words[place] = value
             column += 1
             if at >= end:
                 break
@@ -108,3 +99,6 @@ def read_records(
                 ok = False
         if ok and column == count and at >= end and (seen < 0x80 or is_utf8(text, begin, end)):
             status[row] = READ
+        else:
+            for node in range(1, count + 1):
+                valid[nodes[node, VALID_BASE] + row] = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.errors import Problem, SchemaError
 from penstock.types import ArrayType, DataType, MapType, RowType, TimeType
 
-_NESTED = (ArrayType, MapType, RowType)
+NESTED = (ArrayType, MapType, RowType)
 
 
 def check_schema(schema: RowType) -> None:
@@ -29,6 +29,6 @@ def _complaint(data_type: DataType) -> str | None:
             inner = tuple(field.type for field in fields)
         case _:
             return None
-    if any(isinstance(each, _NESTED) for each in inner):
+    if any(isinstance(each, NESTED) for each in inner):
         return "csv supports one level of nesting: the elements of an ARRAY or ROW must be single values"
     return next((found for each in inner if (found := _complaint(each)) is not None), None)

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from penstock.formats.csv.exact_writer import LONGEST_LOOKED_AT
-from penstock.formats.loops.ascii import BACKSLASH, SPACE
+from penstock.formats.columns.nested import BASE, ROOT, VALID_BASE
+from penstock.formats.csv.exact_writer import LONGEST_CHECKED
+from penstock.formats.loops import chars, type_roots
 from penstock.formats.loops.base64 import write_base64
+from penstock.formats.loops.bytes import copy_bytes
 from penstock.formats.loops.compiled import Vector, borrowed, compiled
-from penstock.formats.loops.decimals import write_decimal
-from penstock.formats.loops.floats import write_double, write_float
-from penstock.formats.loops.numbers import write_integer
-from penstock.formats.loops.timestamps import write_date, write_time, write_timestamp
-from penstock.formats.loops.type_roots import (
-    BIGINT,
-    BOOLEAN,
-    BYTES,
-    DATE,
-    DECIMAL,
-    DOUBLE,
-    FLOAT,
-    OTHER,
-    STRING,
-    TIME,
-    TIMESTAMP_LTZ,
-)
+from penstock.formats.loops.decimals import write_decimal, write_wide_decimal
+from penstock.formats.loops.values import write_value
 
 #: The most bytes that a value of fixed width takes, quotes included.
 WIDEST = 64
@@ -40,11 +27,11 @@ def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: in
         each = out[place]
         if each & 0xC0 != 0x80:
             size += 2 if each >= 0xF0 else 1
-        if each < safe or each == (escape if escape >= 0 else BACKSLASH):
+        if each < safe or each == (escape if escape >= 0 else chars.BACKSLASH):
             needed = True
         if each in (quote, escape):
             doubled += 1
-    if quote < 0 or not (needed or size > LONGEST_LOOKED_AT):
+    if quote < 0 or not (needed or size > LONGEST_CHECKED):
         return end
     to = end + doubled + 2
     out[to - 1] = quote
@@ -60,76 +47,54 @@ def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: in
 
 
 @compiled
-def _write_fixed(out: Vector, at: int, root: int, value: int, scale: int) -> int:
-    """A value of fixed width at ``out[at]``; the position after it."""
-    if root <= BIGINT:
-        return write_integer(out, at, value)
-    if root == DOUBLE:
-        return write_double(out, at, value, False)
-    if root == FLOAT:
-        return write_float(out, at, value, False)
-    if root == DECIMAL:
-        return write_decimal(out, at, value, scale, True)
-    if root == DATE:
-        return write_date(out, at, value)
-    if root == TIME:
-        return write_time(out, at, value)
-    return write_timestamp(out, at, value, SPACE, root == TIMESTAMP_LTZ)
-
-
-@compiled
-def _copy(out: Vector, at: int, text: Vector, start: int, end: int) -> int:
-    for place in range(start, end):
-        out[at] = text[place]
-        at += 1
-    return at
-
-
-@compiled
 def write_records(
-    columns: Vector,
-    fixed: Vector,
-    text: Vector,
-    spans: Vector,
-    valid: Vector,
-    words: Vector,
-    word_starts: Vector,
+    columns: tuple[Vector, ...],
+    digits: Vector,
+    null: Vector,
     delimiter: int,
     quote: int,
     escape: int,
     safe: int,
     out: Vector,
     offsets: Vector,
-) -> None:
+) -> int:
     """Write one line per row, one after the other and without line ends, and store the end of each in ``offsets``.
 
-    ``columns``, ``fixed``, ``text``, ``spans`` and ``valid`` are the fields of
-    :class:`penstock.formats.csv.columns.Inputs`. ``words`` are the texts of false, true and NULL. ``safe`` is the least
-    character that needs no quotes.
+    ``columns`` are the arrays of :class:`penstock.formats.columns.nested.NestedInputs`, ``digits`` the precision and
+    scale of each column. ``null`` is the text of NULL. ``safe`` is the least character that needs no quotes. Returns
+    -1, or a column with a value that only :mod:`penstock.formats.csv.exact_writer` can write.
     """
-    text, words, out = borrowed(text), borrowed(words), borrowed(out)
+    nodes, words, valid, text = columns
+    words, text, out = borrowed(words), borrowed(text), borrowed(out)
     at = 0
     for row in range(len(offsets) - 1):
-        for column in range(len(columns)):
+        for column in range(len(digits)):
             if column:
                 out[at] = delimiter
                 at += 1
-            root, slot = columns[column, 0], columns[column, 1]
+            root, place = nodes[column + 1, ROOT], nodes[column + 1, BASE] + row
             start = at
-            if not valid[column, row]:
-                at = _copy(out, at, words, word_starts[2], word_starts[3])
-            elif root == BOOLEAN:
-                word = fixed[slot, row]
-                at = _copy(out, at, words, word_starts[word], word_starts[word + 1])
-            elif root in (STRING, OTHER):
-                at = _copy(out, at, text, spans[slot, row, 0], spans[slot, row, 1])
-                if root == STRING:
-                    at = _quoted(out, start, at, quote, escape, safe)
-            elif root == BYTES:
-                at = write_base64(out, at, text, spans[slot, row, 0], spans[slot, row, 1])
+            if not valid[nodes[column + 1, VALID_BASE] + row]:
+                copy_bytes(null, 0, out, at, len(null))
+                at += len(null)
+            elif root == type_roots.STRING:
+                size = words[place + 1] - words[place]
+                copy_bytes(text, words[place], out, at, size)
+                at = _quoted(out, start, at + size, quote, escape, safe)
+            elif root == type_roots.BYTES:
+                at = write_base64(out, at, text, words[place], words[place + 1])
                 at = _quoted(out, start, at, quote, escape, safe)
+            elif root == type_roots.DECIMAL:
+                low, high = words[place + row], words[place + row + 1]
+                if high == low >> 63:
+                    at = write_decimal(out, at, low, digits[column, 1], True)
+                else:
+                    at = write_wide_decimal(out, at, low, high, digits[column, 1], True)
             else:
-                at = _write_fixed(out, at, root, fixed[slot, row], columns[column, 3])
-                if root > DECIMAL:
+                at = write_value(out, at, root, words[place], digits[column, 0], chars.SPACE, False, False)
+                if at < 0:
+                    return column
+                if root > type_roots.BOOLEAN:
                     at = _quoted(out, start, at, quote, escape, safe)
         offsets[row + 1] = at
+    return -1

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
 
-from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes
+from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes, image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
-from penstock.formats.changes.images import image_changes
-from penstock.formats.changes.metadata import MILLISECONDS, TEXT_MAP, Metadata, as_it_is, epoch, epoch_text
+from penstock.formats.changes.metadata import MILLISECONDS, TEXT_MAP, Metadata, epoch, epoch_text, unchanged
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
 from penstock.types import BIGINT, STRING, Field, RowType
 
@@ -20,21 +18,18 @@ _SOURCE = Field("source", TEXT_MAP)
 
 #: The metadata columns, by key.
 METADATA = {
-    "schema": Metadata(STRING, Field("schema", STRING), as_it_is, beside=True),
+    "schema": Metadata(STRING, Field("schema", STRING), unchanged, beside=True),
     "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts_ms", BIGINT), epoch(1000)),
     "source.timestamp": Metadata(MILLISECONDS, _SOURCE, epoch_text, "ts_ms"),
-    "source.database": Metadata(STRING, _SOURCE, as_it_is, "db"),
-    "source.schema": Metadata(STRING, _SOURCE, as_it_is, "schema"),
-    "source.table": Metadata(STRING, _SOURCE, as_it_is, "table"),
-    "source.properties": Metadata(TEXT_MAP, _SOURCE, as_it_is),
+    "source.database": Metadata(STRING, _SOURCE, unchanged, "db"),
+    "source.schema": Metadata(STRING, _SOURCE, unchanged, "schema"),
+    "source.table": Metadata(STRING, _SOURCE, unchanged, "table"),
+    "source.properties": Metadata(TEXT_MAP, _SOURCE, unchanged),
 }
 
 
-@dataclass(frozen=True)
-class DebeziumJsonDecoder(ChangeDecoder):
+class DebeziumJsonDecoder(ChangeDecoder[DebeziumJsonOptions]):
     """Decodes messages of Debezium: ``before``, ``after`` and ``op``, which is c or r, u, or d."""
-
-    options: DebeziumJsonOptions
 
     known: ClassVar[Mapping[str, Metadata]] = METADATA
 
@@ -54,14 +49,14 @@ class DebeziumJsonDecoder(ChangeDecoder):
         names = dict.fromkeys(METADATA[key].entry for key in self.metadata if METADATA[key].field == _SOURCE)
         return Field("source", RowType(tuple(Field(name, STRING) for name in names)))
 
-    def _place(self, name: str) -> str:
+    def _path(self, name: str) -> str:
         return f"payload.{name}" if self.options.schema_include else name
 
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
         if self.options.schema_include:
             missing = "the field is missing or null; set 'schema-include' to false if messages hold no schema"
             faults.add(is_null(envelopes.columns["payload"]), always("payload", missing))
-        return image_changes(self._payload(envelopes), _OPERATIONS, "op", self._place, faults)
+        return image_changes(self._payload(envelopes), _OPERATIONS, "op", self._path, faults)
 
     def _payload(self, envelopes: Envelopes) -> dict[str, pa.Array]:
         if not self.options.schema_include:

@@ -1,11 +1,11 @@
-"""Errors with which decoders refuse a message or a value."""
+"""The errors of messages and values that decoders refuse."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-#: The most characters of a value in an error: dead letters keep errors in headers, next to the value itself.
+#: The most characters of a value in an error: dead letters have the error in a header, next to the value itself.
 _LONGEST = 100
 
 

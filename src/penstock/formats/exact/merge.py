@@ -1,8 +1,9 @@
-"""Merges rows of the exact reader into the batch of the compiled loop."""
+"""Merges rows of an exact reader into the batch of a compiled loop, and texts of an exact writer into its input."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from penstock.formats.columns.buffers import batch_of
 from penstock.formats.exact.errors import FieldError, Malformed
 from penstock.formats.loops.record_status import EXACT, READ
 from penstock.spi import BadRecord, Decoded
+from penstock.types import STRING, DataType, RowType, arrow_schema
 
 
 def completed(
@@ -20,10 +22,12 @@ def completed(
 ) -> Decoded:
     """``read``, which has one row per record, with the rows of ``rows_of`` for each record whose ``status`` is EXACT.
 
-    ``rows_of`` raises FieldError or Malformed for a record that it refuses; a Malformed may still carry rows. Records
+    ``rows_of`` raises FieldError or Malformed for a record that it refuses. A Malformed may still have rows. Records
     without a row are left out.
     """
     counts = (status == READ).astype(np.int64)
+    if counts.all():
+        return Decoded(read)
     rows: list[dict[str, Any]] = []
     bad: list[BadRecord] = []
     for index in np.flatnonzero(status == EXACT).tolist():
@@ -48,3 +52,18 @@ def completed(
     ]
     one_each = bool((counts == 1).all())
     return Decoded(batch_of(columns, read.schema, len(taken)), None if one_each else origin, bad=tuple(bad))
+
+
+def with_texts(
+    schema: RowType,
+    rows: pa.RecordBatch,
+    columns: Iterable[int],
+    texts: Callable[[pa.Array, DataType], list[str | None]],
+) -> tuple[RowType, pa.RecordBatch]:
+    """The same rows with strings, written by ``texts``, in some columns, and their schema."""
+    fields, arrays = list(schema.fields), list(rows.columns)
+    for index in columns:
+        written = texts(arrays[index], fields[index].type)
+        fields[index], arrays[index] = replace(fields[index], type=STRING), pa.array(written, pa.string())
+    finished = replace(schema, fields=tuple(fields))
+    return finished, batch_of(arrays, arrow_schema(finished), rows.num_rows)

@@ -9,6 +9,8 @@ import struct
 from decimal import Decimal
 from typing import TypeVar
 
+import numpy as np
+
 from penstock.formats.exact.errors import shown
 from penstock.types import DecimalType
 
@@ -22,6 +24,7 @@ INTEGER_RANGES = {
     "BIGINT": (-(2**63), 2**63 - 1),
 }
 
+_BLANK = "".join(map(chr, range(ord(" ") + 1)))
 _INTEGER = re.compile(r"[+-]?[0-9]{1,1000}")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?0*[0-9]{1,10})?")
 _DOUBLE = re.compile(
@@ -35,12 +38,7 @@ _EXACT = decimal.Context(prec=4096, rounding=decimal.ROUND_HALF_UP, Emax=decimal
 
 def java_trim(text: str) -> str:
     """``text`` without characters up to the space at either end, as ``String.trim`` removes them."""
-    start, end = 0, len(text)
-    while start < end and text[start] <= " ":
-        start += 1
-    while end > start and text[end - 1] <= " ":
-        end -= 1
-    return text[start:end]
+    return text.strip(_BLANK)
 
 
 def parse_integer(text: str, name: str) -> int:
@@ -52,7 +50,7 @@ def parse_integer(text: str, name: str) -> int:
 
 
 def in_range(value: _N, name: str, text: str) -> _N:
-    """``value`` when the type ``name`` can hold it. Raises ValueError."""
+    """``value``, if the type ``name`` can hold it. Raises ValueError."""
     least, most = INTEGER_RANGES[name]
     if not least <= value <= most:
         raise out_of_range(text, name)
@@ -116,9 +114,10 @@ def _single(value: float) -> float:
         return math.copysign(math.inf, value)
 
 
-def _neighbour(single: float, towards: float) -> float:
+def _neighbour(single: float, value: float) -> float:
+    """The next single-precision number from ``single`` in the direction of ``value``."""
     bits = struct.unpack("<i", struct.pack("<f", single))[0]
-    step = 1 if abs(towards) > abs(single) else -1
+    step = 1 if abs(value) > abs(single) else -1
     return float(struct.unpack("<f", struct.pack("<i", bits + step))[0])
 
 
@@ -130,7 +129,7 @@ def parse_decimal(text: str) -> Decimal:
 
 
 def to_decimal(value: Decimal, to: DecimalType) -> Decimal | None:
-    """``value`` rounded half up to the scale of ``to``; None when it has too many digits then, as in Flink."""
+    """``value`` rounded half up to the scale of ``to``; None if it then has too many digits, as in Flink."""
     if not value:
         return Decimal(0).scaleb(-to.scale)
     if value.adjusted() > to.precision - to.scale:
@@ -144,8 +143,8 @@ def to_decimal(value: Decimal, to: DecimalType) -> Decimal | None:
 
 
 def decimal_text(value: Decimal, plain: bool) -> str:
-    """As Flink writes it: without its trailing zeros and in Java's notation or, if ``plain``, with all the digits of
-    its scale and without an exponent."""
+    """A decimal as Flink writes it: in Java's notation without trailing zeros or, if ``plain``, with all digits of its
+    scale and no exponent."""
     if plain:
         return f"{value:f}"
     return str(value.normalize(_EXACT)) if value else "0"
@@ -158,11 +157,9 @@ def double_text(value: float) -> str:
 
 def float_text(value: float) -> str:
     """``Float.toString`` of Java 19 and later, for a value that a float holds exactly."""
-    from numpy import float32, format_float_scientific
-
     if not math.isfinite(value) or value == 0.0:
         return double_text(value)
-    return _java_notation(value, format_float_scientific(float32(value), unique=True))
+    return _java_notation(value, np.format_float_scientific(np.float32(value), unique=True))
 
 
 def _java_notation(value: float, shortest: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from penstock.formats.exact.errors import shown
-from penstock.formats.loops.timestamps import days_of
+from penstock.formats.loops.timestamps import day_of, days_of
 
 _DATE = re.compile(r"([+-]?)([0-9]{4,10})-([0-9]{2})-([0-9]{2})")
 _SQL_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
@@ -34,7 +34,7 @@ def parse_date(text: str, smart: bool = False) -> int:
         raise ValueError(f"expected a date 'yyyy-MM-dd', not {shown(text)}")
     sign, digits = match.group(1), match.group(2)
     if (len(digits) > 4) != (sign == "+") and sign != "-":
-        raise ValueError(f"a year has a sign if and only if it has more than four digits: {shown(text)}")
+        raise ValueError(f"expected a sign before a year of more than four digits, and only there, in {shown(text)}")
     year, month, day = int(sign + digits), int(match.group(3)), int(match.group(4))
     if not (1 <= month <= 12 and 1 <= day <= 31):
         raise ValueError(f"no such day: {shown(text)}")
@@ -49,7 +49,8 @@ def parse_date(text: str, smart: bool = False) -> int:
 
 
 def lenient_date(text: str) -> int:
-    """``yyyy-[M]M-[d]d`` as ``java.sql.Date.valueOf`` reads it: a day past the month's end runs into the next month."""
+    """``yyyy-[M]M-[d]d`` as ``java.sql.Date.valueOf`` reads it: a day past the end of the month is in the next
+    month."""
     match = _SQL_DATE.fullmatch(text)
     if match is None:
         raise ValueError(f"expected a date 'yyyy-MM-dd', not {shown(text)}")
@@ -82,7 +83,7 @@ def parse_iso_time(text: str) -> int:
 
 
 def parse_timestamp(text: str, iso: bool, zone: bool, offset: bool = False) -> int:
-    """A timestamp to microseconds since the epoch, digits beyond cut off.
+    """A timestamp to microseconds since the epoch; further digits are cut off.
 
     ``zone``: TIMESTAMP_LTZ, which ends in ``Z``. ``offset``: ISO-8601 with an offset, which either type may have.
     Raises ValueError.
@@ -100,7 +101,7 @@ def parse_timestamp(text: str, iso: bool, zone: bool, offset: bool = False) -> i
             raise ValueError(f"expected a timestamp '{form}', not {shown(text)}")
         body = text[:-1]
     smart = offset or zone or not iso
-    if not smart:  # ISO_LOCAL_DATE_TIME does not mind case
+    if not smart:  # ISO_LOCAL_DATE_TIME ignores case
         body = body.replace("t", "T")
     date, separator, time = body.partition("T" if iso else " ")
     if not separator:
@@ -123,19 +124,9 @@ def _offset_micros(text: str) -> int:
     return -micros if text[0] == "-" else micros
 
 
-def _civil(days: int) -> tuple[int, int, int]:
-    shifted = days + 719468
-    era, of_era = divmod(shifted, 146097)
-    year_of_era = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
-    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    march = (5 * of_year + 2) // 153
-    month = march + 3 if march < 10 else march - 9
-    return year_of_era + era * 400 + (month <= 2), month, of_year - (153 * march + 2) // 5 + 1
-
-
 def date_text(days: int) -> str:
     """Days since the epoch as ``yyyy-MM-dd``; a sign before years outside 0000 to 9999."""
-    year, month, day = _civil(days)
+    year, month, day = day_of(days)
     shown = f"{year:04d}" if 0 <= year <= 9999 else f"{'-' if year < 0 else '+'}{abs(year):04d}"
     return f"{shown}-{month:02d}-{day:02d}"
 

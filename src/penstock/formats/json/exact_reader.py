@@ -1,8 +1,8 @@
-"""Reads one record at a time by all of Flink's rules; the compiled loop must agree with it.
+"""Reads one record at a time by all of Flink's rules. The compiled loop must agree with it.
 
-After Flink's ``JsonParserToRowDataConverters`` (the streaming parser) and its tree parser. After an ignored value of
-the wrong shape, Flink's streaming parser may lose its place in the message. This reader does not: the value is NULL,
-and reading continues after it.
+The rules are those of Flink's ``JsonParserToRowDataConverters`` (the streaming parser) and of its tree parser. When
+Flink's streaming parser ignores a value of the wrong shape, it may lose its position in the message. This reader reads
+NULL and continues after the value.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class ExactJsonReader:
         """The rows in one message: one for an object, one for each object of a top-level array.
 
         Raises Malformed for text that is not JSON and FieldError for a value that does not fit. With
-        ``ignore-parse-errors`` the objects of an array still give rows if another element is not an object, and with
-        the streaming parser those before text that is not JSON.
+        ``ignore-parse-errors``, an array still gives rows for its objects if another element is not an object, and with
+        the streaming parser for the objects before text that is not JSON.
         """
         rows: list[dict[str, Any]] = []
         refusal: Malformed | None = None
@@ -236,7 +236,8 @@ def _same_as_true(text: str) -> bool:
 
 
 def _truncated(value: Document, name: str, exact: bool) -> int:
-    """INT and BIGINT: a number loses its fraction, text must be a whole number. ``exact``: no digit is lost before."""
+    """INT and BIGINT: a number loses its fraction, text must be a whole number. ``exact``: the number is not rounded to
+    a double first."""
     if not isinstance(value, Number) or value.whole:
         return numbers.parse_integer(_scalar(value), name)
     least, most = numbers.INTEGER_RANGES[name]
@@ -282,7 +283,7 @@ def _has_decimals(data_type: DataType) -> bool:
 
 
 def _serialized(value: Document, decimals: bool) -> str:
-    """A container as compact JSON, as Jackson prints it: a repeated key has its last value at its first place."""
+    """A container as compact JSON, as Jackson prints it: a repeated key has its last value at its first position."""
     parts: list[str] = []
     todo: list[Document | _Literal] = [value]
     while todo:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.formats.columns.nested import Shape
+from penstock.formats.columns.nested import Shape, Vectors
 from penstock.formats.loops import type_roots
 from penstock.formats.loops.type_roots import root_of
 
@@ -18,10 +18,10 @@ FIRST, ARITY, PRECISION, SCALE = 0, 1, 2, 3
 
 @dataclass(frozen=True)
 class FieldNames:
-    """The names of all rows' fields, joined, as in messages: without the first quote and with a colon.
+    """The names of the fields of all rows, joined. Each is as in a message, without the first quote and with a colon.
 
-    Field ``f`` is node ``fields[f]``, and its name is ``keys[starts[f]:starts[f + 1]]``. ``repeated`` are the elements,
-    keys and values of arrays and maps, which may have any number of values.
+    Field ``f`` is node ``fields[f]``, and its name is ``keys[starts[f]:starts[f + 1]]``. ``repeated`` are the nodes of
+    elements, keys and values of arrays and maps, which may have any number of values.
     """
 
     table: npt.NDArray[np.int64]
@@ -30,6 +30,11 @@ class FieldNames:
     starts: npt.NDArray[np.int64]
     repeated: npt.NDArray[np.int64]
     plain: bool
+
+    @property
+    def vectors(self) -> Vectors:
+        """The arrays as the loop takes them."""
+        return self.table, self.fields, self.keys, self.starts, self.repeated
 
     @classmethod
     def of(cls, shape: Shape) -> FieldNames:

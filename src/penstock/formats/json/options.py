@@ -20,7 +20,7 @@ class TimestampStandard(enum.Enum):
 
 
 class MapNullKeyMode(enum.Enum):
-    """The handling of map entries without a key."""
+    """The handling of map entries with a null key."""
 
     FAIL = "FAIL"
     DROP = "DROP"

@@ -1,6 +1,6 @@
 """Parses JSON like Jackson: strictly, but control characters in strings and text after the value are allowed.
 
-Objects keep all pairs in order and numbers keep their text; the columns decide what they mean.
+Objects keep all pairs in order and numbers keep their text; their columns interpret them.
 """
 
 from __future__ import annotations
@@ -39,12 +39,10 @@ class Object:
 Document: TypeAlias = "bool | str | Number | Object | list[Document] | None"
 
 _BLANK = re.compile(r"[ \t\r\n]*")
-_STRING = re.compile(r'([^"\\]*)(["\\])')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _WORD = re.compile(r"(true|false|null)(?![A-Za-z0-9_$])")
-_UNICODE = re.compile(r"[0-9a-fA-F]{4}")
-_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _WORDS = {"true": True, "false": False, "null": None}
+_DECODER = json.JSONDecoder(strict=False)
 _LONE = re.compile("[\ud800-\udfff]")
 
 
@@ -54,8 +52,9 @@ def parse(message: bytes) -> Document:
 
 
 def documents(message: bytes) -> Iterator[Document]:
-    """The elements of the array at the start of ``message``, one by one, or its first value. Raises Malformed when it
-    reaches text that is not JSON."""
+    """The elements of the array at the start of ``message``, one by one, or the first value if it is not an array.
+
+    Raises Malformed where the text stops being JSON."""
     return _reader(message).documents()
 
 
@@ -71,7 +70,7 @@ def _reader(message: bytes) -> _DocumentReader:
 
 
 class _DocumentReader:
-    """One pass over a text without recursion, so that only the limit bounds the depth."""
+    """Reads a text once, without recursion, so that only the limit bounds the depth."""
 
     def __init__(self, text: str, complaint: str):
         self.text, self.complaint, self.at = text, complaint, 0
@@ -154,35 +153,16 @@ class _DocumentReader:
             raise self._unexpected("':'")
 
     def _string(self) -> str:
-        parts: list[str] = []
-        self.at += 1
-        while True:
-            match = _STRING.match(self.text, self.at)
-            if match is None:
-                raise Malformed(self.complaint)
-            parts.append(match.group(1))
-            self.at = match.end()
-            if match.group(2) == '"':
-                break
-            parts.append(self._escaped())
-        text = "".join(parts)
-        if _LONE.search(text):  # Two halves are one character; a single half becomes '?', as in Java's encoder
-            text = _LONE.sub("?", text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass"))
-        return text
-
-    def _escaped(self) -> str:
-        mark = self.text[self.at : self.at + 1]
-        self.at += 1
-        if mark == "u":
-            match = _UNICODE.match(self.text, self.at)
-            if match is None:
-                raise self._unexpected("four hexadecimal digits")
-            self.at = match.end()
-            return chr(int(match.group(), 16))
-        if mark not in _ESCAPES:
-            self.at -= 1
-            raise self._unexpected("an escape such as '\\n'")
-        return _ESCAPES[mark]
+        try:
+            text, self.at = _DECODER.raw_decode(self.text, self.at)
+        except json.JSONDecodeError as error:
+            if error.msg.startswith("Unterminated"):
+                raise Malformed(self.complaint) from error
+            at = self.text.rindex("\\", 0, error.pos + 1)
+            raise Malformed(
+                f"expected an escape such as '\\n' or '\\u00e9', not {self.text[at : at + 6]!r}, at character {at + 1}"
+            ) from error
+        return _LONE.sub("?", text)  # half of a surrogate pair becomes '?', as in Java's encoder
 
     def _take(self, mark: str) -> bool:
         self._skip_blank()

@@ -8,20 +8,7 @@ from json.encoder import encode_basestring
 import numpy as np
 
 from penstock.formats.json.syntax import BACKSLASHES, QUOTES
-from penstock.formats.loops.ascii import (
-    BACKSLASH,
-    LOWER_A,
-    LOWER_E,
-    LOWER_F,
-    LOWER_L,
-    LOWER_N,
-    LOWER_R,
-    LOWER_S,
-    LOWER_T,
-    LOWER_U,
-    QUOTE,
-    UPPER_U,
-)
+from penstock.formats.loops import chars
 from penstock.formats.loops.bytes import HIGH_BITS, NONE, ONES, eight_bytes, first_mark, put_eight_bytes
 from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
 
@@ -51,7 +38,7 @@ _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
 def quote(text: str) -> str:
     """A JSON string literal. Only quotes, backslashes and control characters are escaped."""
-    if text.isprintable():  # then only quotes and backslashes need it, and the interpreter has a faster way
+    if text.isprintable():  # only quotes and backslashes need an escape, and the standard library is faster
         return encode_basestring(text)
     return f'"{_MUST_ESCAPE.sub(_escape, text)}"'
 
@@ -78,14 +65,14 @@ def escaped_size(text: Vector) -> int:
     size = len(text)
     for each in text:
         if _ESCAPES[each]:
-            size += 5 if _ESCAPES[each] == LOWER_U else 8 if _ESCAPES[each] == UPPER_U else 1
+            size += 5 if _ESCAPES[each] == chars.LOWER_U else 8 if _ESCAPES[each] == chars.UPPER_U else 1
     return size
 
 
 @inlined
 def _write_code(out: Vector, at: int, code: Word) -> int:
     r"""``\u`` and four digits at ``out[at]``; the position after them."""
-    out[at], out[at + 1] = BACKSLASH, LOWER_U
+    out[at], out[at + 1] = chars.BACKSLASH, chars.LOWER_U
     out[at + 2], out[at + 3] = _HEX[code >> 12], _HEX[code >> 8 & 15]
     out[at + 4], out[at + 5] = _HEX[code >> 4 & 15], _HEX[code & 15]
     return at + 6
@@ -110,7 +97,7 @@ def write_string(out: Vector, at: int, text: Vector, start: int, end: int) -> in
 
     Up to eight bytes more of ``out`` are overwritten.
     """
-    out[at] = QUOTE
+    out[at] = chars.QUOTE
     at += 1
     while start < end:
         while start + 8 <= end:
@@ -134,7 +121,7 @@ def write_string(out: Vector, at: int, text: Vector, start: int, end: int) -> in
                 out[at] = each
                 at += 1
                 continue
-            if mark == UPPER_U:
+            if mark == chars.UPPER_U:
                 after = _write_pair(out, at, text, start - 1, end)
                 if after == at:
                     out[at] = each
@@ -142,23 +129,10 @@ def write_string(out: Vector, at: int, text: Vector, start: int, end: int) -> in
                 else:
                     at = after
                     start += 3
-            elif mark == LOWER_U:
+            elif mark == chars.LOWER_U:
                 at = _write_code(out, at, np.int64(each))
             else:
-                out[at], out[at + 1] = BACKSLASH, mark
+                out[at], out[at + 1] = chars.BACKSLASH, mark
                 at += 2
-    out[at] = QUOTE
+    out[at] = chars.QUOTE
     return at + 1
-
-
-@inlined
-def write_word(out: Vector, at: int, value: int) -> int:
-    """``true``, ``false`` or, for a negative value, ``null``."""
-    if value < 0:
-        out[at], out[at + 1], out[at + 2], out[at + 3] = LOWER_N, LOWER_U, LOWER_L, LOWER_L
-        return at + 4
-    if value:
-        out[at], out[at + 1], out[at + 2], out[at + 3] = LOWER_T, LOWER_R, LOWER_U, LOWER_E
-        return at + 4
-    out[at], out[at + 1], out[at + 2], out[at + 3], out[at + 4] = LOWER_F, LOWER_A, LOWER_L, LOWER_S, LOWER_E
-    return at + 5

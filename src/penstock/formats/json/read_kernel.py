@@ -1,6 +1,6 @@
 """JSON objects straight to columns, nested ones included, inside a compiled loop.
 
-The loop reads the common cases. It marks every other record EXACT, and :mod:`penstock.formats.json.exact_reader`, which
+The loop reads the common cases. It marks every other record EXACT: :mod:`penstock.formats.json.exact_reader`, which
 implements all of Flink's rules, reads it. The loop must not accept a record that the exact reader refuses, and must
 read the same values.
 """
@@ -12,28 +12,14 @@ import numpy as np
 from penstock.formats.columns.nested import BASE, CAPACITY, GIVEN_NULL, ROOT, VALID_BASE, WIDTH
 from penstock.formats.json.field_names import ARITY, FIRST, PRECISION, SCALE
 from penstock.formats.json.syntax import blank, keeps_its_text, string, unescape, value_end
-from penstock.formats.loops.ascii import (
-    BRACE_CLOSE,
-    BRACE_OPEN,
-    BRACKET_CLOSE,
-    BRACKET_OPEN,
-    COLON,
-    COMMA,
-    LOWER_N,
-    LOWER_T,
-    MINUS,
-    NINE,
-    QUOTE,
-    ZERO,
-)
+from penstock.formats.loops import chars, type_roots
 from penstock.formats.loops.base64 import base64_size
 from penstock.formats.loops.bytes import same_bytes
 from penstock.formats.loops.compiled import Vector, Word, borrowed, compiled
 from penstock.formats.loops.decimals import wide_decimal
-from penstock.formats.loops.map_keys import MOST_KEYS, texts_repeat
+from penstock.formats.loops.map_keys import MOST_KEYS, keys_repeat
 from penstock.formats.loops.numbers import number_value, scan_number
 from penstock.formats.loops.record_status import EXACT, READ
-from penstock.formats.loops.type_roots import ARRAY, BOOLEAN, BYTES, DECIMAL, MAP, ROW, STRING
 from penstock.formats.loops.values import scan_word, text_value
 
 _RUNNING, _DONE, _LEFT = 0, 1, 2
@@ -49,7 +35,7 @@ def _pad(
         valid[nodes[each, VALID_BASE] + index] = 0
         root, width = nodes[each, ROOT], nodes[each, WIDTH]
         at = nodes[each, BASE] + index * width
-        if root in (ARRAY, MAP):
+        if root in (type_roots.ARRAY, type_roots.MAP):
             words[at] = counts[each + 1]
         elif width > 0:
             words[at] = 0
@@ -64,35 +50,26 @@ def _may_repeat(text: Vector, words: Vector, first: int, last: int, places: Vect
     for place in range(first, last, 2):
         if words[place] < 0:
             return True
-    return texts_repeat(text, words, first, last, places)
+    return keys_repeat(text, words, first, last, places, True)
 
 
 @compiled
 def read_records(
     text: Vector,
     offsets: Vector,
-    table: Vector,
-    fields: Vector,
-    keys: Vector,
-    key_starts: Vector,
-    repeated: Vector,
-    padded: Vector,
-    pad_starts: Vector,
+    names: tuple[Vector, ...],
+    padding: tuple[Vector, ...],
     separator: int,
     streaming: bool,
     required: bool,
-    nodes: Vector,
-    words: Vector,
-    valid: Vector,
-    counts: Vector,
+    columns: tuple[Vector, ...],
     status: Vector,
     first: int,
 ) -> tuple[int, int]:
     """Read every record from ``first`` on whose ``status`` is READ. Other records become a row of nulls, marked EXACT.
 
-    ``table``, ``fields``, ``keys``, ``key_starts`` and ``repeated`` are the fields of
-    :class:`penstock.formats.json.field_names.FieldNames`. ``nodes``, ``words``, ``valid`` and ``counts`` are those of
-    :class:`penstock.formats.columns.nested.NestedColumns`; the words of a string are its start and its size without
+    ``names`` are the arrays of :class:`penstock.formats.json.field_names.FieldNames`, ``columns`` those of
+    :class:`penstock.formats.columns.nested.NestedColumns`. The words of a string are its start and its size without
     escapes, and the start is ``~start`` if there are escapes. ``separator`` is the character between date and time.
     ``streaming`` selects Flink's streaming parser, which ignores further fields after as many as the row has.
     ``required``: an object must have all fields.
@@ -101,6 +78,8 @@ def read_records(
     caller grows the node and calls again from that record. This is one long function because passing these arrays to
     another function for each field costs more than reading the field.
     """
+    table, fields, keys, key_starts, repeated = names
+    (padded, pad_starts), (nodes, words, valid, counts) = padding, columns
     text, keys, words, valid = borrowed(text), borrowed(keys), borrowed(words), borrowed(valid)
     seen = np.full(len(nodes), -1, np.int64)
     marks = np.zeros(len(repeated), np.int64)
@@ -116,10 +95,10 @@ def read_records(
         at = offsets[row]
         if status[row] == READ:
             at = blank(text, at, end)
-            if at < end and text[at] == BRACE_OPEN:
+            if at < end and text[at] == chars.BRACE_OPEN:
                 outcome = _RUNNING
         # The open container: its node, type root and index; for a row, the fields found, not seen yet and expected next
-        node, inside, index, depth = 0, ROW, row, 0
+        node, inside, index, depth = 0, type_roots.ROW, row, 0
         start_field, arity = table[0, FIRST], table[0, ARITY]
         found, unseen, expected = 0, arity, 0
         opened = True
@@ -129,16 +108,16 @@ def read_records(
             if opened:
                 opened = False
                 at = blank(text, at + 1, end)
-                if at < end and text[at] == (BRACKET_CLOSE if inside == ARRAY else BRACE_CLOSE):
-                    root, target, i = -1, -1, 0
+                if at < end and text[at] == (chars.BRACKET_CLOSE if inside == type_roots.ARRAY else chars.BRACE_CLOSE):
+                    root, child, i = -1, -1, 0
                     # Empty: it is closed below
                 else:
                     continue
             else:
                 # Find the node of the next value
-                target, i = -1, index
-                if inside == ROW:
-                    if at >= end or text[at] != QUOTE:
+                child, i = -1, index
+                if inside == type_roots.ROW:
+                    if at >= end or text[at] != chars.QUOTE:
                         break
                     start = at + 1
                     field = start_field + expected
@@ -148,7 +127,7 @@ def read_records(
                         and start + size <= end
                         and same_bytes(text, start, keys, key_starts[field], size)
                     ):
-                        target = fields[field]
+                        child = fields[field]
                         expected += 1
                         at = start + size
                     else:
@@ -168,132 +147,132 @@ def read_records(
                                 if escaped
                                 else same_bytes(text, start, keys, place, size)
                             ):
-                                target = fields[field]
+                                child = fields[field]
                                 expected = tried + 1
                                 break
                         at = blank(text, at + 1, end)
-                        if at >= end or text[at] != COLON:
+                        if at >= end or text[at] != chars.COLON:
                             break
                         at += 1
                     at = blank(text, at, end)
                     if streaming and found >= arity:
-                        target = -1
-                    elif target >= 0:
+                        child = -1
+                    elif child >= 0:
                         found += 1
-                        if seen[target] != index:
-                            seen[target] = index
+                        if seen[child] != index:
+                            seen[child] = index
                             unseen -= 1
-                        elif not streaming or nodes[target, ROOT] >= ROW:
+                        elif not streaming or nodes[child, ROOT] >= type_roots.ROW:
                             break
-                elif inside == ARRAY:
-                    target = node + 1
-                    i = counts[target]
-                    if i >= nodes[target, CAPACITY]:
-                        full = target
+                elif inside == type_roots.ARRAY:
+                    child = node + 1
+                    i = counts[child]
+                    if i >= nodes[child, CAPACITY]:
+                        full = child
                         break
-                    counts[target] = i + 1
+                    counts[child] = i + 1
                 else:
-                    if at >= end or text[at] != QUOTE:
+                    if at >= end or text[at] != chars.QUOTE:
                         break
                     start = at + 1
                     at, size = string(text, start, end)
                     if at < 0:
                         break
-                    target = node + 1
-                    i = counts[target]
-                    if i >= nodes[target, CAPACITY]:
-                        full = target
+                    child = node + 1
+                    i = counts[child]
+                    if i >= nodes[child, CAPACITY]:
+                        full = child
                         break
-                    place = nodes[target, BASE] + 2 * i
+                    place = nodes[child, BASE] + 2 * i
                     words[place], words[place + 1] = start if size == at - start else ~start, size
-                    valid[nodes[target, VALID_BASE] + i] = 1
-                    target += 1
-                    if i >= nodes[target, CAPACITY]:
-                        full = target
+                    valid[nodes[child, VALID_BASE] + i] = 1
+                    child += 1
+                    if i >= nodes[child, CAPACITY]:
+                        full = child
                         break
-                    counts[node + 1] = counts[target] = i + 1
+                    counts[node + 1] = counts[child] = i + 1
                     at = blank(text, at + 1, end)
-                    if at >= end or text[at] != COLON:
+                    if at >= end or text[at] != chars.COLON:
                         break
                     at = blank(text, at + 1, end)
                 if at >= end:
                     break
                 # Read the value
-                if target < 0:
+                if child < 0:
                     at = value_end(text, at, end)
                     if at < 0:
                         break
                 else:
-                    root, mark = nodes[target, ROOT], text[at]
-                    if mark in (BRACE_OPEN, BRACKET_OPEN):
-                        if root < ROW or (mark == BRACKET_OPEN) != (root == ARRAY):
+                    root, mark = nodes[child, ROOT], text[at]
+                    if mark in (chars.BRACE_OPEN, chars.BRACKET_OPEN):
+                        if root < type_roots.ROW or (mark == chars.BRACKET_OPEN) != (root == type_roots.ARRAY):
                             break
-                        valid[nodes[target, VALID_BASE] + i] = 1
+                        valid[nodes[child, VALID_BASE] + i] = 1
                         frames[depth, 0], frames[depth, 1] = node, index
                         frames[depth, 2], frames[depth, 3], frames[depth, 4] = found, unseen, expected
                         depth += 1
-                        node, inside, index = target, root, i
-                        if root == ROW:
+                        node, inside, index = child, root, i
+                        if root == type_roots.ROW:
                             start_field, arity = table[node, FIRST], table[node, ARITY]
                             found, unseen, expected = 0, arity, 0
                         opened = True
                         continue
-                    if root >= ROW:
+                    if root >= type_roots.ROW:
                         at = scan_word(text, at, end)
-                        if at < 0 or mark != LOWER_N:  # only null fits
+                        if at < 0 or mark != chars.LOWER_N:  # only null fits
                             break
-                        _pad(target, i, padded, pad_starts, nodes, words, valid, counts)
-                        valid[nodes[target, VALID_BASE] + i] = GIVEN_NULL
+                        _pad(child, i, padded, pad_starts, nodes, words, valid, counts)
+                        valid[nodes[child, VALID_BASE] + i] = GIVEN_NULL
                     else:
                         value: Word = np.int64(0)
                         more: Word = np.int64(0)
                         ok = True
                         start = at
-                        if mark == QUOTE:
+                        if mark == chars.QUOTE:
                             start = at + 1
                             at, size = string(text, start, end)
                             if at < 0:
                                 break
-                            if root == STRING:
+                            if root == type_roots.STRING:
                                 value, more = start if size == at - start else ~start, size
                             elif size != at - start:
                                 break
-                            elif root == BYTES:
+                            elif root == type_roots.BYTES:
                                 value, more = start, base64_size(text, start, at)
                                 ok = more >= 0
                             else:
                                 ok, value = text_value(
-                                    root, text, start, at, table[target, SCALE], table[target, PRECISION], separator
+                                    root, text, start, at, table[child, SCALE], table[child, PRECISION], separator
                                 )
                                 more = value >> 63
-                                if not ok and root == DECIMAL:
+                                if not ok and root == type_roots.DECIMAL:
                                     ok, value, more = wide_decimal(
-                                        text, start, at, table[target, SCALE], table[target, PRECISION]
+                                        text, start, at, table[child, SCALE], table[child, PRECISION]
                                     )
                             at += 1
-                        elif mark == MINUS or ZERO <= mark <= NINE:
+                        elif mark == chars.MINUS or chars.ZERO <= mark <= chars.NINE:
                             at, digits, power, whole = scan_number(text, at, end)
                             if at < 0:
                                 break
-                            if root <= DECIMAL:
+                            if root <= type_roots.DECIMAL:
                                 ok, value = number_value(
                                     root,
-                                    mark == MINUS,
+                                    mark == chars.MINUS,
                                     digits,
                                     power,
                                     whole,
-                                    table[target, SCALE],
-                                    table[target, PRECISION],
+                                    table[child, SCALE],
+                                    table[child, PRECISION],
                                 )
                                 more = value >> 63
-                                if not ok and root == DECIMAL:
+                                if not ok and root == type_roots.DECIMAL:
                                     ok, value, more = wide_decimal(
-                                        text, start, at, table[target, SCALE], table[target, PRECISION]
+                                        text, start, at, table[child, SCALE], table[child, PRECISION]
                                     )
-                                elif digits == 0 and mark == MINUS and not streaming:
+                                elif digits == 0 and mark == chars.MINUS and not streaming:
                                     ok = False  # the tree parser may forget the sign
                             else:
-                                ok = root == STRING and (
+                                ok = root == type_roots.STRING and (
                                     streaming or keeps_its_text(text, start, at, digits, power, whole)
                                 )
                                 value, more = start, at - start
@@ -301,24 +280,24 @@ def read_records(
                             at = scan_word(text, at, end)
                             if at < 0:
                                 break
-                            if mark != LOWER_N:
-                                if root == BOOLEAN:
-                                    value = np.int64(mark == LOWER_T)
+                            if mark != chars.LOWER_N:
+                                if root == type_roots.BOOLEAN:
+                                    value = np.int64(mark == chars.LOWER_T)
                                 else:
-                                    ok = root == STRING
+                                    ok = root == type_roots.STRING
                                     value, more = start, at - start
                         if not ok:
                             break
-                        width = nodes[target, WIDTH]
-                        place = nodes[target, BASE] + i * width
+                        width = nodes[child, WIDTH]
+                        place = nodes[child, BASE] + i * width
                         words[place] = value
                         if width > 1:
                             words[place + 1] = more
-                        valid[nodes[target, VALID_BASE] + i] = GIVEN_NULL if mark == LOWER_N else 1
+                        valid[nodes[child, VALID_BASE] + i] = GIVEN_NULL if mark == chars.LOWER_N else 1
                 at = blank(text, at, end)
             # Close the containers that end here
-            while at < end and text[at] == (BRACKET_CLOSE if inside == ARRAY else BRACE_CLOSE):
-                if inside == ROW:
+            while at < end and text[at] == (chars.BRACKET_CLOSE if inside == type_roots.ARRAY else chars.BRACE_CLOSE):
+                if inside == type_roots.ROW:
                     if required and found < arity:
                         outcome = _LEFT
                         break
@@ -329,7 +308,7 @@ def read_records(
                 else:
                     place = nodes[node, BASE] + index
                     words[place] = counts[node + 1]
-                    if inside == MAP:
+                    if inside == type_roots.MAP:
                         begun = words[place - 1] if index > 0 else 0
                         base = nodes[node + 1, BASE]
                         if _may_repeat(text, words, base + 2 * begun, base + 2 * words[place], places):
@@ -346,7 +325,7 @@ def read_records(
                 at = blank(text, at + 1, end)
             if outcome != _RUNNING:
                 break
-            if at >= end or text[at] != COMMA:
+            if at >= end or text[at] != chars.COMMA:
                 break
             at = blank(text, at + 1, end)
         if outcome != _DONE:
@@ -361,7 +340,7 @@ def read_records(
         row += 1
     counts[0] = row
     for node in range(len(nodes)):
-        if nodes[node, ROOT] == ROW:
+        if nodes[node, ROOT] == type_roots.ROW:
             for field in range(table[node, FIRST], table[node, FIRST] + table[node, ARITY]):
                 counts[fields[field]] = counts[node]
     return row, full

@@ -4,40 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.loops.ascii import (
-    BACKSLASH,
-    BACKSPACE,
-    BRACE_CLOSE,
-    BRACE_OPEN,
-    BRACKET_CLOSE,
-    BRACKET_OPEN,
-    CARRIAGE_RETURN,
-    COLON,
-    COMMA,
-    FORM_FEED,
-    LINE_FEED,
-    LOWER_A,
-    LOWER_B,
-    LOWER_E,
-    LOWER_F,
-    LOWER_N,
-    LOWER_R,
-    LOWER_T,
-    LOWER_U,
-    MINUS,
-    NINE,
-    QUOTE,
-    SPACE,
-    TAB,
-    ZERO,
-)
+from penstock.formats.loops import chars
 from penstock.formats.loops.bytes import HIGH_BITS, NONE, ONES, copy_bytes, eight_bytes, first_mark
 from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
 from penstock.formats.loops.numbers import FAILED, scan_number
 from penstock.formats.loops.strings import is_utf8
 from penstock.formats.loops.values import scan_word
 
-#: How deep a value that is not read may be nested: one bit of a word for each level.
+#: The deepest nesting of a value that is skipped: a word has one bit for each level.
 _DEEPEST = 60
 _ESCAPABLE = np.isin(np.arange(256), np.frombuffer(b'"\\/bfnrt', np.uint8))
 
@@ -48,9 +22,14 @@ QUOTES, BACKSLASHES = np.uint64(0x2222222222222222), np.uint64(0x5C5C5C5C5C5C5C5
 @inlined
 def blank(text: Vector, at: int, end: int) -> int:
     """The position of the first byte that is not JSON white space."""
-    if at < end and text[at] > SPACE:
+    if at < end and text[at] > chars.SPACE:
         return at
-    while at < end and (text[at] == SPACE or text[at] == LINE_FEED or text[at] == CARRIAGE_RETURN or text[at] == TAB):
+    while at < end and (
+        text[at] == chars.SPACE
+        or text[at] == chars.LINE_FEED
+        or text[at] == chars.CARRIAGE_RETURN
+        or text[at] == chars.TAB
+    ):
         at += 1
     return at
 
@@ -62,11 +41,11 @@ def keeps_its_text(text: Vector, start: int, end: int, digits: Word, power: int,
     ``digits``, ``power`` and ``whole`` are the results of ``scan_number``.
     """
     if whole:
-        return bool(digits != 0 or text[start] != MINUS)
-    if not 0 < digits < 10**15 or text[end - 1] == ZERO:
+        return bool(digits != 0 or text[start] != chars.MINUS)
+    if not 0 < digits < 10**15 or text[end - 1] == chars.ZERO:
         return False
     for place in range(start, end):
-        if text[place] | 32 == LOWER_E:
+        if text[place] | chars.LOWER_CASE == chars.LOWER_E:
             return False
     size = digits * 10.0**power
     return bool(0.00101 < size < 9.99e6)
@@ -78,10 +57,10 @@ def _hex(text: Vector, at: int) -> Word:
     value = 0
     for place in range(at, at + 4):
         digit: Word = np.int64(text[place])
-        if ZERO <= digit <= NINE:
-            digit -= ZERO
-        elif LOWER_A <= digit | 32 <= LOWER_F:
-            digit = (digit | 32) - LOWER_A + 10
+        if chars.ZERO <= digit <= chars.NINE:
+            digit -= chars.ZERO
+        elif chars.LOWER_A <= digit | chars.LOWER_CASE <= chars.LOWER_F:
+            digit = (digit | chars.LOWER_CASE) - chars.LOWER_A + 10
         else:
             return -1
         value = value * 16 + digit
@@ -106,17 +85,17 @@ def string(text: Vector, at: int, end: int) -> tuple[int, int]:
                 at += first_mark(marks)
                 break
             at += 8
-        while at < end and text[at] != QUOTE and text[at] != BACKSLASH:
+        while at < end and text[at] != chars.QUOTE and text[at] != chars.BACKSLASH:
             seen |= np.uint64(text[at])
             at += 1
         if at >= end:
             return FAILED, 0
-        if text[at] == QUOTE:
+        if text[at] == chars.QUOTE:
             break
         if at + 1 >= end:
             return FAILED, 0
         mark = text[at + 1]
-        if mark == LOWER_U:
+        if mark == chars.LOWER_U:
             if at + 6 > end:
                 return FAILED, 0
             code = _hex(text, at + 2)
@@ -137,13 +116,13 @@ def string(text: Vector, at: int, end: int) -> tuple[int, int]:
 @compiled
 def _member(text: Vector, at: int, end: int) -> int:
     """The start of the value after the key at ``at`` and its colon, or FAILED."""
-    if at >= end or text[at] != QUOTE:
+    if at >= end or text[at] != chars.QUOTE:
         return FAILED
     at, _ = string(text, at + 1, end)
     if at < 0:
         return FAILED
     at = blank(text, at + 1, end)
-    if at >= end or text[at] != COLON:
+    if at >= end or text[at] != chars.COLON:
         return FAILED
     return blank(text, at + 1, end)
 
@@ -156,22 +135,22 @@ def value_end(text: Vector, at: int, end: int) -> int:
         if at < 0 or at >= end:
             return FAILED
         mark = text[at]
-        if mark == QUOTE:
+        if mark == chars.QUOTE:
             at, _ = string(text, at + 1, end)
             if at < 0:
                 return FAILED
             at += 1
-        elif mark in (BRACE_OPEN, BRACKET_OPEN):
+        elif mark in (chars.BRACE_OPEN, chars.BRACKET_OPEN):
             if depth >= _DEEPEST:
                 return FAILED
             depth += 1
-            objects = objects << 1 | (1 if mark == BRACE_OPEN else 0)
+            objects = objects << 1 | (1 if mark == chars.BRACE_OPEN else 0)
             at = blank(text, at + 1, end)
-            if at >= end or text[at] != mark + 2:
-                if mark == BRACE_OPEN:
+            if at >= end or text[at] != (chars.BRACE_CLOSE if mark == chars.BRACE_OPEN else chars.BRACKET_CLOSE):
+                if mark == chars.BRACE_OPEN:
                     at = _member(text, at, end)
                 continue
-        elif mark == MINUS or ZERO <= mark <= NINE:
+        elif mark == chars.MINUS or chars.ZERO <= mark <= chars.NINE:
             at = scan_number(text, at, end)[0]
         else:
             at = scan_word(text, at, end)
@@ -183,12 +162,12 @@ def value_end(text: Vector, at: int, end: int) -> int:
             at = blank(text, at, end)
             if at >= end:
                 return FAILED
-            if text[at] == COMMA:
+            if text[at] == chars.COMMA:
                 at = blank(text, at + 1, end)
                 if objects & 1:
                     at = _member(text, at, end)
                 break
-            if text[at] != (BRACE_CLOSE if objects & 1 else BRACKET_CLOSE):
+            if text[at] != (chars.BRACE_CLOSE if objects & 1 else chars.BRACKET_CLOSE):
                 return FAILED
             objects >>= 1
             depth -= 1
@@ -197,8 +176,8 @@ def value_end(text: Vector, at: int, end: int) -> int:
 
 @compiled
 def gather_unescaped(text: Vector, spans: Vector, valid: Vector, offsets: Vector, out: Vector) -> None:
-    """Copy strings one after the other to ``out`` at ``offsets``. Strings that start at ``~start`` are copied without
-    their escapes."""
+    """Copy strings one after the other to ``out`` at ``offsets``. A string whose span has ``~start`` is copied without
+    its escapes."""
     for row in range(len(valid)):
         if not valid[row]:
             continue
@@ -214,14 +193,14 @@ def unescape(text: Vector, at: int, out: Vector, to: int, stop: int) -> None:
     """Fill ``out[to:stop]`` with the string that starts at ``at``, without its escapes."""
     while to < stop:
         each = text[at]
-        if each != BACKSLASH:
+        if each != chars.BACKSLASH:
             out[to] = each
             at += 1
             to += 1
             continue
         mark = text[at + 1]
         at += 2
-        if mark == LOWER_U:
+        if mark == chars.LOWER_U:
             code = _hex(text, at)
             at += 4
             if code < 0x80:
@@ -235,16 +214,16 @@ def unescape(text: Vector, at: int, out: Vector, to: int, stop: int) -> None:
                 out[to + 1] = 0x80 | code >> 6 & 63
                 to += 2
                 out[to] = 0x80 | code & 63
-        elif mark == LOWER_B:
-            out[to] = BACKSPACE
-        elif mark == LOWER_F:
-            out[to] = FORM_FEED
-        elif mark == LOWER_N:
-            out[to] = LINE_FEED
-        elif mark == LOWER_R:
-            out[to] = CARRIAGE_RETURN
-        elif mark == LOWER_T:
-            out[to] = TAB
+        elif mark == chars.LOWER_B:
+            out[to] = chars.BACKSPACE
+        elif mark == chars.LOWER_F:
+            out[to] = chars.FORM_FEED
+        elif mark == chars.LOWER_N:
+            out[to] = chars.LINE_FEED
+        elif mark == chars.LOWER_R:
+            out[to] = chars.CARRIAGE_RETURN
+        elif mark == chars.LOWER_T:
+            out[to] = chars.TAB
         else:
             out[to] = mark
         to += 1

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.loops.ascii import EQUALS
+from penstock.formats.loops import chars
 from penstock.formats.loops.compiled import Vector, compiled
 from penstock.formats.loops.numbers import FAILED
 
-
-def _base64_values() -> Vector:
-    values = np.full(256, 255, np.uint8)
-    for value, each in enumerate(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"):
-        values[each] = value
-    return values
-
-
-_SEXTETS = _base64_values()
-
-
 _ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
+_SEXTETS = np.full(256, 255, np.uint8)
+_SEXTETS[_ALPHABET] = np.arange(64)
 
 
 @compiled
@@ -29,8 +20,8 @@ def base64_size(text: Vector, start: int, end: int) -> int:
     if size % 4:
         return FAILED
     padding = 0
-    if size and text[end - 1] == EQUALS:
-        padding = 2 if text[end - 2] == EQUALS else 1
+    if size and text[end - 1] == chars.EQUALS:
+        padding = 2 if text[end - 2] == chars.EQUALS else 1
     for at in range(start, end - padding):
         if _SEXTETS[text[at]] == 255:
             return FAILED
@@ -72,7 +63,7 @@ def write_base64(out: Vector, at: int, data: Vector, start: int, end: int) -> in
         if start + 1 < end:
             word |= np.int64(data[start + 1]) << 8
         out[at], out[at + 1] = _ALPHABET[word >> 18], _ALPHABET[word >> 12 & 63]
-        out[at + 2] = _ALPHABET[word >> 6 & 63] if start + 1 < end else EQUALS
-        out[at + 3] = EQUALS
+        out[at + 2] = _ALPHABET[word >> 6 & 63] if start + 1 < end else chars.EQUALS
+        out[at + 3] = chars.EQUALS
         at += 4
     return at

@@ -34,8 +34,9 @@ def borrowed(_: Any, array: Any) -> Any:
     """``array`` without reference counting, for compiled code. Otherwise a call that is not inlined increments and
     decrements the count of each array argument, with a locked instruction each.
 
-    Borrow only the arguments of a compiled function; its caller keeps them alive. An array that is created inside has
-    no other owner: it would be freed at the last use of its own variable, and the borrowed one would dangle.
+    Borrow only the arguments of a compiled function, or parts of them; its caller keeps them alive. An array that is
+    created inside has no other owner: it would be freed at the last use of its own variable, and the borrowed one would
+    dangle.
     """
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.loops.ascii import LOWER_E, MINUS, NINE, PLUS, POINT, UPPER_E, ZERO
+from penstock.formats.loops import chars
 from penstock.formats.loops.compiled import Vector, Word, compiled
 from penstock.formats.loops.numbers import digit_count, magnitude, scan_number, write_integer
 
 _LONGEST = 38
 _U0, _U1, _U10, _U32 = np.uint64(0), np.uint64(1), np.uint64(10), np.uint64(32)
 _LOW_HALF, _GROUP = np.uint64(0xFFFFFFFF), np.uint64(10**9)
-_LOW_POWERS = np.array([10**each & (2**64 - 1) for each in range(_LONGEST + 1)], np.uint64)
-_HIGH_POWERS = np.array([10**each >> 64 for each in range(_LONGEST + 1)], np.uint64)
+#: The lower and upper 64 bits of powers of ten.
+LOW_POWERS = np.array([10**each & (2**64 - 1) for each in range(_LONGEST + 1)], np.uint64)
+HIGH_POWERS = np.array([10**each >> 64 for each in range(_LONGEST + 1)], np.uint64)
 
 
 @compiled
@@ -33,10 +34,10 @@ def wide_decimal(text: Vector, start: int, end: int, scale: int, precision: int)
     stop, _, power, _ = scan_number(text, start, end)
     if stop != end:
         return False, np.int64(0), np.int64(0)
-    negative = text[start] == MINUS
+    negative = text[start] == chars.MINUS
     at, digits = start, 0
-    while at < end and text[at] | 32 != LOWER_E:
-        if ZERO <= text[at] <= NINE and (digits or text[at] != ZERO):
+    while at < end and text[at] | chars.LOWER_CASE != chars.LOWER_E:
+        if chars.ZERO <= text[at] <= chars.NINE and (digits or text[at] != chars.ZERO):
             digits += 1
         at += 1
     kept = digits + power + scale
@@ -47,12 +48,12 @@ def wide_decimal(text: Vector, start: int, end: int, scale: int, precision: int)
     while at < stop and kept >= 0:
         each = text[at]
         at += 1
-        if each < ZERO or each > NINE or (taken == 0 and each == ZERO):
+        if each < chars.ZERO or each > chars.NINE or (taken == 0 and each == chars.ZERO):
             continue
         if taken == kept:
-            next_digit = np.uint64(each - ZERO)
+            next_digit = np.uint64(each - chars.ZERO)
             break
-        low, high = _ten_times(low, high, np.uint64(each - ZERO))
+        low, high = _ten_times(low, high, np.uint64(each - chars.ZERO))
         taken += 1
     if digits:
         for _ in range(taken, kept):
@@ -60,7 +61,7 @@ def wide_decimal(text: Vector, start: int, end: int, scale: int, precision: int)
     if next_digit > np.uint64(4):
         low += _U1
         high += _U1 if low == _U0 else _U0
-    if high > _HIGH_POWERS[precision] or (high == _HIGH_POWERS[precision] and low >= _LOW_POWERS[precision]):
+    if high > HIGH_POWERS[precision] or (high == HIGH_POWERS[precision] and low >= LOW_POWERS[precision]):
         return False, np.int64(0), np.int64(0)
     if negative:
         low = ~low + _U1
@@ -75,7 +76,7 @@ def write_wide_decimal(out: Vector, at: int, low: Word, high: Word, scale: int, 
     if high < 0:
         one = ~one + _U1
         other = ~other + (_U1 if one == _U0 else _U0)
-        out[at] = MINUS
+        out[at] = chars.MINUS
         at += 1
     digits = np.empty(_LONGEST + 7, np.uint8)  # the last one first
     count = 0
@@ -88,13 +89,13 @@ def write_wide_decimal(out: Vector, at: int, low: Word, high: Word, scale: int, 
         one = (upper // _GROUP) << _U32 | lower // _GROUP
         rest = lower % _GROUP
         for _ in range(9):
-            digits[count] = np.uint64(ZERO) + rest % _U10
+            digits[count] = np.uint64(chars.ZERO) + rest % _U10
             rest //= _U10
             count += 1
-    while digits[count - 1] == ZERO:
+    while digits[count - 1] == chars.ZERO:
         count -= 1
     first = 0
-    while not plain and digits[first] == ZERO:
+    while not plain and digits[first] == chars.ZERO:
         first += 1
         scale -= 1
     size = count - first
@@ -102,23 +103,23 @@ def write_wide_decimal(out: Vector, at: int, low: Word, high: Word, scale: int, 
     scientific = not plain and (scale < 0 or power < -6)
     whole = 1 if scientific else size - scale  # The number of digits before the point
     if whole <= 0:
-        out[at], out[at + 1] = ZERO, POINT
+        out[at], out[at + 1] = chars.ZERO, chars.POINT
         at += 2
         for _ in range(-whole):
-            out[at] = ZERO
+            out[at] = chars.ZERO
             at += 1
     for place in range(size):
         if place == whole and place > 0:
-            out[at] = POINT
+            out[at] = chars.POINT
             at += 1
         out[at] = digits[count - 1 - place]
         at += 1
     if scientific:
-        out[at] = UPPER_E
-        out[at + 1] = MINUS if power < 0 else PLUS
+        out[at] = chars.UPPER_E
+        out[at + 1] = chars.MINUS if power < 0 else chars.PLUS
         return write_integer(out, at + 2, abs(power))
     for _ in range(-scale):
-        out[at] = ZERO
+        out[at] = chars.ZERO
         at += 1
     return at
 
@@ -132,10 +133,10 @@ def write_decimal(out: Vector, at: int, value: int, scale: int, plain: bool) -> 
     """
     rest = magnitude(value)
     if rest == _U0 and not plain:
-        out[at] = ZERO
+        out[at] = chars.ZERO
         return at + 1
     if value < 0:
-        out[at] = MINUS
+        out[at] = chars.MINUS
         at += 1
     while not plain and rest % _U10 == _U0:
         rest = rest // _U10
@@ -148,7 +149,7 @@ def write_decimal(out: Vector, at: int, value: int, scale: int, plain: bool) -> 
     else:
         fraction = max(scale, 0)
         for _ in range(count, fraction + 1):  # leading zeros of 0.00x
-            out[at] = ZERO
+            out[at] = chars.ZERO
             at += 1
         if fraction >= count:
             at -= fraction + 1 - count
@@ -157,16 +158,16 @@ def write_decimal(out: Vector, at: int, value: int, scale: int, plain: bool) -> 
     place = end - 1
     for done in range(count):
         if fraction and done == fraction:
-            out[place] = POINT
+            out[place] = chars.POINT
             place -= 1
-        out[place] = np.uint64(ZERO) + rest % _U10
+        out[place] = np.uint64(chars.ZERO) + rest % _U10
         rest = rest // _U10
         place -= 1
     if scientific:
-        out[end] = UPPER_E
-        out[end + 1] = MINUS if power < 0 else PLUS
+        out[end] = chars.UPPER_E
+        out[end + 1] = chars.MINUS if power < 0 else chars.PLUS
         return write_integer(out, end + 2, abs(power))
     for _ in range(-scale):
-        out[end] = ZERO
+        out[end] = chars.ZERO
         end += 1
     return end

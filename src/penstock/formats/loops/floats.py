@@ -13,28 +13,20 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from penstock.formats.loops.ascii import MINUS, POINT, UPPER_E, ZERO
-from penstock.formats.loops.compiled import Vector, Word, compiled
+from penstock.formats.loops import chars
+from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
 
-#: The most bytes that :func:`write_double` puts down, as in ``-1.2345678901234567E-308``.
+#: The most bytes that :func:`write_double` writes, as in ``-1.2345678901234567E-308``.
 LONGEST_FLOAT = 26
 
 _LEAST_PRINTED, _MOST_PRINTED = -293, 325
 _LEAST_READ, _MOST_READ = -342, 308
 
 
-def _power(exponent: int, bits: int) -> int:
-    """``10**exponent`` scaled by a power of two into ``bits`` bits, rounded down."""
-    if exponent >= 0:
-        value: int = 10**exponent
-        shift = value.bit_length() - bits
-        return value >> shift if shift > 0 else value << -shift
-    divisor: int = 10**-exponent
-    shift = bits + divisor.bit_length() - 1
-    quotient = (1 << shift) // divisor
-    if quotient.bit_length() < bits:
-        quotient = (1 << (shift + 1)) // divisor
-    return quotient >> (quotient.bit_length() - bits)
+def _power(exponent: int) -> int:
+    """``10**exponent`` scaled by a power of two into 128 bits, rounded down."""
+    scaled: int = (10 ** max(exponent, 0) << 1300) // 10 ** max(-exponent, 0)
+    return scaled >> (scaled.bit_length() - 128)
 
 
 def _halves(values: list[int]) -> tuple[Vector, Vector]:
@@ -45,13 +37,13 @@ def _halves(values: list[int]) -> tuple[Vector, Vector]:
 
 def _printing_power(exponent: int) -> int:
     """128 bits of ``10**exponent`` rounded up, unless it is exact."""
-    down = _power(exponent, 128)
+    down = _power(exponent)
     return down if 0 <= exponent <= 55 else down + 1
 
 
 def _reading_power(exponent: int) -> int:
-    """128 bits of ``5**exponent``: down for positive exponents, up for negative ones, as the method wants."""
-    down = _power(exponent, 128)
+    """128 bits of ``5**exponent``, rounded down for positive exponents and up for negative ones."""
+    down = _power(exponent)
     return down if exponent >= 0 else down + 1
 
 
@@ -65,7 +57,7 @@ _U32, _U63, _U64_LOW = np.uint64(32), np.uint64(63), np.uint64(0xFFFFFFFF)
 
 @intrinsic  # type: ignore[untyped-decorator]
 def double_value(context: Any, bits: Any) -> Any:
-    """The double that these 64 bits are."""
+    """The double with these 64 bits."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.float64))
@@ -180,10 +172,10 @@ _MINUS_INFINITY = np.frombuffer(b'"-Infinity"', np.uint8)
 def _write(out: Vector, at: int, negative: bool, digits: Word, exponent: int) -> int:
     """``digits * 10**exponent`` in Java's notation: plain from 1E-3 to below 1E7, otherwise with an exponent."""
     if negative:
-        out[at] = MINUS
+        out[at] = chars.MINUS
         at += 1
     if digits == _U0:
-        out[at], out[at + 1], out[at + 2] = ZERO, POINT, ZERO
+        out[at], out[at + 1], out[at + 2] = chars.ZERO, chars.POINT, chars.ZERO
         return at + 3
     while digits % _U10 == _U0:
         digits = digits // _U10
@@ -195,44 +187,73 @@ def _write(out: Vector, at: int, negative: bool, digits: Word, exponent: int) ->
         count += 1
     point = count + exponent
     if 0 < point <= 7:
-        start, dot, zeros = at, at + point, 0
+        start, dot = at, at + point
     elif -3 < point <= 0:
-        out[at], out[at + 1] = ZERO, POINT
-        for _ in range(-point):
-            out[at + 2 + _] = ZERO
-        start, dot, zeros = at + 2 - point, -1, 0
+        out[at], out[at + 1] = chars.ZERO, chars.POINT
+        for place in range(at + 2, at + 2 - point):
+            out[place] = chars.ZERO
+        start, dot = at + 2 - point, -1
     else:
-        start, dot, zeros = at, at + 1, 0
+        start, dot = at, at + 1
     end = start + count + (1 if start <= dot < start + count else 0)
     place = end - 1
     for _ in range(count):
         if place == dot:
             place -= 1
-        out[place] = np.uint64(ZERO) + digits % _U10
+        out[place] = np.uint64(chars.ZERO) + digits % _U10
         digits = digits // _U10
         place -= 1
     if dot >= 0:
         while end < dot:
-            out[end] = ZERO
+            out[end] = chars.ZERO
             end += 1
-        out[dot] = POINT
-        if end <= dot + zeros:
-            out[dot + 1] = ZERO
+        out[dot] = chars.POINT
+        if end <= dot:
+            out[dot + 1] = chars.ZERO
             end = dot + 2
     if not -3 < point <= 7:
-        out[end] = UPPER_E
+        out[end] = chars.UPPER_E
         end += 1
         value = point - 1
         if value < 0:
-            out[end] = MINUS
+            out[end] = chars.MINUS
             end += 1
             value = -value
         size = 3 if value >= 100 else 2 if value >= 10 else 1
         for place in range(end + size - 1, end - 1, -1):
-            out[place] = ZERO + value % 10
+            out[place] = chars.ZERO + value % 10
             value //= 10
         end += size
     return end
+
+
+@compiled
+def _write_special(out: Vector, at: int, nan: bool, negative: bool, quoted: bool) -> int:
+    text = _NAN if nan else _MINUS_INFINITY if negative else _PLUS_INFINITY
+    return _put_text(out, at, text) if quoted else _put_text(out, at, text[1:-1])
+
+
+@inlined
+def _write_real(
+    out: Vector, at: int, fraction: Word, exponent: Word, negative: bool, size: int, bias: int, tiny: int, quoted: bool
+) -> int:
+    """Write ``fraction * 2**(exponent - bias)``, with a hidden bit above the ``size`` bits of the fraction."""
+    digits, power = fraction, 0
+    if exponent == 2 * (bias - size) + 1:
+        return _write_special(out, at, fraction != _U0, negative, quoted)
+    if exponent == 0:
+        if _U0 < fraction < np.uint64(tiny):  # Java asks for two digits where one would do
+            digits, power = _decimal(fraction * _U10, 1 - bias, False)
+            power -= 1
+        elif fraction != _U0:
+            digits, power = _decimal(fraction, 1 - bias, False)
+        return _write(out, at, negative, digits, power)
+    whole = fraction | _U1 << np.uint64(size)
+    shift = bias - exponent
+    if 0 < shift <= size and whole & ((_U1 << np.uint64(shift)) - _U1) == _U0:
+        return _write(out, at, negative, whole >> np.uint64(shift), 0)
+    digits, power = _decimal(whole, exponent - bias, fraction == _U0 and exponent > 1)
+    return _write(out, at, negative, digits, power)
 
 
 @compiled
@@ -242,52 +263,16 @@ def write_double(out: Vector, at: int, bits: int, quoted: bool) -> int:
     NaN and the infinities are quoted if ``quoted``.
     """
     raw = np.uint64(bits)
-    fraction = raw & np.uint64(0xFFFFFFFFFFFFF)
     exponent = np.int64((raw >> np.uint64(52)) & np.uint64(0x7FF))
-    negative = bits < 0
-    if exponent == 0x7FF:
-        return _write_special(out, at, fraction != _U0, negative, quoted)
-    if exponent == 0:
-        if fraction == _U0:
-            return _write(out, at, negative, _U0, 0)
-        if fraction < np.uint64(3):  # Java asks for two digits where one would do
-            digits, power = _decimal(fraction * _U10, -1074, False)
-            return _write(out, at, negative, digits, power - 1)
-        digits, power = _decimal(fraction, -1074, False)
-        return _write(out, at, negative, digits, power)
-    whole = fraction | np.uint64(1 << 52)
-    shift = 1075 - exponent
-    if 0 < shift < 53 and whole & ((_U1 << np.uint64(shift)) - _U1) == _U0:
-        return _write(out, at, negative, whole >> np.uint64(shift), 0)
-    digits, power = _decimal(whole, exponent - 1075, fraction == _U0 and exponent > 1)
-    return _write(out, at, negative, digits, power)
+    return _write_real(out, at, raw & np.uint64(0xFFFFFFFFFFFFF), exponent, bits < 0, 52, 1075, 3, quoted)
 
 
 @compiled
 def write_float(out: Vector, at: int, bits: int, quoted: bool) -> int:
-    """The single-precision number with these lower 32 ``bits`` as text at ``out[at]``; the position after it."""
+    """Write the single-precision number with these lower 32 ``bits``; like :func:`write_double`."""
     raw = np.uint64(bits & 0xFFFFFFFF)
-    fraction = raw & np.uint64(0x7FFFFF)
-    exponent = np.int64((raw >> np.uint64(23)) & np.uint64(0xFF))
-    negative = raw >> np.uint64(31) != _U0
-    if exponent == 0xFF:
-        return _write_special(out, at, fraction != _U0, negative, quoted)
-    if exponent == 0:
-        if fraction == _U0:
-            return _write(out, at, negative, _U0, 0)
-        if fraction < np.uint64(8):
-            digits, power = _decimal(fraction * _U10, -149, False)
-            return _write(out, at, negative, digits, power - 1)
-        digits, power = _decimal(fraction, -149, False)
-        return _write(out, at, negative, digits, power)
-    digits, power = _decimal(fraction | np.uint64(1 << 23), exponent - 150, fraction == _U0 and exponent > 1)
-    return _write(out, at, negative, digits, power)
-
-
-@compiled
-def _write_special(out: Vector, at: int, nan: bool, negative: bool, quoted: bool) -> int:
-    text = _NAN if nan else _MINUS_INFINITY if negative else _PLUS_INFINITY
-    return _put_text(out, at, text) if quoted else _put_text(out, at, text[1:-1])
+    exponent, negative = np.int64((raw >> np.uint64(23)) & np.uint64(0xFF)), raw >> np.uint64(31) != _U0
+    return _write_real(out, at, raw & np.uint64(0x7FFFFF), exponent, negative, 23, 150, 8, quoted)
 
 
 @compiled

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.loops.compiled import Vector, Word, compiled
+from penstock.formats.loops.bytes import same_bytes
+from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
 
-#: How many keys of a map are compared each with each, how many are looked at, and how many of them may get in the way
-#: of one: messages can be made so that all do.
+#: The most keys of a map that are compared pairwise, the most that are compared at all, and the most collisions of one
+#: key in the hash table, because somebody may write messages whose keys all collide.
 _FEW_KEYS = 4
 MOST_KEYS = 1 << 15
 _MOST_PROBES = 64
@@ -15,16 +16,24 @@ _FNV_START, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _MIXER, _U32 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(32)
 
 
-@compiled
-def _same(text: Vector, words: Vector, one: int, other: int) -> bool:
-    """Whether the strings with (start, size) at ``words[one]`` and ``words[other]`` are equal."""
-    if words[one + 1] != words[other + 1]:
-        return False
-    place, stop = words[one], words[one] + words[one + 1]
-    shift = words[other] - place
-    while place < stop and text[place] == text[place + shift]:
-        place += 1
-    return bool(place == stop)
+@inlined
+def _same(text: Vector, words: Vector, one: int, other: int, are_texts: bool) -> bool:
+    """Whether the keys at ``words[one]`` and ``words[other]`` are equal."""
+    if not are_texts:
+        return bool(words[one] == words[other])
+    size = words[one + 1]
+    return bool(words[other + 1] == size and same_bytes(text, words[one], text, words[other], size))
+
+
+@inlined
+def _hash(text: Vector, words: Vector, one: int, are_texts: bool) -> Word:
+    if are_texts:
+        key = _FNV_START
+        for index in range(words[one], words[one] + words[one + 1]):
+            key = (key ^ np.uint64(text[index])) * _FNV_PRIME
+    else:
+        key = (np.uint64(words[one]) + _FNV_START) * _FNV_PRIME
+    return (key ^ key >> _U32) * _MIXER
 
 
 @compiled
@@ -39,58 +48,29 @@ def _emptied(places: Vector, count: int) -> int:
 
 
 @compiled
-def texts_repeat(text: Vector, words: Vector, first: int, last: int, places: Vector) -> bool:
-    """Whether two of the strings with (start, size) in ``words[first:last]`` are equal, or may be.
+def keys_repeat(text: Vector, words: Vector, first: int, last: int, places: Vector, are_texts: bool) -> bool:
+    """Whether two of the keys in ``words[first:last]`` are equal, or may be: numbers, or (start, size) of texts.
 
-    A few strings are compared pairwise. More go through a hash table in ``places``, which has room for two places per
-    key. Very many are not compared.
+    A few keys are compared pairwise. More go through a hash table in ``places``, which has room for two places per key.
+    Very many are not compared.
     """
-    count = (last - first) // 2
+    width = 2 if are_texts else 1
+    count = (last - first) // width
     if count <= _FEW_KEYS:
-        for one in range(first, last, 2):
-            for other in range(first, one, 2):
-                if _same(text, words, one, other):
+        for one in range(first, last, width):
+            for other in range(first, one, width):
+                if _same(text, words, one, other, are_texts):
                     return True
         return False
     if 2 * count > len(places):
         return True
     mask = _emptied(places, count)
-    for one in range(first, last, 2):
-        key = _FNV_START
-        for index in range(words[one], words[one] + words[one + 1]):
-            key = (key ^ np.uint64(text[index])) * _FNV_PRIME
-        key = (key ^ key >> _U32) * _MIXER
-        place: Word = np.int64(key >> _U32) & mask
+    for one in range(first, last, width):
+        place: Word = np.int64(_hash(text, words, one, are_texts) >> _U32) & mask
         probes = 0
         while places[place] >= 0:
             probes += 1
-            if probes > _MOST_PROBES or _same(text, words, one, places[place]):
-                return True
-            place = (place + 1) & mask
-        places[place] = one
-    return False
-
-
-@compiled
-def numbers_repeat(words: Vector, first: int, last: int, places: Vector) -> bool:
-    """Whether two of ``words[first:last]`` are equal, or may be; like :func:`texts_repeat`."""
-    if last - first <= _FEW_KEYS:
-        for one in range(first, last):
-            for other in range(first, one):
-                if words[one] == words[other]:
-                    return True
-        return False
-    if 2 * (last - first) > len(places):
-        return True
-    mask = _emptied(places, last - first)
-    for one in range(first, last):
-        key = (np.uint64(words[one]) + _FNV_START) * _FNV_PRIME
-        key = (key ^ key >> _U32) * _MIXER
-        place: Word = np.int64(key >> _U32) & mask
-        probes = 0
-        while places[place] >= 0:
-            probes += 1
-            if probes > _MOST_PROBES or words[one] == words[places[place]]:
+            if probes > _MOST_PROBES or _same(text, words, one, places[place], are_texts):
                 return True
             place = (place + 1) & mask
         places[place] = one

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.formats.loops.ascii import LOWER_E, MINUS, NINE, ONE, PLUS, POINT, ZERO
+from penstock.formats.loops import chars
 from penstock.formats.loops.bytes import HIGH_BITS, NONE, eight_bytes, first_mark
 from penstock.formats.loops.compiled import Vector, Word, compiled, inlined
 from penstock.formats.loops.floats import double_bits, to_double
@@ -30,7 +30,7 @@ _MOST = np.array([2**7 - 1, 2**15 - 1, 2**31 - 1, 2**63 - 1], np.int64)
 def _more_digits(text: Vector, at: int, end: int, value: Word) -> tuple[int, Word]:
     """The end of the digits at ``at``, and the number that they form after the digits of ``value``; it may wrap.
 
-    Reads eight digits at a time: their count is hard to predict, and a wrong branch costs more than the rest.
+    Reads eight digits at a time: their count is hard to predict, and a mispredicted branch costs more than the rest.
     """
     while at + 8 <= end:
         word = eight_bytes(text, at) ^ _ZEROS
@@ -43,8 +43,8 @@ def _more_digits(text: Vector, at: int, end: int, value: Word) -> tuple[int, Wor
         if count > 0:
             value = value * POWERS_OF_TEN[count] + _eight_digits(word << np.uint64(64 - 8 * count))
         return at + count, value
-    while at < end and ZERO <= text[at] <= NINE:
-        value = value * 10 + (text[at] - ZERO)
+    while at < end and chars.ZERO <= text[at] <= chars.NINE:
+        value = value * 10 + (text[at] - chars.ZERO)
         at += 1
     return at, value
 
@@ -65,17 +65,17 @@ def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
     The end is FAILED if it is malformed; the digits are FAILED if they exceed 63 bits.
     """
     start = at
-    if at < end and text[at] == MINUS:
+    if at < end and text[at] == chars.MINUS:
         at += 1
-    if at >= end or text[at] < ZERO or text[at] > NINE:
+    if at >= end or text[at] < chars.ZERO or text[at] > chars.NINE:
         return FAILED, 0, 0, False
     power, whole = 0, True
-    if text[at] == ZERO and at + 1 < end and ZERO <= text[at + 1] <= NINE:
+    if text[at] == chars.ZERO and at + 1 < end and chars.ZERO <= text[at + 1] <= chars.NINE:
         return FAILED, 0, 0, False
     first = at
     at, digits = _more_digits(text, at, end, np.int64(0))
     count = at - first
-    if at < end and text[at] == POINT:
+    if at < end and text[at] == chars.POINT:
         whole = False
         at += 1
         first = at
@@ -85,17 +85,17 @@ def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
         if power == 0:
             return FAILED, 0, 0, False
     last = at
-    if at < end and text[at] | 32 == LOWER_E:
+    if at < end and text[at] | chars.LOWER_CASE == chars.LOWER_E:
         whole = False
         at += 1
         negative = False
-        if at < end and (text[at] == PLUS or text[at] == MINUS):
-            negative = text[at] == MINUS
+        if at < end and (text[at] == chars.PLUS or text[at] == chars.MINUS):
+            negative = text[at] == chars.MINUS
             at += 1
         first, given = at, 0
-        while at < end and ZERO <= text[at] <= NINE:
+        while at < end and chars.ZERO <= text[at] <= chars.NINE:
             if given < 100000:
-                given = given * 10 + (text[at] - ZERO)
+                given = given * 10 + (text[at] - chars.ZERO)
             at += 1
         if at == first or given > _LARGEST_EXPONENT:
             return FAILED, 0, 0, False
@@ -103,10 +103,10 @@ def scan_number(text: Vector, at: int, end: int) -> tuple[int, Word, int, bool]:
     if at - start > _LONGEST_NUMBER:
         return FAILED, 0, 0, False
     if count > 18:
-        while start < last and (text[start] < ONE or text[start] > NINE):
-            count -= 1 if text[start] == ZERO else 0
+        while start < last and (text[start] < chars.ONE or text[start] > chars.NINE):
+            count -= 1 if text[start] == chars.ZERO else 0
             start += 1
-        if count > 19 or digits < 0:  # 19 digits are less than 64 bits, so that the sign tells
+        if count > 19 or digits < 0:  # 19 digits fit into 64 bits, so a negative number has overflowed 63
             digits = np.int64(FAILED)
     return at, digits, power, whole
 
@@ -156,6 +156,7 @@ def number_value(
 
 @inlined
 def magnitude(value: int) -> Word:
+    """The absolute value as an unsigned number."""
     return np.uint64(-(value + 1)) + np.uint64(1) if value < 0 else np.uint64(value)
 
 
@@ -174,10 +175,10 @@ def write_integer(out: Vector, at: int, value: int) -> int:
     """Write a signed 64-bit number; returns the position after it."""
     rest = magnitude(value)
     if value < 0:
-        out[at] = MINUS
+        out[at] = chars.MINUS
         at += 1
     end = at + digit_count(rest)
     for place in range(end - 1, at - 1, -1):
-        out[place] = np.uint64(ZERO) + rest % _TEN
+        out[place] = np.uint64(chars.ZERO) + rest % _TEN
         rest = rest // _TEN
     return end

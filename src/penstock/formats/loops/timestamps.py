@@ -1,12 +1,12 @@
 """Dates, times and timestamps inside compiled loops: text to numbers and back, for years 0001 to 9999.
 
-The loops refuse other years, days that Java would move to the end of the month, and ``24:00:00``;
+The loops refuse other years, days that Java would move to the end of the month, and ``24:00:00``, because
 :mod:`penstock.formats.exact.timestamps` implements all rules.
 """
 
 from __future__ import annotations
 
-from penstock.formats.loops.ascii import COLON, MINUS, POINT, UPPER_Z, ZERO
+from penstock.formats.loops import chars
 from penstock.formats.loops.compiled import Vector, compiled, inlined
 
 #: Returned by parsers for text that they refuse; never a valid number of days, microseconds or nanoseconds.
@@ -28,7 +28,7 @@ def days_of(year: int, month: int, day: int) -> int:
 @inlined
 def two_digits(text: Vector, at: int) -> int:
     """The number in two ASCII digits, or -1."""
-    high, low = text[at] - ZERO, text[at + 1] - ZERO
+    high, low = text[at] - chars.ZERO, text[at + 1] - chars.ZERO
     if high < 0 or high > 9 or low < 0 or low > 9:
         return -1
     return int(high * 10 + low)
@@ -37,7 +37,7 @@ def two_digits(text: Vector, at: int) -> int:
 @inlined
 def parse_date(text: Vector, start: int, end: int) -> int:
     """``yyyy-MM-dd`` in ``text[start:end]`` to days since the epoch, or REFUSED."""
-    if end - start != 10 or text[start + 4] != MINUS or text[start + 7] != MINUS:
+    if end - start != 10 or text[start + 4] != chars.MINUS or text[start + 7] != chars.MINUS:
         return REFUSED
     century, year, month, day = (
         two_digits(text, start),
@@ -63,17 +63,17 @@ def parse_date(text: Vector, start: int, end: int) -> int:
 def parse_time(text: Vector, start: int, end: int) -> int:
     """``HH:mm:ss`` with at most nine more digits after a point to nanoseconds of the day, or REFUSED."""
     size = end - start
-    if size < 8 or text[start + 2] != COLON or text[start + 5] != COLON or size > 18:
+    if size < 8 or text[start + 2] != chars.COLON or text[start + 5] != chars.COLON or size > 18:
         return REFUSED
     hour, minute, second = two_digits(text, start), two_digits(text, start + 3), two_digits(text, start + 6)
     if hour < 0 or hour > 23 or minute < 0 or minute > 59 or second < 0 or second > 59:
         return REFUSED
     nanos = 0
     if size > 8:
-        if text[start + 8] != POINT or size == 9:
+        if text[start + 8] != chars.POINT or size == 9:
             return REFUSED
         for at in range(start + 9, end):
-            digit = text[at] - ZERO
+            digit = text[at] - chars.ZERO
             if digit < 0 or digit > 9:
                 return REFUSED
             nanos = nanos * 10 + digit
@@ -89,7 +89,7 @@ def parse_timestamp(text: Vector, start: int, end: int, separator: int, zone: bo
     Digits beyond microseconds are cut off.
     """
     if zone:
-        if end - start < 20 or text[end - 1] != UPPER_Z:
+        if end - start < 20 or text[end - 1] != chars.UPPER_Z:
             return REFUSED
         end -= 1
     if end - start < 19 or text[start + 10] != separator:
@@ -103,29 +103,34 @@ def parse_timestamp(text: Vector, start: int, end: int, separator: int, zone: bo
 
 @compiled
 def _put_two(out: Vector, at: int, value: int) -> None:
-    out[at] = ZERO + value // 10
-    out[at + 1] = ZERO + value % 10
+    out[at] = chars.ZERO + value // 10
+    out[at + 1] = chars.ZERO + value % 10
 
 
-@compiled
-def write_date(out: Vector, at: int, days: int) -> int:
-    """Write ``yyyy-MM-dd``; returns the position after it, or -1 for a year beyond 0000 to 9999."""
+@inlined
+def day_of(days: int) -> tuple[int, int, int]:
+    """Year, month and day of a number of days since 1970-01-01; the inverse of :func:`days_of`."""
     shifted = days + 719468
     era = shifted // 146097
     of_era = shifted - era * 146097
     year_of_era = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
     of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
     march = (5 * of_year + 2) // 153
-    day = of_year - (153 * march + 2) // 5 + 1
     month = march + 3 if march < 10 else march - 9
-    year = year_of_era + era * 400 + (1 if month <= 2 else 0)
+    return year_of_era + era * 400 + (1 if month <= 2 else 0), month, of_year - (153 * march + 2) // 5 + 1
+
+
+@compiled
+def write_date(out: Vector, at: int, days: int) -> int:
+    """Write ``yyyy-MM-dd``; returns the position after it, or -1 for a year beyond 0000 to 9999."""
+    year, month, day = day_of(days)
     if year < 0 or year > 9999:
         return -1
     _put_two(out, at, year // 100)
     _put_two(out, at + 2, year % 100)
-    out[at + 4] = MINUS
+    out[at + 4] = chars.MINUS
     _put_two(out, at + 5, month)
-    out[at + 7] = MINUS
+    out[at + 7] = chars.MINUS
     _put_two(out, at + 8, day)
     return at + 10
 
@@ -136,9 +141,9 @@ def write_time(out: Vector, at: int, nanos: int) -> int:
     seconds = nanos // 1_000_000_000
     fraction = nanos - seconds * 1_000_000_000
     _put_two(out, at, seconds // 3600)
-    out[at + 2] = COLON
+    out[at + 2] = chars.COLON
     _put_two(out, at + 3, seconds // 60 % 60)
-    out[at + 5] = COLON
+    out[at + 5] = chars.COLON
     _put_two(out, at + 6, seconds % 60)
     at += 8
     if fraction:
@@ -146,9 +151,9 @@ def write_time(out: Vector, at: int, nanos: int) -> int:
         while fraction % 10 == 0:
             fraction //= 10
             digits -= 1
-        out[at] = POINT
+        out[at] = chars.POINT
         for place in range(digits, 0, -1):
-            out[at + place] = ZERO + fraction % 10
+            out[at + place] = chars.ZERO + fraction % 10
             fraction //= 10
         at += digits + 1
     return at
@@ -164,6 +169,6 @@ def write_timestamp(out: Vector, at: int, micros: int, separator: int, zone: boo
     out[at] = separator
     at = write_time(out, at + 1, (micros - days * DAY_MICROS) * 1000)
     if zone:
-        out[at] = UPPER_Z
+        out[at] = chars.UPPER_Z
         at += 1
     return at

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +10,8 @@ import pyarrow as pa
 
 from penstock.formats.changes.decode import DELETE, INSERT, NO_CHANGE, UPDATE, Changes, Images, operations
 from penstock.formats.changes.envelopes import Envelopes, Faults, always, is_null
-from penstock.formats.changes.metadata import MILLISECONDS, Metadata, as_it_is, epoch
+from penstock.formats.changes.metadata import MILLISECONDS, Metadata, epoch, unchanged
+from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.changes.overlay import OverlayDecoder
 from penstock.types import BIGINT, STRING, ArrayType, Field, RowType
 
@@ -20,15 +20,14 @@ _TEXTS = ArrayType(element=STRING)
 
 #: The metadata columns, by key.
 METADATA = {
-    "database": Metadata(STRING, Field("database", STRING), as_it_is),
-    "table": Metadata(STRING, Field("table", STRING), as_it_is),
-    "primary-key-columns": Metadata(_TEXTS, Field("primary_key_columns", _TEXTS), as_it_is),
+    "database": Metadata(STRING, Field("database", STRING), unchanged),
+    "table": Metadata(STRING, Field("table", STRING), unchanged),
+    "primary-key-columns": Metadata(_TEXTS, Field("primary_key_columns", _TEXTS), unchanged),
     "ingestion-timestamp": Metadata(MILLISECONDS, Field("ts", BIGINT), epoch(1_000_000)),
 }
 
 
-@dataclass(frozen=True)
-class MaxwellJsonDecoder(OverlayDecoder):
+class MaxwellJsonDecoder(OverlayDecoder[ChangeOptions]):
     """Decodes messages of Maxwell's daemon: ``data``, ``old`` and ``type``, which is insert, update or delete."""
 
     known: ClassVar[Mapping[str, Metadata]] = METADATA

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
 
-from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes
+from penstock.formats.changes.decode import DELETE, INSERT, UPDATE, ChangeDecoder, Changes, image_changes
 from penstock.formats.changes.envelopes import Envelopes, Faults
-from penstock.formats.changes.images import image_changes
-from penstock.formats.changes.metadata import Metadata, as_it_is, moments
+from penstock.formats.changes.metadata import Metadata, moments, unchanged
+from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.exact import timestamps
 from penstock.types import STRING, ArrayType, Field, RowType, TimestampType
 
@@ -55,8 +54,8 @@ def _operation(text: str) -> int:
 
 #: The metadata columns, by key.
 METADATA = {
-    "table": Metadata(STRING, Field("table", STRING), as_it_is),
-    "primary-keys": Metadata(_TEXTS, Field("primary_keys", _TEXTS), as_it_is),
+    "table": Metadata(STRING, Field("table", STRING), unchanged),
+    "primary-keys": Metadata(_TEXTS, Field("primary_keys", _TEXTS), unchanged),
     "ingestion-timestamp": Metadata(
         _MICROSECONDS, Field("current_ts", STRING), moments(rf"^{_DAY}T{_TIME}\.[0-9]{{6}}$", _current)
     ),
@@ -66,8 +65,7 @@ METADATA = {
 }
 
 
-@dataclass(frozen=True)
-class OggJsonDecoder(ChangeDecoder):
+class OggJsonDecoder(ChangeDecoder[ChangeOptions]):
     """Decodes messages of Oracle GoldenGate: ``before``, ``after`` and ``op_type``, which is I, U or D."""
 
     known: ClassVar[Mapping[str, Metadata]] = METADATA
@@ -77,4 +75,4 @@ class OggJsonDecoder(ChangeDecoder):
         return RowType((*images, *self._wanted()))
 
     def _changes(self, envelopes: Envelopes, faults: Faults, messages: pa.BinaryArray) -> Changes:
-        return image_changes(envelopes.columns, _OPERATIONS, "op_type", self._place, faults)
+        return image_changes(envelopes.columns, _OPERATIONS, "op_type", self._path, faults)

@@ -1,8 +1,7 @@
-"""``protobuf`` messages to rows: with a compiled loop, and protobuf's own runtime for messages that the loop leaves."""
+"""``protobuf`` messages to rows: a compiled loop, and protobuf's own runtime for messages that the loop leaves."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.formats.columns.buffers import binary_parts, validity
-from penstock.formats.columns.nested import NestedColumns, Shape
+from penstock.formats.columns.codec import TableCodec
+from penstock.formats.columns.nested import NestedColumns
 from penstock.formats.exact.errors import FieldError, Malformed
 from penstock.formats.exact.merge import completed
 from penstock.formats.loops.record_status import NO_ROW, READ
@@ -22,34 +22,21 @@ from penstock.formats.protobuf.read_compiler import reading
 from penstock.formats.protobuf.read_program import ProtobufReadProgram
 from penstock.formats.protobuf.read_reasons import LEFT, READ_REASONS
 from penstock.spi import Decoded
-from penstock.types import RowType
 
 
-@dataclass(frozen=True)
-class ProtobufDecoder:
+class ProtobufDecoder(TableCodec[ProtobufOptions]):
     """Decodes one row per message. A null message gives no row; an empty one is a message without fields.
 
     Raises SchemaError for columns that have no field or do not fit it.
     """
 
-    schema: RowType
-    options: ProtobufOptions
-
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check(self.options.loaded.message, self.schema)
         _ = self._program
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "options": self.options}
-
     @property
     def ignores_errors(self) -> bool:
-        """Whether refused messages are to be skipped."""
         return self.options.ignore_parse_errors
-
-    @cached_property
-    def _shape(self) -> Shape:
-        return Shape.of(self.schema)
 
     @cached_property
     def _program(self) -> ProtobufReadProgram:
@@ -60,7 +47,7 @@ class ProtobufDecoder:
         return ExactProtobufReader(self.options.loaded.message, self.schema, self.options.read_default_values)
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
-        """Decode a column of messages. Refused ones are listed in ``bad``, also when they are to be ignored."""
+        """Decode a column of messages. ``bad`` lists the refused messages, even if errors are ignored."""
         program, columns = self._program, NestedColumns(self._shape, len(messages))
         text, offsets = binary_parts(messages)
         constants_at = len(text)
@@ -68,39 +55,18 @@ class ProtobufDecoder:
             text = np.concatenate([text, program.constants])
         status = np.where(validity(messages) == 0, NO_ROW, READ).astype(np.uint8)
         reasons = np.zeros((len(status), 2), np.int64)
-        row, full = 0, 0
-        while row < len(status):
-            row, full = read_kernel.read_records(
-                text,
-                offsets,
-                constants_at,
-                program.messages,
-                program.fields,
-                program.lookup,
-                program.inits,
-                program.table,
-                program.maps,
-                program.root,
-                program.blank,
-                columns.nodes,
-                columns.words,
-                columns.valid,
-                columns.counts,
-                status,
-                reasons,
-                row,
+        tables = program.vectors
+        columns.fill(
+            lambda vectors, row: read_kernel.read_records(
+                text, offsets, constants_at, tables, vectors, status, reasons, row
             )
-            if full >= 0:
-                columns.grow(full)
-        read = columns.batch(text)
-        if not (status != READ).any():
-            return Decoded(read)
+        )
 
         def rows_of(index: int) -> list[dict[str, Any]]:
-            reason, place = reasons[index].tolist()
+            reason, path_index = reasons[index].tolist()
             if reason == LEFT:
                 return [self._exact.read(text[offsets[index] : offsets[index + 1]].tobytes())]
-            path = program.paths[place]
+            path = program.paths[path_index]
             raise FieldError(path, READ_REASONS[reason]) if path else Malformed(READ_REASONS[reason])
 
-        return completed(read, status, rows_of)
+        return completed(columns.batch(text), status, rows_of)

@@ -21,17 +21,18 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from penstock.errors import OptionsError, Problem
+from penstock.formats.columns.codec import Picklable
 from penstock.formats.protobuf.java_names import java_names
 from penstock.options import nearest
 
-_INSTALL = "pip install 'penstock[protobuf]', or give a descriptor file"
+_INSTALL = "pip install 'penstock[protobuf]', or set 'descriptor-file'"
 _DESCRIBE = "write it with protoc --include_imports --descriptor_set_out=FILE"
 #: Output lines of protoc that are not errors: its warnings and its library's log.
 _WARNING = re.compile(r"(?i:warning): |.*: warning: |[IW][0-9]{4} ")
 
 
 class _Unusable(Exception):
-    """Names the wrong option, the reason and the remedy."""
+    """An option is wrong, for these reasons; the hint says what to do."""
 
     def __init__(self, key: str, *reasons: str, hint: str = ""):
         super().__init__(key, reasons)
@@ -39,7 +40,7 @@ class _Unusable(Exception):
 
 
 @dataclass(frozen=True)
-class Definition:
+class Definition(Picklable):
     """The message ``name`` and the files that describe it, as the bytes of a FileDescriptorSet; or the problems.
 
     The ``key`` of a ``Problem`` is an option.
@@ -61,9 +62,9 @@ class Definition:
         """
         try:
             if (descriptor_file is None) == (proto_file is None):
-                raise _Unusable("descriptor-file", "give this option or 'proto-file': one of them")
+                raise _Unusable("descriptor-file", "set either this option or 'proto-file'")
             if proto_path and proto_file is None:
-                raise _Unusable("proto-path", "has a meaning with 'proto-file' alone")
+                raise _Unusable("proto-path", "is only for 'proto-file'")
             key = "proto-file" if descriptor_file is None else "descriptor-file"
             data = _read(key, descriptor_file) if descriptor_file is not None else _compiled(proto_file, proto_path)
             files = _parsed(key, data)
@@ -74,9 +75,6 @@ class Definition:
             return cls(_needed(files, found).SerializeToString(deterministic=True), found)
         except _Unusable as error:
             return cls(problems=error.problems)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"files": self.files, "name": self.name, "problems": self.problems}
 
     @cached_property
     def message(self) -> Any:
@@ -116,7 +114,7 @@ def _compiled(proto_file: str | None, proto_path: tuple[str, ...]) -> bytes:
         if ran.returncode == 0:
             return out.read_bytes()
     said = [line for line in ran.stderr.splitlines() if line.strip() and not _WARNING.match(line)]
-    raise _Unusable("proto-file", *(said or [f"protoc ended with code {ran.returncode} and said nothing"]))
+    raise _Unusable("proto-file", *(said or [f"protoc exited with status {ran.returncode} and no message"]))
 
 
 def _parsed(key: str, data: bytes) -> list[FileDescriptorProto]:
@@ -127,7 +125,7 @@ def _parsed(key: str, data: bytes) -> list[FileDescriptorProto]:
         raise _Unusable(key, "not a set of protobuf descriptors", hint=_DESCRIBE) from error
     missing = sorted({name for each in found.values() for name in each.dependency if name not in found})
     if missing:
-        raise _Unusable(key, *(f"it imports '{name}', which it does not hold" for name in missing), hint=_DESCRIBE)
+        raise _Unusable(key, *(f"it imports '{name}', which is not in it" for name in missing), hint=_DESCRIBE)
     if not any(each.message_type for each in found.values()):
         raise _Unusable(key, "it describes no message", hint=_DESCRIBE)
     ordered: dict[str, FileDescriptorProto] = {}
@@ -157,7 +155,7 @@ def _without_extensions(message: DescriptorProto) -> None:
 
 
 def _build(key: str, files: list[FileDescriptorProto]) -> None:
-    """Check that the descriptors make sense together."""
+    """Check that the descriptors are consistent."""
     pool = DescriptorPool()
     for each in files:
         try:
@@ -167,7 +165,7 @@ def _build(key: str, files: list[FileDescriptorProto]) -> None:
 
 
 def _found(files: list[FileDescriptorProto], wanted: str) -> str:
-    """The full name of the message that is meant by its name or by that of its Java class."""
+    """The full name of the message with this name, or with a Java class of this name."""
     full = {name for file in files for name, _ in _names(file)}
     java = {java: name for file in files for name, java in _names(file)}
     name = wanted.strip().removeprefix(".").replace("$", ".")
@@ -176,8 +174,8 @@ def _found(files: list[FileDescriptorProto], wanted: str) -> str:
     if name in java:
         return java[name]
     plain = sorted(each for each in full if not each.startswith("google.protobuf."))
-    hint = nearest(name, [*full, *java]) or f"there are: {', '.join(plain[:10])}{', ...' if len(plain) > 10 else ''}"
-    raise _Unusable("message-class-name", f"no message '{wanted}'", hint=hint)
+    known = f"known messages: {', '.join(plain[:10])}{', ...' if len(plain) > 10 else ''}"
+    raise _Unusable("message-class-name", f"no message '{wanted}'", hint=nearest(name, [*full, *java]) or known)
 
 
 def _names(file: FileDescriptorProto) -> Iterator[tuple[str, str]]:

@@ -2,67 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import RecordError
 from penstock.formats.columns.buffers import messages_of
-from penstock.formats.columns.nested import NestedInputs, Shape
+from penstock.formats.columns.codec import TableCodec
+from penstock.formats.columns.nested import NestedInputs
 from penstock.formats.loops import type_roots
+from penstock.formats.loops.program import Program
 from penstock.formats.protobuf import write_kernel
 from penstock.formats.protobuf.column_checks import check
 from penstock.formats.protobuf.options import ProtobufOptions
-from penstock.formats.protobuf.write_program import ProtobufWriteProgram, writing
-from penstock.types import RowType, arrow_schema
+from penstock.formats.protobuf.write_program import writing
 
 
-@dataclass(frozen=True)
-class ProtobufEncoder:
+class ProtobufEncoder(TableCodec[ProtobufOptions]):
     """Encodes each row as one message, its fields in the order of their numbers.
 
     Raises SchemaError for columns that the message has no field for, or that do not fit it, and for fields without a
     column that the message requires.
     """
 
-    schema: RowType
-    options: ProtobufOptions
-
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         check(self.options.loaded.message, self.schema)
         _ = self._program
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "options": self.options}
-
     @cached_property
-    def _shape(self) -> Shape:
-        return Shape.of(self.schema)
-
-    @cached_property
-    def _program(self) -> ProtobufWriteProgram:
+    def _program(self) -> Program:
         return writing(self.options.loaded.message, self._shape, self.options.write_null_string_literal)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row. Raises RecordError with the index of a row that lacks a required field."""
-        program = self._program
-        inputs = NestedInputs(self._shape, rows.cast(arrow_schema(self.schema)) if self.schema.fields else rows)
-        out = np.empty(self._room(inputs), np.uint8)
-        offsets = np.zeros(rows.num_rows + 1, np.int64)
-        row, reason, step = write_kernel.write_records(
-            program.steps,
-            program.table,
-            program.constants,
-            inputs.nodes,
-            inputs.words,
-            inputs.valid,
-            inputs.text,
-            out,
-            offsets,
-        )
+        program, inputs = self._program, NestedInputs(self._shape, rows)
+        out, offsets = np.empty(self._room(inputs), np.uint8), np.zeros(rows.num_rows + 1, np.int64)
+        row, reason, step = write_kernel.write_records(program.vectors, inputs.vectors, out, offsets)
         if reason:
             raise RecordError(
                 write_kernel.WRITE_REASONS[reason], offset=row, format="protobuf", field=program.paths[step]

@@ -44,7 +44,7 @@ class ExactProtobufReader:
             found = self._class.FromString(data)
         except DecodeError as error:
             text = _PREFIX.sub("", str(error))
-            raise Malformed(f"protobuf's parser refuses the message{': ' if text else ''}{text}") from error
+            raise Malformed(f"the protobuf parser refuses the message{': ' if text else ''}{text}") from error
         if not found.IsInitialized():
             raise FieldError(_missing(found, ""), "the message lacks this required field")
         return self._row(found, self.row, "")
@@ -89,7 +89,7 @@ class ExactProtobufReader:
 
 
 def _missing(message: Any, path: str) -> str:
-    """The path of the first required field that is missing. The runtime's own search has crashed on some messages."""
+    """The path of the first required field that is missing. The runtime's own search crashes on some messages."""
     for field in message.DESCRIPTOR.fields:
         if field.is_required and not message.HasField(field.name):
             return joined(path, field.name)
@@ -105,9 +105,9 @@ def _missing(message: Any, path: str) -> str:
                     if field.is_repeated
                     else [(inner, value)]
                 )
-            for place, each in parts:
+            for inner_path, each in parts:
                 if not each.IsInitialized():
-                    return _missing(each, place)
+                    return _missing(each, inner_path)
     return path
 
 

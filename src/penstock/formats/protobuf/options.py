@@ -16,7 +16,7 @@ from penstock.options import BOOLEAN, LIST, TEXT, OptionSet, Rule, opt
 
 
 def _usable_files(options: ProtobufOptions) -> Iterator[Problem]:
-    if options.definition is None:  # an option is missing or wrong; the files can be checked nevertheless
+    if options.definition is None:  # another option is missing or wrong; the files can still be checked
         yield from Definition.load(None, options.descriptor_file, options.proto_file, options.proto_path).problems
 
 

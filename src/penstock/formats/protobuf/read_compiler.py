@@ -23,7 +23,7 @@ _LISTS = (type_roots.ARRAY, type_roots.MAP)
 _TEXTS = (type_roots.STRING, type_roots.BYTES)
 _LARGEST = {type_roots.TINYINT: 2**7 - 1, type_roots.SMALLINT: 2**15 - 1}
 _MOST_BITS = 62
-#: The mask of a message that has too many fields that must be there: no message has it.
+#: The mask of a message that has too many required fields: no message has it, so the exact reader checks them.
 _NEVER = -1
 
 
@@ -55,8 +55,6 @@ class _ProtobufReadCompiler:
         self.checked: dict[str, int] = {}
         self.enums: dict[str, int] = {}
         self.problems: list[Problem] = []
-
-    # --- messages ---------------------------------------------------------------------------------------------
 
     def message(self, message: Message, node: int, path: str) -> int:
         """The number of a message that is read into the row ``node``, or only checked where that is SKIP."""
@@ -108,7 +106,7 @@ class _ProtobufReadCompiler:
     ) -> None:
         is_entry = message.GetOptions().map_entry
         needed = [each for each in message.fields if self._needed(each, is_entry)]
-        bits = {each.number: 1 << place for place, each in enumerate(needed[:_MOST_BITS])}
+        bits = {each.number: 1 << bit for bit, each in enumerate(needed[:_MOST_BITS])}
         mask = sum(bits.values()) if len(needed) <= _MOST_BITS else _NEVER
         rows = []
         for each in sorted(message.fields, key=lambda each: int(each.number)):
@@ -120,12 +118,10 @@ class _ProtobufReadCompiler:
 
     @staticmethod
     def _needed(field: MessageField, is_entry: bool) -> bool:
-        """Whether a message is incomplete without a field. So is a map entry whose value has such a field."""
+        """Whether a message is incomplete without a field. A map entry is, if its value has a required field."""
         if is_entry:
             return bool(field.message_type) and any(each.is_required for each in field.message_type.fields)
         return bool(field.is_required)
-
-    # --- fields -----------------------------------------------------------------------------------------------
 
     def _field(self, field: MessageField, node: int, columns: dict[int, int], path: str) -> list[int]:
         child, inner, a, b = p.SKIP, p.UNKNOWN, 0, 0
@@ -172,8 +168,6 @@ class _ProtobufReadCompiler:
             )
         return self.enums[enum.full_name]
 
-    # --- initial values ---------------------------------------------------------------------------------------
-
     def opened(self, message: Message, node: int) -> list[_Init]:
         """The initial values of a row whose message has no fields yet."""
         found = [(node, 1, 0, 0, p.NOTHING)]
@@ -191,7 +185,7 @@ class _ProtobufReadCompiler:
         return [self._default(field, node, valid=self.read_defaults or not field.has_presence)]
 
     def blank(self, node: int) -> list[_Init]:
-        """Nulls in a node and in all that are inside of it, but for elements."""
+        """Nulls in a node and in all nodes inside it except elements."""
         found = self.shape.nodes[node]
         if found.root == type_roots.ROW:
             return [(node, 0, 0, 0, p.NOTHING), *(each for child in found.children for each in self.blank(child))]
@@ -218,7 +212,7 @@ class _ProtobufReadCompiler:
         return node, int(valid), (int(value) + 2**63) % 2**64 - 2**63, 0, p.NUMERIC
 
     def _path(self, node: int) -> str:
-        """The place of a node among the columns."""
+        """The path of a node from its column on."""
         parent = next((at for at, each in enumerate(self.shape.nodes) if node in each.children), 0)
         name = self.shape.nodes[node].name
         return joined(self._path(parent), name) if parent else name

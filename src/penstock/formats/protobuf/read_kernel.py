@@ -1,8 +1,8 @@
 """Protobuf messages straight to columns, inside a compiled loop that reads by tables.
 
-Fields may come in any order and any number of times. Every value has its place when its message begins, and starts as
-absent. A later value replaces an earlier one, and the parts of a message are merged. Separate elements of a list stay
-adjacent, because no other list of the same column is written before this one ends.
+Fields may come in any order and any number of times. Every value gets its position when its message begins, and is
+absent at first. A later value replaces an earlier one, and the parts of a message are merged. Separate elements of a
+list stay adjacent, because no other list of the same column is written before this one ends.
 
 The loop follows protobuf's official parsers: a field whose wire type does not fit is skipped as unknown, and repeated
 numbers may be packed or not, whatever was declared.
@@ -14,61 +14,17 @@ import numpy as np
 
 from penstock.formats.columns.nested import BASE, CAPACITY, VALID_BASE, WIDTH
 from penstock.formats.loops.compiled import Vector, Word, borrowed, compiled
-from penstock.formats.loops.map_keys import MOST_KEYS, numbers_repeat, texts_repeat
+from penstock.formats.loops.map_keys import MOST_KEYS, keys_repeat
 from penstock.formats.loops.record_status import EXACT, READ
 from penstock.formats.loops.strings import is_utf8
-from penstock.formats.protobuf.read_program import (
-    AS_TEXT,
-    BIT,
-    CHILD,
-    DENSE,
-    ENTRY,
-    FIRST,
-    INIT,
-    INIT_END,
-    INIT_HIGH,
-    INIT_KIND,
-    INIT_LOW,
-    INIT_NODE,
-    INIT_VALID,
-    INNER,
-    LAST,
-    LISTED,
-    LOOKUP,
-    MASK,
-    NODE,
-    NUMBER,
-    NUMERIC,
-    REFUSED_UNLESS_TEXT,
-    REPEATED,
-    RIVALS,
-    RIVALS_END,
-    TEXTUAL,
-    TYPE,
-    UNKNOWN,
-    A,
-    B,
-)
+from penstock.formats.protobuf import read_program as p
+from penstock.formats.protobuf import wire as wires
 from penstock.formats.protobuf.read_reasons import BAD_GROUP, BAD_LENGTH, BAD_TAG, CUT_SHORT, LEFT, NOT_TEXT
-from penstock.formats.protobuf.wire import (
-    EGROUP,
-    I32,
-    I64,
-    LEN,
-    SGROUP,
-    TYPE_ENUM,
-    TYPE_MESSAGE,
-    TYPE_STRING,
-    VARINT,
-    WIRES,
-    read_number,
-    read_short,
-    read_varint,
-)
+from penstock.formats.protobuf.wire import read_number, read_short, read_varint
 
 #: How deep the loop follows messages in messages. The official parsers go to 100; the exact path decides beyond this.
 _DEEPEST = 64
-#: A number that an enum does not have, as good as an unknown field; one that the column does not take.
+#: A number that an enum does not have, which counts as an unknown field, and one that the column cannot hold.
 _UNKNOWN, _UNFIT = 0, -1
 _LARGEST_TAG, _LARGEST_SIZE = 2**32 - 1, 2**31 - 1
 
@@ -87,19 +43,19 @@ def _begin(
 ) -> int:
     """Set value ``index`` of nodes to the values in ``inits``; returns a node without room, or -1."""
     for place in range(first, last):
-        node: int = inits[place, INIT_NODE]
+        node: int = inits[place, p.INIT_NODE]
         if index >= nodes[node, CAPACITY]:
             return node
         counts[node] = index + 1
-        valid[nodes[node, VALID_BASE] + index] = inits[place, INIT_VALID]
-        field_type, at = inits[place, INIT_KIND], nodes[node, BASE] + index * nodes[node, WIDTH]
-        if field_type == NUMERIC:
-            words[at] = inits[place, INIT_LOW]
-        elif field_type == TEXTUAL:
-            words[at] = inits[place, INIT_LOW] + constants_at
-            words[at + 1] = inits[place, INIT_HIGH]
-        elif field_type == LISTED:
-            words[at] = counts[inits[place, INIT_LOW]]
+        valid[nodes[node, VALID_BASE] + index] = inits[place, p.INIT_VALID]
+        form, at = inits[place, p.INIT_FORM], nodes[node, BASE] + index * nodes[node, WIDTH]
+        if form == p.NUMERIC:
+            words[at] = inits[place, p.INIT_LOW]
+        elif form == p.TEXTUAL:
+            words[at] = inits[place, p.INIT_LOW] + constants_at
+            words[at + 1] = inits[place, p.INIT_HIGH]
+        elif form == p.LISTED:
+            words[at] = counts[inits[place, p.INIT_LOW]]
     return -1
 
 
@@ -107,8 +63,8 @@ def _begin(
 def _has_elements(first: int, last: int, index: int, inits: Vector, nodes: Vector, words: Vector) -> bool:
     """Whether value ``index`` of a list among ``inits`` has elements."""
     for place in range(first, last):
-        if inits[place, INIT_KIND] == LISTED:
-            at = nodes[inits[place, INIT_NODE], BASE] + index
+        if inits[place, p.INIT_FORM] == p.LISTED:
+            at = nodes[inits[place, p.INIT_NODE], BASE] + index
             if words[at] > (words[at - 1] if index else 0):
                 return True
     return False
@@ -117,22 +73,22 @@ def _has_elements(first: int, last: int, index: int, inits: Vector, nodes: Vecto
 @compiled
 def _field(number: int, message: int, messages: Vector, fields: Vector, lookup: Vector) -> int:
     """The field of a message that has this number, or -1."""
-    if number < messages[message, DENSE]:
-        found: int = lookup[messages[message, LOOKUP] + number]
+    if number < messages[message, p.DENSE]:
+        found: int = lookup[messages[message, p.LOOKUP] + number]
         return found
-    low, high = messages[message, FIRST], messages[message, LAST]
+    low, high = messages[message, p.FIRST], messages[message, p.LAST]
     while low < high:
         middle = (low + high) // 2
-        if fields[middle, NUMBER] < number:
+        if fields[middle, p.NUMBER] < number:
             low = middle + 1
         else:
             high = middle
-    return low if low < messages[message, LAST] and fields[low, NUMBER] == number else -1
+    return low if low < messages[message, p.LAST] and fields[low, p.NUMBER] == number else -1
 
 
 @compiled
 def _place(value: Word, enum: int, table: Vector) -> int:
-    """Which of an enum's numbers it is, or -1."""
+    """The index of a number among those of an enum, or -1."""
     count = table[enum]
     first = enum + 2
     if count == 0:
@@ -158,7 +114,7 @@ def _enum(value: Word, enum: int, column: int, table: Vector, constants_at: int)
         if table[enum + 1]:
             return _UNKNOWN, value, value
         place = table[enum]
-    if column == AS_TEXT:
+    if column == p.AS_TEXT:
         place = enum + 2 + table[enum] + 2 * place
         return 2, table[place] + constants_at, table[place + 1]
     return (1, value, value) if -column - 1 <= value <= column else (_UNFIT, value, value)
@@ -179,12 +135,8 @@ def _maps_repeat(text: Vector, maps: Vector, nodes: Vector, words: Vector, count
         for index in range(marks[node], counts[node]):
             stop = words[nodes[node, BASE] + index]
             first, last = base + width * start, base + width * stop
-            if stop - start > 1:
-                if maps[each, 2]:
-                    if texts_repeat(text, words, first, last, places):
-                        return True
-                elif numbers_repeat(words, first, last, places):
-                    return True
+            if stop - start > 1 and keys_repeat(text, words, first, last, places, maps[each, 2] != 0):
+                return True
             start = stop
     return False
 
@@ -194,37 +146,28 @@ def read_records(
     text: Vector,
     offsets: Vector,
     constants_at: int,
-    messages: Vector,
-    fields: Vector,
-    lookup: Vector,
-    inits: Vector,
-    table: Vector,
-    maps: Vector,
-    root: int,
-    blank: tuple[int, int],
-    nodes: Vector,
-    words: Vector,
-    valid: Vector,
-    counts: Vector,
+    program: tuple[Vector, ...],
+    columns: tuple[Vector, ...],
     status: Vector,
     reasons: Vector,
     first: int,
 ) -> tuple[int, int]:
     """Read every message from ``first`` on whose ``status`` is READ. Other messages become a row of nulls.
 
-    Message ``i`` is ``text[offsets[i]:offsets[i + 1]]``. The program's constants start at ``text[constants_at]``.
-    ``nodes``, ``words``, ``valid`` and ``counts`` are the fields of
-    :class:`penstock.formats.columns.nested.NestedColumns`. A message that is not read is marked EXACT, with (reason,
-    index of the path) in ``reasons``.
+    Message ``i`` is ``text[offsets[i]:offsets[i + 1]]``. The constants of ``program`` start at ``text[constants_at]``.
+    ``columns`` are the arrays of :class:`penstock.formats.columns.nested.NestedColumns`. A message that is not read is
+    marked EXACT, with (reason, index of the path) in ``reasons``.
 
     Returns the number of messages and -1. If a node runs out of room, returns the message and the node instead; the
     caller grows the node and calls again from that message.
     """
+    messages, fields, lookup, inits, table, maps, root, blank = program
+    nodes, words, valid, counts = columns
     text, inits, nodes = borrowed(text), borrowed(inits), borrowed(nodes)
     words, valid, counts = borrowed(words), borrowed(valid), borrowed(counts)
     messages, fields, lookup, table = borrowed(messages), borrowed(fields), borrowed(lookup), borrowed(table)
     marks = np.zeros(len(counts), np.int64)
-    frames = np.zeros((_DEEPEST, 5), np.int64)  # of each open message: its number, value, end, group, mask
+    frames = np.zeros((_DEEPEST, 5), np.int64)  # for each open message: its number, value, end, group, mask
     for row in range(first, len(offsets) - 1):
         if status[row] != READ:
             _begin(blank[0], blank[1], row, constants_at, inits, nodes, words, valid, counts)
@@ -234,14 +177,16 @@ def read_records(
         at, end = offsets[row], offsets[row + 1]
         message, index, group, mask = root, row, 0, 0
         depth, reason, full, field = 0, 0, -1, -1
-        _begin(messages[root, INIT], messages[root, INIT_END], row, constants_at, inits, nodes, words, valid, counts)
+        _begin(
+            messages[root, p.INIT], messages[root, p.INIT_END], row, constants_at, inits, nodes, words, valid, counts
+        )
         while True:
             if at >= end:
                 # --- the end of a message that is not a group
                 if group:
                     reason = CUT_SHORT
                     break
-                if mask != messages[message, MASK]:
+                if mask != messages[message, p.MASK]:
                     reason = LEFT
                     break
                 if depth == 0:
@@ -267,20 +212,20 @@ def read_records(
             field = _field(number, message, messages, fields, lookup)
             field_type, packed = 0, False
             if field >= 0:
-                field_type = fields[field, TYPE]
-                expected = WIRES[field_type]
+                field_type = fields[field, p.TYPE]
+                expected = wires.WIRES[field_type]
                 if wire != expected:
-                    packed = wire == LEN and fields[field, REPEATED] != 0 and expected != SGROUP
+                    packed = wire == wires.LEN and fields[field, p.REPEATED] != 0 and expected != wires.SGROUP
                     if not packed:
                         field = -1
             # --- an unknown field
             if field < 0:
-                if wire == VARINT:
+                if wire == wires.VARINT:
                     _, at = read_varint(text, at, end)
                     if at < 0:
                         reason = -at
                         break
-                elif wire == LEN:
+                elif wire == wires.LEN:
                     size, at = read_short(text, at, end, _LARGEST_SIZE)
                     if at < 0:
                         reason = -at
@@ -289,24 +234,24 @@ def read_records(
                         reason = BAD_LENGTH
                         break
                     at += size
-                elif wire in (I64, I32):
-                    at += 8 if wire == I64 else 4
+                elif wire in (wires.I64, wires.I32):
+                    at += 8 if wire == wires.I64 else 4
                     if at > end:
                         reason = CUT_SHORT
                         break
-                elif wire == SGROUP:
+                elif wire == wires.SGROUP:
                     if depth >= _DEEPEST:
                         reason = LEFT
                         break
                     frames[depth, 0], frames[depth, 1], frames[depth, 2] = message, index, end
                     frames[depth, 3], frames[depth, 4] = group, mask
                     depth += 1
-                    message, group, mask = UNKNOWN, number, 0
-                elif wire == EGROUP:
+                    message, group, mask = p.UNKNOWN, number, 0
+                elif wire == wires.EGROUP:
                     if number != group:
                         reason = BAD_GROUP
                         break
-                    if mask != messages[message, MASK]:
+                    if mask != messages[message, p.MASK]:
                         reason = LEFT
                         break
                     depth -= 1
@@ -317,9 +262,9 @@ def read_records(
                     break
                 continue
             # --- the length
-            node = fields[field, NODE]
+            node = fields[field, p.NODE]
             size = end - at
-            if wire == LEN:
+            if wire == wires.LEN:
                 if at < end and text[at] < 128:
                     size = np.int64(text[at])
                     at += 1
@@ -335,43 +280,43 @@ def read_records(
             value: Word = np.int64(0)
             more: Word = np.int64(0)
             width = 1
-            if wire not in (LEN, SGROUP) and not (node >= 0 and fields[field, REPEATED]):
+            if wire not in (wires.LEN, wires.SGROUP) and not (node >= 0 and fields[field, p.REPEATED]):
                 value, at = read_number(text, at, end, field_type)
                 if at < 0:
                     reason = -at
                     break
-                if field_type == TYPE_ENUM:
-                    width, value, more = _enum(value, fields[field, A], fields[field, B], table, constants_at)
-                    if width == _UNFIT or (width == _UNKNOWN and messages[message, ENTRY]):
+                if field_type == wires.TYPE_ENUM:
+                    width, value, more = _enum(value, fields[field, p.A], fields[field, p.B], table, constants_at)
+                    if width == _UNFIT or (width == _UNKNOWN and messages[message, p.ENTRY]):
                         reason = LEFT
                         break
                     if width == _UNKNOWN:
                         continue
             # --- the field is present: unset the other members of its oneof
-            mask |= fields[field, BIT]
-            begin, stop = fields[field, RIVALS], fields[field, RIVALS_END]
+            mask |= fields[field, p.BIT]
+            begin, stop = fields[field, p.RIVALS], fields[field, p.RIVALS_END]
             if begin < stop:
                 if _has_elements(begin, stop, index, inits, nodes, words):
                     reason = LEFT
                     break
                 _begin(begin, stop, index, constants_at, inits, nodes, words, valid, counts)
             # --- a message begins
-            if wire == SGROUP or field_type == TYPE_MESSAGE:
+            if wire == wires.SGROUP or field_type == wires.TYPE_MESSAGE:
                 if depth >= _DEEPEST:
                     reason = LEFT
                     break
                 frames[depth, 0], frames[depth, 1], frames[depth, 2] = message, index, end
                 frames[depth, 3], frames[depth, 4] = group, mask
                 depth += 1
-                message = fields[field, INNER]
-                group, mask = number if wire == SGROUP else 0, 0
-                if wire == LEN:
+                message = fields[field, p.INNER]
+                group, mask = number if wire == wires.SGROUP else 0, 0
+                if wire == wires.LEN:
                     end = at + size
                 if node >= 0:
-                    begin, stop = messages[message, INIT], messages[message, INIT_END]
-                    if fields[field, REPEATED]:
+                    begin, stop = messages[message, p.INIT], messages[message, p.INIT_END]
+                    if fields[field, p.REPEATED]:
                         outer = index
-                        index = counts[fields[field, CHILD]]
+                        index = counts[fields[field, p.CHILD]]
                         full = _begin(begin, stop, index, constants_at, inits, nodes, words, valid, counts)
                         if full >= 0:
                             break
@@ -381,28 +326,28 @@ def read_records(
                         _begin(begin, stop, index, constants_at, inits, nodes, words, valid, counts)
                 continue
             # --- text or bytes
-            if wire == LEN and not packed:
+            if wire == wires.LEN and not packed:
                 value, more, width = at, size, 2
                 at += size
-                if fields[field, A]:
+                if fields[field, p.A]:
                     seen = 0
                     for place in range(value, at):
                         seen |= text[place]
                     if seen >= 128 and not is_utf8(text, value, at):
-                        reason = NOT_TEXT if fields[field, A] == REFUSED_UNLESS_TEXT else LEFT
+                        reason = NOT_TEXT if fields[field, p.A] == p.REFUSED_UNLESS_TEXT else LEFT
                         break
             if node < 0 and not packed:
                 continue
             # --- store the value
-            if not fields[field, REPEATED]:
+            if not fields[field, p.REPEATED]:
                 place = nodes[node, BASE] + index * width
                 words[place] = value
                 if width == 2:
                     words[place + 1] = more
                 valid[nodes[node, VALID_BASE] + index] = 1
                 continue
-            child = fields[field, CHILD]
-            if field_type == TYPE_STRING or width == 2:
+            child = fields[field, p.CHILD]
+            if field_type == wires.TYPE_STRING or width == 2:
                 count = counts[child]
                 if count >= nodes[child, CAPACITY]:
                     full = child
@@ -417,7 +362,9 @@ def read_records(
             # --- numbers of an array, one or many
             if packed:
                 stop = at + size
-                if (WIRES[field_type] == I64 and size % 8) or (WIRES[field_type] == I32 and size % 4):
+                if (wires.WIRES[field_type] == wires.I64 and size % 8) or (
+                    wires.WIRES[field_type] == wires.I32 and size % 4
+                ):
                     reason = BAD_LENGTH
                     break
             else:
@@ -428,8 +375,8 @@ def read_records(
                     reason = -at
                     break
                 width = 1
-                if field_type == TYPE_ENUM:
-                    width, value, more = _enum(value, fields[field, A], fields[field, B], table, constants_at)
+                if field_type == wires.TYPE_ENUM:
+                    width, value, more = _enum(value, fields[field, p.A], fields[field, p.B], table, constants_at)
                     if width == _UNFIT:
                         reason = LEFT
                         break

@@ -1,16 +1,19 @@
 """The program of the loop that reads: tables with one row per message, field and initial value.
 
-A message is in the tables once for every place among the columns that it is read into, and once for all places where it
-is only checked. The latter may contain itself.
+A message is in the tables once for every node that it is read into, and once for all fields in which it is only
+checked. In the latter case it may contain itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from penstock.formats.loops.program import Constants
 
 #: The columns of ``messages``. Field numbers below DENSE are looked up from LOOKUP on; other fields are between FIRST
 #: and LAST, sorted by number. INIT to INIT_END are the initial values of a new message. MASK has a bit for each
@@ -21,12 +24,12 @@ LOOKUP, DENSE, FIRST, LAST, INIT, INIT_END, MASK, ENTRY = range(8)
 #: RIVALS_END are the values to which the other members of its oneof are set. BIT is its bit in its message's mask.
 NUMBER, TYPE, REPEATED, NODE, CHILD, INNER, A, B, RIVALS, RIVALS_END, BIT = range(11)
 #: The columns of ``inits``: a node, its validity, its words, and the form of the words.
-INIT_NODE, INIT_VALID, INIT_LOW, INIT_HIGH, INIT_KIND = range(5)
+INIT_NODE, INIT_VALID, INIT_LOW, INIT_HIGH, INIT_FORM = range(5)
 #: No words; a number; text among the constants; the end of a list whose elements are in node INIT_LOW.
 NOTHING, NUMERIC, TEXTUAL, LISTED = range(4)
 SKIP = -1
-#: For strings, ``A`` says what happens if the bytes are not UTF-8: nothing, the message is refused, or it is left to
-#: the exact reader.
+#: For strings, ``A`` is the consequence of bytes that are not UTF-8: none, the message is refused, or it is left to the
+#: exact reader.
 ANYTHING, REFUSED_UNLESS_TEXT, LEFT_UNLESS_TEXT = range(3)
 #: For enums, ``A`` is a position in the table, which has: the count of numbers, whether other numbers are unknown
 #: fields, the sorted numbers; and for each number, and for all others, the position and size of its name among the
@@ -58,17 +61,20 @@ class ProtobufReadProgram:
     root: int
     blank: tuple[int, int]
 
+    @property
+    def vectors(self) -> tuple[Any, ...]:
+        """The tables, ``root`` and ``blank`` as the loop takes them."""
+        return self.messages, self.fields, self.lookup, self.inits, self.table, self.maps, self.root, self.blank
+
 
 @dataclass
-class ProtobufReadProgramBuilder:
+class ProtobufReadProgramBuilder(Constants):
     """Builds a program table by table."""
 
     messages: list[list[int]] = field(default_factory=list)
     fields: list[list[int]] = field(default_factory=list)
     lookup: list[int] = field(default_factory=list)
     inits: list[tuple[int, int, int, int, int]] = field(default_factory=list)
-    table: list[int] = field(default_factory=list)
-    constants: bytearray = field(default_factory=bytearray)
     field_paths: list[str] = field(default_factory=list)
     message_paths: list[str] = field(default_factory=list)
 
@@ -100,25 +106,13 @@ class ProtobufReadProgramBuilder:
         self.inits += values
         return first, len(self.inits)
 
-    def keep(self, data: bytes) -> int:
-        """Append bytes to the constants; returns their position."""
-        at = len(self.constants)
-        self.constants += data
-        return at
-
-    def look_up(self, values: Iterable[int]) -> int:
-        """Append numbers to the lookup table; returns their position."""
-        at = len(self.table)
-        self.table += values
-        return at
-
     def program(self, root: int, blank: tuple[int, int], maps: list[tuple[int, int, int]]) -> ProtobufReadProgram:
         """The finished program."""
         return ProtobufReadProgram(
             np.array(self.messages, np.int64).reshape(-1, ENTRY + 1),
             np.array(self.fields, np.int64).reshape(-1, BIT + 1),
             np.array(self.lookup or [0], np.int64),
-            np.array(self.inits, np.int64).reshape(-1, INIT_KIND + 1),
+            np.array(self.inits, np.int64).reshape(-1, INIT_FORM + 1),
             np.array(self.table or [0], np.int64),
             np.array(maps, np.int64).reshape(-1, 3),
             np.frombuffer(bytes(self.constants), np.uint8),

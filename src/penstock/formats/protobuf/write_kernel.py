@@ -5,44 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.formats.columns.nested import BASE, VALID_BASE
-from penstock.formats.loops.bytes import write_little_endian
+from penstock.formats.loops.bytes import same_bytes, write_little_endian
 from penstock.formats.loops.compiled import Vector, Word, borrowed, compiled
-from penstock.formats.protobuf.wire import (
-    I64,
-    TYPE_BYTES,
-    TYPE_ENUM,
-    TYPE_SINT32,
-    TYPE_SINT64,
-    TYPE_STRING,
-    TYPE_UINT32,
-    VARINT,
-    WIRES,
-    write_varint,
-)
-from penstock.formats.protobuf.write_program import (
-    ALWAYS,
-    BLOCK,
-    CLOSE,
-    DEEPEST,
-    END,
-    END_TAG,
-    LIST,
-    NEXT,
-    NODE,
-    NOT_DEFAULT,
-    OPEN,
-    PACKED,
-    REQUIRED,
-    RIVALS,
-    RIVALS_END,
-    STEP,
-    TAG,
-    TYPE,
-    VALUE,
-    WHEN,
-    A,
-    B,
-)
+from penstock.formats.protobuf import wire as wires
+from penstock.formats.protobuf import write_program as p
+from penstock.formats.protobuf.wire import write_varint
 
 #: Why a row cannot be written, by number.
 WRITE_REASONS = (
@@ -52,26 +19,18 @@ WRITE_REASONS = (
 )
 _NULL, _INCOMPLETE = 1, 2
 
-#: The most bytes that a value takes beside its text: a number and its tag, with the tag and the length of the entry of
-#: a map that it is in.
+#: The most bytes that a value takes besides its text: a number and its tag, and the tag and the length of the map entry
+#: that it is in.
 WIDEST = 30
 
 _LOW_32 = np.int64(2**32 - 1)
 
 
 @compiled
-def _same(text: Vector, start: int, size: int, constants: Vector, place: int) -> bool:
-    same = 0
-    while same < size and constants[place + same] == text[start + same]:
-        same += 1
-    return same == size
-
-
-@compiled
 def _named(text: Vector, start: int, size: int, constants: Vector, table: Vector, enum: int) -> int:
     """The number of the name, or of the enum's first name if there is no such name."""
     for place in range(enum + 2, enum + 2 + 3 * table[enum], 3):
-        if table[place + 2] == size and _same(text, start, size, constants, table[place + 1]):
+        if table[place + 2] == size and same_bytes(text, start, constants, table[place + 1], size):
             number: int = table[place]
             return number
     first: int = table[enum + 1]
@@ -91,14 +50,14 @@ def _known(number: int, table: Vector, enum: int) -> int:
 @compiled
 def _write_number(out: Vector, at: int, field_type: int, value: Word) -> int:
     """Write a number of a type that ends before ``at``; returns where it begins."""
-    wire = WIRES[field_type]
-    if wire == VARINT:
-        if field_type == TYPE_UINT32:
+    wire = wires.WIRES[field_type]
+    if wire == wires.VARINT:
+        if field_type == wires.TYPE_UINT32:
             value &= _LOW_32
-        elif field_type in (TYPE_SINT32, TYPE_SINT64):
+        elif field_type in (wires.TYPE_SINT32, wires.TYPE_SINT64):
             value = value << 1 ^ value >> 63
         return write_varint(out, at, value)
-    if wire == I64:
+    if wire == wires.I64:
         write_little_endian(out, at - 8, value, 8)
         return at - 8
     write_little_endian(out, at - 4, value, 4)
@@ -118,7 +77,7 @@ def _number(
 ) -> Word:
     """The number of a field for the value at ``place`` of the columns."""
     value: Word = words[place]
-    if field_type == TYPE_ENUM:
+    if field_type == wires.TYPE_ENUM:
         if b:
             return np.int64(_named(text, value, words[place + 1] - value, constants, table, a))
         return np.int64(_known(value, table, a))
@@ -127,25 +86,20 @@ def _number(
 
 @compiled
 def write_records(
-    steps: Vector,
-    table: Vector,
-    constants: Vector,
-    nodes: Vector,
-    words: Vector,
-    valid: Vector,
-    text: Vector,
-    out: Vector,
-    offsets: Vector,
+    program: tuple[Vector, ...], columns: tuple[Vector, ...], out: Vector, offsets: Vector
 ) -> tuple[int, int, int]:
     """Write one message per row, the last row at the end of ``out``, and store the positions in ``offsets``.
 
-    ``nodes``, ``words``, ``valid`` and ``text`` are the fields of
-    :class:`penstock.formats.columns.nested.NestedInputs`. ``out`` has room for WIDEST bytes per value, all text and
-    the values written for NULL. Returns 0, 0 and 0; or the first row that cannot be written, the reason and the step.
+    ``columns`` are the arrays of :class:`penstock.formats.columns.nested.NestedInputs`. ``out`` has room for WIDEST
+    bytes per value, all text and the values written for NULL. Returns 0, 0 and 0; or the first row that cannot be
+    written, the reason and the step.
     """
+    (steps, table, constants), (nodes, words, valid, text) = program, columns
     steps, table, constants, nodes = borrowed(steps), borrowed(table), borrowed(constants), borrowed(nodes)
     words, valid, text, out = borrowed(words), borrowed(valid), borrowed(text), borrowed(out)
-    frames = np.zeros((DEEPEST, 2), np.int64)  # of each open message: its end; of a list: where to go on, its first
+    frames = np.zeros(
+        (p.DEEPEST, 2), np.int64
+    )  # for each open message: its end; for a list: its index, its first element
     at = len(out)
     bad_row, bad_reason, bad_step = 0, 0, 0
     offsets[len(offsets) - 1] = at
@@ -153,46 +107,46 @@ def write_records(
         index = row
         step, depth, reason = 0, 0, 0
         while True:
-            what = steps[step, STEP]
-            if what == END:
+            operation = steps[step, p.STEP]
+            if operation == p.END:
                 break
-            node = steps[step, NODE]
-            if what == BLOCK:
+            node = steps[step, p.NODE]
+            if operation == p.BLOCK:
                 index -= 1
                 if index >= frames[depth - 1, 1]:
-                    step = steps[step, NEXT]
+                    step = steps[step, p.NEXT]
                 else:
                     depth -= 1
                     index = frames[depth, 0]
                     step += 1
                 continue
-            if what == CLOSE:
+            if operation == p.CLOSE:
                 depth -= 1
-                if steps[step, END_TAG] == 0:
+                if steps[step, p.END_TAG] == 0:
                     at = write_varint(out, at, frames[depth, 0] - at)
-                at = write_varint(out, at, steps[step, TAG])
+                at = write_varint(out, at, steps[step, p.TAG])
                 step += 1
                 continue
             # --- skipped if a later member of its oneof has a value
-            begin, stop = steps[step, RIVALS], steps[step, RIVALS_END]
+            begin, stop = steps[step, p.RIVALS], steps[step, p.RIVALS_END]
             present = node == 0 or valid[nodes[node, VALID_BASE] + index] != 0
             while begin < stop and present:
                 present = valid[nodes[table[begin], VALID_BASE] + index] == 0
                 begin += 1
-            when = steps[step, WHEN]
-            if not present and when != ALWAYS:
-                if when == REQUIRED:
+            when = steps[step, p.WHEN]
+            if not present and when != p.ALWAYS:
+                if when == p.REQUIRED:
                     reason = _NULL
                     break
-                step = steps[step, NEXT] if what in (OPEN, LIST) else step + 1
+                step = steps[step, p.NEXT] if operation in (p.OPEN, p.LIST) else step + 1
                 continue
-            if what == VALUE:
-                field_type = steps[step, TYPE]
-                if field_type in (TYPE_STRING, TYPE_BYTES):
+            if operation == p.VALUE:
+                field_type = steps[step, p.TYPE]
+                if field_type in (wires.TYPE_STRING, wires.TYPE_BYTES):
                     if present:
                         place = nodes[node, BASE] + index
                         start, end = words[place], words[place + 1]
-                        if start == end and when == NOT_DEFAULT:
+                        if start == end and when == p.NOT_DEFAULT:
                             step += 1
                             continue
                         size = end - start
@@ -200,7 +154,7 @@ def write_records(
                         for each in range(size):
                             out[at + each] = text[start + each]
                     else:
-                        start, size = steps[step, A], steps[step, B]
+                        start, size = steps[step, p.A], steps[step, p.B]
                         at -= size
                         for each in range(size):
                             out[at + each] = constants[start + each]
@@ -212,34 +166,34 @@ def write_records(
                             words,
                             nodes[node, BASE] + index,
                             field_type,
-                            steps[step, A],
-                            steps[step, B],
+                            steps[step, p.A],
+                            steps[step, p.B],
                             text,
                             constants,
                             table,
                         )
-                        if value == 0 and when == NOT_DEFAULT:
+                        if value == 0 and when == p.NOT_DEFAULT:
                             step += 1
                             continue
-                    elif field_type == TYPE_ENUM:
-                        value = table[steps[step, A] + 1]
+                    elif field_type == wires.TYPE_ENUM:
+                        value = table[steps[step, p.A] + 1]
                     at = _write_number(out, at, field_type, value)
-                at = write_varint(out, at, steps[step, TAG])
+                at = write_varint(out, at, steps[step, p.TAG])
                 step += 1
-            elif what == OPEN:
+            elif operation == p.OPEN:
                 if not present:
-                    if steps[step, B]:
+                    if steps[step, p.B]:
                         reason = _INCOMPLETE
                         break
-                    if steps[step, END_TAG]:
-                        at = write_varint(out, at, steps[step, END_TAG])
+                    if steps[step, p.END_TAG]:
+                        at = write_varint(out, at, steps[step, p.END_TAG])
                     else:
                         at = write_varint(out, at, 0)
-                    at = write_varint(out, at, steps[step, TAG])
-                    step = steps[step, NEXT]
+                    at = write_varint(out, at, steps[step, p.TAG])
+                    step = steps[step, p.NEXT]
                     continue
-                if steps[step, END_TAG]:
-                    at = write_varint(out, at, steps[step, END_TAG])
+                if steps[step, p.END_TAG]:
+                    at = write_varint(out, at, steps[step, p.END_TAG])
                 frames[depth, 0] = at
                 depth += 1
                 step += 1
@@ -247,14 +201,14 @@ def write_records(
                 place = nodes[node, BASE] + index
                 start, stop = words[place], words[place + 1]
                 if start == stop:
-                    step = steps[step, NEXT] if what == LIST else step + 1
-                elif what == LIST:
+                    step = steps[step, p.NEXT] if operation == p.LIST else step + 1
+                elif operation == p.LIST:
                     frames[depth, 0], frames[depth, 1] = index, start
                     depth += 1
                     index = stop - 1
                     step += 1
-                elif what == PACKED:
-                    field_type, child, end = steps[step, TYPE], node + 1, at
+                elif operation == p.PACKED:
+                    field_type, child, end = steps[step, p.TYPE], node + 1, at
                     for each in range(stop - 1, start - 1, -1):
                         value = np.int64(0)
                         if valid[nodes[child, VALID_BASE] + each]:
@@ -262,17 +216,17 @@ def write_records(
                                 words,
                                 nodes[child, BASE] + each,
                                 field_type,
-                                steps[step, A],
-                                steps[step, B],
+                                steps[step, p.A],
+                                steps[step, p.B],
                                 text,
                                 constants,
                                 table,
                             )
-                        elif field_type == TYPE_ENUM:
-                            value = table[steps[step, A] + 1]
+                        elif field_type == wires.TYPE_ENUM:
+                            value = table[steps[step, p.A] + 1]
                         at = _write_number(out, at, field_type, value)
                     at = write_varint(out, at, end - at)
-                    at = write_varint(out, at, steps[step, TAG])
+                    at = write_varint(out, at, steps[step, p.TAG])
                     step += 1
         if reason:
             bad_row, bad_reason, bad_step = row, reason, step

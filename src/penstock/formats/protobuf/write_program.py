@@ -6,22 +6,21 @@ go from the last field to the first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from google.protobuf.descriptor import FieldDescriptor
 
 from penstock.errors import Problem, SchemaError
 from penstock.formats.columns.nested import Shape
 from penstock.formats.loops import type_roots
+from penstock.formats.loops.program import Program, ProgramBuilder, Step
 from penstock.formats.protobuf.column_checks import Message, MessageField, is_map, joined
 from penstock.formats.protobuf.wire import EGROUP, LEN, SGROUP, WIRES
 
 #: The columns of a step. ``TAG`` precedes the value; ``END_TAG`` follows it if it is a group and is 0 otherwise. ``A``
 #: and ``B`` are explained below. RIVALS to RIVALS_END are the places in the table of nodes that are written instead.
-STEP, NODE, TYPE, WHEN, TAG, END_TAG, NEXT, A, B, RIVALS, RIVALS_END = range(11)
+STEP, NODE, NEXT, TYPE, WHEN, TAG, END_TAG, A, B, RIVALS, RIVALS_END = range(11)
 #: VALUE is a single value. OPEN and CLOSE start and end a message, or a map's entry, which has no node. LIST starts a
 #: list; BLOCK ends it or returns to its first step for the next element. PACKED is a list of packed numbers.
 VALUE, OPEN, CLOSE, LIST, BLOCK, PACKED, END = range(7)
@@ -40,17 +39,19 @@ _F = FieldDescriptor
 _PACKABLE = (_F.TYPE_STRING, _F.TYPE_BYTES, _F.TYPE_MESSAGE, _F.TYPE_GROUP)
 
 
-@dataclass(frozen=True)
-class ProtobufWriteProgram:
-    """The steps, the numbers and the bytes that they use, and the field of each step for errors."""
+@dataclass
+class _Step(Step):
+    type: int = 0
+    when: int = 0
+    tag: int = 0
+    end_tag: int = 0
+    a: int = 0
+    b: int = 0
+    rivals: int = 0
+    rivals_end: int = 0
 
-    steps: npt.NDArray[np.int64]
-    table: npt.NDArray[np.int64]
-    constants: npt.NDArray[np.uint8]
-    paths: tuple[str, ...]
 
-
-def writing(message: Message, shape: Shape, null_text: str) -> ProtobufWriteProgram:
+def writing(message: Message, shape: Shape, null_text: str) -> Program:
     """The steps that write the columns of ``shape``, which fit it, as ``message``.
 
     Raises SchemaError for required fields without a column.
@@ -59,48 +60,23 @@ def writing(message: Message, shape: Shape, null_text: str) -> ProtobufWriteProg
     compiler.fields(message, 0, "")
     if compiler.problems:
         raise SchemaError(tuple(compiler.problems))
-    compiler.add(END, "", 0)
-    return ProtobufWriteProgram(
-        np.array(compiler.steps, np.int64),
-        np.array(compiler.table or [0], np.int64),
-        np.frombuffer(bytes(compiler.constants), np.uint8),
-        tuple(compiler.paths),
-    )
+    compiler.add("", _Step(END))
+    return compiler.program()
 
 
 def _tag(number: int, wire: int) -> int:
     return number << 3 | wire
 
 
-@dataclass
-class _ProtobufWriteCompiler:
-    shape: Shape
-    null_text: bytes
-    steps: list[list[int]] = field(default_factory=list)
-    paths: list[str] = field(default_factory=list)
-    table: list[int] = field(default_factory=list)
-    constants: bytearray = field(default_factory=bytearray)
-    problems: list[Problem] = field(default_factory=list)
-    enums: dict[str, int] = field(default_factory=dict)
-    depth: int = 0
-
-    def __post_init__(self) -> None:
-        self.constants += self.null_text
-
-    def add(self, step: int, path: str, node: int, **more: int) -> int:
-        """Add a step; returns its number."""
-        places = {"type": TYPE, "when": WHEN, "tag": TAG, "end_tag": END_TAG, "a": A, "b": B}
-        row = [0] * (RIVALS_END + 1)
-        row[STEP], row[NODE] = step, node
-        for name, value in more.items():
-            row[places[name]] = value
-        self.steps.append(row)
-        self.paths.append(path)
-        return len(self.steps) - 1
-
-    def point(self, step: int, to: int | None = None) -> None:
-        """Set the next step of ``step``: ``to``, or the step that is added next."""
-        self.steps[step][NEXT] = len(self.steps) if to is None else to
+class _ProtobufWriteCompiler(ProgramBuilder[_Step]):
+    def __init__(self, shape: Shape, null_text: bytes):
+        super().__init__()
+        self.shape = shape
+        self.null_text = null_text
+        self.problems: list[Problem] = []
+        self.enums: dict[str, int] = {}
+        self.depth = 0
+        self.keep(null_text)
 
     def fields(self, message: Message, node: int, path: str) -> None:
         """The fields of a message with a column in the row ``node``, by descending number."""
@@ -111,15 +87,11 @@ class _ProtobufWriteCompiler:
                 first = len(self.steps)
                 self._field(each, children[each.name], inner)
                 if each.containing_oneof is not None:
-                    self._let_win(first, _later(each, children))
+                    self.steps[first].rivals = self.look_up(_later(each, children))
+                    self.steps[first].rivals_end = len(self.table)
             elif each.is_required:
                 reason = f"the message {message.full_name} requires this field, and there is no column for it"
                 self.problems.append(Problem(reason, inner, "the protobuf message"))
-
-    def _let_win(self, step: int, rivals: list[int]) -> None:
-        self.steps[step][RIVALS] = len(self.table)
-        self.table += rivals
-        self.steps[step][RIVALS_END] = len(self.table)
 
     def _field(self, each: MessageField, node: int, path: str) -> None:
         if is_map(each):
@@ -129,9 +101,9 @@ class _ProtobufWriteCompiler:
             self._value(each, node, path, when)
         elif each.is_packed and each.type not in _PACKABLE:
             a, b = self._arguments(each, self.shape.nodes[node].children[0])
-            self.add(PACKED, path, node, type=each.type, tag=_tag(each.number, LEN), a=a, b=b)
+            self.add(path, _Step(PACKED, node, type=each.type, tag=_tag(each.number, LEN), a=a, b=b))
         else:
-            begin = self.add(LIST, path, node)
+            begin = self.add(path, _Step(LIST, node))
             self._deeper(path)
             self._value(each, self.shape.nodes[node].children[0], path, ALWAYS)
             self._ended(begin, path, node)
@@ -139,12 +111,12 @@ class _ProtobufWriteCompiler:
     def _map(self, each: MessageField, node: int, path: str) -> None:
         entry = each.message_type.fields_by_name
         key, value = self.shape.nodes[node].children
-        begin = self.add(LIST, path, node)
+        begin = self.add(path, _Step(LIST, node))
         self._deeper(path, 2)
-        self.add(OPEN, path, 0, when=ALWAYS)
+        self.add(path, _Step(OPEN, 0, when=ALWAYS))
         self._value(entry["value"], value, path, ALWAYS)
         self._value(entry["key"], key, path, ALWAYS)
-        self.add(CLOSE, path, 0, tag=_tag(each.number, LEN))
+        self.add(path, _Step(CLOSE, 0, tag=_tag(each.number, LEN)))
         self._ended(begin, path, node, 2)
 
     def _deeper(self, path: str, levels: int = 1) -> None:
@@ -154,24 +126,24 @@ class _ProtobufWriteCompiler:
 
     def _ended(self, begin: int, path: str, node: int, levels: int = 1) -> None:
         self.depth -= levels
-        self.point(self.add(BLOCK, path, node), begin + 1)
+        self.point(self.add(path, _Step(BLOCK, node)), begin + 1)
         self.point(begin)
 
     def _value(self, each: MessageField, node: int, path: str, when: int) -> None:
         if not each.message_type:
             a, b = self._arguments(each, node)
             wire = int(WIRES[each.type])
-            self.add(VALUE, path, node, type=each.type, when=when, tag=_tag(each.number, wire), a=a, b=b)
+            self.add(path, _Step(VALUE, node, type=each.type, when=when, tag=_tag(each.number, wire), a=a, b=b))
             return
         is_group = each.type == _F.TYPE_GROUP
         tag = _tag(each.number, SGROUP if is_group else LEN)
         end_tag = _tag(each.number, EGROUP) if is_group else 0
         demanding = any(inner.is_required for inner in each.message_type.fields)
-        begin = self.add(OPEN, path, node, when=when, tag=tag, end_tag=end_tag, b=int(demanding))
+        begin = self.add(path, _Step(OPEN, node, when=when, tag=tag, end_tag=end_tag, b=int(demanding)))
         self._deeper(path)
         self.fields(each.message_type, node, path)
         self.depth -= 1
-        self.add(CLOSE, path, node, tag=tag, end_tag=end_tag)
+        self.add(path, _Step(CLOSE, node, tag=tag, end_tag=end_tag))
         self.point(begin)
 
     def _arguments(self, each: MessageField, node: int) -> tuple[int, int]:
@@ -181,15 +153,15 @@ class _ProtobufWriteCompiler:
 
     def _enum(self, enum: Any) -> int:
         if enum.full_name not in self.enums:
-            self.enums[enum.full_name] = len(self.table)
-            self.table += [len(enum.values), enum.values[0].number]
+            self.enums[enum.full_name] = self.look_up([len(enum.values), enum.values[0].number])
             for value in enum.values:
-                self.table += [value.number, len(self.constants), len(value.name.encode())]
-                self.constants += value.name.encode()
+                name = value.name.encode()
+                self.look_up([value.number, self.keep(name), len(name)])
         return self.enums[enum.full_name]
 
 
 def _later(each: MessageField, children: dict[str, int]) -> list[int]:
-    """The columns after a field's that are in the same oneof: if one of them has a value, it wins."""
+    """The columns after that of a field that are in the same oneof: if one of them has a value, it is written
+    instead."""
     members = (children.get(other.name, -1) for other in each.containing_oneof.fields)
     return [node for node in members if node > children[each.name]]

@@ -1,4 +1,5 @@
-"""Text to bytes and back by the rules of Java's ``String``: malformed input becomes U+FFFD, unmappable output ``?``."""
+"""Strings to bytes and back by the rules of Java's ``String``: malformed bytes are read as U+FFFD, and characters that
+the charset lacks are written as ``?``."""
 
 from __future__ import annotations
 

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
 from penstock.formats.columns.buffers import Bytes, binary_parts, from_buffers, validity
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.raw.charsets import read_text
 from penstock.formats.raw.column import only_column, wire_type
 from penstock.formats.raw.options import Endianness, RawOptions
 from penstock.spi import BadRecord, Decoded
-from penstock.types import BinaryType, RowType, StringType, arrow_schema
+from penstock.types import BinaryType, StringType, arrow_schema
 
 
-@dataclass(frozen=True)
-class RawDecoder:
+class RawDecoder(TableCodec[RawOptions]):
     """Decodes each message as the value of the only column; a null message is NULL. Text and bytes are not copied.
 
     Raises SchemaError if there is not exactly one column, or if raw does not support its type.
     """
 
-    schema: RowType
-    options: RawOptions
-
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         only_column(self.schema)
-
-    @property
-    def ignores_errors(self) -> bool:
-        """Always false: the format has no option for it."""
-        return False
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages. A message of the wrong length for its number is bad and gives no row."""

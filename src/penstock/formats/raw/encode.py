@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import RecordError
-from penstock.formats.columns.buffers import LARGEST, bits_of, fixed_values, from_buffers, validity
+from penstock.formats.columns.buffers import bits_of, check_size, fixed_values, from_buffers, validity
+from penstock.formats.columns.codec import TableCodec
 from penstock.formats.raw.charsets import write_text
 from penstock.formats.raw.column import only_column, wire_type
 from penstock.formats.raw.options import Endianness, RawOptions
-from penstock.types import BinaryType, RowType, StringType, arrow_schema
+from penstock.types import BinaryType, StringType, arrow_schema
 
 
-@dataclass(frozen=True)
-class RawEncoder:
+class RawEncoder(TableCodec[RawOptions]):
     """Writes the value of the only column as the message; NULL is a message without a value.
 
     Raises SchemaError if there is not exactly one column, or if raw does not support its type.
     """
 
-    schema: RowType
-    options: RawOptions
-
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         only_column(self.schema)
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
@@ -42,8 +36,7 @@ class RawEncoder:
             values = bits_of(column.buffers()[1], column.offset, len(column))
         else:
             values = fixed_values(column, wire.newbyteorder("=")).astype(wire)
-        if len(column) * wire.itemsize > LARGEST:
-            raise RecordError("the messages of one batch exceed 2 GiB", format="raw", hint="use smaller batches")
+        check_size(len(column) * wire.itemsize, "raw")
         valid = validity(column)
         offsets = np.zeros(len(column) + 1, np.int32)
         np.cumsum(valid.astype(np.int32) * wire.itemsize, out=offsets[1:])

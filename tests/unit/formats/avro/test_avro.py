@@ -17,7 +17,7 @@ import pytest
 from penstock.errors import OptionsError, RecordError, SchemaError
 from penstock.formats.avro.datum import DatumReader, DatumWriter, Spans
 from penstock.formats.avro.derived_schema import derived
-from penstock.formats.avro.factory import AvroFormat
+from penstock.formats.avro.factory import FORMAT
 from penstock.formats.avro.options import AvroOptions, Encoding
 from penstock.formats.avro.schema import document_of, text_of
 from penstock.spi import BadRecord, Decoded, formats
@@ -28,7 +28,7 @@ UTC = dt.UTC
 
 def decode(columns: str, *messages: bytes | None, **options: Any) -> Decoded:
     schema = parse_columns(columns)
-    decoded = AvroFormat().decoder(schema, AvroOptions(**options)).decode(pa.array(messages, pa.binary()))
+    decoded = FORMAT.decoder(schema, AvroOptions(**options)).decode(pa.array(messages, pa.binary()))
     decoded.rows.validate(full=True)
     assert decoded.rows.schema == arrow_schema(schema)
     return decoded
@@ -39,7 +39,7 @@ def batch(columns: str, *rows: dict[str, Any]) -> pa.RecordBatch:
 
 
 def encode(columns: str, *rows: dict[str, Any], **options: Any) -> list[bytes]:
-    messages = AvroFormat().encoder(parse_columns(columns), AvroOptions(**options)).encode(batch(columns, *rows))
+    messages = FORMAT.encoder(parse_columns(columns), AvroOptions(**options)).encode(batch(columns, *rows))
     messages.validate(full=True)
     return messages.to_pylist()
 
@@ -132,7 +132,7 @@ def test_nanoseconds_are_cut_to_the_microseconds_of_the_column() -> None:
     messages = [written(record(("v", "long")), {"v": nanos}) for nanos in (1999, -1)]
     decoded = decode("v TIMESTAMP(9) NOT NULL", *messages, legacy_timestamps=False)
     assert decoded.rows.column("v").view(pa.int64()).to_pylist() == [1, -1]
-    again = AvroFormat().encoder(parse_columns("v TIMESTAMP(9) NOT NULL"), AvroOptions(legacy_timestamps=False))
+    again = FORMAT.encoder(parse_columns("v TIMESTAMP(9) NOT NULL"), AvroOptions(legacy_timestamps=False))
     assert again.encode(decoded.rows).to_pylist() == [
         written(record(("v", "long")), {"v": nanos}) for nanos in (1000, -1000)
     ]
@@ -237,12 +237,12 @@ def test_the_text_of_a_schema_is_that_of_flinks_library() -> None:
         (
             "a ROW<b ROW<c INT>>, a_b ROW<c STRING>",
             True,
-            "'a_b': another record of the schema, which has other fields, has the name record_a_b too",
+            "'a_b': another record of the schema has the same name, record_a_b, and other fields",
         ),
     ],
 )
 def test_columns_that_avro_cannot_hold(columns: str, legacy: bool, problem: str) -> None:
-    for make in (AvroFormat().decoder, AvroFormat().encoder):
+    for make in (FORMAT.decoder, FORMAT.encoder):
         with pytest.raises(SchemaError) as caught:
             make(parse_columns(columns), AvroOptions(legacy_timestamps=legacy))
         assert problem in str(caught.value)
@@ -256,7 +256,7 @@ def test_records_of_the_same_name_and_fields_are_one() -> None:
 
 def test_all_columns_that_avro_cannot_hold_are_named() -> None:
     with pytest.raises(SchemaError) as caught:
-        AvroFormat().decoder(parse_columns("a TIME(6), b INT, c TIMESTAMP(9)"), AvroOptions())
+        FORMAT.decoder(parse_columns("a TIME(6), b INT, c TIMESTAMP(9)"), AvroOptions())
     assert [problem.key for problem in caught.value.problems] == ["a", "c"]
 
 
@@ -320,7 +320,7 @@ def test_broken_messages(message: bytes, field: str, reason: str) -> None:
     assert decoded.rows.slice(0, 1).to_pylist() == decoded.rows.slice(1, 1).to_pylist()
 
 
-def test_what_follows_a_record_is_not_looked_at() -> None:
+def test_bytes_after_a_record_are_ignored() -> None:
     assert decode("i INT NOT NULL", b"\x02\xff\xff").rows.to_pylist() == [{"i": 1}]
 
 
@@ -396,7 +396,7 @@ def test_maps_of_any_size() -> None:
     assert [dict(row["m"]) for row in decoded.rows.to_pylist()] == values
 
 
-def test_lists_longer_than_what_was_reserved() -> None:
+def test_lists_longer_than_the_reserved_room() -> None:
     schema = record(("a", {"type": "array", "items": {"type": "array", "items": "string"}}))
     values = [{"a": [[str(item)] * (item % 5) for item in range(size)]} for size in (0, 500, 1, 3000)]
     decoded = decode("a ARRAY<ARRAY<STRING NOT NULL> NOT NULL> NOT NULL", *(written(schema, each) for each in values))
@@ -412,7 +412,7 @@ def test_slices_of_nested_columns_are_written() -> None:
         for index in range(20)
     ]
     whole = batch(columns, *rows)
-    encoder = AvroFormat().encoder(parse_columns(columns), AvroOptions())
+    encoder = FORMAT.encoder(parse_columns(columns), AvroOptions())
     expected = encoder.encode(whole).to_pylist()
     schema = json.dumps(document_of(derived(parse_columns(columns))))
     assert expected == [written(schema, {**row, "r": _for_fastavro(row["r"])}) for row in rows]
@@ -465,21 +465,21 @@ def test_rows_that_the_schema_cannot_hold(
 ) -> None:
     good = batch(columns, row)
     with pytest.raises(RecordError) as caught:
-        AvroFormat().encoder(parse_columns(columns), AvroOptions(**options)).encode(good)
+        FORMAT.encoder(parse_columns(columns), AvroOptions(**options)).encode(good)
     assert (caught.value.offset, caught.value.field, caught.value.reason) == (0, field, reason)
 
 
 def test_a_batch_without_rows_and_a_table_without_columns() -> None:
     assert decode("a ARRAY<STRING>").rows.num_rows == 0
     assert encode("a ARRAY<STRING>") == []
-    nothing = AvroFormat().decoder(RowType((), nullable=False), AvroOptions())
+    nothing = FORMAT.decoder(RowType((), nullable=False), AvroOptions())
     assert nothing.decode(pa.array([b"", b"\x02"], pa.binary())).rows.num_rows == 2
 
 
 def test_decoder_and_encoder_can_be_pickled() -> None:
     schema = parse_columns("a ARRAY<INT>, s STRING")
     options = AvroOptions(schema=record(("s", ["null", "string"]), ("a", {"type": "array", "items": "int"})))
-    decoder, encoder = AvroFormat().decoder(schema, options), AvroFormat().encoder(schema, options)
+    decoder, encoder = FORMAT.decoder(schema, options), FORMAT.encoder(schema, options)
     rows = pa.RecordBatch.from_pylist([{"a": [1], "s": "x"}], schema=arrow_schema(schema))
     for twin in (encoder, pickle.loads(pickle.dumps(encoder))):
         messages = twin.encode(rows)
@@ -618,7 +618,7 @@ def test_options() -> None:
         ("{", "an Avro schema must be a JSON document"),
         ('"string"', "expected the schema of a record"),
         ("{}", "a schema needs a 'type'"),
-        (record(("a", "nope")), "a: no type 'nope' is defined before it is used"),
+        (record(("a", "nope")), "a: the type 'nope' is used, but not defined before"),
         (record(("a", ["null", "R"])), "a: 'R' contains itself; recursive types are not supported"),
         (record(("a", ["int", "int"])), "a: a union must not have a type twice: int, int"),
         (record(("a", "int"), ("a", "int")), "record 'R' has a field twice"),

@@ -15,7 +15,7 @@ import pytest
 
 from penstock.errors import SchemaError
 from penstock.formats.avro.datum import DatumReader, Spans
-from penstock.formats.avro.factory import AvroFormat
+from penstock.formats.avro.factory import FORMAT
 from penstock.formats.avro.options import AvroOptions
 from penstock.formats.avro.schema import Record, parse, text_of
 from penstock.formats.loops.record_status import READ
@@ -45,7 +45,7 @@ def written(schema: str, value: Any) -> bytes:
 
 def decode(columns: str, schema: str, *messages: bytes, legacy: bool = True) -> Decoded:
     options = AvroOptions(schema=schema, legacy_timestamps=legacy)
-    decoded = AvroFormat().decoder(parse_columns(columns), options).decode(pa.array(messages, pa.binary()))
+    decoded = FORMAT.decoder(parse_columns(columns), options).decode(pa.array(messages, pa.binary()))
     decoded.rows.validate(full=True)
     return decoded
 
@@ -175,7 +175,7 @@ def test_fields_without_a_column_are_skipped(schema: Any, value: Any) -> None:
         ),
         ("v ROW<a INT>", inner(("a", "string")), "'v.a': the data has string"),
         ("v INT NOT NULL", "null", "the data has null, and the column is NOT NULL"),
-        ("w INT NOT NULL", "int", "'w': the data has no such field, and there is no default for it"),
+        ("w INT NOT NULL", "int", "'w': the data has no such field, and the field has no default"),
         ("v INT", [FIXED, "string"], "the data has fixed 'F', which cannot be read as null or int"),
     ],
 )
@@ -363,7 +363,7 @@ WRITTEN = [
 def test_values_written_by_another_schema(kind: str, schema: Any, here: Any, there: Any) -> None:
     fields = (("v", schema), ("w", "int"), {"name": "more", "type": ["string", "null"], "default": "d"})
     columns, text = f"w INT, v {kind}", record(*fields)
-    encoder = AvroFormat().encoder(parse_columns(columns), AvroOptions(schema=text))
+    encoder = FORMAT.encoder(parse_columns(columns), AvroOptions(schema=text))
     rows = pa.RecordBatch.from_pylist([{"w": 1, "v": here}] * 3, schema=arrow_schema(parse_columns(columns)))
     expected = written(text, {"v": there, "w": 1, "more": "d"})
     assert encoder.encode(rows).to_pylist() == [expected] * 3
@@ -377,9 +377,13 @@ def test_values_written_by_another_schema(kind: str, schema: Any, here: Any, the
         (
             "v INT",
             record(("v", ["null", "string"])),
-            ["'v': a union of null, string has nothing for a column of type INT"],
+            ["'v': no type in a union of null, string fits a column of type INT"],
         ),
-        ("v INT", record(("w", "int")), ["'w': there is no column for this field", "'v': there is no field"]),
+        (
+            "v INT",
+            record(("w", "int")),
+            ["'w': the field has neither a column nor a default", "'v': there is no field"],
+        ),
         ("r ROW<a INT, b INT>", record(("r", inner(("a", "int")))), ["'r.b': there is no field for this column"]),
         (
             "v INT",
@@ -398,7 +402,7 @@ def test_values_written_by_another_schema(kind: str, schema: Any, here: Any, the
 )
 def test_schemas_that_cannot_hold_the_columns(columns: str, schema: str, problems: list[str]) -> None:
     with pytest.raises(SchemaError) as caught:
-        AvroFormat().encoder(parse_columns(columns), AvroOptions(schema=schema))
+        FORMAT.encoder(parse_columns(columns), AvroOptions(schema=schema))
     lines = str(caught.value).splitlines()
     assert len(lines) == len(problems)
     assert all(problem in line for problem, line in zip(problems, lines, strict=True))
@@ -423,8 +427,6 @@ def test_schemas_that_name_a_type_again_and_again_have_a_limit() -> None:
 
 
 def test_a_field_of_null_needs_no_column() -> None:
-    encoder = AvroFormat().encoder(
-        parse_columns("a INT NOT NULL"), AvroOptions(schema=record(("n", "null"), ("a", "int")))
-    )
+    encoder = FORMAT.encoder(parse_columns("a INT NOT NULL"), AvroOptions(schema=record(("n", "null"), ("a", "int"))))
     rows = pa.RecordBatch.from_pylist([{"a": 1}], schema=arrow_schema(parse_columns("a INT")))
     assert encoder.encode(rows).to_pylist() == [b"\x02"]

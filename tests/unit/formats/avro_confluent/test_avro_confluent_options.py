@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from penstock.errors import OptionsError, SchemaError
-from penstock.formats.avro_confluent.factory import AvroConfluentFormat
+from penstock.formats.avro_confluent.factory import FORMAT
 from penstock.formats.avro_confluent.options import AvroConfluentOptions
 from penstock.options import MAP
 from penstock.types import parse_columns
@@ -91,7 +91,7 @@ def test_maps_are_written_as_in_flink(text: str, pairs: tuple[tuple[str, str], .
 
 
 @pytest.mark.parametrize("text", ["a", "a:1,b", ":1"])
-def test_what_is_no_map_is_refused(text: str) -> None:
+def test_a_value_that_is_not_a_map_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="pairs 'key:value'"):
         MAP.parse(text)
 
@@ -137,7 +137,7 @@ def test_what_is_no_map_is_refused(text: str) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named(given: dict[str, str], expected: list[str]) -> None:
+def test_problems_name_their_option(given: dict[str, str], expected: list[str]) -> None:
     found = problems(given)
     assert len(found) == len(expected)
     for each, start in zip(found, expected, strict=True):
@@ -156,7 +156,7 @@ def test_no_secret_is_shown() -> None:
     }
     for given in (secrets, {"bearer-auth.token": "hush", "bearer-auth.credentials-source": "STATIC_TOKEN"}):
         found = bound(**given)
-        decoder = AvroConfluentFormat().decoder(parse_columns("a INT"), found)
+        decoder = FORMAT.decoder(parse_columns("a INT"), found)
         assert "hush" not in repr((found, found.settings, decoder))
         assert "hush" in str(found.to_text())
         assert pickle.loads(pickle.dumps(found)) == found
@@ -165,14 +165,14 @@ def test_no_secret_is_shown() -> None:
 
 def test_writing_needs_a_subject() -> None:
     with pytest.raises(OptionsError, match="'subject': is required to write"):
-        AvroConfluentFormat().encoder(parse_columns("a INT"), bound())
-    AvroConfluentFormat().decoder(parse_columns("a INT"), bound())
+        FORMAT.encoder(parse_columns("a INT"), bound())
+    FORMAT.decoder(parse_columns("a INT"), bound())
 
 
 def test_columns_that_do_not_fit_are_named_before_anything_is_read_or_written() -> None:
     with pytest.raises(SchemaError, match="legacy mapping of timestamps has no TIMESTAMP_LTZ"):
-        AvroConfluentFormat().decoder(parse_columns("a TIMESTAMP_LTZ(3)"), bound())
+        FORMAT.decoder(parse_columns("a TIMESTAMP_LTZ(3)"), bound())
     given = bound(subject="s", schema='{"type": "record", "name": "r", "fields": [{"name": "a", "type": "string"}]}')
-    for make in (AvroConfluentFormat().decoder, AvroConfluentFormat().encoder):
+    for make in (FORMAT.decoder, FORMAT.encoder):
         with pytest.raises(SchemaError, match="'a'"):
             make(parse_columns("a INT"), given)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import OptionsError
-from penstock.formats.canal_json.factory import CanalJsonFormat
+from penstock.formats.canal_json.factory import FORMAT
 from penstock.formats.canal_json.options import CanalJsonOptions
 from penstock.spi import BadRecord, Decoded
 from penstock.types import arrow_schema, parse_columns
@@ -34,7 +34,7 @@ def test_each_element_of_data_is_a_change(kind: str, short: str) -> None:
     assert rows(found) == [(0, short, 1, "a", "1.50"), (0, short, 2, None, "None")]
 
 
-def test_the_row_before_an_update_has_what_old_gives_and_else_what_the_row_after_has() -> None:
+def test_the_row_before_an_update_has_values_of_old_and_else_of_the_row_after() -> None:
     found = read('{"data":[{"id":"1","name":"b","price":"2"}],"old":[{"name":"a"}],"type":"UPDATE"}')
     assert rows(found) == [(0, "-U", 1, "a", "2.00"), (0, "+U", 1, "b", "2.00")]
 
@@ -130,12 +130,12 @@ def test_only_databases_and_tables_that_match_whole_are_read() -> None:
         assert found.bad == ()
 
 
-def test_what_is_not_wanted_is_not_looked_at() -> None:
+def test_messages_that_are_not_included_are_not_read() -> None:
     message = '{"data":[{"id":"x"}],"type":"ALTER","database":"other"}'
     assert read(message, message.replace("other", "shop"), database__include="shop").bad[0].index == 1
     found = read('{"data":[]}', "{", database__include="shop")
     assert found.bad == (
-        BadRecord(0, "the field is missing, and 'database.include' asks for it", "database"),
+        BadRecord(0, "the field is missing, and 'database.include' needs it", "database"),
         BadRecord(1, "the text ends before the JSON value does"),
     )
 
@@ -160,7 +160,7 @@ def test_metadata_columns() -> None:
 def test_changes_are_written_as_insertions_and_deletions() -> None:
     schema = parse_columns("id INT, name STRING")
     batch = pa.RecordBatch.from_pylist([{"id": each, "name": None} for each in range(4)], schema=arrow_schema(schema))
-    encoder = CanalJsonFormat().encoder(schema, CanalJsonOptions(ignore_null_fields=True))
+    encoder = FORMAT.encoder(schema, CanalJsonOptions(ignore_null_fields=True))
     assert encoder.encode(batch, np.arange(4, dtype=np.int8)).to_pylist() == [
         b'{"data":[{"id":0}],"type":"INSERT"}',
         b'{"data":[{"id":1}],"type":"DELETE"}',

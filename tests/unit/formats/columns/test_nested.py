@@ -70,7 +70,7 @@ def test_any_slice_there_and_back(first: int, size: int) -> None:
     assert found.to_pylist() == ROWS[first : first + size]
 
 
-def test_room_grows_and_keeps_what_there_is() -> None:
+def test_columns_grow_and_keep_their_values() -> None:
     schema = parse_columns("l ARRAY<BIGINT>, i INT")
     rows = pa.RecordBatch.from_pylist([{"l": list(range(1000)), "i": 7}] * 3, schema=arrow_schema(schema))
     assert refilled(rows, Shape.of(schema)).equals(rows)

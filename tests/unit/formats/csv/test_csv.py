@@ -12,7 +12,7 @@ import pytest
 
 from penstock.errors import OptionsError, SchemaError
 from penstock.formats.csv.exact_reader import ExactCsvReader
-from penstock.formats.csv.factory import CsvFormat
+from penstock.formats.csv.factory import FORMAT
 from penstock.formats.csv.options import CsvOptions
 from penstock.spi import Decoded
 from penstock.types import arrow_schema, parse_columns
@@ -23,7 +23,7 @@ UTC = dt.UTC
 def decode(columns: str, *messages: str | bytes | None, **options: Any) -> Decoded:
     given = [each.encode() if isinstance(each, str) else each for each in messages]
     schema = parse_columns(columns)
-    decoded = CsvFormat().decoder(schema, CsvOptions(**options)).decode(pa.array(given, pa.binary()))
+    decoded = FORMAT.decoder(schema, CsvOptions(**options)).decode(pa.array(given, pa.binary()))
     decoded.rows.validate(full=True)
     assert decoded.rows.schema == arrow_schema(schema)
     return decoded
@@ -41,7 +41,7 @@ def encode(columns: str, *rows: list[Any], **options: Any) -> list[str]:
     batch = pa.RecordBatch.from_arrays(
         [pa.array([values[index] for values in rows], field.type) for index, field in enumerate(arrow)], schema=arrow
     )
-    messages = CsvFormat().encoder(schema, CsvOptions(**options)).encode(batch)
+    messages = FORMAT.encoder(schema, CsvOptions(**options)).encode(batch)
     messages.validate(full=True)
     return [message.decode() for message in messages.to_pylist()]
 
@@ -112,7 +112,7 @@ def test_a_value_that_does_not_fit_is_bad_or_null(kind: str, text: str) -> None:
 
 @pytest.mark.parametrize("message", ["", "1", "1,2,3", '1,"x', '1,"x"y', b"1,\xff", "#1,2", " \n # 1"])
 @pytest.mark.parametrize("ignore", [False, True])
-def test_what_is_no_row_is_listed(message: str | bytes, ignore: bool) -> None:
+def test_invalid_rows_are_listed(message: str | bytes, ignore: bool) -> None:
     decoded = decode("a STRING, b STRING", "x,y", message, None, "z,", ignore_parse_errors=ignore, allow_comments=True)
     if ignore and message == "1":  # too few values are NULL then
         assert decoded.bad == ()
@@ -242,10 +242,10 @@ def test_what_is_written_reads_back() -> None:
 
 def test_slices() -> None:
     batch = pa.RecordBatch.from_pydict({"i": pa.array(range(10), pa.int32()), "s": ["x" * n for n in range(10)]})
-    encoder = CsvFormat().encoder(parse_columns("i INT, s STRING"), CsvOptions())
+    encoder = FORMAT.encoder(parse_columns("i INT, s STRING"), CsvOptions())
     whole = encoder.encode(batch)
     assert encoder.encode(batch.slice(8, 1)).to_pylist() == whole.to_pylist()[8:9]
-    decoder = CsvFormat().decoder(parse_columns("i INT, s STRING"), CsvOptions())
+    decoder = FORMAT.decoder(parse_columns("i INT, s STRING"), CsvOptions())
     assert decoder.decode(whole.slice(3, 4)).rows.to_pylist() == batch.slice(3, 4).to_pylist()
     assert decoder.decode(whole.slice(3, 0)).rows.num_rows == 0
     assert pickle.loads(pickle.dumps(decoder)) == decoder
@@ -255,7 +255,7 @@ def test_slices() -> None:
     "kind", ["MAP<STRING, INT>", "ARRAY<ARRAY<INT>>", "ROW<a ROW<b INT>>", "TIME(6)", "ARRAY<TIME(9)>"]
 )
 def test_types_that_csv_does_not_have(kind: str) -> None:
-    for make in (CsvFormat().decoder, CsvFormat().encoder):
+    for make in (FORMAT.decoder, FORMAT.encoder):
         with pytest.raises(SchemaError, match="'bad'"):
             make(parse_columns(f"ok INT, bad {kind}"), CsvOptions())
 
@@ -296,5 +296,5 @@ def test_marks_beyond_ascii_are_written(options: dict[str, Any], expected: str) 
 def test_a_table_without_columns_has_empty_lines() -> None:
     rows = pa.RecordBatch.from_struct_array(pa.array([{}, {}], pa.struct([])))
     for delimiter in ",§":
-        encoder = CsvFormat().encoder(parse_columns("i INT").select(()), CsvOptions(field_delimiter=delimiter))
+        encoder = FORMAT.encoder(parse_columns("i INT").select(()), CsvOptions(field_delimiter=delimiter))
         assert encoder.encode(rows).to_pylist() == [b"", b""]

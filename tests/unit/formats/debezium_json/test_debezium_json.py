@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import OptionsError, SchemaError
-from penstock.formats.debezium_json.factory import DebeziumJsonFormat
+from penstock.formats.debezium_json.factory import FORMAT
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
 from penstock.spi import BadRecord, Decoded
 from penstock.types import arrow_schema, parse_columns
@@ -167,7 +167,7 @@ def test_values_before_a_change_keep_their_nesting() -> None:
 
 def test_a_slice_of_messages_is_read_like_a_whole_column() -> None:
     messages = pa.array([b"{", b'{"after":{"id":1},"op":"c"}', b"", b'{"before":{"id":2},"op":"d"}', b"{"])
-    decoder = DebeziumJsonFormat().decoder(parse_columns(COLUMNS), DebeziumJsonOptions())
+    decoder = FORMAT.decoder(parse_columns(COLUMNS), DebeziumJsonOptions())
     assert shown(decoder.decode(messages.slice(1, 3))) == [(0, "+I", 1, None), (2, "-D", 2, None)]
 
 
@@ -179,7 +179,7 @@ def test_no_message_is_no_row() -> None:
 def test_changes_are_written_as_creations_and_deletions() -> None:
     schema = parse_columns(COLUMNS)
     rows = pa.RecordBatch.from_pylist([{"id": each, "name": None} for each in range(4)], schema=arrow_schema(schema))
-    encoder = DebeziumJsonFormat().encoder(schema, DebeziumJsonOptions())
+    encoder = FORMAT.encoder(schema, DebeziumJsonOptions())
     assert encoder.encode(rows, np.arange(4, dtype=np.int8)).to_pylist() == [
         b'{"before":null,"after":{"id":0,"name":null},"op":"c"}',
         b'{"before":{"id":1,"name":null},"after":null,"op":"d"}',
@@ -187,7 +187,7 @@ def test_changes_are_written_as_creations_and_deletions() -> None:
         b'{"before":{"id":3,"name":null},"after":null,"op":"d"}',
     ]
     assert encoder.encode(rows.slice(3)).to_pylist() == [b'{"before":null,"after":{"id":3,"name":null},"op":"c"}']
-    terse = DebeziumJsonFormat().encoder(schema, DebeziumJsonOptions(ignore_null_fields=True))
+    terse = FORMAT.encoder(schema, DebeziumJsonOptions(ignore_null_fields=True))
     assert terse.encode(rows.slice(2), np.array([0, 3], np.int8)).to_pylist() == [
         b'{"after":{"id":2},"op":"c"}',
         b'{"before":{"id":3},"op":"d"}',
@@ -196,4 +196,4 @@ def test_changes_are_written_as_creations_and_deletions() -> None:
 
 def test_messages_cannot_be_written_with_a_schema() -> None:
     with pytest.raises(OptionsError, match=r"'schema-include': messages cannot be written with their schema"):
-        DebeziumJsonFormat().encoder(parse_columns(COLUMNS), DebeziumJsonOptions(schema_include=True))
+        FORMAT.encoder(parse_columns(COLUMNS), DebeziumJsonOptions(schema_include=True))

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.errors import SchemaError
 from penstock.formats.json.exact_reader import ExactJsonReader
-from penstock.formats.json.factory import JsonFormat
+from penstock.formats.json.factory import FORMAT
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.spi import Decoded, formats
 from penstock.types import arrow_schema, parse_columns
@@ -28,7 +28,7 @@ WIDE = {"i": 123456789012345678, "n": None}
 def decode(columns: str, *messages: str | bytes | None, **options: Any) -> Decoded:
     given = [each.encode() if isinstance(each, str) else each for each in messages]
     schema = parse_columns(columns)
-    decoded = JsonFormat().decoder(schema, JsonOptions(**options)).decode(pa.array(given, pa.binary()))
+    decoded = FORMAT.decoder(schema, JsonOptions(**options)).decode(pa.array(given, pa.binary()))
     decoded.rows.validate(full=True)
     assert decoded.rows.schema == arrow_schema(schema)
     return decoded
@@ -202,7 +202,7 @@ def test_a_value_that_does_not_fit_is_bad_or_null(kind: str, text: str) -> None:
     ],
 )
 @pytest.mark.parametrize("ignore", [False, True])
-def test_what_is_no_json_is_listed_and_gives_no_row(message: str | bytes, ignore: bool) -> None:
+def test_invalid_json_is_listed_and_gives_no_row(message: str | bytes, ignore: bool) -> None:
     decoded = decode("v STRING", '{"v":"a"}', message, '{"v":"b"}', ignore_parse_errors=ignore)
     assert decoded.rows.column(0).to_pylist() == ["a", "b"]
     assert decoded.origin is not None
@@ -211,7 +211,7 @@ def test_what_is_no_json_is_listed_and_gives_no_row(message: str | bytes, ignore
     assert decoded.bad[0].reason
 
 
-def test_what_follows_the_object_is_not_looked_at() -> None:
+def test_text_after_the_object_is_ignored() -> None:
     assert decode("v INT", b'{"v":1} \xff}').rows.to_pylist() == [{"v": 1}]
 
 
@@ -234,7 +234,7 @@ def test_a_top_level_array_gives_a_row_for_each_object() -> None:
     assert decoded.origin.tolist() == [0, 1, 1]
 
 
-def test_an_array_with_what_is_no_row_gives_its_rows_when_errors_are_ignored() -> None:
+def test_an_array_with_other_values_gives_its_rows_if_errors_are_ignored() -> None:
     messages = ['[{"v":1},5,{"v":2}]', "[null]", '[{"v":"x"},[{"v":3}]]', '{"v":4}']
     refused = decode("v INT", *messages)
     assert [bad.index for bad in refused.bad] == [0, 1, 2]
@@ -252,7 +252,7 @@ def test_an_array_with_what_is_no_row_gives_its_rows_when_errors_are_ignored() -
 
 
 @pytest.mark.parametrize("rest", ['{"v":', '{"v":}]', '{"v":2}}', "]", '{"v":"\ud800'])
-def test_the_streaming_parser_gives_the_rows_before_what_is_no_json(rest: str) -> None:
+def test_the_streaming_parser_gives_the_rows_before_invalid_json(rest: str) -> None:
     message = b'[{"v":1},' + rest.encode("utf-8", "surrogatepass")
     assert decode("v INT", message).rows.num_rows == 0
     found = decode("v INT", message, ignore_parse_errors=True)
@@ -295,7 +295,7 @@ def test_a_nested_field_is_named_by_its_path() -> None:
 
 
 def test_slices_and_other_encodings() -> None:
-    decoder = JsonFormat().decoder(parse_columns("v STRING"), JsonOptions())
+    decoder = FORMAT.decoder(parse_columns("v STRING"), JsonOptions())
     given = pa.array([b'{"v":"0"}', b'{"v":"1"}', None, '{"v":"é"}'.encode("utf-16-be"), b'\xef\xbb\xbf{"v":"4"}'])
     assert decoder.decode(given.slice(1)).rows.column(0).to_pylist() == ["1", "é", "4"]
     assert decoder.decode(given.slice(1, 1)).origin is None
@@ -347,11 +347,11 @@ def test_origin_is_int64() -> None:
 
 def test_a_schema_without_columns_still_has_rows() -> None:
     schema = parse_columns("v INT").select(())
-    decoded = JsonFormat().decoder(schema, JsonOptions()).decode(pa.array([b"{}", None, b'{"a":1}', b"[{},{}]"]))
+    decoded = FORMAT.decoder(schema, JsonOptions()).decode(pa.array([b"{}", None, b'{"a":1}', b"[{},{}]"]))
     assert decoded.rows.num_rows == 4
     assert decoded.origin is not None
     assert decoded.origin.tolist() == [0, 2, 3, 3]
-    messages = JsonFormat().encoder(schema, JsonOptions()).encode(decoded.rows)
+    messages = FORMAT.encoder(schema, JsonOptions()).encode(decoded.rows)
     assert messages.to_pylist() == [b"{}"] * 4
 
 
@@ -362,7 +362,7 @@ def test_times_within_nested_columns() -> None:
         '"m":{"k":1.01}}'
     )
     decoded = decode(columns, message)
-    encoder = JsonFormat().encoder(parse_columns(columns), JsonOptions())
+    encoder = FORMAT.encoder(parse_columns(columns), JsonOptions())
     assert encoder.encode(decoded.rows).to_pylist() == [message.encode()]
 
 
@@ -392,5 +392,5 @@ def test_extreme_exponents_never_raise(text: str, json_parser: bool) -> None:
         ("STRING", "tru", "expected a value, not 't', at character 6"),
     ],
 )
-def test_errors_say_what_was_found_and_not_all_of_what_is_long(kind: str, text: str, reason: str) -> None:
+def test_errors_name_the_value_and_shorten_it(kind: str, text: str, reason: str) -> None:
     assert [bad.reason for bad in decode(f"v {kind}", f'{{"v":{text}}}').bad] == [reason]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import SchemaError
 from penstock.formats.json.exact_writer import json_texts
-from penstock.formats.json.factory import JsonFormat
+from penstock.formats.json.factory import FORMAT
 from penstock.formats.json.options import JsonOptions, TimestampStandard
 from penstock.types import arrow_schema, parse_columns
 
@@ -29,7 +29,7 @@ def batch(columns: str, *rows: dict[str, Any]) -> pa.RecordBatch:
 
 
 def encode(columns: str, *rows: dict[str, Any], **options: Any) -> list[str]:
-    encoder = JsonFormat().encoder(parse_columns(columns), JsonOptions(**options))
+    encoder = FORMAT.encoder(parse_columns(columns), JsonOptions(**options))
     messages = encoder.encode(batch(columns, *rows))
     messages.validate(full=True)
     return [message.decode() for message in messages.to_pylist()]
@@ -106,7 +106,7 @@ def test_null_fields_are_left_out(option: dict[str, bool]) -> None:
 
 def test_years_beyond_four_digits() -> None:
     days = pa.array([2932897, -719529, None, 0], pa.int32()).view(pa.date32())
-    encoder = JsonFormat().encoder(parse_columns("d DATE"), JsonOptions())
+    encoder = FORMAT.encoder(parse_columns("d DATE"), JsonOptions())
     messages = encoder.encode(pa.RecordBatch.from_arrays([days], names=["d"]))
     assert [message.decode() for message in messages.to_pylist()] == [
         '{"d":"+10000-01-01"}',
@@ -125,7 +125,7 @@ def test_slices() -> None:
         "i INT, s STRING, b BOOLEAN, n DECIMAL(5, 1), a ARRAY<INT>, r ROW<x INT>, m MAP<STRING, INT>",
         *({"i": n, "s": "x" * n, "b": n % 2 == 0, "n": n, "a": [n], "r": {"x": n}, "m": [("k", n)]} for n in range(12)),
     )
-    encoder = JsonFormat().encoder(
+    encoder = FORMAT.encoder(
         parse_columns("i INT, s STRING, b BOOLEAN, n DECIMAL(5, 1), a ARRAY<INT>, r ROW<x INT>, m MAP<STRING, INT>"),
         JsonOptions(),
     )
@@ -137,7 +137,7 @@ def test_slices() -> None:
 
 def test_maps_need_text_keys() -> None:
     with pytest.raises(SchemaError, match="keys of JSON objects are strings"):
-        JsonFormat().encoder(parse_columns("m MAP<INT, INT>"), JsonOptions())
+        FORMAT.encoder(parse_columns("m MAP<INT, INT>"), JsonOptions())
 
 
 COLUMNS = "b BOOLEAN, i INT, d DOUBLE, n DECIMAL(30, 4), s STRING, y BYTES, da DATE, ti TIME(3), ts TIMESTAMP(6)"
@@ -156,9 +156,9 @@ VALUES = {
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.fixed_dictionaries({name: st.none() | values for name, values in VALUES.items()}), max_size=5))
-def test_what_is_written_reads_back_and_is_what_the_exact_path_writes(rows: list[dict[str, Any]]) -> None:
+def test_written_messages_read_back_and_equal_those_of_the_exact_writer(rows: list[dict[str, Any]]) -> None:
     schema, given_rows = parse_columns(COLUMNS), batch(COLUMNS, *rows)
-    fmt, options = JsonFormat(), JsonOptions()
+    fmt, options = FORMAT, JsonOptions()
     messages = fmt.encoder(schema, options).encode(given_rows)
     assert fmt.decoder(schema, options).decode(messages).rows.equals(given_rows)
     columns = [

@@ -21,7 +21,7 @@ from penstock.formats.json.quoting import quote, quote_in_bytes
         ("😀/", '"😀/"'),
     ],
 )
-def test_what_json_needs_is_escaped_and_nothing_else(text: str, literal: str) -> None:
+def test_only_characters_that_json_requires_are_escaped(text: str, literal: str) -> None:
     assert quote(text) == literal
     assert quote_in_bytes(text) == literal.replace("😀", "\\uD83D\\uDE00")
 

@@ -33,18 +33,18 @@ def read(text: str, precision: int, scale: int) -> Decimal | None:
 
 @settings(max_examples=1500, deadline=None)
 @given(NUMBERS, TYPES)
-def test_what_is_read_is_what_the_exact_path_reads(text: str, kind: tuple[int, int]) -> None:
+def test_decimals_are_read_as_by_the_exact_reader(text: str, kind: tuple[int, int]) -> None:
     assert read(text, *kind) == numbers.to_decimal(numbers.parse_decimal(text), DecimalType(*kind))
 
 
 @pytest.mark.parametrize("text", ["", "-", "1.", "01", "+1", "1e", "x", " 1", "1 ", "1" * 301])
-def test_what_is_no_number_is_left(text: str) -> None:
+def test_invalid_numbers_are_left_to_the_exact_reader(text: str) -> None:
     assert read(text, 38, 0) is None
 
 
 @settings(max_examples=1500, deadline=None)
 @given(st.integers(1 - 10**38, 10**38 - 1).filter(bool), st.integers(0, 38), st.integers(0, 38), st.booleans())
-def test_what_is_written_is_what_the_exact_path_writes(number: int, zeros: int, scale: int, plain: bool) -> None:
+def test_decimals_are_written_as_by_the_exact_writer(number: int, zeros: int, scale: int, plain: bool) -> None:
     number = number // 10**zeros * 10**zeros or 10**zeros
     number = number if abs(number) < 10**38 else 10**37
     out = np.zeros(64, np.uint8)

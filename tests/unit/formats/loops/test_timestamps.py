@@ -47,7 +47,7 @@ def test_smart_days_end_with_the_month(text: str, smart: bool, expected: str) ->
 @pytest.mark.parametrize(
     "text", ["2021-02-30", "2021-13-01", "2021-00-01", "2021-1-1", "12021-01-01", "+2021-01-01", "2021-01-32", "x"]
 )
-def test_what_is_no_date(text: str) -> None:
+def test_invalid_dates(text: str) -> None:
     with pytest.raises(ValueError, match=r"date|day|year"):
         timestamps.parse_date(text)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.formats.changes.options import ChangeOptions
-from penstock.formats.maxwell_json.factory import MaxwellJsonFormat
+from penstock.formats.maxwell_json.factory import FORMAT
 from penstock.spi import BadRecord, Decoded
 from penstock.types import arrow_schema, parse_columns
 from tests.unit.formats.changes import decoded, shown
@@ -26,7 +26,7 @@ def test_insertions_and_deletions_are_the_row_in_data() -> None:
     assert shown(found) == [(0, "+I", 1, "a"), (1, "-D", 2, "b")]
 
 
-def test_the_row_before_an_update_has_what_old_gives_and_else_what_the_row_after_has() -> None:
+def test_the_row_before_an_update_has_values_of_old_and_else_of_the_row_after() -> None:
     found = read(
         '{"type":"update","data":{"id":1,"name":"b"},"old":{"name":"a"}}',
         '{"type":"update","data":{"id":1,"name":"b"},"old":{"name":null}}',
@@ -82,7 +82,7 @@ def test_a_time_that_columns_cannot_hold_is_an_error() -> None:
 def test_changes_are_written_as_insertions_and_deletions() -> None:
     schema = parse_columns(COLUMNS)
     rows = pa.RecordBatch.from_pylist([{"id": each, "name": None} for each in range(4)], schema=arrow_schema(schema))
-    encoder = MaxwellJsonFormat().encoder(schema, ChangeOptions())
+    encoder = FORMAT.encoder(schema, ChangeOptions())
     assert encoder.encode(rows, np.arange(4, dtype=np.int8)).to_pylist() == [
         b'{"data":{"id":0,"name":null},"type":"insert"}',
         b'{"data":{"id":1,"name":null},"type":"delete"}',

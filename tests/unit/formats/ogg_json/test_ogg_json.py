@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.formats.changes.options import ChangeOptions
-from penstock.formats.ogg_json.factory import OggJsonFormat
+from penstock.formats.ogg_json.factory import FORMAT
 from penstock.spi import Decoded
 from penstock.types import arrow_schema, parse_columns
 from tests.unit.formats.changes import decoded, shown
@@ -86,7 +86,7 @@ def test_times_are_read_by_the_rules_of_their_field(
 def test_changes_are_written_as_insertions_and_deletions() -> None:
     schema = parse_columns(COLUMNS)
     rows = pa.RecordBatch.from_pylist([{"id": each, "name": None} for each in range(4)], schema=arrow_schema(schema))
-    encoder = OggJsonFormat().encoder(schema, ChangeOptions())
+    encoder = FORMAT.encoder(schema, ChangeOptions())
     assert encoder.encode(rows, np.arange(4, dtype=np.int8)).to_pylist() == [
         b'{"before":null,"after":{"id":0,"name":null},"op_type":"I"}',
         b'{"before":{"id":1,"name":null},"after":null,"op_type":"D"}',

@@ -12,7 +12,7 @@ from google.protobuf import json_format
 from google.protobuf.message_factory import GetMessageClass
 
 from penstock.errors import RecordError, SchemaError
-from penstock.formats.protobuf.factory import ProtobufFormat
+from penstock.formats.protobuf.factory import FORMAT
 from penstock.formats.protobuf.options import ProtobufOptions
 from penstock.spi import BadRecord, Decoded, formats
 from penstock.types import arrow_schema, parse_columns
@@ -80,7 +80,7 @@ class Table:
         )
 
     def decode(self, *messages: bytes | None) -> Decoded:
-        decoded = ProtobufFormat().decoder(self.schema, self.options).decode(pa.array(messages, pa.binary()))
+        decoded = FORMAT.decoder(self.schema, self.options).decode(pa.array(messages, pa.binary()))
         decoded.rows.validate(full=True)
         assert decoded.rows.schema == arrow_schema(self.schema)
         return decoded
@@ -97,7 +97,7 @@ class Table:
         return found
 
     def encode(self, *rows: dict[str, Any]) -> list[bytes]:
-        encoder = ProtobufFormat().encoder(self.schema, self.options)
+        encoder = FORMAT.encoder(self.schema, self.options)
         messages = encoder.encode(pa.RecordBatch.from_pylist(list(rows), schema=arrow_schema(self.schema)))
         messages.validate(full=True)
         return messages.to_pylist()
@@ -238,7 +238,7 @@ def test_a_message_without_a_value_gives_no_row_and_an_empty_one_does(three: Any
     assert decoded.bad == ()
 
 
-def test_an_entry_of_a_map_lacks_what_is_the_default(three: Any) -> None:
+def test_an_entry_of_a_map_lacks_defaults(three: Any) -> None:
     table = three("counts MAP<STRING, INT>, parts MAP<BIGINT, ROW<i32 INT, o INT>>")
     message = b"\xea\x01\x00\xea\x01\x03\x0a\x01a\xf2\x01\x02\x08\x05"
     assert table.rows(message) == [{"counts": [("", 0), ("a", 0)], "parts": [(5, {"i32": 0, "o": None})]}]
@@ -363,7 +363,7 @@ def test_a_number_of_an_enum_that_the_column_does_not_take_is_refused(three: Any
     assert table.rows(b"\x80\x01\x80\x01\x80\x01\x01") == [{"c": 1, "cs": None}]
 
 
-def test_a_default_that_the_column_does_not_take_is_told_when_it_is_to_be_read(two: Any) -> None:
+def test_a_default_that_does_not_fit_its_column_is_refused_if_it_is_read(two: Any) -> None:
     columns = "inner ROW<far TINYINT>, far SMALLINT"
     assert two(columns).rows(b"\x72\x00") == [{"inner": {"far": None}, "far": None}]
     with pytest.raises(SchemaError) as raised:
@@ -375,7 +375,7 @@ def test_a_default_that_the_column_does_not_take_is_told_when_it_is_to_be_read(t
     )
 
 
-def test_what_is_no_value_of_an_enum_is_written_as_its_first(three: Any, two: Any) -> None:
+def test_unknown_values_of_an_enum_are_written_as_its_first(three: Any, two: Any) -> None:
     assert three("c STRING").encode({"c": "LIME"}, {"c": "PINK"}) == [b"\x80\x01\x01", b""]
     assert two("size STRING").encode({"size": "LARGE"}, {"size": "PINK"}) == [b"\x30\x05", b"\x30\x03"]
     assert two("size INT").encode({"size": 5}, {"size": 4}) == [b"\x30\x05", b"\x30\x03"]
@@ -403,7 +403,7 @@ def test_unknown_fields_and_those_of_another_wire_type_are_skipped(three: Any, u
     assert table.rows(unknown + b"\x08\x05" + unknown) == [{"i32": 5, "s": "", "m": None}]
 
 
-def test_an_entry_of_a_map_keeps_what_it_has_beside_unknown_fields(three: Any) -> None:
+def test_an_entry_of_a_map_keeps_its_fields_next_to_unknown_ones(three: Any) -> None:
     assert three("counts MAP<STRING, INT>").rows(b"\xea\x01\x07\x18\x09\x0a\x01a\x10\x01") == [{"counts": [("a", 1)]}]
 
 
@@ -499,7 +499,7 @@ def test_messages_may_be_a_hundred_deep(three: Any) -> None:
     assert table.rows(*(nested(depth) + b"\x08\x05" for depth in (3, 63, 64, 65, 100))) == [deep] * 5
     groups = b"\xa3\x06" * 70 + b"\xa4\x06" * 70
     assert table.rows(groups + b"\x08\x05") == [{"m": None, "i32": 5}]
-    assert table.bad(nested(101)).reason.startswith("protobuf's parser refuses the message")
+    assert table.bad(nested(101)).reason.startswith("the protobuf parser refuses the message")
 
 
 def test_fields_that_a_message_requires_are_missed(strict: Any) -> None:
@@ -511,9 +511,9 @@ def test_fields_that_a_message_requires_are_missed(strict: Any) -> None:
     assert table.rows(b"\x08\x01\x1a\x00\x10\x02\x1a\x02\x08\x00") == [{"b": 2, "more": None}]
 
 
-def test_whether_errors_are_ignored_is_told(three: Any) -> None:
+def test_decoders_say_whether_errors_are_ignored(three: Any) -> None:
     table = three("i32 INT", ignore_parse_errors=True)
-    decoder = ProtobufFormat().decoder(table.schema, table.options)
+    decoder = FORMAT.decoder(table.schema, table.options)
     assert decoder.ignores_errors
     assert [bad.index for bad in table.decode(b"\x08").bad] == [0]
 
@@ -542,7 +542,7 @@ def test_null_elements_are_written_as_defaults(three: Any, two: Any) -> None:
     assert two("sizes ARRAY<STRING>").encode({"sizes": [None]}) == [b"\x38\x03"]
 
 
-def test_a_row_that_lacks_what_the_message_requires_is_refused(strict: Any) -> None:
+def test_a_row_without_a_required_field_is_refused(strict: Any) -> None:
     table = strict("a INT, more ARRAY<ROW<a INT>>")
     good = {"a": 1, "more": [{"a": 2}]}
     assert table.encode(good) == [b"\x08\x01\x22\x02\x08\x02"]
@@ -561,7 +561,7 @@ def test_a_slice_of_rows_is_written(three: Any) -> None:
     table = three("i32 INT, ss ARRAY<STRING>, counts MAP<STRING, INT>")
     rows = [{"i32": number, "ss": [str(number)] * number, "counts": [("a", number)]} for number in range(5)]
     batch = pa.RecordBatch.from_pylist(rows, schema=arrow_schema(table.schema))
-    encoder = ProtobufFormat().encoder(table.schema, table.options)
+    encoder = FORMAT.encoder(table.schema, table.options)
     assert encoder.encode(batch.slice(2, 2)).to_pylist() == encoder.encode(batch).to_pylist()[2:4]
     assert encoder.encode(batch.slice(0, 0)).to_pylist() == []
 
@@ -589,7 +589,7 @@ UNFIT = [
 @pytest.mark.parametrize(("column", "path", "reason", "hint"), UNFIT)
 def test_columns_that_do_not_fit_are_named(three: Any, column: str, path: str, reason: str, hint: str) -> None:
     table = three(f"{column}, d INT")
-    for make in (ProtobufFormat().decoder, ProtobufFormat().encoder):
+    for make in (FORMAT.decoder, FORMAT.encoder):
         with pytest.raises(SchemaError) as raised:
             make(table.schema, table.options)
         first, second = raised.value.problems
@@ -600,11 +600,11 @@ def test_columns_that_do_not_fit_are_named(three: Any, column: str, path: str, r
 
 def test_fields_that_a_message_requires_need_a_column_to_be_written(strict: Any) -> None:
     table = strict("b INT, inner ROW<b INT>")
-    ProtobufFormat().decoder(table.schema, table.options)
+    FORMAT.decoder(table.schema, table.options)
     with pytest.raises(SchemaError) as raised:
-        ProtobufFormat().encoder(table.schema, table.options)
+        FORMAT.encoder(table.schema, table.options)
     assert {problem.key for problem in raised.value.problems} == {"inner.a", "a"}
 
 
 def test_the_registry_has_it() -> None:
-    assert isinstance(formats.get("protobuf"), ProtobufFormat)
+    assert formats.get("protobuf") is FORMAT

@@ -51,7 +51,7 @@ def tables(draw: Any) -> tuple[Definition, RowType, list[bytes]]:
 
 
 def unordered(value: Any) -> Any:
-    """Values with the entries of maps in one order, told apart by their text: NaN is NaN."""
+    """Values with the entries of maps in one order, distinguished by their text: NaN equals NaN."""
     if isinstance(value, dict):
         return {name: unordered(each) for name, each in value.items()}
     if isinstance(value, list):

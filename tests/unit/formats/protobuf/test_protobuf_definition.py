@@ -14,7 +14,7 @@ from grpc_tools import protoc
 
 from penstock.errors import OptionsError, Problem
 from penstock.formats.protobuf.definition import Definition
-from penstock.formats.protobuf.factory import ProtobufFormat
+from penstock.formats.protobuf.factory import FORMAT
 from penstock.formats.protobuf.java_names import java_names
 from penstock.formats.protobuf.options import ProtobufOptions
 from penstock.options import Origin
@@ -75,9 +75,9 @@ def test_a_descriptor_file_and_a_proto_file_give_the_same_definition(folder: Pat
 
 def test_tasks_need_no_file(descriptors: Path) -> None:
     given = {"message-class-name": "shop.orders.Order", "descriptor-file": str(descriptors)}
-    spec = FormatSpec.bind(ProtobufFormat(), given, Origin(), "")
-    decoder = ProtobufFormat().decoder(parse_columns("id BIGINT, total ROW<cents BIGINT>"), spec.options)
-    encoder = ProtobufFormat().encoder(parse_columns("id BIGINT, total ROW<cents BIGINT>"), spec.options)
+    spec = FormatSpec.bind(FORMAT, given, Origin(), "")
+    decoder = FORMAT.decoder(parse_columns("id BIGINT, total ROW<cents BIGINT>"), spec.options)
+    encoder = FORMAT.encoder(parse_columns("id BIGINT, total ROW<cents BIGINT>"), spec.options)
     messages = pa.array([b"\x08\x05\x12\x02\x08\x07"])
     _ = encoder.encode(decoder.decode(messages).rows)
     pickled = pickle.dumps((spec, decoder, encoder))
@@ -143,7 +143,7 @@ def test_imports_are_looked_for_in_the_proto_path(folder: Path) -> None:
     assert "money.proto" in problem.reason
 
 
-def test_a_proto_file_that_does_not_compile_is_told_with_its_line_and_column(folder: Path) -> None:
+def test_errors_of_a_proto_file_name_line_and_column(folder: Path) -> None:
     path = folder / "protos" / "broken.proto"
     path.write_text('syntax = "proto3";\nmessage A {\n  int33 x = 1;\n  string x = 2;\n}\n')
     found = problems(message_class_name="A", proto_file=str(path))
@@ -162,7 +162,7 @@ def test_a_proto_file_with_warnings_alone_compiles(folder: Path) -> None:
     assert bound(message_class_name="A", proto_file=str(path)).loaded.name == "A"
 
 
-def test_without_the_compiler_the_command_that_installs_it_is_told(
+def test_without_the_compiler_the_error_names_the_command_that_installs_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "grpc_tools", None)
@@ -176,15 +176,15 @@ def test_one_file_is_to_be_given(folder: Path, descriptors: Path) -> None:
         (problem,) = problems(message_class_name="shop.orders.Order", **given)
         assert (problem.key, problem.reason) == (
             "protobuf.descriptor-file",
-            "give this option or 'proto-file': one of them",
+            "set either this option or 'proto-file'",
         )
     with pytest.raises(OptionsError, match=r"'protobuf\.message-class-name': is required"):
         bound(descriptor_file=str(descriptors))
     (problem,) = problems(message_class_name="x", descriptor_file=str(descriptors), proto_path=str(folder))
-    assert (problem.key, problem.reason) == ("protobuf.proto-path", "has a meaning with 'proto-file' alone")
+    assert (problem.key, problem.reason) == ("protobuf.proto-path", "is only for 'proto-file'")
 
 
-def test_files_that_cannot_be_used_are_told(folder: Path) -> None:
+def test_unusable_files_are_refused(folder: Path) -> None:
     garbage = folder / "garbage"
     garbage.write_bytes(b"\xff\xff")
     empty = folder / "empty"
@@ -206,7 +206,7 @@ def test_files_that_cannot_be_used_are_told(folder: Path) -> None:
         (
             {"descriptor_file": str(described(folder, "orders.proto", imports=False))},
             "descriptor-file",
-            "it imports 'shop/money.proto', which it does not hold",
+            "it imports 'shop/money.proto', which is not in it",
         ),
     ]
     for given, key, reason in cases:
@@ -215,7 +215,7 @@ def test_files_that_cannot_be_used_are_told(folder: Path) -> None:
         assert problem.reason.startswith(reason)
 
 
-def test_descriptors_that_contradict_one_another_are_told(folder: Path) -> None:
+def test_inconsistent_descriptors_are_refused(folder: Path) -> None:
     file = FileDescriptorProto(name="a.proto", package="p", syntax="proto3")
     file.message_type.add(name="A").field.add(name="x", number=1, type=11, type_name=".p.B", label=1)
     path = folder / "contradiction"
@@ -224,13 +224,13 @@ def test_descriptors_that_contradict_one_another_are_told(folder: Path) -> None:
     assert problem.reason.startswith("'a.proto' is not consistent: ")
 
 
-def test_a_message_that_is_not_there_is_told_with_the_nearest_or_all(descriptors: Path) -> None:
+def test_an_unknown_message_is_refused_with_the_nearest_or_all(descriptors: Path) -> None:
     (problem,) = problems(message_class_name="shop.orders.Ordr", descriptor_file=str(descriptors))
     assert (problem.key, problem.reason) == ("protobuf.message-class-name", "no message 'shop.orders.Ordr'")
     assert problem.hint == "did you mean 'shop.orders.Order'?"
     (problem,) = problems(message_class_name="x", descriptor_file=str(descriptors))
     assert problem.hint == (
-        "there are: shop.Elsewhere, shop.Money, shop.Unused, shop.orders.Order, shop.orders.Order.Line"
+        "known messages: shop.Elsewhere, shop.Money, shop.Unused, shop.orders.Order, shop.orders.Order.Line"
     )
 
 
@@ -245,7 +245,7 @@ def test_files_may_come_in_any_order_and_extend_one_another(tmp_path: Path) -> N
     path = tmp_path / "reversed"
     path.write_bytes(FileDescriptorSet(file=[user, base]).SerializeToString())
     options = bound(message_class_name="p.B", descriptor_file=str(path))
-    decoder = ProtobufFormat().decoder(parse_columns("a ROW<x INT>"), options)
+    decoder = FORMAT.decoder(parse_columns("a ROW<x INT>"), options)
     assert decoder.decode(pa.array([b"\x0a\x06\xa2\x06\x01\xff\x08\x05"])).rows.to_pylist() == [{"a": {"x": 5}}]
 
 
@@ -254,7 +254,7 @@ def test_options_may_be_made_in_python(descriptors: Path) -> None:
     assert options.loaded.name == "shop.Money"
     wrong = ProtobufOptions(message_class_name="shop.Mony", descriptor_file=str(descriptors))
     with pytest.raises(OptionsError, match="did you mean"):
-        ProtobufFormat().decoder(parse_columns("cents BIGINT"), wrong)
+        FORMAT.decoder(parse_columns("cents BIGINT"), wrong)
 
 
 def test_well_known_types_are_messages(tmp_path: Path) -> None:
@@ -264,13 +264,13 @@ def test_well_known_types_are_messages(tmp_path: Path) -> None:
         "message Event { google.protobuf.Timestamp at = 1; }\n"
     )
     options = bound(message_class_name="Event", proto_file=str(path))
-    decoder = ProtobufFormat().decoder(parse_columns("at ROW<seconds BIGINT, nanos INT>"), options)
+    decoder = FORMAT.decoder(parse_columns("at ROW<seconds BIGINT, nanos INT>"), options)
     data = Timestamp(seconds=1_700_000_000, nanos=5).SerializeToString()
     message = b"\x0a" + bytes([len(data)]) + data
     assert decoder.decode(pa.array([message])).rows.to_pylist() == [{"at": {"seconds": 1_700_000_000, "nanos": 5}}]
 
 
-def test_definitions_are_equal_by_what_they_say(descriptors: Path, folder: Path) -> None:
+def test_definitions_are_equal_by_content(descriptors: Path, folder: Path) -> None:
     copy = folder / "copy.desc"
     copy.write_bytes(descriptors.read_bytes())
     one, other = (Definition.load("shop.Money", str(path), None, ()) for path in (descriptors, copy))
@@ -303,11 +303,11 @@ def test_features_of_editions_are_followed(tmp_path: Path) -> None:
     columns = "known INT, plain INT, needed INT, inner ROW<needed INT>, closed STRING, apart ARRAY<INT>, text STRING"
     schema = parse_columns(columns)
     message = b"\x08\x00\x18\x01\x23\x18\x02\x24\x28\x05\x28\x09\x30\x01\x30\x02\x3a\x01\xff\x42\x01a"
-    decoder = ProtobufFormat().decoder(schema, options)
+    decoder = FORMAT.decoder(schema, options)
     decoded = decoder.decode(pa.array([message, b"\x18\x01", b"\x08\x01", b"\x18\x01\x42\x01\xff"]))
     row = {"known": 0, "plain": 0, "needed": 1, "inner": {"needed": 2}, "closed": "B", "apart": [1, 2], "text": "a"}
     absent = dict.fromkeys(row) | {"plain": 0, "needed": 1}
     assert decoded.rows.to_pylist() == [row, absent]
     assert [(bad.index, bad.field) for bad in decoded.bad] == [(2, "needed"), (3, "text")]
-    written = ProtobufFormat().encoder(schema, options).encode(decoded.rows).to_pylist()
+    written = FORMAT.encoder(schema, options).encode(decoded.rows).to_pylist()
     assert written == [message.replace(b"\x28\x09", b"").replace(b"\x3a\x01\xff", b""), b"\x18\x01"]

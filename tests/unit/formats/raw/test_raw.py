@@ -10,22 +10,22 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import OptionsError, SchemaError
-from penstock.formats.raw.factory import RawFormat
+from penstock.formats.raw.factory import FORMAT
 from penstock.formats.raw.options import Endianness, RawOptions
 from penstock.types import arrow_schema, parse_columns
 
 
 def both_ways(kind: str, values: list[Any], messages: list[bytes | None], **options: Any) -> None:
     schema, bound = parse_columns(f"v {kind}"), RawOptions(**options)
-    decoded = RawFormat().decoder(schema, bound).decode(pa.array(messages, pa.binary()))
+    decoded = FORMAT.decoder(schema, bound).decode(pa.array(messages, pa.binary()))
     decoded.rows.validate(full=True)
     assert decoded.rows.schema == arrow_schema(schema)
     assert (decoded.rows.column(0).to_pylist(), decoded.origin, decoded.bad) == (values, None, ())
     rows = pa.RecordBatch.from_arrays([pa.array(values, arrow_schema(schema).field(0).type)], names=["v"])
-    written = RawFormat().encoder(schema, bound).encode(rows)
+    written = FORMAT.encoder(schema, bound).encode(rows)
     written.validate(full=True)
     assert written.to_pylist() == messages
-    assert RawFormat().encoder(schema, bound).encode(rows.slice(1)).to_pylist() == messages[1:]
+    assert FORMAT.encoder(schema, bound).encode(rows.slice(1)).to_pylist() == messages[1:]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_numbers(kind: str, values: list[Any], big: list[str | None]) -> None:
 
 
 def test_any_byte_but_zero_is_true() -> None:
-    decoder = RawFormat().decoder(parse_columns("v BOOLEAN"), RawOptions())
+    decoder = FORMAT.decoder(parse_columns("v BOOLEAN"), RawOptions())
     assert decoder.decode(pa.array([b"\x02", b"\x80"])).rows.column(0).to_pylist() == [True, True]
 
 
@@ -87,24 +87,24 @@ def test_text(charset: str, messages: list[bytes | None]) -> None:
     ],
 )
 def test_malformed_text_is_replaced_as_java_does(charset: str, message: bytes, expected: str) -> None:
-    decoder = RawFormat().decoder(parse_columns("v STRING"), RawOptions(charset=charset))
+    decoder = FORMAT.decoder(parse_columns("v STRING"), RawOptions(charset=charset))
     assert decoder.decode(pa.array([b"", message, None])).rows.column(0).to_pylist() == ["", expected, None]
 
 
 def test_unmappable_text_becomes_a_question_mark() -> None:
-    encoder = RawFormat().encoder(parse_columns("v STRING"), RawOptions(charset="ISO-8859-1"))
+    encoder = FORMAT.encoder(parse_columns("v STRING"), RawOptions(charset="ISO-8859-1"))
     assert encoder.encode(pa.RecordBatch.from_pydict({"v": ["€"]})).to_pylist() == [b"?"]
 
 
 def test_text_and_bytes_are_not_copied() -> None:
     messages = pa.array([b"some", b"text"])
     for kind in ("STRING", "BYTES"):
-        column = RawFormat().decoder(parse_columns(f"v {kind}"), RawOptions()).decode(messages).rows.column(0)
+        column = FORMAT.decoder(parse_columns(f"v {kind}"), RawOptions()).decode(messages).rows.column(0)
         assert column.buffers()[2].address == messages.buffers()[2].address
 
 
 def test_a_message_of_the_wrong_length_is_bad() -> None:
-    decoder = RawFormat().decoder(parse_columns("v INT"), RawOptions())
+    decoder = FORMAT.decoder(parse_columns("v INT"), RawOptions())
     decoded = decoder.decode(pa.array([b"\0\0\0\1", b"\0", None, b"", b"\0\0\0\2"]).slice(0))
     assert decoded.rows.column(0).to_pylist() == [1, None, 2]
     assert decoded.origin is not None
@@ -120,7 +120,7 @@ def test_a_message_of_the_wrong_length_is_bad() -> None:
 
 @pytest.mark.parametrize("columns", ["a INT, b INT", "v DATE", "v ARRAY<INT>", "v DECIMAL(5, 2)"])
 def test_schemas_that_raw_cannot_hold(columns: str) -> None:
-    for make in (RawFormat().decoder, RawFormat().encoder):
+    for make in (FORMAT.decoder, FORMAT.encoder):
         with pytest.raises(SchemaError, match="raw format"):
             make(parse_columns(columns), RawOptions())
 

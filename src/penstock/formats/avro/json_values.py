@@ -1,0 +1,163 @@
+"""JSON values, of messages and of a schema's defaults, in Avro's binary encoding.
+
+The rules for messages are those of Java's ``JsonDecoder``. A value of a union is null or an object with one field,
+which is named after the value's type. Bytes are a string of the characters 0 to 255. A fraction is cut off where a
+whole number is expected. Every field must be present. NaN and the infinities are strings.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from typing import Any
+
+from penstock.formats.avro.schema import Array, Enum, Fixed, Map, Primitive, Record, Schema, Union, joined, type_name
+from penstock.formats.exact.errors import FieldError
+
+_LIMITS = {"int": 2**31, "long": 2**63}
+_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def default_data(schema: Schema, default: str) -> bytes:
+    """The encoding of a field's default, which is JSON text. Raises ValueError, which says that it is wrong.
+
+    The default of a union is encoded as the first type that it fits. A default of a numeric type is a number of it, and
+    bytes have no other characters.
+    """
+    out = bytearray()
+    try:
+        put(schema, json.loads(default), "", out, is_default=True)
+    except ValueError as error:
+        raise ValueError(f"the default {default} is wrong: {error}") from error
+    return bytes(out)
+
+
+def label(schema: Schema) -> str:
+    """The name of a type in the JSON of a union."""
+    return schema.name if isinstance(schema, Record | Enum | Fixed) else type_name(schema)
+
+
+def put(schema: Schema, value: Any, path: str, out: bytearray, *, is_default: bool = False) -> None:
+    """Append the encoding of a JSON value. Raises FieldError."""
+    match schema:
+        case Primitive(type=name):
+            out += _primitive(name, value, path, is_default)
+        case Record(fields=fields):
+            _check(value, dict, path, "an object for a record")
+            for field in fields:
+                inner = joined(path, field.name)
+                if field.name not in value:
+                    raise FieldError(inner, "the JSON of its record lacks this field")
+                put(field.type, value[field.name], inner, out, is_default=is_default)
+        case Union(branches=branches) if is_default:
+            _put_first_that_fits(branches, value, path, out)
+        case Union(branches=branches):
+            labels = [label(branch) for branch in branches]
+            pairs = {"null": None} if value is None else value
+            if type(pairs) is not dict or len(pairs) != 1 or not pairs.keys() <= set(labels):
+                known = ", ".join(labels)
+                raise FieldError(path, f"expected null or an object with one field, named after a type of ({known})")
+            ((given, inner_value),) = pairs.items()
+            index = labels.index(given)
+            out += _varint(index)
+            put(branches[index], inner_value, path, out)
+        case Array(items=items):
+            _check(value, list, path, "an array")
+            out += _varint(len(value)) if value else b""
+            for each in value:
+                put(items, each, path, out, is_default=is_default)
+            out.append(0)
+        case Map(values=values):
+            _check(value, dict, path, "an object for a map")
+            out += _varint(len(value)) if value else b""
+            for key, each in value.items():
+                out += _primitive("string", key, path, is_default)
+                put(values, each, path, out, is_default=is_default)
+            out.append(0)
+        case Enum(symbols=symbols):
+            if type(value) is not str or value not in symbols:
+                raise FieldError(path, f"expected a symbol of the enum, not {_described(value)}")
+            out += _varint(symbols.index(value))
+        case Fixed(size=size):
+            if type(value) is not str or len(value) != size:
+                raise FieldError(path, f"expected a string of {size} characters, not {_described(value)}")
+            out += _latin(value, path, is_default)
+
+
+def _put_first_that_fits(branches: tuple[Schema, ...], value: Any, path: str, out: bytearray) -> None:
+    start = len(out)
+    for index, each in enumerate(branches):
+        try:
+            out += _varint(index)
+            put(each, value, path, out, is_default=True)
+        except FieldError:
+            del out[start:]
+        else:
+            return
+    raise FieldError(path, "the value fits no type of the union")
+
+
+def _varint(number: int) -> bytes:
+    """A number as ``int`` and ``long`` are written: zigzag, seven bits a byte."""
+    rest = number << 1 if number >= 0 else ~number << 1 | 1
+    out = bytearray()
+    while rest > 127:
+        out.append(rest & 127 | 128)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+def _check(value: Any, expected: type, path: str, description: str) -> None:
+    if type(value) is not expected:
+        raise FieldError(path, f"expected {description}, not {_described(value)}")
+
+
+def _described(value: Any) -> str:
+    """A value in an error message; a long one is shortened, a nested one is only named."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "an array"
+    return json.dumps(value)[:40]
+
+
+def _latin(text: str, path: str, is_default: bool) -> bytes:
+    """The characters as bytes; Java writes others as ``?``, but refuses them in a default."""
+    try:
+        return text.encode("latin-1", "strict" if is_default else "replace")
+    except UnicodeEncodeError as error:
+        raise FieldError(path, f"expected characters up to U+00FF, not {_described(text)}") from error
+
+
+def _primitive(name: str, value: Any, path: str, is_default: bool) -> bytes:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    match name, value:
+        case "null", None:
+            return b""
+        case "boolean", bool():
+            return bytes([value])
+        case "bytes", str():
+            return _varint(len(value)) + _latin(value, path, is_default)
+        case "string", str():
+            try:
+                encoded = value.encode()
+            except UnicodeEncodeError as error:
+                raise FieldError(path, "the string has half of a surrogate pair") from error
+            return _varint(len(encoded)) + encoded
+        case "float" | "double", _ if is_number:
+            return _real(name, value)
+        case "float" | "double", "NaN" | "Infinity" | "-Infinity" if not is_default:
+            return _real(name, _NON_FINITE[value])
+        case "int" | "long", _ if is_number and (isinstance(value, int) or (math.isfinite(value) and not is_default)):
+            if -_LIMITS[name] <= int(value) < _LIMITS[name]:
+                return _varint(int(value))
+    raise FieldError(path, f"expected {name}, not {_described(value)}")
+
+
+def _real(name: str, value: float) -> bytes:
+    """A number as a float or double, infinite if it is too large."""
+    form = "<f" if name == "float" else "<d"
+    try:
+        return struct.pack(form, value)
+    except OverflowError:
+        return struct.pack(form, math.inf if value > 0 else -math.inf)

@@ -1,0 +1,58 @@
+"""Formats of change data as the registry knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from penstock.formats.changes.decode import ChangeDecoder
+from penstock.formats.changes.encode import ChangeJsonEncoder, Frame
+from penstock.formats.changes.metadata import checked
+from penstock.formats.changes.options import ChangeOptions
+from penstock.options import OptionSet
+from penstock.types import DataType, RowType
+
+
+@dataclass(frozen=True)
+class ChangeJsonFormat:
+    """A format of change data: its name and options, its decoder, and the frames of inserted and of deleted rows."""
+
+    identifier: str
+    options: type[ChangeOptions]
+    reads: type[ChangeDecoder[Any]]
+    frames: Callable[[Any], tuple[Frame, Frame]]
+    doc: str | None
+
+    by_name: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__doc__", self.doc)
+
+    @property
+    def metadata(self) -> Mapping[str, DataType]:
+        """The types of the metadata columns, by key."""
+        return {key: each.type for key, each in self.reads.known.items()}
+
+    def decoder(self, schema: RowType, options: OptionSet, metadata: Sequence[str] = ()) -> ChangeDecoder[Any]:
+        """A decoder for rows of ``schema``. Raises SchemaError for maps with keys that are not strings, and for unknown
+        metadata."""
+        known = checked(metadata, self.reads.known, self.identifier)
+        return self.reads(schema, self.options.expect(options), known)
+
+    def encoder(self, schema: RowType, options: OptionSet) -> ChangeJsonEncoder:
+        """An encoder for changes of rows of ``schema``. Raises SchemaError for maps with keys that are not strings, and
+        OptionsError for options that are only for reading."""
+        given = self.options.expect(options)
+        return ChangeJsonEncoder(schema, given, self.identifier, *self.frames(given))
+
+
+@dataclass(frozen=True)
+class TableChangeFormat(ChangeJsonFormat):
+    """A format of change data whose messages name their table."""
+
+    table_keys: tuple[str, str]
+
+    def with_table(self, options: OptionSet, table: tuple[str, ...], primary_key: tuple[str, ...]) -> OptionSet:
+        """``options`` for messages that name the table, its database and, if the format has it, its primary key."""
+        return replace(self.options.expect(options), table=table, primary_key=primary_key)
