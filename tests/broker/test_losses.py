@@ -204,7 +204,7 @@ def test_a_task_passes_over_what_retention_removed_and_counts_it(kafka, kafka_ad
     assert (records_of(within), within.lost) == ([15, 16, 17], 12)
     before = Fetcher(session, [Range(name, 0, 3, 9)], skip_lost=True)
     assert (records_of(before), before.lost) == ([], 6)
-    with pytest.raises(PossibleDataLossError, match="offset 3 was wanted, but the log holds offsets 15 to 20"):
+    with pytest.raises(PossibleDataLossError, match="offset 3 was requested, but the log holds offsets 15 to 20"):
         records_of(Fetcher(session, [Range(name, 0, 3, 9)]))
 
 

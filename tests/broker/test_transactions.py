@@ -221,7 +221,7 @@ def test_rule_16_a_transaction_that_timed_out_has_an_unknown_outcome(session: Se
     with pytest.raises(UnknownOutcomeError, match=f"tx-{topic}"):
         client.commit()
     assert client.state is State.UNKNOWN
-    client._timeout_ms = 60_000  # this one has time
+    client.timeout_ms = 60_000  # this one has time
     client.init()
     with pytest.raises(KafkaError, match="unknown outcome and cannot become open"):
         client.begin()  # progress has not been read

@@ -137,7 +137,7 @@ def test_a_group_s_epoch_that_none_of_the_brokers_knows_of_is_dropped_with_a_war
 
 def test_a_group_s_epoch_is_not_dropped_where_half_of_the_brokers_do_not_answer(monkeypatch: Any) -> None:
     """The one that answers has an empty log, and would have the job read everything once more."""
-    world, ask = World(), Session.told_epochs
+    world, ask = World(), Session.known_epochs
 
     def told_by_one(*asked: Any) -> Any:
         world.cluster.alive.clear()
@@ -145,7 +145,7 @@ def test_a_group_s_epoch_is_not_dropped_where_half_of_the_brokers_do_not_answer(
         assert [each[PLACE] for each in told] == [0]
         return told
 
-    monkeypatch.setattr(Session, "told_epochs", told_by_one)
+    monkeypatch.setattr(Session, "known_epochs", told_by_one)
     with pytest.raises(RetriableError, match="nobody is known to lead it in leader epoch 1"):
         world.start(1, 1)
 
@@ -154,5 +154,5 @@ def test_a_progress_topic_that_one_broker_does_not_know_is_not_taken_for_lost() 
     """It was made after that broker was cut off. What is lost for good, a user is asked to adopt."""
     world = World()
     topic = world.cluster.create(PROGRESS_TOPIC, 1)
-    with pytest.raises(RetriableError, match="Another broker knows of it"):
+    with pytest.raises(RetriableError, match="Another broker knows the topic"):
         world.run(lambda session: ensure_progress_topic(session, PROGRESS_TOPIC, topic_id=topic.id))

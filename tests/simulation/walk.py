@@ -208,7 +208,7 @@ class _Walk:
             if job.finished:
                 return
             if isinstance(job.error, CheckpointError | PossibleDataLossError):
-                if "another query used" in text:
+                if "another query has used" in text:
                     job.displaced = True
                     return  # it has to start with a new checkpoint
                 if "--adopt-progress" in text:
@@ -298,7 +298,7 @@ class _Walk:
         if lost or self.setting.company is Company.COPY or self.former is not None:
             return True
         if self.setting.company is Company.QUERY:
-            return "another query used" in reason
+            return "another query has used" in reason
         return False
 
     # --- faults that no wire can do ---

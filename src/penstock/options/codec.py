@@ -17,7 +17,7 @@ class Codec:
     """A pair of functions: ``parse`` from text to value, and ``show`` from value to text.
 
     ``parse`` raises ValueError with what it expected. ``values`` are the accepted texts, if there are only a few.
-    ``quoted`` is false where an error must not show the text, because part of it may be secret.
+    ``quoted`` is false if errors must not show the text, because part of it may be secret.
     """
 
     name: str

@@ -131,7 +131,7 @@ def test_a_file_that_holds_no_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("\n")
     assert "holds no token" in refused(Tokens(TokenLogin(TokenFile(str(tmp_path / "token")))))
     (tmp_path / "token").write_bytes(b"\xff")
-    assert "it is no text" in refused(Tokens(TokenLogin(TokenFile(str(tmp_path / "token")))))
+    assert "it is not ASCII text" in refused(Tokens(TokenLogin(TokenFile(str(tmp_path / "token")))))
 
 
 def test_a_token_that_is_made_here_says_what_was_named_and_when_it_ends() -> None:
