@@ -269,12 +269,9 @@ _MARK = "penstock-error:"
 
 def to_wire(error: PenstockError) -> str:
     """One line of text from which :func:`from_wire` rebuilds ``error``."""
-    args: list[Any] = []
-    for arg in error.args:
-        if isinstance(arg, tuple) and all(isinstance(problem, Problem) for problem in arg):
-            args.append({"problems": [[p.reason, p.key, p.where, p.hint] for p in arg]})
-        else:
-            args.append(arg)
+    args: list[Any] = list(error.args)
+    if isinstance(error, DefinitionError):
+        args = [{"problems": [[p.reason, p.key, p.where, p.hint] for p in error.problems]}]
     return _MARK + json.dumps({"type": type(error).__name__, "args": args}, separators=(",", ":"))
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from penstock.options import DURATION, OptionSet, Origin
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
-from penstock.settings.restart import PREFIX
+from penstock.settings.restart import PREFIX, STRATEGIES
 
 S = TypeVar("S", bound=OptionSet)
 
@@ -111,7 +111,7 @@ class RestartStrategies:
         restart_attempts: int, delay_between_attempts: int | timedelta
     ) -> FixedDelayRestartStrategyConfiguration:
         """``restart_attempts`` restarts in all, each after ``delay_between_attempts``."""
-        strategy = _checked(FixedDelay, "fixed-delay", attempts=restart_attempts, delay=delay_between_attempts)
+        strategy = _checked(FixedDelay, attempts=restart_attempts, delay=delay_between_attempts)
         return RestartStrategies.FixedDelayRestartStrategyConfiguration(strategy)
 
     @staticmethod
@@ -122,7 +122,6 @@ class RestartStrategies:
         exceeded."""
         strategy = _checked(
             FailureRate,
-            "failure-rate",
             max_failures_per_interval=failure_rate,
             failure_rate_interval=failure_interval,
             delay=delay_interval,
@@ -140,7 +139,6 @@ class RestartStrategies:
         """Any number of restarts, after growing delays. Flink has this in Java only, with these arguments."""
         strategy = _checked(
             ExponentialDelay,
-            "exponential-delay",
             initial_backoff=initial_backoff,
             max_backoff=max_backoff,
             backoff_multiplier=backoff_multiplier,
@@ -152,19 +150,19 @@ class RestartStrategies:
     @staticmethod
     def of(strategy: RestartStrategy | None) -> RestartStrategyConfiguration:
         """The configuration of a strategy in the plan."""
-        match strategy:
-            case FixedDelay():
-                return RestartStrategies.FixedDelayRestartStrategyConfiguration(strategy)
-            case FailureRate():
-                return RestartStrategies.FailureRateRestartStrategyConfiguration(strategy)
-            case ExponentialDelay():
-                return RestartStrategies.ExponentialDelayRestartStrategyConfiguration(strategy)
-        return RestartStrategies.no_restart()
+        if strategy is None:
+            return RestartStrategies.no_restart()
+        configurations: dict[type[RestartStrategy], type[RestartStrategyConfiguration]] = {
+            FixedDelay: RestartStrategies.FixedDelayRestartStrategyConfiguration,
+            FailureRate: RestartStrategies.FailureRateRestartStrategyConfiguration,
+            ExponentialDelay: RestartStrategies.ExponentialDelayRestartStrategyConfiguration,
+        }
+        return configurations[type(strategy)](strategy)
 
 
-def _checked(cls: type[S], name: str, **given: float | timedelta) -> S:
+def _checked(cls: type[S], **given: float | timedelta) -> S:
     """A strategy with the same keys and checks as in SET."""
-    prefix = f"{PREFIX}{name}."
+    prefix = next(f"{PREFIX}{name}." for name, each in STRATEGIES.items() if each is cls)
     text = {
         prefix + key.replace("_", "-"): DURATION.show(value) if isinstance(value, timedelta) else str(value)
         for key, value in given.items()

@@ -129,7 +129,7 @@ class Fetcher:
     range come in order, those of different ranges in any order. Every range ends, even if its last offsets are control
     batches, were compacted away or belong to aborted transactions.
 
-    Raises PossibleDataLossError if the log does not hold a range, or no longer; with ``skip_lost`` it skips the missing
+    Raises PossibleDataLossError if the log does not (or no longer) hold a range; with ``skip_lost``, skips the missing
     offsets and counts them in ``lost``. Raises RetriableError if a partition makes no progress for
     ``default.api.timeout.ms``, and AuthorizationError if it may not be read.
     """
@@ -246,7 +246,6 @@ class Fetcher:
             return True
         self._lose(
             reading,
-            reading.range.end,
             f"{reading.name}: topic id {found} instead of {wanted}: the topic was deleted and created again, so "
             f"offset {reading.next} is another record now; start again with start positions of your choice",
         )
@@ -258,18 +257,17 @@ class Fetcher:
             raise error
         self._lose(
             reading,
-            reading.range.end,
             f"{reading.name}: the topic no longer exists, and its records from offset {reading.next} to "
             f"{reading.range.end} were not read; start again with start positions of your choice",
         )
 
-    def _lose(self, reading: _Reading, goes_on: int, reason: str) -> None:
-        """Skip the missing offsets up to ``goes_on``, or raise PossibleDataLossError."""
+    def _lose(self, reading: _Reading, reason: str, following: int | None = None) -> None:
+        """Skip the missing offsets up to ``following`` (None: all of the range), or raise PossibleDataLossError."""
         if not self._skips:
             raise PossibleDataLossError(reason)
-        goes_on = min(goes_on, reading.range.end)
-        self.lost += goes_on - reading.next
-        reading.next, reading.stalled = goes_on, None
+        end = reading.range.end if following is None else min(following, reading.range.end)
+        self.lost += end - reading.next
+        reading.next, reading.stalled = end, None
 
     # --- answers ---
 
@@ -353,7 +351,6 @@ class Fetcher:
             return
         self._lose(
             reading,
-            reading.range.end,
             f"{reading.name}: the log ends at offset {end}, but records up to offset {reading.range.end} were planned "
             "(rule 28): the log was truncated, or the topic was created again; compare the published records with the "
             "log before you restart from other offsets",
@@ -366,9 +363,9 @@ class Fetcher:
             return False
         self._lose(
             reading,
-            start if reading.next < start else reading.range.end,
             f"{reading.name}: offset {reading.next} was requested, but the log holds offsets {start} to {end}; raise "
             "the topic's retention, or restart from other offsets if the missing records may be skipped",
+            start if reading.next < start else None,
         )
         return True
 

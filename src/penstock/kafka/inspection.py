@@ -69,12 +69,12 @@ def age_ms(transaction: TransactionDescription) -> int | None:
     return max(0, time.time_ns() // 1_000_000 - transaction.started_ms)
 
 
-def blind_spot(session: Session, prefix: str = "", *, deadline: Deadline | None = None) -> str:
+def blind_spot(session: Session, prefix: str = "") -> str:
     """The reason why open transactions of ids with this prefix may not be listed; empty if all are listed.
 
     Describes an id that nobody uses, to find out whether all ids may be described.
     """
-    deadline = deadline or session.deadline()
+    deadline = session.deadline()
     lost = [partition for topic, partition in without_leader(session, deadline=deadline) if topic == _STATE_TOPIC]
     if lost:  # first: brokers do not know the coordinators of their ids
         numbers = ", ".join(map(str, lost))
@@ -289,15 +289,13 @@ def owners(
 # --- ending ----------------------------------------------------------------------------------------------------
 
 
-def abort_transaction(
-    session: Session, transaction: TransactionDescription, *, deadline: Deadline | None = None
-) -> ProducerIdentity:
+def abort_transaction(session: Session, transaction: TransactionDescription) -> ProducerIdentity:
     """Abort this open transaction by taking its id over, and wait until all of its partitions know. Fences the owner.
 
     Needs Write on the transactional id. Raises KafkaError if this transaction is no longer the open one, and
-    RetriableError if its end takes longer than the deadline.
+    RetriableError if its end takes longer than ``default.api.timeout.ms``.
     """
-    now = describe_transaction(session, transaction.transactional_id, deadline=deadline)
+    now = describe_transaction(session, transaction.transactional_id)
     if now is None or _same(now) != _same(transaction):
         raise KafkaError(
             f"the transaction of '{transaction.transactional_id}' was not aborted: it has ended meanwhile (now: "
@@ -308,20 +306,20 @@ def abort_transaction(
             f"the transaction of '{now.transactional_id}' was not aborted: it is already being ended ({now.state}); "
             "list the transactions again in a moment"
         )
-    return TransactionClient(session, now.transactional_id, now.timeout_ms).init(deadline)
+    return TransactionClient(session, now.transactional_id, now.timeout_ms).init()
 
 
 def _same(transaction: TransactionDescription) -> tuple[int, int, int]:
     return transaction.producer_id, transaction.epoch, transaction.started_ms
 
 
-def abort_hanging(session: Session, held: HeldBack, holder: Holder, *, deadline: Deadline | None = None) -> None:
+def abort_hanging(session: Session, held: HeldBack, holder: Holder) -> None:
     """Write the abort marker of a hanging transaction into its partition, as ``kafka-transactions.sh abort`` does.
 
     Needs Alter or ClusterAction on the cluster. The caller has made sure that :func:`blind_spot` is empty: a marker
-    would cut a transaction that is still in use in two. Raises KafkaError if this one is not, or no longer, hanging.
+    would end a transaction in use halfway. Raises KafkaError if this one is not, or no longer, hanging.
     """
-    deadline = deadline or session.deadline()
+    deadline = session.deadline()
     place = (held.topic, held.partition)
     now = [
         (each.producer_id, each.start_offset)

@@ -233,14 +233,12 @@ def _token(mechanism: str, values: Mapping[str, Any]) -> Login:
 
 
 def _endpoint(url: str, options: Mapping[str, str], values: Mapping[str, Any]) -> TokenEndpoint:
-    given = {
-        _CLIENT_ID: values.get(_CLIENT_ID) or options.get("clientId"),
-        _CLIENT_SECRET: values.get(_CLIENT_SECRET) or options.get("clientSecret"),
-    }
+    credentials = {_CLIENT_ID: "clientId", _CLIENT_SECRET: "clientSecret"}
+    name, secret = (values.get(key) or options.get(option, "") for key, option in credentials.items())
     problems = [
         Problem(f"is required with {_ENDPOINT}", key, hint=f"or {option} in {_JAAS}")
-        for (key, value), option in zip(given.items(), ("clientId", "clientSecret"), strict=True)
-        if not value
+        for (key, option), given in zip(credentials.items(), (name, secret), strict=True)
+        if not given
     ]
     tls, wrong = read_tls({key: value for key, value in options.items() if key.startswith("ssl.")})
     problems += [Problem(f"{each.key}: {each.reason}", _JAAS, hint=each.hint) for each in wrong]
@@ -248,8 +246,8 @@ def _endpoint(url: str, options: Mapping[str, str], values: Mapping[str, Any]) -
         raise OptionsError(tuple(problems))
     return TokenEndpoint(
         url,
-        str(given[_CLIENT_ID]),
-        str(given[_CLIENT_SECRET]),
+        name,
+        secret,
         values.get("sasl.oauthbearer.scope") or options.get("scope", ""),
         values.get("sasl.oauthbearer.header.urlencode", False),
         values.get("sasl.login.connect.timeout.ms"),

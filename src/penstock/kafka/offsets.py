@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafka.protocol.admin import DescribeGroupsRequest
@@ -127,16 +128,14 @@ def end_of_epochs(
     return session.ask_leaders("asking for the ends of leader epochs", epochs, build, read, deadline)
 
 
-def check_truncation(
-    session: Session, positions: Mapping[TopicPartition, LogOffset], *, deadline: Deadline | None = None
-) -> None:
+def check_truncation(session: Session, positions: Mapping[TopicPartition, LogOffset]) -> None:
     """Check that the records up to these positions are still in the logs (rule 28).
 
     A position's epoch is that of the last record read; positions without one cannot be checked. Raises
     PossibleDataLossError, which names the first partition whose log was truncated below its position.
     """
     known = {place: position.leader_epoch for place, position in positions.items() if position.leader_epoch >= 0}
-    for place, end in end_of_epochs(session, known, deadline=deadline).items():
+    for place, end in end_of_epochs(session, known).items():
         position = positions[place]
         if end.offset < position.offset:
             raise PossibleDataLossError(
@@ -148,7 +147,7 @@ def check_truncation(
 
 
 def committed_offsets(
-    session: Session, group: str, partitions: Iterable[TopicPartition], *, deadline: Deadline | None = None
+    session: Session, group: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, CommittedOffset]:
     """The offsets that a group has committed, without partitions that have no commit. Waits for open transactions."""
     topics = by_topic(partitions)
@@ -181,7 +180,7 @@ def committed_offsets(
     if not topics:
         return {}
     purpose = f"reading the offsets of group '{group}'"
-    return session.ask_coordinator(purpose, GROUP, group, build, check, deadline)
+    return session.ask_coordinator(purpose, GROUP, group, build, check)
 
 
 def commit_offsets(
@@ -237,7 +236,7 @@ def is_gone(session: Session, place: TopicPartition, code: int, deadline: Deadli
     return topic is None or all(each.partition != place[1] for each in topic.partitions)
 
 
-def group_members(session: Session, group: str, *, deadline: Deadline | None = None) -> int:
+def group_members(session: Session, group: str) -> int:
     """The number of members that a consumer group has; 0 for a group that does not exist."""
 
     def check(answer: Any) -> int:
@@ -245,11 +244,5 @@ def group_members(session: Session, group: str, *, deadline: Deadline | None = N
         check_code(found.error_code, f"group '{group}'", "Describe")
         return len(found.members)
 
-    return session.ask_coordinator(
-        f"describing group '{group}'",
-        GROUP,
-        group,
-        lambda: DescribeGroupsRequest(groups=[group], include_authorized_operations=False, max_version=5),
-        check,
-        deadline,
-    )
+    build = partial(DescribeGroupsRequest, groups=[group], include_authorized_operations=False, max_version=5)
+    return session.ask_coordinator(f"describing group '{group}'", GROUP, group, build, check)

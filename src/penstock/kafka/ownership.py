@@ -29,15 +29,13 @@ _CLAIM_ATTEMPTS = 3
 _CLAIM_SECONDS = 2.0
 
 
-def claim(
-    session: Session, client: TransactionClient, topic: ProgressTopic, run_id: str, *, deadline: Deadline | None = None
-) -> Claim:
+def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run_id: str) -> Claim:
     """Commit a claim in a transaction of its own, so that a fenced run can name the winner (rule 3).
 
     If the broker aborts the claim, it is written again. Raises FencedError, which names the winner, if another run has
     taken the id over, and AuthorizationError if progress may be written but not read.
     """
-    deadline = deadline or session.deadline()
+    deadline = session.deadline()
     mine, since = Claim.mine(run_id), client.identity
     failure: Exception | None = None
     for _ in range(_CLAIM_ATTEMPTS):
@@ -142,25 +140,22 @@ def _retake(
         # In this order: a run that has committed when the coordinator is asked has its claim in the log that is read.
         seen = describe_transaction(session, name, deadline=deadline)
         read = read_progress(session, topic, name, deadline=deadline)
-        winner = _winner(read, run_id, since, seen.producer_id if seen else lost.producer_id)
-        if winner is not None:
-            client.settled(fenced=True)
-            raise _fenced(name, winner)
+        _check_winner(client, _winner(read, run_id, since, seen.producer_id if seen else lost.producer_id))
         # An InitProducerId of ours without an answer looks like another run's when it arrives: then only claims tell.
         if client.init_lost or not (seen and _taken_over(seen, lost, committing=client.commit_asked)):
             break
         patience = patience or Deadline.after(_CLAIM_SECONDS * 1000)
         if patience.passed:  # until then it may be about to write its claim
             read = read_present_progress(session, topic, name, deadline=deadline)
+            _check_winner(client, _winner(read, run_id, since, seen.producer_id))
             client.settled(fenced=True)
-            winner = _winner(read, run_id, since, seen.producer_id)
-            if winner is not None:
-                raise _fenced(name, winner)
+            former = read.latest_claim
+            known = f" ({former})" if former and former.run_id != run_id else ""
             raise UnclaimedIdError(
                 f"transactional id '{name}' was taken over by a producer that left no claim (producer id "
                 f"{seen.producer_id}, epoch {seen.epoch}): another client with this transactional id, or the job's "
-                f"former run{_who(read.latest_claim, run_id)}, if it still runs or a request of it arrived late. Look "
-                "for another client; if there is none, start the job again"
+                f"former run{known}, if it still runs or a request of it arrived late. Look for another client; if "
+                "there is none, start the job again"
             )
         time.sleep(backoff.next())
     # No other run owns it. Taking a new epoch ends an open transaction, and only then progress is definite.
@@ -177,12 +172,11 @@ def _retake(
     return read
 
 
-def _fenced(transactional_id: str, winner: Claim) -> FencedError:
-    return FencedError(f"transactional id '{transactional_id}' was taken over by {winner}; stop one of the two")
-
-
-def _who(claim: Claim | None, run_id: str) -> str:
-    return "" if claim is None or claim.run_id == run_id else f" ({claim})"
+def _check_winner(client: TransactionClient, winner: Claim | None) -> None:
+    if winner is not None:
+        client.settled(fenced=True)
+        name = client.transactional_id
+        raise FencedError(f"transactional id '{name}' was taken over by {winner}; stop one of the two")
 
 
 def _winner(read: ProgressRead, run_id: str, since: ProducerIdentity | None, producer_id: int) -> Claim | None:

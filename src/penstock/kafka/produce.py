@@ -135,7 +135,7 @@ class _Flight:
 class Producer:
     """Sends encoded batches to partitions that no other producer writes to with the same identity. For one thread.
 
-    With ``identity`` and ``transactional_id`` the batches belong to the open transaction, which the caller ends.
+    With ``identity`` and ``transactional_id`` the batches belong to the open transaction, which the driver ends.
     Without them delivery is at least once, according to ``acks`` and ``enable.idempotence``; the idempotent producer id
     is kept for the life of the process (rule 12). ``plain`` batches have no producer id and are acknowledged by all
     in-sync replicas, regardless of these options.
@@ -312,10 +312,8 @@ class Producer:
                 self._put_off(lane, raised.fault, raised.detail)
                 continue
             except RetriableError as error:
-                lane.last_fault, lane.last_detail = (
-                    Fault(CLIENT_CODE, "its leader is not known", Action.REFRESH),
-                    str(error),
-                )
+                lane.last_fault = Fault(CLIENT_CODE, "its leader is not known", Action.REFRESH)
+                lane.last_detail = str(error)
                 raise self._gave_up(lane, limit) from error
             full = self._flights.get(node, 0) >= config.max_in_flight_requests_per_connection
             size = sizes.get(node, 0) + len(batch.data)

@@ -168,14 +168,12 @@ _OWN = declared_properties(ClientConfig)
 #: Properties with the same effect as in the Java client.
 ACTS: Mapping[str, Property] = {**_OWN, **TLS_PROPERTIES, **LOGIN_PROPERTIES}
 
-_CODEC = "penstock reads and writes bytes; formats decode and encode them"
-
 #: Properties that penstock sets itself, with the reason.
 REFUSED: Mapping[str, str] = {
-    "key.deserializer": _CODEC,
-    "value.deserializer": _CODEC,
-    "key.serializer": _CODEC,
-    "value.serializer": _CODEC,
+    **dict.fromkeys(
+        ("key.deserializer", "value.deserializer", "key.serializer", "value.serializer"),
+        "penstock reads and writes bytes; formats decode and encode them",
+    ),
     "auto.offset.reset.strategy": "Flink sets it by the offsets initializer; Kafka's own name is auto.offset.reset",
     "transactional.id": "it is made from the transactional id prefix and the query's name",
     "transaction.two.phase.commit.enable": "a micro-batch is one transaction and needs no second phase",

@@ -24,15 +24,15 @@ _OPTIONAL_MS = 3000
 _ALREADY_EXISTS = 36
 
 
-def cluster_id(session: Session, *, deadline: Deadline | None = None) -> str:
+def cluster_id(session: Session) -> str:
     """The id of the cluster; it does not depend on the bootstrap address."""
-    session.brokers(deadline)
+    session.brokers()
     if session.cluster_id is None:
-        session.metadata([], deadline or session.deadline())
+        session.metadata([], session.deadline())
     return session.cluster_id or ""
 
 
-def matching_topics(session: Session, pattern: str, *, deadline: Deadline | None = None) -> dict[str, TopicInfo]:
+def matching_topics(session: Session, pattern: str) -> dict[str, TopicInfo]:
     """Topics whose whole name matches a regular expression, as with Java's ``Pattern.matches``.
 
     Leaves out Kafka's internal topics and penstock's own (progress).
@@ -43,7 +43,7 @@ def matching_topics(session: Session, pattern: str, *, deadline: Deadline | None
         raise KafkaError(f"topic pattern '{pattern}' is not a valid regular expression: {error}") from None
     return {
         name: info
-        for name, info in session.all_topics(deadline).items()
+        for name, info in session.all_topics().items()
         if compiled.fullmatch(name) and not info.internal and not is_reserved(name)
     }
 

@@ -189,16 +189,14 @@ class TransactionClient:
 
     # --- offsets ---
 
-    def add_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, CommittedOffset], deadline: Deadline | None = None
-    ) -> None:
+    def add_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit a group's offsets as part of the transaction, without those of partitions that no longer exist.
 
         Raises AbortableError, also if the outcome is not known, and AuthorizationError, after which the transaction
         may still be committed (rule 20).
         """
         self._expect(State.ENDING)
-        deadline = deadline or self._session.deadline()
+        deadline = self._session.deadline()
         owner = {
             "transactional_id": self.transactional_id,
             "group_id": group,
@@ -406,12 +404,12 @@ def list_transactions(
     return found
 
 
-def transaction_timeout_ms(session: Session, explicit: int | None = None, *, deadline: Deadline | None = None) -> int:
+def transaction_timeout_ms(session: Session, explicit: int | None = None) -> int:
     """The time-out of transactions: the explicit one, else one hour or the brokers' maximum, else 15 minutes (rule 19).
 
     Raises OptionsError only if an explicit value is above a known maximum.
     """
-    allowed = max_transaction_timeout_ms(session, deadline=deadline)
+    allowed = max_transaction_timeout_ms(session)
     if explicit is None:
         return _QUARTER_MS if allowed is None else min(_HOUR_MS, allowed)
     if allowed is not None and explicit > allowed:

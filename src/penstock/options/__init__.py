@@ -8,7 +8,6 @@ from penstock.options.codec import (
     INTEGER,
     LIST,
     MAP,
-    MEMORY,
     PATTERN,
     TEXT,
     Codec,

@@ -74,16 +74,6 @@ def _show_duration(value: timedelta) -> str:
     return f"{micros} us" if micros else "0 ms"
 
 
-_SIZES = {"": 1, "b": 1, "bytes": 1, "k": 2**10, "kb": 2**10, "m": 2**20, "mb": 2**20, "g": 2**30, "gb": 2**30}
-
-
-def _memory(text: str) -> int:
-    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
-    if match is None or match.group(2) not in _SIZES:
-        raise ValueError("expected a size such as '1048576', '512 kb' or '1 mb'")
-    return int(match.group(1)) * _SIZES[match.group(2)]
-
-
 def _list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(";") if part.strip())
 
@@ -153,7 +143,6 @@ TEXT = Codec("String", lambda text: text)
 BOOLEAN = Codec("Boolean", _boolean, lambda value: "true" if value else "false", ("true", "false"))
 INTEGER = Codec("Integer", _integer)
 DURATION = Codec("Duration", _duration, _show_duration)
-MEMORY = Codec("MemorySize", _memory)
 PATTERN = Codec("Regex", _pattern)
 LIST = Codec("List<String>", _list, ";".join)
 #: The form of lists in the properties of Java clients: at least one item, separated by commas.

@@ -40,8 +40,27 @@ class PrivateEntry:
     _protected: bytes = field(repr=False)
 
     def key(self, password: str) -> bytes:
-        """The key as PKCS #8 in DER. Raises :class:`StoreError`."""
-        return _decrypted(self._protected, password.encode("utf-16-be"))
+        """The key as PKCS #8 in DER. Raises :class:`StoreError`.
+
+        Sun's cipher: salt, key XOR a stream of digests seeded with the salt, digest of password and key.
+        """
+        secret = password.encode("utf-16-be")
+        information = _Reader(_Reader(self._protected).der(_SEQUENCE))
+        if _Reader(information.der(_SEQUENCE)).der(_OBJECT) != _KEY_PROTECTOR:
+            raise StoreError("location", "holds a private key that is not encrypted with the cipher of JKS stores")
+        content = information.der(_OCTETS)
+        if len(content) < 2 * _DIGEST_BYTES:
+            raise StoreError("location", "holds a private key that ends too early")
+        state, hidden, digest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+        stream = bytearray()
+        while len(stream) < len(hidden):
+            state = hashlib.sha1(secret + state, usedforsecurity=False).digest()
+            stream += state
+        key = bytes(byte ^ mask for byte, mask in zip(hidden, stream, strict=False))
+        if not hmac.compare_digest(hashlib.sha1(secret + key, usedforsecurity=False).digest(), digest):
+            hint = "if the key has a password of its own, give that one"
+            raise StoreError("key", "does not fit the private key", hint)
+        return key
 
 
 @dataclass(frozen=True)
@@ -118,24 +137,3 @@ class _Reader:
         if size & 0x80:
             size = int.from_bytes(self.take(size & 0x7F), "big")
         return self.take(size)
-
-
-def _decrypted(protected: bytes, password: bytes) -> bytes:
-    """A private key under Sun's cipher: salt, key XOR a stream of digests seeded with the salt, digest of password and
-    key."""
-    information = _Reader(_Reader(protected).der(_SEQUENCE))
-    if _Reader(information.der(_SEQUENCE)).der(_OBJECT) != _KEY_PROTECTOR:
-        raise StoreError("location", "holds a private key that is not encrypted with the cipher of JKS stores")
-    content = information.der(_OCTETS)
-    if len(content) < 2 * _DIGEST_BYTES:
-        raise StoreError("location", "holds a private key that ends too early")
-    state, hidden, digest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
-    stream = bytearray()
-    while len(stream) < len(hidden):
-        state = hashlib.sha1(password + state, usedforsecurity=False).digest()
-        stream += state
-    key = bytes(byte ^ mask for byte, mask in zip(hidden, stream, strict=False))
-    if not hmac.compare_digest(hashlib.sha1(password + key, usedforsecurity=False).digest(), digest):
-        hint = "if the key has a password of its own, give that one"
-        raise StoreError("key", "does not fit the private key", hint)
-    return key
