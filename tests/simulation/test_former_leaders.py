@@ -139,13 +139,13 @@ def test_a_group_s_epoch_is_not_dropped_where_half_of_the_brokers_do_not_answer(
     """The one that answers has an empty log, and would have the job read everything once more."""
     world, ask = World(), Session.known_epochs
 
-    def told_by_one(*asked: Any) -> Any:
+    def answered_by_one(*asked: Any) -> Any:
         world.cluster.alive.clear()
-        told = ask(*asked)
-        assert [each[PLACE] for each in told] == [0]
-        return told
+        epochs = ask(*asked)
+        assert [each[PLACE] for each in epochs] == [0]
+        return epochs
 
-    monkeypatch.setattr(Session, "known_epochs", told_by_one)
+    monkeypatch.setattr(Session, "known_epochs", answered_by_one)
     with pytest.raises(RetriableError, match="nobody is known to lead it in leader epoch 1"):
         world.start(1, 1)
 

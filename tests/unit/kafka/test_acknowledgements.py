@@ -1,4 +1,4 @@
-"""What a partition's acknowledgements add up to, in whatever order they come."""
+"""The sum of a partition's acknowledgements, in any order."""
 
 from __future__ import annotations
 
