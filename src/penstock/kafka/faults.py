@@ -71,9 +71,9 @@ class Fault:
             return self
         return replace(self, hint=f"grant the principal {operation} on the topic")
 
-    def error(self, purpose: str, detail: str | None = None) -> PenstockError:
-        """The error to raise: ``purpose`` names the operation, ``detail`` is the broker's own message."""
-        text = f"{purpose}: {self.name}"
+    def error(self, label: str, detail: str | None = None) -> PenstockError:
+        """The error to raise: ``label`` names the operation, ``detail`` is the broker's own message."""
+        text = f"{label}: {self.name}"
         if detail and detail != self.name:
             text += f" ({detail})"
         cls = SequenceError if self.code in _SEQUENCE_CODES else _ERRORS.get(self.action, KafkaError)

@@ -379,15 +379,15 @@ class Fetcher:
 
     def _stall(self, reading: _Reading, fault: Fault, detail: str = "") -> None:
         """Note that a range made no progress. Raises an error that cannot be retried, or after too long a time."""
-        purpose = f"reading {reading.name} from offset {reading.next}"
+        label = f"reading {reading.name} from offset {reading.next}"
         if not fault.action.again and fault.code != _OFFSET_OUT_OF_RANGE:
-            raise fault.lacking("Read").error(purpose, detail)
+            raise fault.lacking("Read").error(label, detail)
         now = time.monotonic()
         reading.replica = None
         reading.stalled = reading.stalled or now
         if now - reading.stalled > self._patience:
             text = f"{fault.name} ({detail})" if detail else fault.name
-            raise RetriableError(f"{purpose}: no progress for {self._patience:g} s, at last {text}")
+            raise RetriableError(f"{label}: no progress for {self._patience:g} s, at last {text}")
         reading.not_before = now + reading.backoff.next()
 
 

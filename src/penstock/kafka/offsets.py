@@ -179,8 +179,8 @@ def committed_offsets(
 
     if not topics:
         return {}
-    purpose = f"reading the offsets of group '{group}'"
-    return session.ask_coordinator(purpose, GROUP, group, build, check)
+    label = f"reading the offsets of group '{group}'"
+    return session.ask_coordinator(label, GROUP, group, build, check)
 
 
 def commit_offsets(

@@ -363,7 +363,7 @@ class Producer:
         new = sorted(lane.place for lane in lanes if lane.place not in self._added)
         if not new:
             return
-        purpose = "adding to the transaction: " + ", ".join(f"{topic}-{partition}" for topic, partition in new)
+        label = "adding to the transaction: " + ", ".join(f"{topic}-{partition}" for topic, partition in new)
         Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         topics = [Topic(name=name, partitions=partitions) for name, partitions in by_topic(new).items()]
 
@@ -381,11 +381,11 @@ class Producer:
                 for each in topic.results_by_partition:
                     fault = fault_of(each.partition_error_code)
                     if fault.action is Action.OUTCOME:
-                        raise StaleEpochError(f"{purpose}: {fault.name}")
+                        raise StaleEpochError(f"{label}: {fault.name}")
                     if fault.code != _NOT_ATTEMPTED:
                         check_code(fault.code, named((topic.name, each.partition_index)), "Write")
 
-        self._session.ask_coordinator(purpose, TRANSACTION, transactional_id, build, check)
+        self._session.ask_coordinator(label, TRANSACTION, transactional_id, build, check)
         self._added.update(new)
 
     # --- answers ---
@@ -471,10 +471,10 @@ class Producer:
                 self._stamp(lane.place, batch)
 
     def _refused(self, lane: _Lane, batch: _Batch, fault: Fault, detail: str) -> PenstockError:
-        purpose = f"writing {batch.records} records ({len(batch.data)} bytes) to {lane.name}"
+        label = f"writing {batch.records} records ({len(batch.data)} bytes) to {lane.name}"
         if fault.action is Action.OUTCOME:
-            return StaleEpochError(f"{purpose}: {fault.name}")
-        return fault.lacking("Write").error(purpose, detail)
+            return StaleEpochError(f"{label}: {fault.name}")
+        return fault.lacking("Write").error(label, detail)
 
     def _gave_up(self, lane: _Lane, limit: str) -> PenstockError:
         detail = f" ({lane.last_detail})" if lane.last_detail else ""

@@ -141,7 +141,7 @@ class Session:
 
     # --- trying again ---
 
-    def retrying(self, purpose: str, deadline: Deadline, step: Callable[[], T]) -> T:
+    def retrying(self, label: str, deadline: Deadline, step: Callable[[], T]) -> T:
         """Repeat ``step`` while it raises a :class:`KafkaFault` that another attempt may resolve.
 
         Raises the error of any other fault at once, and :class:`RetriableError` with the last fault if the deadline
@@ -152,19 +152,19 @@ class Session:
             try:
                 return step()
             except RetriableError as error:  # a step of its own gave up
-                raise RetriableError(f"{purpose}: {error}") from error.__cause__
+                raise RetriableError(f"{label}: {error}") from error.__cause__
             except KafkaFault as raised:
                 if not raised.fault.action.again:
-                    raise raised.fault.error(purpose, raised.detail) from raised.__cause__
+                    raise raised.fault.error(label, raised.detail) from raised.__cause__
                 wait = backoff.next()
                 if deadline.left <= wait:
                     last = f"{raised.fault.name} ({raised.detail})" if raised.detail else raised.fault.name
                     hint = raised.fault.hint or "check that the brokers are up and reachable from here"
-                    reason = f"{purpose}: no success within {deadline}, at last {last}; {hint}"
+                    reason = f"{label}: no success within {deadline}, at last {last}; {hint}"
                     raise RetriableError(reason) from raised.__cause__
                 time.sleep(wait)
 
-    def ask_any(self, purpose: str, build: Build, check: Callable[[Any], T], deadline: Deadline | None = None) -> T:
+    def ask_any(self, label: str, build: Build, check: Callable[[Any], T], deadline: Deadline | None = None) -> T:
         """Ask any broker. ``check`` turns the answer into the result, or raises :class:`KafkaFault`.
 
         If a broker is silent for a few seconds, the next one is asked as well. So the same request may be carried out
@@ -172,7 +172,7 @@ class Session:
         """
         deadline = deadline or self.deadline()
         self.brokers(deadline)
-        return self.retrying(purpose, deadline, lambda: check(self._ask_first_that_answers(build, deadline)[1]))
+        return self.retrying(label, deadline, lambda: check(self._ask_first_that_answers(build, deadline)[1]))
 
     def _ask_first_that_answers(self, build: Build, deadline: Deadline) -> tuple[Node, Any]:
         failure: KafkaFault | None = None
@@ -211,20 +211,14 @@ class Session:
         return sorted(self._wire.candidates(), key=lambda node: self._silent.get(node, long_ago) > long_ago)
 
     def ask_node(
-        self, purpose: str, node: Node, build: Build, check: Callable[[Any], T], deadline: Deadline | None = None
+        self, label: str, node: Node, build: Build, check: Callable[[Any], T], deadline: Deadline | None = None
     ) -> T:
         """Ask one broker, with retries until the deadline."""
         deadline = deadline or self.deadline()
-        return self.retrying(purpose, deadline, lambda: check(self.exchange(build(), node, deadline)))
+        return self.retrying(label, deadline, lambda: check(self.exchange(build(), node, deadline)))
 
     def ask_coordinator(
-        self,
-        purpose: str,
-        type: int,
-        key: str,
-        build: Build,
-        check: Callable[[Any], T],
-        deadline: Deadline | None = None,
+        self, label: str, type: int, key: str, build: Build, check: Callable[[Any], T], deadline: Deadline | None = None
     ) -> T:
         """Ask the coordinator of a group (:data:`GROUP`) or transactional id (:data:`TRANSACTION`), which may move."""
         deadline = deadline or self.deadline()
@@ -238,11 +232,11 @@ class Session:
                     self.forget_coordinator(type, key)
                 raise
 
-        return self.retrying(purpose, deadline, step)
+        return self.retrying(label, deadline, step)
 
     def ask_leaders(
         self,
-        purpose: str,
+        label: str,
         partitions: Iterable[TopicPartition],
         build: Callable[[Mapping[str, Sequence[PartitionInfo]]], Any],
         read: Callable[[Any], Iterator[tuple[TopicPartition, int, T]]],
@@ -285,7 +279,7 @@ class Session:
                 raise failure or KafkaFault(_NO_LEADER, "an answer lacks partitions")
 
         if left:
-            self.retrying(purpose, deadline, step)
+            self.retrying(label, deadline, step)
         return found
 
     # --- brokers ---
@@ -306,9 +300,9 @@ class Session:
             )
 
         addresses = ",".join(self.config.bootstrap_servers)
-        purpose = "asking for metadata" if self._brokers_known else f"connecting to {addresses}"
+        label = "asking for metadata" if self._brokers_known else f"connecting to {addresses}"
         try:
-            node, answer = self.retrying(purpose, deadline, step)
+            node, answer = self.retrying(label, deadline, step)
         except RetriableError as error:
             if self._brokers_known:
                 raise

@@ -95,8 +95,8 @@ def topic_configs(
     if not (resources := [(_TOPIC, name) for name in names]):
         return {}
     wanted = None if keys is None else list(keys)
-    purpose = "reading settings of " + ", ".join(name for _, name in resources)
-    found = session.ask_any(purpose, lambda: _describe_configs(resources, wanted), _described, deadline)
+    label = "reading settings of " + ", ".join(name for _, name in resources)
+    found = session.ask_any(label, lambda: _describe_configs(resources, wanted), _described, deadline)
     return None if found is None else {name: settings for (_, name), settings in found.items()}
 
 

@@ -205,7 +205,7 @@ class TransactionClient:
         }
         implicit = self.identity.transaction_version >= IMPLICIT_VERSION
         versions = {"min_version": 5} if implicit else {"max_version": 4}
-        purpose = f"adding the offsets of group '{group}' to the transaction"
+        label = f"adding the offsets of group '{group}' to the transaction"
         Topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 
         def build() -> Any:
@@ -214,18 +214,18 @@ class TransactionClient:
             return TxnOffsetCommitRequest(**owner, **member, topics=topics, **versions)
 
         def check_added(answer: Any) -> None:
-            _check_offsets(answer.error_code, f"group '{group}'", purpose)
+            _check_offsets(answer.error_code, f"group '{group}'", label)
 
         def check(answer: Any) -> None:
             for place, each in answered(answer.topics):
                 if not is_gone(self._session, place, each.error_code, deadline):
-                    _check_offsets(each.error_code, named(place), purpose)
+                    _check_offsets(each.error_code, named(place), label)
 
         try:
             if not implicit:
                 add_group = partial(AddOffsetsToTxnRequest, **owner, max_version=3)
-                self._ask(purpose + " of transactional id", add_group, check_added, deadline)
-            self._session.ask_coordinator(purpose, GROUP, group, build, check, deadline)
+                self._ask(label + " of transactional id", add_group, check_added, deadline)
+            self._session.ask_coordinator(label, GROUP, group, build, check, deadline)
         except RetriableError as error:
             self._become(State.FAILED)
             raise AbortableError(str(error)) from error
@@ -299,8 +299,8 @@ class TransactionClient:
             return answer.producer_id, answer.producer_epoch
 
         try:
-            purpose = "committing the transaction of" if committed else "aborting the transaction of"
-            producer_id, epoch = self._ask(purpose, build, check, deadline)
+            label = "committing the transaction of" if committed else "aborting the transaction of"
+            producer_id, epoch = self._ask(label, build, check, deadline)
         except _Indefinite as raised:
             raise self._unknown(str(raised)) from None
         except KafkaError as error:  # of any type: it may answer a repeated request
@@ -325,9 +325,9 @@ class TransactionClient:
 
     # --- requests and states ---
 
-    def _ask(self, purpose: str, build: Any, check: Any, deadline: Deadline | None) -> Any:
+    def _ask(self, label: str, build: Any, check: Any, deadline: Deadline | None) -> Any:
         return self._session.ask_coordinator(
-            f"{purpose} '{self.transactional_id}'", TRANSACTION, self.transactional_id, build, check, deadline
+            f"{label} '{self.transactional_id}'", TRANSACTION, self.transactional_id, build, check, deadline
         )
 
     def _expect(self, wanted: State) -> None:
@@ -341,10 +341,10 @@ class TransactionClient:
         self.state = state
 
 
-def _check_offsets(code: int, where: str, purpose: str) -> None:
+def _check_offsets(code: int, where: str, label: str) -> None:
     fault = fault_of(code)
     if fault.action is Action.OUTCOME:
-        raise StaleEpochError(f"{purpose}: {where}: {fault.name}")
+        raise StaleEpochError(f"{label}: {where}: {fault.name}")
     check_code(code, where, "Read")
 
 
