@@ -25,7 +25,6 @@ from penstock.kafka.batches import (
     EncodedBatch,
     Records,
     RecordTooLargeError,
-    TimestampType,
     batch_headers,
     encode,
     scan,
@@ -170,7 +169,7 @@ def test_scan_reads_what_kafka_python_wrote(log: list[Batch], random: st.DataObj
                 time = row.timestamp if batch.append_time is None else batch.append_time
                 expected.append(replace(row, timestamp=time))
                 epochs.append(batch.leader_epoch)
-                types.append(TimestampType(batch.append_time is not None))
+                types.append(int(batch.append_time is not None))
 
     records = scan(build(log), start_offset=start, end_offset=end, headers=True)
 
