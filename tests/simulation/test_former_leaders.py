@@ -112,7 +112,7 @@ def test_another_broker_is_asked_who_leads_where_the_first_tells_of_a_former_lea
 
 
 def test_where_nobody_tells_of_the_leader_that_is_looked_for_the_answer_is_an_error() -> None:
-    with pytest.raises(RetriableError, match="'input', partition 0: nobody is known to lead it in leader epoch 2"):
+    with pytest.raises(RetriableError, match="'input', partition 0: no leader is known since leader epoch 2"):
         World().ask(2)
 
 
@@ -146,7 +146,7 @@ def test_a_group_s_epoch_is_not_dropped_where_half_of_the_brokers_do_not_answer(
         return epochs
 
     monkeypatch.setattr(Session, "known_epochs", answered_by_one)
-    with pytest.raises(RetriableError, match="nobody is known to lead it in leader epoch 1"):
+    with pytest.raises(RetriableError, match="no leader is known since leader epoch 1"):
         world.start(1, 1)
 
 
