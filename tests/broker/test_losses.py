@@ -253,7 +253,7 @@ def test_a_task_whose_topic_is_gone_says_so(kafka, kafka_admin, topic):
     known = planner.session.topic(name).topic_id
     remove(kafka_admin, planner, name)
 
-    with pytest.raises(PossibleDataLossError, match="no longer exists, .* records from offset 7 to 9 were not read"):
+    with pytest.raises(PossibleDataLossError, match=r"no longer exists, .* records from offset 7 to 9 were not read"):
         records_of(Fetcher(planner.session, [Range(name, 0, 7, 9, known)]))
     gone = Fetcher(planner.session, [Range(name, 0, 7, 9, known)], skip_lost=True)
     assert (records_of(gone), gone.lost) == ([], 2)
