@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Deadline:
-    """A moment on the monotonic clock. Made once per operation and handed down, so that retries do not add up."""
+    """A point in time on the monotonic clock. Made once per operation and passed on, so that retries do not add up."""
 
     at: float
     seconds: float
 
     @classmethod
     def after(cls, ms: float) -> Deadline:
-        """The moment ``ms`` milliseconds from now."""
+        """A deadline in ``ms`` milliseconds."""
         return cls(time.monotonic() + ms / 1000, ms / 1000)
 
     @classmethod
     def until(cls, at: float) -> Deadline:
-        """The moment ``at`` of the monotonic clock, in seconds."""
+        """A deadline at ``at``, in seconds of the monotonic clock."""
         return cls(at, max(0.0, at - time.monotonic()))
 
     @property
@@ -40,7 +40,7 @@ class Deadline:
 
 @dataclass
 class Backoff:
-    """Waits that double up to a bound, each 20 % longer or shorter by chance (KIP-580)."""
+    """Waits that double up to a limit, each with up to 20 % of random variation (KIP-580)."""
 
     first_ms: float
     longest_ms: float

@@ -1,35 +1,35 @@
 """Every error that penstock raises, in one tree.
 
     PenstockError
-     ├─ DefinitionError             what the user wrote cannot mean anything: SQL, YAML, options, types
+     ├─ DefinitionError             what the user wrote is not valid: SQL, YAML, options, types
      │   ├─ SqlError                a statement: line and column
      │   ├─ OptionsError            options: every problem at once
      │   ├─ PipelineError           a YAML pipeline: line and column
      │   └─ SchemaError             columns and types that do not fit together
-     ├─ UnsupportedError            right in Flink, absent here: names the alternative
+     ├─ UnsupportedError            valid in Flink, not supported here: names the alternative
      ├─ PluginError                 a connector or format that is missing, ambiguous or broken
      ├─ ServiceError                a server for development could not be started
      └─ ExecutionError              a running job
          ├─ RecordError             one record cannot be read or written: names its position
          ├─ KafkaError              Kafka refused or could not be reached
-         │   ├─ RetriableError      may succeed when it is tried again
+         │   ├─ RetriableError      a retry may succeed
          │   ├─ AbortableError      the transaction must be aborted, the batch may be redone
          │   │   ├─ StaleEpochError its epoch is refused: it expired, or another instance took over its id
-         │   │   └─ SequenceError   as batches of a partition do not follow one another: perhaps two tasks write there
+         │   │   └─ SequenceError   the batches of a partition have a gap: perhaps two tasks write to it
          │   ├─ AuthorizationError  a right is missing; never retried
          │   └─ AuthenticationError wrong credentials or an untrusted certificate; never retried
          ├─ DatabaseError           a database refused
-         │   └─ DatabaseUnavailableError  could not be reached, or may grant it when it is tried again
+         │   └─ DatabaseUnavailableError  it could not be reached, or a retry may succeed
          ├─ SchemaRegistryError     a schema registry refused
-         │   └─ SchemaRegistryUnavailableError  could not be reached, or gave no answer in time
+         │   └─ SchemaRegistryUnavailableError  it could not be reached, or did not answer in time
          ├─ FencedError             another instance took over the transactional id; terminal
-         │   └─ UnclaimedIdError    something that is no job of ours did, or a late request of the run before
-         ├─ QueryStoppedError       something else stopped the job's query; terminal
+         │   └─ UnclaimedIdError    another program did, or a late request of the former run
+         ├─ QueryStoppedError       the job's query was stopped from outside; terminal
          ├─ TransactionExpiredError the broker aborted the transaction on time-out; the batch is redone
-         ├─ UnknownOutcomeError     whether a transaction was committed is not known; the next start finds out
+         ├─ UnknownOutcomeError     the outcome of a transaction is not known; the next start finds out
          ├─ PossibleDataLossError   positions that cannot be reconciled; terminal
          └─ CheckpointError         the checkpoint is unreadable, foreign or older than what was published; terminal
-             └─ CheckpointUnavailableError  its storage could not be read or written just now
+             └─ CheckpointUnavailableError  its storage cannot be read or written at present
 
 A class's constructor arguments are its ``args``, so that errors survive pickling between the processes of a
 Spark job; messages are derived from them. A message ends with what to check next.
@@ -43,12 +43,12 @@ from typing import Any
 
 
 class PenstockError(Exception):
-    """The root of all errors raised on purpose."""
+    """The root of all errors that penstock raises."""
 
     #: Whether trying the same thing again may succeed. A property of the type, never of a message.
     retriable: bool = False
-    #: Whether a restart strategy may start the job again after it. Where this is false a restart would end the same
-    #: way, or do harm: two copies that are restarted whenever they are fenced would fence each other for ever.
+    #: Whether a restart strategy may start the job again. If not, a restart would fail in the same way, or do harm: two
+    #: copies that are restarted whenever they are fenced would fence each other for ever.
     restartable: bool = False
 
 
@@ -72,7 +72,7 @@ class Problem:
 
 
 class DefinitionError(PenstockError):
-    """What the user wrote cannot mean anything. Carries every problem that was found, in order."""
+    """What the user wrote is not valid. Carries every problem that was found, in order."""
 
     def __init__(self, problems: tuple[Problem, ...] | str):
         self.problems: tuple[Problem, ...] = (Problem(problems),) if isinstance(problems, str) else tuple(problems)
@@ -117,10 +117,10 @@ class ExecutionError(PenstockError):
 
 
 class RecordError(ExecutionError):
-    """One record cannot be decoded, encoded or written. Names its position, so that it can be looked at.
+    """One record cannot be decoded, encoded or written. Names its position, so that it can be inspected.
 
-    ``offset`` and ``partition`` are -1 where the record has no position in Kafka. Never restarted: the same record
-    would be met again.
+    ``offset`` and ``partition`` are -1 if the record has no position in Kafka. Never restarted: the job would fail at
+    the same record again.
     """
 
     restartable = False
@@ -141,15 +141,9 @@ class RecordError(ExecutionError):
 
     def __str__(self) -> str:
         place = f"topic '{self.topic}', partition {self.partition}, offset {self.offset}: " if self.topic else ""
-        what = ", ".join(
-            part
-            for part in (
-                f"format '{self.format}'" if self.format else "",
-                f"field '{self.field}'" if self.field else "",
-            )
-            if part
-        )
-        text = f"{place}{what}: {self.reason}" if what else f"{place}{self.reason}"
+        names = {"format": self.format, "field": self.field}
+        where = ", ".join(f"{key} '{name}'" for key, name in names.items() if name)
+        text = f"{place}{where}: {self.reason}" if where else f"{place}{self.reason}"
         return f"{text} ({self.hint})" if self.hint else text
 
 
@@ -158,7 +152,7 @@ class KafkaError(ExecutionError):
 
 
 class RetriableError(KafkaError):
-    """An error that goes away by itself: a moved leader, a lost connection, a time-out."""
+    """A temporary error: a moved leader, a lost connection, a time-out."""
 
     retriable = True
 
@@ -170,13 +164,12 @@ class AbortableError(KafkaError):
 
 
 class StaleEpochError(AbortableError):
-    """The brokers refuse the epoch that records are written with. Either the transaction expired or its id has another
-    owner; which one is known when the transaction has been ended."""
+    """The brokers refuse the epoch of the records. Either the transaction expired or its id has another owner; ending
+    the transaction shows which."""
 
 
 class SequenceError(AbortableError):
-    """A broker found that a batch does not follow the one before it: something was lost, or another task writes to the
-    same partition."""
+    """A batch does not follow the one before it: a batch was lost, or another task writes to the same partition."""
 
 
 class AuthorizationError(KafkaError):
@@ -192,26 +185,26 @@ class AuthenticationError(KafkaError):
 
 
 class DatabaseError(ExecutionError):
-    """A database answered with an error: what was asked is wrong, not allowed, or against its constraints."""
+    """A database answered with an error: a statement is wrong, not allowed, or violates a constraint."""
 
     restartable = False
 
 
 class DatabaseUnavailableError(DatabaseError):
-    """An error of a database that goes away by itself: a lost connection, a restart, a deadlock, a lock time-out."""
+    """A temporary error of a database: a lost connection, a restart, a deadlock, a lock time-out."""
 
     retriable = True
     restartable = True
 
 
 class SchemaRegistryError(ExecutionError):
-    """A schema registry answered with an error: what was asked is wrong, not allowed, or incompatible."""
+    """A schema registry answered with an error: a request is wrong, not allowed, or a schema is incompatible."""
 
     restartable = False
 
 
 class SchemaRegistryUnavailableError(SchemaRegistryError):
-    """An error of a schema registry that goes away by itself: it could not be reached, or gave no answer in time."""
+    """A temporary error of a schema registry: it could not be reached, or did not answer in time."""
 
     retriable = True
     restartable = True
@@ -224,14 +217,14 @@ class FencedError(ExecutionError):
 
 
 class UnclaimedIdError(FencedError):
-    """The transactional id was taken over and nobody has claimed it, as each run of a job does: by another program, or
-    by a request of the job's former run that came late. A restart takes it back, and reads progress first."""
+    """The transactional id was taken over without a claim, which each run of a job writes: by another program, or by a
+    late request of the job's former run. A restart takes it back, and reads progress first."""
 
     restartable = True
 
 
 class QueryStoppedError(ExecutionError):
-    """Something other than penstock stopped the job's query: a call of ``stop()`` on it, or another session of the
+    """The job's query was not stopped by penstock, but by a call of ``stop()`` on it, or by another session of the
     process that started the same job. Terminal: two sessions with restart strategies would stop each other for ever."""
 
     restartable = False
@@ -244,12 +237,12 @@ class TransactionExpiredError(ExecutionError):
 
 
 class UnknownOutcomeError(ExecutionError):
-    """Whether a transaction was committed is not known, and could not be found out in time. Nothing was written since.
-    The job's next start reads progress, and then it is known."""
+    """Whether a transaction was committed is not known, and could not be found out in time. Nothing was written since
+    then. The job's next start finds out by reading progress."""
 
 
 class PossibleDataLossError(ExecutionError):
-    """Positions that cannot be reconciled; going on could lose or repeat records. Names both positions."""
+    """Positions that cannot be reconciled: to continue could lose or repeat records. Names both positions."""
 
     restartable = False
 
@@ -261,32 +254,29 @@ class CheckpointError(ExecutionError):
 
 
 class CheckpointUnavailableError(CheckpointError):
-    """The storage of the checkpoint refused to be read or written, as a full disk or a busy object store does. A
-    restart may find it well again; what the checkpoint holds is not in doubt."""
+    """The storage of the checkpoint cannot be read or written, for example because a disk is full or an object store is
+    busy. A restart may succeed; the content of the checkpoint is not in doubt."""
 
     restartable = True
 
 
 # --- crossing process boundaries -----------------------------------------------------------------------------
-# A task runs in a Python worker; Spark hands the driver only the text of what it raised. The error therefore
-# travels as one marked line of JSON inside that text.
+# A task runs in a Python worker, and Spark passes only the text of its error to the driver. So the error is sent as one
+# marked line of JSON inside that text.
 
 _MARK = "penstock-error:"
 
 
 def to_wire(error: PenstockError) -> str:
     """One line of text from which :func:`from_wire` rebuilds ``error``."""
-    args: list[Any] = []
-    for arg in error.args:
-        if isinstance(arg, tuple) and all(isinstance(problem, Problem) for problem in arg):
-            args.append({"problems": [[p.reason, p.key, p.where, p.hint] for p in arg]})
-        else:
-            args.append(arg)
+    args: list[Any] = list(error.args)
+    if isinstance(error, DefinitionError):
+        args = [{"problems": [[p.reason, p.key, p.where, p.hint] for p in error.problems]}]
     return _MARK + json.dumps({"type": type(error).__name__, "args": args}, separators=(",", ":"))
 
 
 def from_wire(text: str) -> PenstockError | None:
-    """The first error that was put into ``text`` by :func:`to_wire`, or None when there is none."""
+    """The first error that :func:`to_wire` put into ``text``; None if there is none."""
     start = text.find(_MARK)
     if start < 0:
         return None

@@ -180,7 +180,7 @@ class TestWhatIsNotInTheLog:
         name = topic()
         fill(session, name, 0, [range(10), range(10, 20)])
         delete_below(kafka_admin, name, 15)
-        with pytest.raises(PossibleDataLossError, match=f"'{name}', partition 0: offset 5 was wanted, .* 15 to 20"):
+        with pytest.raises(PossibleDataLossError, match=f"'{name}', partition 0: offset 5 was requested, .* 15 to 20"):
             read(Fetcher(session, [Range(name, 0, 5, 20)]))
         assert read(Fetcher(session, [Range(name, 0, 15, 20)])) == {0: [*range(15, 20)]}
 

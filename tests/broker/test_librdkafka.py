@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.kafka.batches import encode, scan
 from penstock.kafka.columns import HEADERS_TYPE
-from penstock.kafka.compression import Codec
+from penstock.kafka.compression import Compression
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.produce import Producer
@@ -91,7 +91,7 @@ def test_what_is_written_librdkafka_reads(kafka, topic, codec):
             timestamps=now + np.arange(len(keys)),
             partitions=np.zeros(len(keys), np.int32),
             headers=pa.array([[{"key": k, "value": v} for k, v in each] for each in marks], HEADERS_TYPE),
-            codec=Codec.named(codec),
+            compression=Compression[codec.upper()],
             max_batch_bytes=20_000,
         )
         with Producer(session) as producer:

@@ -42,7 +42,7 @@ def test_rule_7_a_progress_topic_is_made_to_keep_what_was_committed(session):
     ("setting", "value", "wanted", "harm"),
     [
         ("cleanup.policy", "delete", "compact", "deletes progress"),
-        ("unclean.leader.election.enable", "true", "false", "lets a replica lead that lacks progress"),
+        ("unclean.leader.election.enable", "true", "false", "may elect a leader that lacks committed progress"),
     ],
 )
 def test_rule_7_a_progress_topic_that_loses_progress_is_refused(session, topic, setting, value, wanted, harm):

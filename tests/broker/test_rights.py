@@ -303,7 +303,7 @@ class TestAtLeastOnce:
     def test_without_any_topic_to_write_to_that_is_said(self, guarded: Guarded) -> None:
         steps = Steps(guarded.root)
         session = guarded.login(("TOPIC", steps.output, "DESCRIBE"))
-        with pytest.raises(AuthorizationError, match=r"a producer id.* Write on the topics to write to"):
+        with pytest.raises(AuthorizationError, match=r"a producer id.* Write on the sink's topics"):
             Producer(session)
         assert guarded.refused == ["InitProducerIdRequest"]
         session.close()

@@ -88,7 +88,7 @@ class TestTheCluster:
         assert list(matching_topics(session, name[:-1] + ".")) == [name]
         assert len(cluster_id(session)) == 22
         assert transaction_version(session) == 2
-        assert "metadata.version" in {each.name for each in finalized_features(session)}
+        assert "metadata.version" in finalized_features(session)
         assert max_transaction_timeout_ms(session) == 900_000
         assert topic_configs(session, [name], ["cleanup.policy"]) == {name: {"cleanup.policy": "delete"}}
 

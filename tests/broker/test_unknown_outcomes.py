@@ -423,7 +423,7 @@ def test_a_start_with_an_older_checkpoint_does_not_take_the_id(scene: Scene) -> 
     first, _ = scene.committer()
     for number in range(3):
         first.publish(batch(number), number)
-    with pytest.raises(CheckpointError, match=r"goes on with batch 1 .* but batch 2 .* was published already"):
+    with pytest.raises(CheckpointError, match=r"continues with batch 1 .* but batch 2 .* was published already"):
         scene.committer(lambda: 1)
     first.publish(batch(3), 3)
     scene.expect(0, 1, 2, 3)

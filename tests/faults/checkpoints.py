@@ -144,7 +144,7 @@ def published_otherwise(trial: Trial) -> Outcome:
     keep(trial, job, LATEST_COPY)
     trial.numbered.write(trial.records - 2 * part)
     put_back(trial, job, "first")
-    stop = must_stop(trial, job, "is not the one that was published from")
+    stop = must_stop(trial, job, "the job published from another checkpoint")
     assert batches_named(stop) == [1, 1], stop
     trial.hit("batch 1 planned again with other offsets", job.planned() == 1)
     put_back(trial, job, LATEST_COPY)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.kafka.batches import scan_slices
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import READ_COMMITTED
@@ -42,14 +41,7 @@ def garbled(session: Session, topics: Iterable[str]) -> int:
     found = 0
     for chunk in Fetcher(session, ranges, isolation=READ_COMMITTED):
         where = f"topic '{chunk.topic}', partition {chunk.partition}"
-        for records in scan_slices(
-            chunk.records,
-            start_offset=chunk.start,
-            end_offset=chunk.end,
-            aborted=chunk.aborted,
-            headers=True,
-            where=where,
-        ):
+        for records in chunk.slices(headers=True):
             if len(records):
                 found += mismatched(records.headers, records.keys, records.values, where)
     return found

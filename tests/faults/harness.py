@@ -426,8 +426,7 @@ def run_cell(
     """Run a cell once."""
     with trial(cluster, records, folder, mutation, seed) as given:
         if found.version != DEFAULT_VERSION:
-            features = {each.name: each.level for each in finalized_features(given.session)}
-            level = features.get("metadata.version", 0)
+            level = finalized_features(given.session).get("metadata.version", 0)
             given.hit(f"brokers of {found.version}, metadata.version {level}", 0 < level < METADATA_OF_KAFKA_4)
         if found.version == DEFAULT_VERSION and found.properties.get("transaction.version") != "0":
             return found.run(given)

@@ -74,7 +74,7 @@ _ALL = (
         "read-stable-progress",
         "progress is read up to the first open transaction, whoever has it",
         "F16 another producer, open since the batch before; ours killed after EndTxn",
-        texts=("lacks what topic",),  # the mark is not seen either, so that the job does not start
+        texts=("lacks the record just written",),  # the mark is not seen either, so that the job does not start
     ),
     Mutant(
         "move-progress",

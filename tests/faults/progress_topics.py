@@ -42,7 +42,7 @@ def deleted_while_down(trial: Trial, *, committed: bool) -> Outcome:
     ends = [sum(reached(trial, job, batch).values()) for batch in (trial.before - 1, trial.before)]
     promised = ends[1] - ends[0] if committed else 0
     delete(trial)
-    stop = stops(job.start(), "and with it the knowledge of what was published", "--adopt-progress")
+    stop = stops(job.start(), "the record of published batches is lost", "--adopt-progress")
     trial.hit("stopped without it")
     again = trial.job(sql, folder="adopting", arguments=("--adopt-progress",))
     trial.verifier.restarted()
@@ -76,7 +76,7 @@ def deleted_while_running(trial: Trial) -> Outcome:
     trial.numbered.write(trial.records)
     job.start()
     trial.wait(job, trap)
-    stop = stops(job, "and with it the knowledge of what was published")
+    stop = stops(job, "the record of published batches is lost")
     trial.hit(f"at {story(trap)} of batch {trial.before - 1}")
     stopped(trial, job, planned=trial.before)
     restarts = job.text.count("warning: job 'copy': restart ")

@@ -1,6 +1,6 @@
 """A Kafka cluster as a state machine: logs, leaders, coordinators, offsets of groups. Nothing in it waits.
 
-What it knows and where it may differ from Kafka is told in docs/decisions/0025-simulated-protocol.md.
+What it knows and where it may differ from Kafka is described in docs/decisions/0025-simulated-protocol.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SETTINGS = {
 
 
 class Watcher(Protocol):
-    """Is told what the cluster decides, when it decides it."""
+    """Observes the decisions of the cluster when they are made."""
 
     def deciding(self, transaction: Transaction, commit: bool) -> None:
         """A transaction will end so; its records and offsets are still open."""
@@ -103,11 +103,11 @@ class Cluster:
         self.topics[name] = Topic(name, id_, made, _SETTINGS | settings)
         return self.topics[name]
 
-    def empty(self, name: str, *, anew: bool, partitions: int | None = None) -> None:
-        """Take a topic's records away, with ``anew`` its id too. ``partitions``: how many it has then."""
+    def empty(self, name: str, *, recreated: bool, partitions: int | None = None) -> None:
+        """Remove a topic's records; with ``recreated`` it gets a new id and ``partitions``."""
         before = self.topics[name]
         after = self.create(name, partitions or len(before.partitions), **before.settings)
-        if not anew:
+        if not recreated:
             after.id = before.id
             for now, then in zip(after.partitions, before.partitions, strict=True):
                 now.leader, now.leader_epoch = then.leader, then.leader_epoch
@@ -228,7 +228,7 @@ class Cluster:
     ) -> None:
         if place == GROUPS:
             self._end_offsets(id_, epoch, commit)
-        elif place[1] < len(self.topics[place[0]].partitions):  # else it was made anew with fewer
+        elif place[1] < len(self.topics[place[0]].partitions):  # else it was created again with fewer
             self.log(place).mark(id_, epoch, commit, int(self._scheduler.now * 1000))
         left.discard(place)
         if not left:

@@ -38,7 +38,7 @@ class Fault(Enum):
     FORGOTTEN = "brokers forget ids that are idle"
     ENLARGED = "the progress topic gets more partitions"
     PROGRESS_LOST = "the progress topic loses its records"
-    PROGRESS_ANEW = "the progress topic is deleted and created anew"
+    PROGRESS_RECREATED = "the progress topic is deleted and created again"
 
 
 class TaskFault(Enum):
@@ -187,7 +187,7 @@ _NOISE = (
 _RARE = (
     Fault.CRASH, Fault.CRASH, Fault.CRASH_AFTER, Fault.CRASH_AFTER, Fault.BROKER_CRASH, Fault.BROKER_PAUSE,
     Fault.SLOW_MARKERS, Fault.EXPIRY, Fault.FOREIGN_ROW, Fault.SECOND_DRIVER, Fault.SECOND_DRIVER, Fault.OTHER_VERSION,
-    Fault.FORGOTTEN, Fault.CUT_OFF, Fault.CUT_OFF, Fault.ENLARGED, Fault.PROGRESS_ANEW,
+    Fault.FORGOTTEN, Fault.CUT_OFF, Fault.CUT_OFF, Fault.ENLARGED, Fault.PROGRESS_RECREATED,
 )  # fmt: skip
 #: What keeps a driver from learning how it stands.
 _TROUBLE = (

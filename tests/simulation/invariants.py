@@ -1,7 +1,7 @@
-"""What must hold in every walk, whatever goes wrong in it.
+"""The properties that every walk must keep, under any faults.
 
 Two kinds of witness: the cluster tells what it decides, at the moment when it decides it, and wires tell what clients
-send and are told. Nothing here knows how a driver works inside.
+send and receive. Nothing here knows how a driver works inside.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ class Invariants:
         if self._outcomes.get(driver, _Outcome()).asked:
             self.broken(f"{driver} has tasks publish although the outcome of its transaction is unknown")
 
-    def told(self, sender: str, name: str, request: Any, answer: Any) -> None:
-        """Follow what a driver knows."""
+    def received(self, sender: str, name: str, request: Any, answer: Any) -> None:
+        """Follow the knowledge of a driver."""
         outcome = self._outcomes.get(owner_of(sender))
         if outcome is None or not outcome.asked:
             return

@@ -314,7 +314,7 @@ MUTATIONS = {
         Mutation(
             "partition-of-another-topic",
             _partition_of_another_topic,
-            (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1), Rule(Fault.PROGRESS_ANEW, "ApiVersions", after=0)),
+            (Rule(Fault.CRASH_AFTER, "EndTxn commit", 1), Rule(Fault.PROGRESS_RECREATED, "ApiVersions", after=0)),
             within=lambda made: replace(made, progress_partitions=None),
         ),
         Mutation(

@@ -37,7 +37,7 @@ def test_the_outcome_of_a_first_batch_is_found_where_another_query_published_bef
 @pytest.mark.parametrize("version", [2, 0])
 @pytest.mark.parametrize(
     ("fault", "batch"),
-    [(Fault.PROGRESS_LOST, 0), (Fault.PROGRESS_LOST, 1), (Fault.PROGRESS_ANEW, 0), (Fault.PROGRESS_ANEW, 1)],
+    [(Fault.PROGRESS_LOST, 0), (Fault.PROGRESS_LOST, 1), (Fault.PROGRESS_RECREATED, 0), (Fault.PROGRESS_RECREATED, 1)],
 )
 def test_progress_that_is_lost_while_an_outcome_is_unknown_stops_the_job(
     fault: Fault, batch: int, version: int
@@ -112,8 +112,8 @@ def test_rule_18_a_forgotten_id_does_not_hide_a_copy_that_has_published() -> Non
 
 @pytest.mark.parametrize("version", [2, 0])
 def test_a_job_adopts_what_a_progress_topic_with_fewer_partitions_lacks(version: int) -> None:
-    """The topic is made anew after the first batch, in half of the walks with a partition alone."""
-    rules = [Rule(Fault.CRASH_AFTER, "EndTxn commit", 1), Rule(Fault.PROGRESS_ANEW, "ApiVersions", after=0)]
+    """The topic is created again after the first batch, in half of the walks with a partition alone."""
+    rules = [Rule(Fault.CRASH_AFTER, "EndTxn commit", 1), Rule(Fault.PROGRESS_RECREATED, "ApiVersions", after=0)]
     made = replace(setting(version), progress_partitions=8, prefixes=("walk", "run"))
     walks = [walk(seed, setting=made, plan=Plan(deepcopy(rules))) for seed in range(10)]
     assert all(rule.hits for each in walks for rule in each.plan.rules)

@@ -112,7 +112,7 @@ def test_another_broker_is_asked_who_leads_where_the_first_tells_of_a_former_lea
 
 
 def test_where_nobody_tells_of_the_leader_that_is_looked_for_the_answer_is_an_error() -> None:
-    with pytest.raises(RetriableError, match="'input', partition 0: nobody is known to lead it in leader epoch 2"):
+    with pytest.raises(RetriableError, match="'input', partition 0: no leader is known since leader epoch 2"):
         World().ask(2)
 
 
@@ -137,16 +137,16 @@ def test_a_group_s_epoch_that_none_of_the_brokers_knows_of_is_dropped_with_a_war
 
 def test_a_group_s_epoch_is_not_dropped_where_half_of_the_brokers_do_not_answer(monkeypatch: Any) -> None:
     """The one that answers has an empty log, and would have the job read everything once more."""
-    world, ask = World(), Session.told_epochs
+    world, ask = World(), Session.known_epochs
 
-    def told_by_one(*asked: Any) -> Any:
+    def answered_by_one(*asked: Any) -> Any:
         world.cluster.alive.clear()
-        told = ask(*asked)
-        assert [each[PLACE] for each in told] == [0]
-        return told
+        epochs = ask(*asked)
+        assert [each[PLACE] for each in epochs] == [0]
+        return epochs
 
-    monkeypatch.setattr(Session, "told_epochs", told_by_one)
-    with pytest.raises(RetriableError, match="nobody is known to lead it in leader epoch 1"):
+    monkeypatch.setattr(Session, "known_epochs", answered_by_one)
+    with pytest.raises(RetriableError, match="no leader is known since leader epoch 1"):
         world.start(1, 1)
 
 
@@ -154,5 +154,5 @@ def test_a_progress_topic_that_one_broker_does_not_know_is_not_taken_for_lost() 
     """It was made after that broker was cut off. What is lost for good, a user is asked to adopt."""
     world = World()
     topic = world.cluster.create(PROGRESS_TOPIC, 1)
-    with pytest.raises(RetriableError, match="Another broker knows of it"):
+    with pytest.raises(RetriableError, match="Another broker knows the topic"):
         world.run(lambda session: ensure_progress_topic(session, PROGRESS_TOPIC, topic_id=topic.id))

@@ -208,7 +208,7 @@ class _Walk:
             if job.finished:
                 return
             if isinstance(job.error, CheckpointError | PossibleDataLossError):
-                if "another query used" in text:
+                if "another query has used" in text:
                     job.displaced = True
                     return  # it has to start with a new checkpoint
                 if "--adopt-progress" in text:
@@ -294,11 +294,11 @@ class _Walk:
 
     def _explained(self, reason: str) -> bool:
         """Whether checkpoint and progress may be apart in this walk, in the way that an error says."""
-        lost = {Fault.PROGRESS_LOST.value, Fault.PROGRESS_ANEW.value} & self.plan.hits.keys()
+        lost = {Fault.PROGRESS_LOST.value, Fault.PROGRESS_RECREATED.value} & self.plan.hits.keys()
         if lost or self.setting.company is Company.COPY or self.former is not None:
             return True
         if self.setting.company is Company.QUERY:
-            return "another query used" in reason
+            return "another query has used" in reason
         return False
 
     # --- faults that no wire can do ---
@@ -322,11 +322,13 @@ class _Walk:
             self.cluster.forget()
         elif fault is Fault.FOREIGN_ROW:
             self._write_foreign_row()
-        elif fault in {Fault.PROGRESS_LOST, Fault.PROGRESS_ANEW}:
+        elif fault in {Fault.PROGRESS_LOST, Fault.PROGRESS_RECREATED}:
             if PROGRESS_TOPIC in self.cluster.topics:
-                anew = fault is Fault.PROGRESS_ANEW
+                recreated = fault is Fault.PROGRESS_RECREATED
                 self.invariants.progress_is_lost()
-                self.cluster.empty(PROGRESS_TOPIC, anew=anew, partitions=self.rng.choice((None, 1)) if anew else None)
+                self.cluster.empty(
+                    PROGRESS_TOPIC, recreated=recreated, partitions=self.rng.choice((None, 1)) if recreated else None
+                )
         elif fault is Fault.ENLARGED:
             if PROGRESS_TOPIC in self.cluster.topics:
                 self.cluster.enlarge(PROGRESS_TOPIC, self.rng.choice((3, 5, 8)))

@@ -1,5 +1,5 @@
-"""What stands in the place of :class:`penstock.kafka.wire.Wire`: connections to the simulated brokers, and what happens
-to requests and answers on the way."""
+"""A substitute for :class:`penstock.kafka.wire.Wire`: connections to the simulated brokers, with faults in requests
+and answers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _CONNECTION_FAULTS = {Fault.LOST, Fault.LATE, Fault.CUT}
 
 
 class Witness(Protocol):
-    """Sees what clients send and what they are told. A client is named by its ``client.id``."""
+    """Sees the requests of clients and the answers that they receive. A client is named by its ``client.id``."""
 
     def sent(self, sender: str, name: str, request: Any) -> None:
-        """A request leaves its client."""
+        """A client sends a request."""
         ...
 
-    def told(self, sender: str, name: str, request: Any, answer: Any) -> None:
-        """An answer is with the client that asked."""
+    def received(self, sender: str, name: str, request: Any, answer: Any) -> None:
+        """An answer has reached its client."""
         ...
 
 
@@ -74,7 +74,7 @@ class _Letter:
     name: str
     request: Any
     answer: Answer
-    told: Any = None
+    response: Any = None
 
 
 class SimulatedWire:
@@ -191,12 +191,12 @@ class SimulatedWire:
     def _deliver(self, connection: _Connection, letter: _Letter, answer: Any) -> None:
         if not connection.open or letter.answer.done():
             return
-        letter.told = answer
-        while connection.letters and connection.letters[0].told is not None:  # in the order of requests
+        letter.response = answer
+        while connection.letters and connection.letters[0].response is not None:  # in the order of requests
             first = connection.letters.pop(0)
             if not first.answer.given_up:
-                self._network.witness.told(self._sender, first.name, first.request, first.told)
-            first.answer.set_result(first.told)
+                self._network.witness.received(self._sender, first.name, first.request, first.response)
+            first.answer.set_result(first.response)
 
     def _time_out(self, connection: _Connection, letter: _Letter) -> None:
         if not letter.answer.done():
@@ -214,7 +214,7 @@ class SimulatedWire:
 
 _SURROUNDINGS = {
     Fault.SLOW_MARKERS, Fault.EXPIRY, Fault.FOREIGN_ROW, Fault.SECOND_DRIVER, Fault.OTHER_VERSION, Fault.FORGOTTEN,
-    Fault.PROGRESS_LOST, Fault.PROGRESS_ANEW, Fault.CUT_OFF, Fault.ENLARGED,
+    Fault.PROGRESS_LOST, Fault.PROGRESS_RECREATED, Fault.CUT_OFF, Fault.ENLARGED,
 }  # fmt: skip
 
 

@@ -323,7 +323,7 @@ def test_what_retention_removed_ends_the_job_or_is_passed_over_and_told_once(
     delete_below(kafka_admin, source, 25)
 
     running = jobs.start(sql())
-    with pytest.raises(PossibleDataLossError, match="offset 10 was wanted, but the log holds offsets 25 to 40"):
+    with pytest.raises(PossibleDataLossError, match="offset 10 was requested, but the log holds offsets 25 to 40"):
         running.wait(PATIENCE)
     running.stop()
     # The batch that failed is planned from 10 to 40; a task passes over what it does not find.

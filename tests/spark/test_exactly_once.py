@@ -343,7 +343,7 @@ def test_an_entry_of_sparks_log_that_another_copy_replaced_stops_the_job(jobs, t
         jobs.run(sql)
         assert read_ids(topics, sink) == list(range(300))
     else:  # what was published is known, and the entry does not fit it
-        with pytest.raises(PossibleDataLossError, match="Restore the checkpoint"):
+        with pytest.raises(PossibleDataLossError, match="Restore that checkpoint"):
             jobs.run(sql)
         assert read_ids(topics, sink) == list(range(200))
 

@@ -762,7 +762,7 @@ def test_an_older_checkpoint_does_not_shut_out_the_run_that_is_ahead(db):
     (committer,) = runs.start(("t", None))
     for number in range(3):
         committer.publish(batch(number), [number])
-    with pytest.raises(CheckpointError, match=r"goes on with batch 1 .* batch 2 .* was published already"):
+    with pytest.raises(CheckpointError, match=r"continues with batch 1 .* batch 2 .* was published already"):
         runs.start(("t", None), next_batch=1)
     committer.publish(batch(3), [3])
     assert db.ids() == [0, 1, 2, 3]

@@ -324,7 +324,7 @@ def test_a_restart_does_not_adopt_a_progress_topic_that_was_lost_since_the_start
         delete(kafka_admin, progress)
 
     running, sink = started_adopting(jobs, kafka_admin, topics, topic, monkeypatch, batch, lose)
-    with pytest.raises(CheckpointError, match="is gone, and with it the knowledge of what was published"):
+    with pytest.raises(CheckpointError, match="is gone, and the record of published batches is lost"):
         while_running(running, lambda: len(topics.read(sink)) == 30)
     assert len(told(jobs)) == 1
     assert read_ids(topics, sink) == list(range(10 * batch))

@@ -25,7 +25,7 @@ import pyarrow.csv
 
 import penstock
 from penstock.errors import ServiceError
-from penstock.kafka.batches import encode, scan_slices
+from penstock.kafka.batches import encode
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, LogOffset, list_offsets
 from penstock.kafka.partitioner import round_robin
@@ -211,8 +211,7 @@ def _read(session: Session, topic: str, row: RowType) -> pa.Table:
     ranges = [Range(*place, _offset(starts[place]), _offset(ends[place])) for place in places]
     batches = []
     for chunk in Fetcher(session, ranges):
-        slices = scan_slices(chunk.records, start_offset=chunk.start, end_offset=chunk.end, aborted=chunk.aborted)
-        for records in slices:
+        for records in chunk.slices():
             decoded = decoder.decode(records.values)
             if decoded.bad:
                 raise ServiceError(f"topic '{topic}' holds a message that is no JSON: {decoded.bad[0].reason}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
+
+from penstock.delivery import utc
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
@@ -33,7 +34,7 @@ def span(ms: int) -> str:
 
 def moment(ms: int) -> str:
     """A time in ms since the epoch; below zero it is not known."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000)) if ms >= 0 else "an unknown time"
+    return utc(ms) if ms >= 0 else "an unknown time"
 
 
 def count(number: int, what: str) -> str:

@@ -1,4 +1,4 @@
-"""PyFlink's ``pyflink.common`` under the same names: rows, type information, watermarks, simple schemas."""
+"""PyFlink's ``pyflink.common`` with the same names: rows, type information, watermarks, simple schemas."""
 
 from penstock.common.configuration import Configuration
 from penstock.common.expressions import SqlExpression, call_sql

@@ -1,4 +1,4 @@
-"""Keys and values of a job's configuration, as PyFlink writes them."""
+"""A job's configuration, by PyFlink's names."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 
 class Configuration:
-    """Settings by Flink's keys, kept as text."""
+    """Settings by Flink's keys, with values as text."""
 
     def __init__(self, other: Configuration | None = None):
         self._values: dict[str, str] = dict(other.to_dict()) if other is not None else {}
 
     def set_string(self, key: str, value: str) -> Configuration:
-        """Set a text."""
+        """Set a string."""
         self._values[key] = value
         return self
 
@@ -25,7 +25,7 @@ class Configuration:
         return self.set_string(key, "true" if value else "false")
 
     def get_string(self, key: str, default_value: str) -> str:
-        """The text of a key, or the default."""
+        """The value of a key, or the default."""
         return self._values.get(key, default_value)
 
     def contains_key(self, key: str) -> bool:
@@ -33,10 +33,10 @@ class Configuration:
         return key in self._values
 
     def add_all(self, other: Configuration) -> Configuration:
-        """Take over all of another's."""
+        """Add all keys of another configuration."""
         self._values |= other.to_dict()
         return self
 
     def to_dict(self) -> Mapping[str, str]:
-        """All keys and texts."""
+        """All keys and values."""
         return dict(self._values)

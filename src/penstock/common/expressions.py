@@ -1,6 +1,6 @@
-"""SQL text where a Python function could stand.
+"""SQL text in place of a Python function.
 
-PyFlink has ``call_sql`` in ``pyflink.table.expressions`` for tables only. Here streams take it too: ``map`` and
+PyFlink has ``call_sql`` in ``pyflink.table.expressions`` for tables only. Here streams accept it too: ``map`` and
 ``filter`` with SQL run inside Spark, without a Python call per record.
 """
 
@@ -17,5 +17,5 @@ class SqlExpression:
 
 
 def call_sql(sql_expression: str) -> SqlExpression:
-    """SQL for ``DataStream.filter`` (a condition) or ``DataStream.map`` (what stands after SELECT)."""
+    """SQL for ``DataStream.filter`` (a condition) or ``DataStream.map`` (a select list)."""
     return SqlExpression(sql_expression)

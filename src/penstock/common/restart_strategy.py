@@ -1,16 +1,19 @@
-"""When a job that failed is started again, as PyFlink writes it."""
+"""Restart strategies for failed jobs, by PyFlink's names."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TypeVar
 
-from penstock.options import DURATION, Origin
+from penstock.options import DURATION, OptionSet, Origin
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
-from penstock.settings.restart import PREFIX
+from penstock.settings.restart import PREFIX, STRATEGIES
+
+S = TypeVar("S", bound=OptionSet)
 
 
 class RestartStrategyConfiguration:
-    """A restart strategy; :class:`RestartStrategies` makes them. ``strategy`` is what the plan carries."""
+    """A restart strategy; :class:`RestartStrategies` makes them. ``strategy`` is its form in the plan."""
 
     def __init__(self, strategy: RestartStrategy | None = None):
         self.strategy = strategy
@@ -30,16 +33,16 @@ class RestartStrategyConfiguration:
 
 
 class RestartStrategies:
-    """Makes restart strategies. Times are milliseconds, or timedeltas. Values that mean nothing raise OptionsError."""
+    """Makes restart strategies. Times are milliseconds, or timedeltas. Invalid values raise OptionsError."""
 
     class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
         """A failure ends the job."""
 
     class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """What applies where no strategy is set: a failure ends the job."""
+        """Applies if no strategy is set: a failure ends the job."""
 
     class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """So many restarts in all, each after the same delay."""
+        """A fixed number of restarts, each after the same delay."""
 
         strategy: FixedDelay
 
@@ -57,7 +60,7 @@ class RestartStrategies:
         strategy: FailureRate
 
         def get_max_failure_rate(self) -> int:
-            """Failures within the interval that are followed by a restart."""
+            """The failures within the interval that lead to a restart."""
             return self.strategy.max_failures_per_interval
 
         def get_failure_interval(self) -> timedelta:
@@ -82,15 +85,15 @@ class RestartStrategies:
             return self.strategy.max_backoff
 
         def get_backoff_multiplier(self) -> float:
-            """Each pause is so many times the one before it."""
+            """The factor between one pause and the next."""
             return self.strategy.backoff_multiplier
 
         def get_reset_backoff_threshold(self) -> timedelta:
-            """After running for so long, pauses are short again."""
+            """The running time after which the pause is the initial one again."""
             return self.strategy.reset_backoff_threshold
 
         def get_jitter_factor(self) -> float:
-            """The part of a pause that is left to chance."""
+            """The random part of a pause."""
             return self.strategy.jitter_factor
 
     @staticmethod
@@ -100,7 +103,7 @@ class RestartStrategies:
 
     @staticmethod
     def fall_back_restart() -> RestartStrategyConfiguration:
-        """What applies where no strategy is set: a failure ends the job."""
+        """Applies if no strategy is set: a failure ends the job."""
         return RestartStrategies.FallbackRestartStrategyConfiguration()
 
     @staticmethod
@@ -108,8 +111,7 @@ class RestartStrategies:
         restart_attempts: int, delay_between_attempts: int | timedelta
     ) -> FixedDelayRestartStrategyConfiguration:
         """``restart_attempts`` restarts in all, each after ``delay_between_attempts``."""
-        given = {"attempts": str(restart_attempts), "delay": _text(delay_between_attempts)}
-        strategy = FixedDelay.from_text(*_as_set("fixed-delay", given))
+        strategy = _checked(FixedDelay, attempts=restart_attempts, delay=delay_between_attempts)
         return RestartStrategies.FixedDelayRestartStrategyConfiguration(strategy)
 
     @staticmethod
@@ -118,12 +120,12 @@ class RestartStrategies:
     ) -> FailureRateRestartStrategyConfiguration:
         """Restarts after ``delay_interval``, unless ``failure_rate`` failures within ``failure_interval`` are
         exceeded."""
-        given = {
-            "max-failures-per-interval": str(failure_rate),
-            "failure-rate-interval": _text(failure_interval),
-            "delay": _text(delay_interval),
-        }
-        strategy = FailureRate.from_text(*_as_set("failure-rate", given))
+        strategy = _checked(
+            FailureRate,
+            max_failures_per_interval=failure_rate,
+            failure_rate_interval=failure_interval,
+            delay=delay_interval,
+        )
         return RestartStrategies.FailureRateRestartStrategyConfiguration(strategy)
 
     @staticmethod
@@ -134,35 +136,35 @@ class RestartStrategies:
         reset_backoff_threshold: int | timedelta,
         jitter_factor: float,
     ) -> ExponentialDelayRestartStrategyConfiguration:
-        """Any number of restarts, after delays that grow. Flink has this in Java only, with these arguments."""
-        given = {
-            "initial-backoff": _text(initial_backoff),
-            "max-backoff": _text(max_backoff),
-            "backoff-multiplier": str(backoff_multiplier),
-            "reset-backoff-threshold": _text(reset_backoff_threshold),
-            "jitter-factor": str(jitter_factor),
-        }
-        strategy = ExponentialDelay.from_text(*_as_set("exponential-delay", given))
+        """Any number of restarts, after growing delays. Flink has this in Java only, with these arguments."""
+        strategy = _checked(
+            ExponentialDelay,
+            initial_backoff=initial_backoff,
+            max_backoff=max_backoff,
+            backoff_multiplier=backoff_multiplier,
+            reset_backoff_threshold=reset_backoff_threshold,
+            jitter_factor=jitter_factor,
+        )
         return RestartStrategies.ExponentialDelayRestartStrategyConfiguration(strategy)
 
     @staticmethod
     def of(strategy: RestartStrategy | None) -> RestartStrategyConfiguration:
-        """The configuration for a strategy of the plan."""
-        match strategy:
-            case FixedDelay():
-                return RestartStrategies.FixedDelayRestartStrategyConfiguration(strategy)
-            case FailureRate():
-                return RestartStrategies.FailureRateRestartStrategyConfiguration(strategy)
-            case ExponentialDelay():
-                return RestartStrategies.ExponentialDelayRestartStrategyConfiguration(strategy)
-        return RestartStrategies.no_restart()
+        """The configuration of a strategy in the plan."""
+        if strategy is None:
+            return RestartStrategies.no_restart()
+        configurations: dict[type[RestartStrategy], type[RestartStrategyConfiguration]] = {
+            FixedDelay: RestartStrategies.FixedDelayRestartStrategyConfiguration,
+            FailureRate: RestartStrategies.FailureRateRestartStrategyConfiguration,
+            ExponentialDelay: RestartStrategies.ExponentialDelayRestartStrategyConfiguration,
+        }
+        return configurations[type(strategy)](strategy)
 
 
-def _text(time: int | timedelta) -> str:
-    return DURATION.show(time) if isinstance(time, timedelta) else str(time)
-
-
-def _as_set(name: str, given: dict[str, str]) -> tuple[dict[str, str], Origin, str]:
-    """What ``from_text`` takes: the same keys and checks as in SET."""
-    prefix = f"{PREFIX}{name}."
-    return {prefix + key: text for key, text in given.items()}, Origin("RestartStrategies"), prefix
+def _checked(cls: type[S], **given: float | timedelta) -> S:
+    """A strategy with the same keys and checks as in SET."""
+    prefix = next(f"{PREFIX}{name}." for name, each in STRATEGIES.items() if each is cls)
+    text = {
+        prefix + key.replace("_", "-"): DURATION.show(value) if isinstance(value, timedelta) else str(value)
+        for key, value in given.items()
+    }
+    return cls.from_text(text, Origin("RestartStrategies"), prefix)

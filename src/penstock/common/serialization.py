@@ -1,6 +1,6 @@
-"""From a message to a value and back, as PyFlink writes it.
+"""Schemas that decode and encode messages, by PyFlink's names.
 
-A schema names a format and its options; it holds no code of its own, so builders and SQL read alike.
+A schema names a format and its options; it has no code of its own, so builders and SQL decode alike.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class DeserializationSchema:
 
 @dataclass(frozen=True, kw_only=True)
 class SerializationSchema:
-    """Writes values with ``format``, whose options are ``options``. ``type_info``: the values that it takes."""
+    """Writes values of ``type_info`` with ``format``, whose options are ``options``."""
 
     format: str
     type_info: TypeInformation
@@ -30,7 +30,7 @@ class SerializationSchema:
 
 
 class SimpleStringSchema(DeserializationSchema, SerializationSchema):
-    """The whole message is one text: the format ``raw`` with one STRING column."""
+    """Messages that are one string: the format ``raw`` with one STRING column."""
 
     def __init__(self, charset: str = "UTF-8"):
         if charset.upper().replace("_", "-") not in {"UTF-8", "UTF8"}:

@@ -1,4 +1,4 @@
-"""Durations, as PyFlink writes them."""
+"""Durations, by PyFlink's names."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ class Duration:
 
     @staticmethod
     def of_millis(millis: int) -> Duration:
-        """So many milliseconds."""
+        """A number of milliseconds."""
         return Duration(timedelta(milliseconds=millis))
 
     @staticmethod
     def of_seconds(seconds: int) -> Duration:
-        """So many seconds."""
+        """A number of seconds."""
         return Duration(timedelta(seconds=seconds))
 
     @staticmethod
     def of_minutes(minutes: int) -> Duration:
-        """So many minutes."""
+        """A number of minutes."""
         return Duration(timedelta(minutes=minutes))
 
     @staticmethod
     def of_hours(hours: int) -> Duration:
-        """So many hours."""
+        """A number of hours."""
         return Duration(timedelta(hours=hours))
 
     @staticmethod
     def of_days(days: int) -> Duration:
-        """So many days."""
+        """A number of days."""
         return Duration(timedelta(days=days))
 
     def to_millis(self) -> int:
-        """The whole milliseconds in it."""
+        """The number of whole milliseconds."""
         return self.value // timedelta(milliseconds=1)

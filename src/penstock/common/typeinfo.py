@@ -1,33 +1,14 @@
-"""Type information, as PyFlink writes it, over logical types."""
+"""Type information, by PyFlink's names, over logical types."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.types import (
-    BIGINT,
-    BOOLEAN,
-    BYTES,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    INT,
-    SMALLINT,
-    STRING,
-    TINYINT,
-    ArrayType,
-    DataType,
-    DecimalType,
-    Field,
-    MapType,
-    RowType,
-    StringType,
-    TimestampType,
-    TimeType,
-)
+from penstock import types
+from penstock.types import ArrayType, DataType, Field, MapType, RowType
 
-#: The column that a stream of single values has.
+#: The column of a stream of single values.
 SINGLE = "f0"
 
 
@@ -39,14 +20,14 @@ class TypeInformation:
 
     @property
     def row(self) -> RowType:
-        """The columns that such a stream has: a row's own, or the one column ``f0``."""
+        """The columns of the stream: those of the row, or the one column ``f0``."""
         if isinstance(self.logical, RowType):
             return replace(self.logical, nullable=False)
         return RowType((Field(SINGLE, self.logical),), nullable=False)
 
     @property
     def single(self) -> bool:
-        """Whether values travel by themselves, outside a row."""
+        """Whether the values are not rows."""
         return not isinstance(self.logical, RowType)
 
     def __str__(self) -> str:
@@ -71,83 +52,28 @@ def of(logical: DataType) -> TypeInformation:
     return RowTypeInfo(logical) if isinstance(logical, RowType) else TypeInformation(logical)
 
 
+def _type(logical: DataType) -> Callable[[], TypeInformation]:
+    return lambda: of(logical)
+
+
 class Types:
-    """Makes type information."""
+    """Makes type information: ``Types.STRING()``, ``Types.LIST(Types.INT())``."""
 
-    @staticmethod
-    def STRING() -> TypeInformation:
-        """Text."""
-        return of(STRING)
-
-    @staticmethod
-    def BYTE() -> TypeInformation:
-        """TINYINT."""
-        return of(TINYINT)
-
-    @staticmethod
-    def BOOLEAN() -> TypeInformation:
-        """True or false."""
-        return of(BOOLEAN)
-
-    @staticmethod
-    def SHORT() -> TypeInformation:
-        """SMALLINT."""
-        return of(SMALLINT)
-
-    @staticmethod
-    def INT() -> TypeInformation:
-        """32 bits."""
-        return of(INT)
-
-    @staticmethod
-    def LONG() -> TypeInformation:
-        """64 bits: BIGINT."""
-        return of(BIGINT)
-
-    @staticmethod
-    def FLOAT() -> TypeInformation:
-        """Single precision."""
-        return of(FLOAT)
-
-    @staticmethod
-    def DOUBLE() -> TypeInformation:
-        """Double precision."""
-        return of(DOUBLE)
-
-    @staticmethod
-    def CHAR() -> TypeInformation:
-        """One character."""
-        return of(StringType(1, True))
-
-    @staticmethod
-    def BIG_INT() -> TypeInformation:
-        """The largest whole number that fits: DECIMAL(38, 0)."""
-        return of(DecimalType(38, 0))
-
-    @staticmethod
-    def BIG_DEC() -> TypeInformation:
-        """Flink's type for any decimal: DECIMAL(38, 18)."""
-        return of(DecimalType(38, 18))
-
-    @staticmethod
-    def INSTANT() -> TypeInformation:
-        """A point in time: TIMESTAMP_LTZ(6)."""
-        return of(TimestampType(6, True))
-
-    @staticmethod
-    def SQL_DATE() -> TypeInformation:
-        """A day."""
-        return of(DATE)
-
-    @staticmethod
-    def SQL_TIME() -> TypeInformation:
-        """A time of day."""
-        return of(TimeType(0))
-
-    @staticmethod
-    def SQL_TIMESTAMP() -> TypeInformation:
-        """A local date and time: TIMESTAMP(6)."""
-        return of(TimestampType(6))
+    STRING = _type(types.STRING)
+    BYTE = _type(types.TINYINT)
+    BOOLEAN = _type(types.BOOLEAN)
+    SHORT = _type(types.SMALLINT)
+    INT = _type(types.INT)
+    LONG = _type(types.BIGINT)
+    FLOAT = _type(types.FLOAT)
+    DOUBLE = _type(types.DOUBLE)
+    CHAR = _type(types.StringType(1, True))
+    BIG_INT = _type(types.DecimalType(38, 0))  # the largest precision, as Python's and Java's integers have no bound
+    BIG_DEC = _type(types.DecimalType(38, 18))  # as in Flink
+    INSTANT = _type(types.TimestampType(6, True))
+    SQL_DATE = _type(types.DATE)
+    SQL_TIME = _type(types.TimeType(0))
+    SQL_TIMESTAMP = _type(types.TimestampType(6))
 
     @staticmethod
     def ROW(field_types: Sequence[TypeInformation]) -> RowTypeInfo:
@@ -162,10 +88,7 @@ class Types:
         columns = zip(field_names, field_types, strict=True)
         return RowTypeInfo(RowType(tuple(Field(name, info.logical) for name, info in columns)))
 
-    @staticmethod
-    def TUPLE(field_types: Sequence[TypeInformation]) -> RowTypeInfo:
-        """A row of columns ``f0``, ``f1``, ..."""
-        return Types.ROW(field_types)
+    TUPLE = ROW
 
     @staticmethod
     def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> TypeInformation:
@@ -180,8 +103,8 @@ class Types:
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: TypeInformation) -> TypeInformation:
         """An array without nulls; of bytes it is BYTES."""
-        if element_type.logical == TINYINT:
-            return of(BYTES)
+        if element_type.logical == types.TINYINT:
+            return of(types.BYTES)
         return of(ArrayType(element_type.logical.with_nullability(False)))
 
     @staticmethod
@@ -189,7 +112,4 @@ class Types:
         """An array."""
         return Types.LIST(element_type)
 
-    @staticmethod
-    def OBJECT_ARRAY(element_type: TypeInformation) -> TypeInformation:
-        """An array."""
-        return Types.LIST(element_type)
+    OBJECT_ARRAY = BASIC_ARRAY

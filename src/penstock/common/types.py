@@ -1,4 +1,4 @@
-"""Rows, as PyFlink's functions see them."""
+"""Rows, as in PyFlink's functions."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Row:
         object.__setattr__(self, "_kind", kind)
 
     @classmethod
-    def named(cls, fields: tuple[str, ...], values: Any) -> Row:
+    def named(cls, fields: tuple[str, ...], values: Any, kind: RowKind = RowKind.INSERT) -> Row:
         """A row of these values under these names."""
         row = cls.__new__(cls)
-        row._set(list(values), fields)
+        row._set(list(values), fields, kind)
         return row
 
     def __call__(self, *values: Any) -> Row:
@@ -83,7 +83,7 @@ class Row:
         return hash((tuple(self._values), self._kind))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (self._fields, tuple(self._values), self._kind)
+        return Row.named, (self._fields, tuple(self._values), self._kind)
 
     def __repr__(self) -> str:
         if self._fields:
@@ -97,21 +97,15 @@ class Row:
         object.__setattr__(self, "_fields", tuple(field_names))
 
     def as_dict(self) -> dict[str, Any]:
-        """The values by name. Raises TypeError when they have no names."""
+        """The values by name. Raises TypeError if they have no names."""
         if not self._fields:
             raise TypeError("the values of this Row have no names")
         return dict(zip(self._fields, self._values, strict=True))
 
     def get_row_kind(self) -> RowKind:
-        """What the row does to its table."""
+        """The kind of change that the row makes to its table."""
         return self._kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
-        """Say what the row does to its table."""
+        """Set the kind of change that the row makes to its table."""
         object.__setattr__(self, "_kind", row_kind)
-
-
-def _rebuilt(fields: tuple[str, ...], values: tuple[Any, ...], kind: RowKind) -> Row:
-    row = Row.named(fields, values)
-    row.set_row_kind(kind)
-    return row

@@ -1,5 +1,4 @@
-"""Watermark strategies, as PyFlink writes them: how far event time has come in a source, and which of its partitions
-are waited for."""
+"""Watermark strategies, by PyFlink's names: the lag of event time in a source, and when idle partitions are ignored."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from penstock.spi import Watermark
 
 @dataclass(frozen=True)
 class WatermarkStrategy:
-    """How far event time lags behind the newest record; None: no watermarks. ``idleness``: when a silent partition
-    no longer holds the watermark back."""
+    """The lag of event time behind the newest record; None: no watermarks. After ``idleness`` without records, a
+    partition no longer holds the watermark back."""
 
     lateness: timedelta | None = None
     idleness: timedelta | None = None
@@ -34,12 +33,12 @@ class WatermarkStrategy:
         return WatermarkStrategy(max_out_of_orderness.value)
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
-        """The same strategy, with partitions left out that were silent this long."""
+        """The same strategy, which ignores partitions without records for this long."""
         return replace(self, idleness=idle_timeout.value)
 
     @property
     def watermark(self) -> Watermark | None:
-        """The same for a table. It is a millisecond behind: another record of the same time may follow."""
+        """The watermark of a table. It lags one millisecond more, as another record with the same time may follow."""
         if self.lateness is None:
             return None
         return Watermark(lag=self.lateness // timedelta(milliseconds=1) + 1, idle_timeout=self.idleness)

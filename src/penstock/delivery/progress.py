@@ -1,4 +1,4 @@
-"""What is recorded with a batch, and by whom: the same for every system that a batch is committed to."""
+"""The records of published batches and of their owners, the same for every system that batches are committed to."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
+def utc(ms: int) -> str:
+    """A time in ms since the epoch, as text."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms / 1000))
+
+
 @dataclass(frozen=True)
 class Progress:
-    """A batch that was published: the query's id, the batch's, and the source's offsets before and after it.
+    """A published batch: the ids of its query and the batch, and the source's offsets before and after it.
 
     Offsets are JSON values, compared by their canonical text. ``errors`` are counters since the query's first batch
-    (rule 24). ``tables`` are the sinks whose rows are in the transaction, with their topics; none where that was not
-    recorded.
+    (rule 24). ``tables`` are the sinks with rows in the transaction, and their topics; empty if that was not recorded.
     """
 
     query_id: str
@@ -39,7 +43,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Claim:
-    """Who owns a transactional id: a run of a query, and the process that it runs in (start in ms since the epoch)."""
+    """The owner of a transactional id: a run of a query, and its process (start in ms since the epoch)."""
 
     run_id: str
     host: str
@@ -48,9 +52,8 @@ class Claim:
 
     @classmethod
     def mine(cls, run_id: str) -> Claim:
-        """The claim of a run in this process."""
+        """A claim for a run in this process."""
         return cls(run_id, socket.gethostname(), os.getpid(), time.time_ns() // 1_000_000)
 
     def __str__(self) -> str:
-        started = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.started_ms / 1000))
-        return f"run {self.run_id} (process {self.pid} on {self.host}, started {started})"
+        return f"run {self.run_id} (process {self.pid} on {self.host}, started {utc(self.started_ms)})"

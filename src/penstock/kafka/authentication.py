@@ -1,4 +1,4 @@
-"""Logging in on a connection: one exchange for every mechanism, with whatever may take time done beside the loop."""
+"""Logging in on a connection: one exchange for all mechanisms, with slow steps outside of the event loop."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kafka.future import Future
@@ -25,7 +26,7 @@ _FAILED = fault_of(58)
 class Authentication:
     """How the connections of one client log in.
 
-    Raises OptionsError when what a login needs on this machine is missing.
+    Raises OptionsError if this machine lacks something that the login needs.
     """
 
     def __init__(self, login: Login):
@@ -33,7 +34,7 @@ class Authentication:
         self._prepare, self._hint = _prepared(login)
 
     async def __call__(self, connection: Any, timeout_at: float | None = None) -> None:
-        """Log in on a fresh connection, or anew on one whose session ends (KIP-368).
+        """Log in on a new connection, or again on one whose session ends (KIP-368).
 
         Raises :class:`KafkaFault` or an error of the client library.
         """
@@ -56,27 +57,21 @@ class Authentication:
             mechanism.receive(answer.auth_bytes)
             lifetime = answer.session_lifetime_ms
         if not mechanism.is_authenticated():
-            raise KafkaFault(_FAILED, "the broker ended the exchange before its time")
+            raise KafkaFault(_FAILED, "the broker ended the exchange early")
         connection._reauth.session_updated(lifetime)
 
 
 async def _beside(net: Any, work: Callable[[], Any]) -> Any:
-    """The result of ``work``, done by a thread of its own: the connections to other brokers go on meanwhile."""
+    """The result of ``work``, which runs in a thread of its own, so that connections to other brokers do not wait."""
     result = Future()
 
     def run() -> None:
         try:
-            done = work()
-        except Exception as error:  # noqa: BLE001 - whatever it was, it is handed to who waits
+            finish, outcome = result.success, work()
+        except Exception as error:  # noqa: BLE001 - passed on to the caller
             finish, outcome = result.failure, error
-        else:
-            finish, outcome = result.success, done
-
-        def settle() -> None:
-            finish(outcome)
-
         with contextlib.suppress(RuntimeError, OSError):  # the client was closed meanwhile
-            net.call_soon_threadsafe(settle)
+            net.call_soon_threadsafe(lambda: finish(outcome))
 
     threading.Thread(target=run, name="penstock-login", daemon=True).start()
     return await result
@@ -96,19 +91,19 @@ class _Bearer(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _prepared(login: Login) -> tuple[Callable[[str], Any], str]:
-    """What makes the mechanism of a login for a host, and what to check when a broker refuses it."""
+    """A function from a host to the login's mechanism, and a hint for when a broker refuses the login."""
     if isinstance(login, KerberosLogin):
         return Tickets(login).mechanism, "check sasl.kerberos.service.name, and the brokers' rules for principals"
     if isinstance(login, TokenLogin):
         tokens = Tokens(login)
-        hint = "the brokers do not accept the token; compare its issuer, audience and scope with what they expect"
+        hint = "the brokers do not accept the token; compare its issuer, audience and scope with their settings"
         return lambda host: SaslMechanismOAuth(
             sasl_oauth_token_provider=_Bearer(tokens.token(), tokens.extensions)
         ), hint
-    settings = {
-        "sasl_mechanism": login.mechanism,
-        "sasl_plain_username": login.username,
-        "sasl_plain_password": login.password,
-    }
-    kind = SaslMechanismPlain if login.mechanism == "PLAIN" else SaslMechanismScram
-    return lambda host: kind(**settings), _FAILED.hint
+    mechanism = partial(
+        SaslMechanismPlain if login.mechanism == "PLAIN" else SaslMechanismScram,
+        sasl_mechanism=login.mechanism,
+        sasl_plain_username=login.username,
+        sasl_plain_password=login.password,
+    )
+    return lambda host: mechanism(), _FAILED.hint

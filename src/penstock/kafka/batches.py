@@ -1,14 +1,13 @@
 """Kafka record batches (message format v2) to Arrow columns and back, without a Python object per record.
 
-Layout, checksums and attributes are those of "Record Batch" in Kafka's protocol documentation; what a reader under
-read_committed leaves out is KIP-98's rule, as Java's consumer applies it. The loops are in
-:mod:`penstock.kafka.kernels`.
+Layout, checksums and attributes follow "Record Batch" in Kafka's protocol documentation. Under read_committed, readers
+skip aborted transactions by the rule of KIP-98, like Java's consumer. The loops are in :mod:`penstock.kafka.kernels`.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from penstock.errors import KafkaError, Problem, RecordError, SchemaError, UnsupportedError
 from penstock.kafka import kernels
 from penstock.kafka.columns import HEADERS_TYPE, binary_column, header_column, read_only
-from penstock.kafka.compression import Codec, Decompressor, compress
+from penstock.kafka.compression import Compression, Decompressor, compress
 
 Raw = bytes | bytearray | memoryview | NDArray[np.uint8]
 Bytes = NDArray[np.uint8]
@@ -36,11 +35,11 @@ _MAGIC_AT, _CRC_AT, _ATTRIBUTES_AT, _PRODUCER_AT = 16, 17, 21, 43
 _CODEC_BITS, _APPEND_TIME_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x08, 0x10, 0x20
 _SMALLEST_RECORD = 7
 _NO_LIMIT = (1 << 63) - 1
-#: The most bytes of records that one scan decompresses, unless a single batch has more: what a fetch brings may be
-#: a few hundred times its size.
+#: The most bytes of records that one scan decompresses, unless a single batch has more: decompressed, an answer to a
+#: fetch may have a few hundred times its size.
 SCAN_BYTES = 64 << 20
-#: The most bytes of records that one batch may decompress to. Kafka's clients send no more than max.request.size, 1 MiB
-#: by default, as one batch before compression. As many bytes again are needed for keys and values.
+#: The most bytes of records that one batch may decompress to. Kafka's clients limit a batch before compression to
+#: max.request.size, 1 MiB by default. Keys and values need as many bytes again.
 LARGEST_BATCH = 256 << 20
 
 #: One row per batch: ``position`` and ``size`` are bytes in the scanned buffer, offsets are inclusive.
@@ -66,15 +65,12 @@ BATCH_DTYPE = np.dtype(
 )
 
 
-class TimestampType(IntEnum):
-    """What a record's timestamp is: set by its producer, or by the broker when it was appended."""
-
-    CREATE_TIME = 0
-    LOG_APPEND_TIME = 1
+#: The types of a timestamp, by number: set by the producer of the record, or by the broker that appended it.
+TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
 
 class ControlType(IntEnum):
-    """What a control batch says. NONE stands for batches of data and for control batches emptied by compaction."""
+    """The type of a control batch. NONE stands for data batches and for control batches emptied by compaction."""
 
     NONE = -1
     ABORT = 0
@@ -82,9 +78,9 @@ class ControlType(IntEnum):
 
 
 class RecordTooLargeError(RecordError):
-    """One record does not fit a batch. ``row`` is its place in the encoded columns, ``size`` its batch's bytes.
+    """One record does not fit a batch. ``row`` is its index in the encoded columns, ``size`` its batch's bytes.
 
-    For the caller of :func:`encode`, which knows where the row came from and says so.
+    The caller of :func:`encode` knows the origin of the row, and names it in its own error.
     """
 
     def __init__(self, row: int, size: int, limit: int):
@@ -103,15 +99,14 @@ class RecordTooLargeError(RecordError):
 class Records:
     """Records of one partition, one entry per record in every column.
 
-    ``offsets`` and ``timestamps`` (ms since the epoch) are int64, ``timestamp_types`` int8 (:class:`TimestampType`),
+    ``offsets`` and ``timestamps`` (ms since the epoch) are int64, ``timestamp_types`` int8 (:data:`TIMESTAMP_TYPES`),
     ``leader_epochs`` int32; ``keys`` and ``values`` are nullable Arrow binary arrays, ``headers`` is an array of
-    HEADERS_TYPE, or None when it was not asked for.
+    HEADERS_TYPE, or None if headers were not requested.
 
-    ``next_offset`` is where to read on: every offset below it was either delivered or has nothing to deliver
-    (control batches, aborted transactions, compaction). It equals the start offset when no batch was complete.
-    ``batches`` counts complete batches below the end offset, ``control_batches`` and ``aborted_batches`` those of
-    them that were left out; ``trailing_bytes`` belong to a last batch that was cut off. ``left``: batches from
-    ``next_offset`` on did not fit the limit of the scan.
+    Reading continues at ``next_offset``: every offset below it was either delivered or holds no record to deliver
+    (control batches, aborted transactions, compaction). It equals the start offset if no batch was complete.
+    ``batches`` counts complete batches below the end offset. ``left``: batches from ``next_offset`` on did not fit the
+    limit of the scan.
     """
 
     offsets: Ints
@@ -123,26 +118,22 @@ class Records:
     headers: pa.ListArray | None
     next_offset: int
     batches: int
-    control_batches: int
-    aborted_batches: int
-    trailing_bytes: int
     left: bool = False
 
     def __len__(self) -> int:
         return int(self.offsets.size)
 
 
-def batch_headers(raw: Raw, *, check_crcs: bool = True, where: str = "") -> Heads:
+def batch_headers(raw: Raw, *, where: str = "") -> Heads:
     """The headers of all complete batches of ``raw`` as an array of BATCH_DTYPE, control batches with their type.
 
-    ``where`` names the partition in errors. Raises KafkaError for a batch that is malformed or (when checked) has a
-    wrong CRC32C, UnsupportedError for message formats v0 and v1.
+    ``where`` names the partition in errors. Raises KafkaError for a batch that is malformed or has a wrong CRC32C,
+    UnsupportedError for message formats v0 and v1.
     """
     data = _bytes(raw)
     try:
-        heads, _ = _walk(data)
-        if check_crcs:
-            _check_crcs(data, heads)
+        heads = _walk(data)
+        _check_crcs(data, heads)
         _read_control_types(data, heads)
     except KafkaError as error:
         raise _at(where, error) from error
@@ -163,18 +154,18 @@ def scan(
     """The records of ``raw`` with ``start_offset <= offset < end_offset``.
 
     ``raw`` is the records field of one partition in a Fetch response: record batches, the last one possibly cut off.
-    ``aborted`` are the response's aborted transactions as (producer id, first offset): their records are left out,
-    as read_committed demands; None or none reads everything that the response holds. ``where`` names the partition
-    in errors.
+    ``aborted`` are the response's aborted transactions as (producer id, first offset): their records are skipped, as
+    read_committed requires; with None or none, everything in the response is read. ``where`` names the partition in
+    errors.
 
-    At most ``max_bytes`` (below 2 GiB) of decompressed records are decoded, but one batch at least; where batches are
-    ``left``, ``next_offset`` says where to read on. Headers are parsed only when asked for. Raises KafkaError naming
-    the base offset of a batch that is malformed, (when checked) has a wrong CRC32C, or decompresses to more than
+    Decodes at most ``max_bytes`` (below 2 GiB) of decompressed records, but at least one batch; if batches are
+    ``left``, reading continues at ``next_offset``. Headers are parsed only if requested. Raises KafkaError with the
+    base offset of a batch that is malformed, (if checked) has a wrong CRC32C, or decompresses to more than
     :data:`LARGEST_BATCH` bytes, UnsupportedError for message formats v0 and v1.
     """
     data = _bytes(raw)
     try:
-        heads, consumed = _walk(data)
+        heads = _walk(data)
         complete = heads.size
         heads = heads[heads["base_offset"] < end_offset]
         if check_crcs:
@@ -206,39 +197,8 @@ def scan(
         leader_epochs=np.repeat(chosen["leader_epoch"][: opened.taken], kept),
         next_offset=max(start_offset, min(following, end_offset)),
         batches=int(heads.size),
-        control_batches=int(heads["is_control"].sum()),
-        aborted_batches=int(dropped.sum()),
-        trailing_bytes=int(data.size - consumed),
         left=opened.taken < chosen.size,
     )
-
-
-def scan_slices(
-    raw: Raw,
-    *,
-    start_offset: int,
-    end_offset: int,
-    check_crcs: bool = True,
-    aborted: Sequence[tuple[int, int]] | None = None,
-    headers: bool = False,
-    where: str = "",
-    max_bytes: int = SCAN_BYTES,
-) -> Iterator[Records]:
-    """All that ``raw`` holds, as :func:`scan` gives it: one slice of at most ``max_bytes`` after the other."""
-    left = True
-    while left:
-        records = scan(
-            raw,
-            start_offset=start_offset,
-            end_offset=end_offset,
-            check_crcs=check_crcs,
-            aborted=aborted,
-            headers=headers,
-            where=where,
-            max_bytes=max_bytes,
-        )
-        yield records
-        start_offset, left = records.next_offset, records.left
 
 
 def _bytes(raw: Raw) -> Bytes:
@@ -248,7 +208,7 @@ def _bytes(raw: Raw) -> Bytes:
 def _at(where: str, error: KafkaError) -> KafkaError:
     text = f"{where}: {error}" if where else str(error)
     return KafkaError(
-        f"{text}; fetch again from that offset, and look at the partition's log with kafka-dump-log if it stays"
+        f"{text}; fetch again from that offset, and if the error stays, inspect the partition's log with kafka-dump-log"
     )
 
 
@@ -256,8 +216,8 @@ def _malformed(base_offset: int, reason: str) -> KafkaError:
     return KafkaError(f"the record batch at base offset {base_offset} is malformed: {reason}")
 
 
-def _walk(data: Bytes) -> tuple[Heads, int]:
-    """The headers of all complete batches, and the bytes that these batches take."""
+def _walk(data: Bytes) -> Heads:
+    """The headers of all complete batches."""
     view = data.data
     rows: list[tuple[Any, ...]] = []
     position, expected = 0, 0
@@ -266,12 +226,12 @@ def _walk(data: Bytes) -> tuple[Heads, int]:
         magic = view[position + _MAGIC_AT]
         if magic in (0, 1):
             reason = f"the record batch at base offset {base} has message format v{magic}; only v2 is read"
-            hint = "brokers write v2 since 0.11: set message.format.version there, and write the old records anew"
+            hint = "brokers write v2 since 0.11: set message.format.version there, and write the old records again"
             raise UnsupportedError((Problem(reason, hint=hint),))
         if magic != 2:
-            raise _malformed(base, f"magic {magic} instead of 2")
+            raise _malformed(base, f"its magic is {magic}, not 2")
         if length < _HEAD.size - _LENGTH.size:
-            raise _malformed(base, f"a length of {length} bytes, less than its header")
+            raise _malformed(base, f"its length is {length} bytes, less than its header")
         size = _LENGTH.size + length
         if position + size > data.size:
             break
@@ -280,11 +240,11 @@ def _walk(data: Bytes) -> tuple[Heads, int]:
             producer_id, producer_epoch, base_sequence, count,
         ) = _HEAD.unpack_from(view, position)  # fmt: skip
         if base < expected:
-            raise _malformed(base, f"offset {expected} or a later one was due")
+            raise _malformed(base, f"expected offset {expected} or a later one")
         if last_delta < 0 or base + last_delta >= _NO_LIMIT:
             raise _malformed(base, f"its last offset is {base} + {last_delta}")
         if count < 0:
-            raise _malformed(base, f"{count} records")
+            raise _malformed(base, f"its record count is {count}")
         transactional, control = bool(attributes & _TRANSACTIONAL_BIT), bool(attributes & _CONTROL_BIT)
         rows.append(
             (
@@ -294,18 +254,12 @@ def _walk(data: Bytes) -> tuple[Heads, int]:
         )  # fmt: skip
         position += size
         expected = base + last_delta + 1
-    return np.array(rows, BATCH_DTYPE), position
+    return np.array(rows, BATCH_DTYPE)
 
 
 def _check_crcs(data: Bytes, heads: Heads) -> None:
-    for base, position, size, crc in zip(
-        heads["base_offset"].tolist(),
-        heads["position"].tolist(),
-        heads["size"].tolist(),
-        heads["crc"].tolist(),
-        strict=True,
-    ):
-        # The library takes an array without copying it, unlike a memoryview.
+    for base, position, size, crc in heads[["base_offset", "position", "size", "crc"]].tolist():
+        # The library does not copy an array, unlike a memoryview.
         found = google_crc32c.value(data[position + _ATTRIBUTES_AT : position + size])
         if found != crc:
             raise KafkaError(
@@ -320,7 +274,9 @@ def _read_control_types(data: Bytes, heads: Heads) -> None:
         return
     opened = _open(data, heads[places], SCAN_BYTES)
     if opened.taken < places.size:  # brokers write some twenty bytes
-        raise _malformed(int(heads["base_offset"][places[opened.taken]]), "it is a control batch of many bytes")
+        raise _malformed(
+            int(heads["base_offset"][places[opened.taken]]), "control batches up to this one have more than 64 MiB"
+        )
     keys = _decode(opened, 0, _NO_LIMIT, False)["keys"]
     row = 0
     for place, count in zip(places.tolist(), opened.spans[:, kernels.SPAN_KEPT].tolist(), strict=True):
@@ -333,14 +289,12 @@ def _read_control_types(data: Bytes, heads: Heads) -> None:
 
 
 def _aborted(heads: Heads, aborted: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
-    """Which batches belong to aborted transactions: from a transaction's first offset to its producer's marker."""
+    """Marks the batches of aborted transactions: from a transaction's first offset to its producer's marker."""
     waiting = sorted(((first, producer) for producer, first in aborted), reverse=True)
     open_producers: set[int] = set()
     dropped = np.zeros(heads.size, np.bool_)
-    columns = (heads["last_offset"], heads["producer_id"], heads["is_transactional"], heads["control_type"])
-    for place, (last, producer, transactional, control) in enumerate(
-        zip(*(column.tolist() for column in columns), strict=True)
-    ):
+    columns = ["last_offset", "producer_id", "is_transactional", "control_type"]
+    for place, (last, producer, transactional, control) in enumerate(heads[columns].tolist()):
         while waiting and waiting[-1][0] <= last:
             open_producers.add(waiting.pop()[1])
         if control == ControlType.ABORT:
@@ -353,8 +307,8 @@ def _aborted(heads: Heads, aborted: Sequence[tuple[int, int]]) -> NDArray[np.boo
 
 @dataclass(frozen=True)
 class _Opened:
-    """Batches with their records uncompressed: ``spans`` (SPAN_* columns) has a row for each that was ``taken``;
-    ``runs`` are (buffer, first row, row after the last) of spans that share a buffer; ``size`` bytes of records."""
+    """Batches with decompressed records: ``spans`` (SPAN_* columns) has a row for each ``taken`` batch; ``runs`` are
+    (buffer, first row, row after the last) of spans that share a buffer; the records have ``size`` bytes."""
 
     spans: Ints
     runs: list[tuple[Bytes, int, int]]
@@ -366,7 +320,7 @@ class _Opened:
 
 
 def _open(data: Bytes, heads: Heads, max_bytes: int) -> _Opened:
-    """Decompresses batches as long as they have ``max_bytes`` at most, but one at least."""
+    """Decompresses batches up to ``max_bytes`` in all, but at least one."""
     spans = np.zeros((heads.size, 8), np.int64)
     append_time = (heads["attributes"] & _APPEND_TIME_BIT) != 0
     spans[:, kernels.SPAN_START] = heads["position"] + _HEAD.size
@@ -377,31 +331,26 @@ def _open(data: Bytes, heads: Heads, max_bytes: int) -> _Opened:
     spans[:, kernels.SPAN_TIME] = np.where(append_time, heads["max_timestamp"], heads["base_timestamp"])
     spans[:, kernels.SPAN_APPEND_TIME] = append_time
 
-    # An empty batch, which compaction keeps for its producer's sake, has nothing to decompress.
-    codecs = np.where(heads["count"] > 0, heads["attributes"] & _CODEC_BITS, Codec.NONE)
-    compressed = int(heads["size"][codecs != Codec.NONE].sum())
+    # An empty batch, which compaction keeps for its producer's state, has nothing to decompress.
+    types = np.where(heads["count"] > 0, heads["attributes"] & _CODEC_BITS, Compression.NONE)
+    compressed = int(heads["size"][types != Compression.NONE].sum())
     decompressor = Decompressor(min(8 * compressed, max_bytes), LARGEST_BATCH)
     runs: list[tuple[Bytes, int, int]] = []
     total = 0
-    for place, (codec, base, count, start, end) in enumerate(
-        zip(
-            codecs.tolist(),
-            heads["base_offset"].tolist(),
-            heads["count"].tolist(),
-            spans[:, kernels.SPAN_START].tolist(),
-            spans[:, kernels.SPAN_END].tolist(),
-            strict=True,
-        )
+    bounds = spans[:, [kernels.SPAN_START, kernels.SPAN_END]].tolist()
+    headers = heads[["base_offset", "count"]].tolist()
+    for place, (compression, (base, count), (start, end)) in enumerate(
+        zip(types.tolist(), headers, bounds, strict=True)
     ):
         buffer, size = data, end - start
-        if codec != Codec.NONE:
+        if compression != Compression.NONE:
             try:
-                buffer, at, size = decompressor.decompress(codec, data[start:end])
+                buffer, at, size = decompressor.decompress(compression, data[start:end])
             except KafkaError as error:
                 raise _malformed(base, str(error)) from error
             spans[place, kernels.SPAN_START], spans[place, kernels.SPAN_END] = at, at + size
         if count * _SMALLEST_RECORD > size:
-            raise _malformed(base, f"{count} records in {size} bytes")
+            raise _malformed(base, f"its {count} records have only {size} bytes")
         if place and total + size > max_bytes:
             return _Opened(spans[:place], runs, total)
         total += size
@@ -415,7 +364,7 @@ def _open(data: Bytes, heads: Heads, max_bytes: int) -> _Opened:
 _REASONS = {
     kernels.BAD_LENGTH: "a record's length does not fit the batch",
     kernels.BAD_FIELD: "a key, a value or a number does not fit its record",
-    kernels.BAD_OFFSET: "a record's offset is not one of the batch",
+    kernels.BAD_OFFSET: "a record's offset is outside of the batch",
     kernels.LEFT_OVER: "bytes are left over after its last record",
 }
 
@@ -424,7 +373,7 @@ def _decode(opened: _Opened, start_offset: int, end_offset: int, want_headers: b
     """The columns of the opened batches' records, by their names in :class:`Records`."""
     rows = int(opened.spans[:, kernels.SPAN_COUNT].sum())
     offsets, timestamps = np.empty(rows, np.int64), np.empty(rows, np.int64)
-    # All of the bytes may turn out to be keys, or values. What is not written to is never touched, so costs nothing.
+    # All of the bytes may be keys, or values. Memory that is never written to costs nothing.
     keys, values = _Output.sized(rows, opened.size), _Output.sized(rows, opened.size)
     header_spans = np.empty((rows if want_headers else 0, 2), np.int64)
     row, row_runs = 0, []
@@ -448,7 +397,7 @@ def _decode(opened: _Opened, start_offset: int, end_offset: int, want_headers: b
 
 @dataclass(frozen=True)
 class _Output:
-    """A binary column that kernels write."""
+    """A binary column that kernels fill."""
 
     offsets: NDArray[np.int32]
     data: Bytes
@@ -487,13 +436,13 @@ def _decode_headers(runs: list[tuple[Bytes, int, int]], spans: Ints, offsets: In
         )  # fmt: skip
     fields = [_text(keys.array(entries)), values.array(entries)]
     struct_array = pa.StructArray.from_arrays(fields, fields=list(HEADERS_TYPE.value_type))
-    # pa.array would do, but imports pandas when it sees an array of numpy's.
+    # pa.array imports pandas for a NumPy array.
     limits = pa.Array.from_buffers(pa.int32(), rows + 1, [None, pa.py_buffer(list_offsets)])
     return pa.ListArray.from_arrays(limits, struct_array, type=HEADERS_TYPE)
 
 
 def _text(keys: pa.BinaryArray) -> pa.StringArray:
-    """Header keys as text. Kafka means UTF-8 but does not check it; what is not becomes U+FFFD, as in Java."""
+    """Header keys as text. Kafka does not check that they are UTF-8; other bytes become U+FFFD, as in Java."""
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:
@@ -507,14 +456,13 @@ def _text(keys: pa.BinaryArray) -> pa.StringArray:
 class EncodedBatch:
     """One record batch, ready for Produce once it is stamped.
 
-    ``row`` is the first of its ``count`` rows in the encoded columns (the others follow in order, but need not be
-    neighbours), ``max_timestamp`` is in ms, ``data`` the writable bytes with producer id, epoch and sequence -1.
+    ``row`` is the first of its ``count`` rows in the encoded columns (the others follow in order, but not always next
+    to it). ``data`` are the writable bytes, with producer id, epoch and sequence -1.
     """
 
     partition: int
     row: int
     count: int
-    max_timestamp: int
     data: memoryview
 
 
@@ -525,7 +473,7 @@ def encode(
     timestamps: Ints,
     partitions: NDArray[np.int32],
     headers: pa.Array | pa.ChunkedArray | None = None,
-    codec: Codec = Codec.NONE,
+    compression: Compression = Compression.NONE,
     level: int | None = None,
     max_batch_bytes: int = 1_048_588,
     batch_bytes: int | None = None,
@@ -533,14 +481,13 @@ def encode(
     """The rows as whole record batches, partition after partition, each partition's rows in their own order.
 
     ``keys`` and ``values`` are nullable binary or string columns (keys None: all null), ``timestamps`` int64 ms,
-    ``partitions`` the target of each row, counted from 0, ``headers`` a column of HEADERS_TYPE or of
-    ``map<string, binary>``, where a null list means no headers.
+    ``partitions`` the partition of each row, ``headers`` a column of HEADERS_TYPE or of ``map<string, binary>``, where
+    a null list means no headers.
 
-    Batches are cut where their records reach ``batch_bytes`` before compression (default: ``max_batch_bytes``; 0 puts
-    every record into a batch of its own), and none has more than ``max_batch_bytes``, header included, after it. A
-    batch that compression does not make smaller is left uncompressed. Raises RecordTooLargeError for a record that does
-    not fit a batch of its own, SchemaError for columns of other types or lengths, OptionsError for a level that the
-    codec does not have.
+    A batch ends when its records reach ``batch_bytes`` before compression (default: ``max_batch_bytes``; 0 puts every
+    record into a batch of its own). After compression it has at most ``max_batch_bytes``, header included. A batch that
+    compression does not make smaller stays uncompressed. Raises RecordTooLargeError for a record that does not fit a
+    batch of its own, SchemaError for columns of other types or lengths.
     """
     rows = len(values)
     key_column, value_column = binary_column(keys, rows), binary_column(values, rows)
@@ -566,11 +513,11 @@ def encode(
         kernels.encode(
             order, first, last, key_column, value_column, header_lists, times, lengths, base_time, data, _HEAD.size
         )  # fmt: skip
-        used = Codec.NONE
-        if codec is not Codec.NONE:
-            packed = np.frombuffer(compress(codec, data[_HEAD.size :], level), np.uint8)
+        used = Compression.NONE
+        if compression is not Compression.NONE:
+            packed = np.frombuffer(compress(compression, data[_HEAD.size :], level), np.uint8)
             if packed.size < size:
-                used, data = codec, np.concatenate([data[: _HEAD.size], packed])
+                used, data = compression, np.concatenate([data[: _HEAD.size], packed])
         if data.size > max_batch_bytes:
             raise RecordTooLargeError(int(order[first]), data.size, max_batch_bytes)
         count = last - first
@@ -578,14 +525,14 @@ def encode(
             data.data, 0, 0, data.size - _LENGTH.size, -1, 2, 0, used, count - 1, base_time, max_time, -1, -1, -1, count
         )  # fmt: skip
         _sign(data)
-        batches.append(EncodedBatch(partition, int(order[first]), count, max_time, data.data))
+        batches.append(EncodedBatch(partition, int(order[first]), count, data.data))
     return batches
 
 
 def stamp(
     batch: bytearray | memoryview, *, producer_id: int, producer_epoch: int, base_sequence: int, transactional: bool
 ) -> None:
-    """Writes the producer's fields into an encoded batch, in place, and refreshes its CRC32C."""
+    """Writes the producer's fields into an encoded batch, in place, and updates its CRC32C."""
     data = np.frombuffer(batch, np.uint8)
     struct.pack_into(">qhi", batch, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     low = data[_ATTRIBUTES_AT + 1]

@@ -1,4 +1,4 @@
-"""Arrow columns as the kernels read them: where each row's bytes start, how many they are, and -1 for null."""
+"""Arrow columns in the form that the kernels read: the start and length of each row's bytes, -1 for null."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from penstock.errors import SchemaError
 from penstock.kafka.kernels import Column, HeaderColumn
 
-#: Record headers. ``map<string, binary>`` is accepted for writing too.
+#: Record headers. Writing also accepts ``map<string, binary>``.
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 _BYTE_TYPES = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A read-only view: kernels are compiled for such inputs alone."""
+    """A read-only view: kernels are compiled for read-only inputs."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -29,7 +29,7 @@ _NO_INTS = read_only(np.empty(0, np.int64))
 
 
 def binary_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> Column:
-    """``array`` (binary or string of any kind, or null) of ``rows`` rows; None means all null.
+    """``array`` (any binary, string or null type) with ``rows`` rows; None means all null.
 
     The bytes of an array or of a single chunk are not copied; several chunks are joined first. Raises SchemaError
     for another type or length.
@@ -60,14 +60,15 @@ def header_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> Header
         none = binary_column(None, 0)
         return HeaderColumn(_NO_INTS, _NO_INTS, none, none)
     array = _whole(array)
-    kind = array.type
-    wide = pa.types.is_large_list(kind)
-    if pa.types.is_map(kind):
+    found = array.type
+    wide = pa.types.is_large_list(found)
+    listed = wide or pa.types.is_list(found)
+    if pa.types.is_map(found):
         keys, values = array.keys, array.items
-    elif (wide or pa.types.is_list(kind)) and pa.types.is_struct(kind.value_type) and kind.value_type.num_fields == 2:
+    elif listed and pa.types.is_struct(found.value_type) and found.value_type.num_fields == 2:
         keys, values = array.values.flatten()
     else:
-        raise SchemaError(f"the header column has type {kind}; expected {HEADERS_TYPE} or map<string, binary>")
+        raise SchemaError(f"the header column has type {found}; expected {HEADERS_TYPE} or map<string, binary>")
     _check_length(array, rows)
     if keys.null_count:
         raise SchemaError("a header has a null key; expected text (its value may be null)")
@@ -76,7 +77,7 @@ def header_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> Header
 
 
 def _ranges(array: pa.Array, offsets: pa.Buffer, wide: bool, null: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Where each row's items start and how many they are, ``null`` for null rows."""
+    """The start and number of each row's items; ``null`` is the number of a null row."""
     rows = len(array)
     if not rows:
         return _NO_INTS, _NO_INTS
@@ -88,7 +89,7 @@ def _ranges(array: pa.Array, offsets: pa.Buffer, wide: bool, null: int) -> tuple
 
 
 def _whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One array. Chunks of more than 2 GiB together do not fit Arrow's binary type, so they are joined as its large."""
+    """One array. Chunks are joined as large binary, because more than 2 GiB do not fit Arrow's binary type."""
     if not isinstance(array, pa.ChunkedArray):
         return array
     if array.num_chunks == 1:

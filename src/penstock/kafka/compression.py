@@ -1,4 +1,4 @@
-"""Compression of record batches: the codecs of message format v2, in the framings that Kafka's clients use."""
+"""Compression of record batches: the types of message format v2, in the framings that Kafka's clients use."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import cramjam
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.errors import KafkaError, OptionsError, Problem
+from penstock.errors import KafkaError
 
 Bytes = NDArray[np.uint8]
 
-# snappy-java's stream: a magic, a version and the oldest compatible version, then blocks led by their length.
+# snappy-java's stream: a magic, a version and the oldest compatible version, then blocks after their lengths.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 64 * 1024
 
 
-class Codec(IntEnum):
-    """The compression of a batch, numbered as in the lowest three bits of its attributes."""
+class Compression(IntEnum):
+    """The compression of a batch, with the number in the lowest three bits of its attributes."""
 
     NONE = 0
     GZIP = 1
@@ -29,50 +29,26 @@ class Codec(IntEnum):
     LZ4 = 3
     ZSTD = 4
 
-    @classmethod
-    def named(cls, name: str) -> Codec:
-        """The codec that ``compression.type`` calls ``name``. Raises OptionsError for any other name."""
-        for codec in cls:
-            if codec.name.lower() == name.lower():
-                return codec
-        known = ", ".join(codec.name.lower() for codec in cls)
-        raise OptionsError((Problem(f"'{name}' is no compression", "compression.type", hint=f"one of {known}"),))
 
-
-# What Kafka's compression.<codec>.level accepts (KIP-390).
-_LEVELS = {Codec.GZIP: (1, 9), Codec.LZ4: (1, 17), Codec.ZSTD: (-131072, 22)}
-
-
-def compress(codec: Codec, data: Bytes, level: int | None = None) -> Any:
+def compress(compression: Compression, data: Bytes, level: int | None = None) -> Any:
     """``data`` compressed, as an object with the buffer protocol.
 
-    ``level`` is Kafka's ``compression.<codec>.level``; None takes the level of Kafka's Java client. Raises
-    OptionsError for a level that the codec does not have.
+    ``level`` is Kafka's ``compression.<type>.level``; None means the level of Kafka's Java client.
     """
-    _check_level(codec, level)
-    if codec is Codec.GZIP:
-        return cramjam.gzip.compress(data.data, level=6 if level is None else level)
-    if codec is Codec.SNAPPY:
-        return _compress_xerial(data)
-    if codec is Codec.LZ4:
-        # Kafka's reader refuses linked blocks. The batch has a checksum, a second one of its content gains nothing.
-        stream = cramjam.lz4.Compressor(level=1 if level is None else level, content_checksum=False, block_linked=False)
-        stream.compress(data.tobytes())
-        return stream.finish()
-    if codec is Codec.ZSTD:
-        return cramjam.zstd.compress(data.data, level=3 if level is None else level)
+    match compression:
+        case Compression.GZIP:
+            return cramjam.gzip.compress(data.data, level=6 if level is None else level)
+        case Compression.SNAPPY:
+            return _compress_xerial(data)
+        case Compression.LZ4:
+            # Kafka's reader refuses linked blocks. The batch has a checksum, so its content needs no second one.
+            level = 1 if level is None else level
+            stream = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+            stream.compress(data.tobytes())
+            return stream.finish()
+        case Compression.ZSTD:
+            return cramjam.zstd.compress(data.data, level=3 if level is None else level)
     return data
-
-
-def _check_level(codec: Codec, level: int | None) -> None:
-    if level is None:
-        return
-    key = f"compression.{codec.name.lower()}.level"
-    if codec not in _LEVELS:
-        raise OptionsError((Problem(f"{codec.name.lower()} has no levels", key, hint="leave the level out"),))
-    lowest, highest = _LEVELS[codec]
-    if not lowest <= level <= highest:
-        raise OptionsError((Problem(f"{level} is not between {lowest} and {highest}", key),))
 
 
 def _compress_xerial(data: Bytes) -> bytes:
@@ -84,10 +60,10 @@ def _compress_xerial(data: Bytes) -> bytes:
 
 
 class Decompressor:
-    """Decompresses the bodies of many batches into few large buffers, so that kernels see long runs.
+    """Decompresses the bodies of many batches into few large buffers, so that kernels get long runs.
 
-    ``expected`` is a guess at the bytes of all bodies together; no body may be larger than ``limit`` bytes, which
-    bounds what a malicious batch can make this process allocate.
+    ``expected`` is an estimate of the bytes of all bodies. No body may be larger than ``limit`` bytes, so a malicious
+    batch cannot make this process allocate more.
     """
 
     def __init__(self, expected: int, limit: int):
@@ -95,17 +71,17 @@ class Decompressor:
         self._buffer: Bytes = np.empty(min(max(expected, 1 << 16), limit), np.uint8)
         self._used = 0
 
-    def decompress(self, codec: int, body: Bytes) -> tuple[Bytes, int, int]:
-        """(buffer, start, size) of the decompressed ``body``. The buffer is the last one's wherever it had room.
+    def decompress(self, compression: int, body: Bytes) -> tuple[Bytes, int, int]:
+        """(buffer, start, size) of the decompressed ``body``. It shares the last buffer if that has room.
 
-        Raises KafkaError when the body is not what ``codec`` writes, or exceeds the limit.
+        Raises KafkaError if the body is malformed or exceeds the limit.
         """
         while True:
             room = self._buffer[self._used :]
             try:
-                size = _decompress_into(codec, body, room)
+                size = _decompress_into(compression, body, room)
             except (cramjam.DecompressionError, struct.error) as error:
-                # The library does not say whether the room was too small or the body is corrupt, so grow first.
+                # The library does not tell a room that is too small from a corrupt body, so grow first.
                 if room.size >= self._limit:
                     reason = f"its records do not decompress, or to more than {self._limit} bytes: {error}"
                     raise KafkaError(reason) from error
@@ -117,16 +93,17 @@ class Decompressor:
             return self._buffer, start, size
 
 
-def _decompress_into(codec: int, body: Bytes, out: Bytes) -> int:
-    if codec == Codec.SNAPPY:
-        return _decompress_snappy(body, out)
-    if codec == Codec.GZIP:
-        return int(cramjam.gzip.decompress_into(body.data, out.data))
-    if codec == Codec.LZ4:
-        return int(cramjam.lz4.decompress_into(body.data, out.data))
-    if codec == Codec.ZSTD:
-        return int(cramjam.zstd.decompress_into(body.data, out.data))
-    raise KafkaError(f"its compression, number {codec}, is not one that message format v2 defines")
+def _decompress_into(compression: int, body: Bytes, out: Bytes) -> int:
+    match compression:
+        case Compression.SNAPPY:
+            return _decompress_snappy(body, out)
+        case Compression.GZIP:
+            return int(cramjam.gzip.decompress_into(body.data, out.data))
+        case Compression.LZ4:
+            return int(cramjam.lz4.decompress_into(body.data, out.data))
+        case Compression.ZSTD:
+            return int(cramjam.zstd.decompress_into(body.data, out.data))
+    raise KafkaError(f"its compression is number {compression}, which message format v2 does not define")
 
 
 def _decompress_snappy(body: Bytes, out: Bytes) -> int:

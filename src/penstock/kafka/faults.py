@@ -1,6 +1,6 @@
-"""Every error Kafka can answer with, and what it means for us: the one table (rule 13 of exactly-once delivery).
+"""Every error that Kafka can answer with, and the action that it calls for (rule 13 of exactly-once delivery).
 
-An error is translated once, here. Code that talks to Kafka asks for the :class:`Action` and never compares codes.
+Errors are translated only here. Code that talks to Kafka looks at the :class:`Action`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Action(Enum):
     """What to do about an error."""
 
     NONE = "no error"
-    ACKNOWLEDGED = "a repetition of what the broker already has: count it as done"
+    ACKNOWLEDGED = "the broker has this batch already: count it as done"
     RETRY = "wait and send the same again, with the same sequence"
     REFRESH = "as RETRY, after asking who leads the partition now"
     COORDINATOR = "as RETRY, after asking who coordinates the group or transaction now"
@@ -53,12 +53,12 @@ _ERRORS: Mapping[Action, type[PenstockError]] = {
     Action.DENIED: AuthorizationError,
     Action.REFUSED: AuthenticationError,
 }
-_OF_SEQUENCES = {45, 59}  # OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID
+_SEQUENCE_CODES = {45, 59}  # OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One error: Kafka's code (-1000 for errors that arise in the client) and name, the action, and a hint."""
+    """One error: Kafka's code (-1000 for errors of the client itself) and name, the action, and a hint."""
 
     code: int
     name: str
@@ -66,24 +66,24 @@ class Fault:
     hint: str = ""
 
     def lacking(self, operation: str) -> Fault:
-        """The same fault; where a right on a topic is missing, with the operation to be granted in the hint."""
+        """The same fault. If a right on a topic is missing, the hint names the operation to grant."""
         if self.name != "TOPIC_AUTHORIZATION_FAILED":
             return self
         return replace(self, hint=f"grant the principal {operation} on the topic")
 
-    def error(self, what: str, detail: str | None = None) -> PenstockError:
-        """The error to raise: ``what`` says what was attempted on what, ``detail`` is the broker's own message."""
-        text = f"{what}: {self.name}"
+    def error(self, label: str, detail: str | None = None) -> PenstockError:
+        """The error to raise: ``label`` names the operation, ``detail`` is the broker's own message."""
+        text = f"{label}: {self.name}"
         if detail and detail != self.name:
             text += f" ({detail})"
-        cls = SequenceError if self.code in _OF_SEQUENCES else _ERRORS.get(self.action, KafkaError)
+        cls = SequenceError if self.code in _SEQUENCE_CODES else _ERRORS.get(self.action, KafkaError)
         return cls(f"{text}; {self.hint}" if self.hint else text)
 
 
 class KafkaFault(Exception):
-    """A fault on its way to whoever decides about retrying. Never leaves this package.
+    """A fault on its way to the code that decides whether to retry. Never leaves this package.
 
-    ``detail`` is the broker's message or, for errors in the client, what went wrong.
+    ``detail`` is the broker's message or, for errors in the client, the cause.
     """
 
     def __init__(self, fault: Fault, detail: str = ""):
@@ -93,12 +93,8 @@ class KafkaFault(Exception):
 
 # Code and name, as in org.apache.kafka.common.protocol.Errors of Kafka 4.3.
 _CODES: Mapping[Action, str] = {
-    Action.NONE: """
-        0 NONE
-    """,
-    Action.ACKNOWLEDGED: """
-        46 DUPLICATE_SEQUENCE_NUMBER
-    """,
+    Action.NONE: "0 NONE",
+    Action.ACKNOWLEDGED: "46 DUPLICATE_SEQUENCE_NUMBER",
     Action.RETRY: """
         2 CORRUPT_MESSAGE  14 COORDINATOR_LOAD_IN_PROGRESS  27 REBALANCE_IN_PROGRESS  51 CONCURRENT_TRANSACTIONS
         70 FETCH_SESSION_ID_NOT_FOUND  71 INVALID_FETCH_SESSION_EPOCH  78 OFFSET_NOT_AVAILABLE
@@ -113,24 +109,18 @@ _CODES: Mapping[Action, str] = {
         80 PREFERRED_LEADER_NOT_AVAILABLE  83 ELIGIBLE_LEADERS_NOT_AVAILABLE  84 ELECTION_NOT_NEEDED
         100 UNKNOWN_TOPIC_ID  103 INCONSISTENT_TOPIC_ID  108 NEW_LEADER_ELECTED  129 REBOOTSTRAP_REQUIRED
     """,
-    Action.COORDINATOR: """
-        15 COORDINATOR_NOT_AVAILABLE  16 NOT_COORDINATOR
-    """,
+    Action.COORDINATOR: "15 COORDINATOR_NOT_AVAILABLE  16 NOT_COORDINATOR",
     Action.ABORT: """
         22 ILLEGAL_GENERATION  25 UNKNOWN_MEMBER_ID  45 OUT_OF_ORDER_SEQUENCE_NUMBER  48 INVALID_TXN_STATE
         49 INVALID_PRODUCER_ID_MAPPING  59 UNKNOWN_PRODUCER_ID  82 FENCED_INSTANCE_ID
         110 FENCED_MEMBER_EPOCH  113 STALE_MEMBER_EPOCH  120 TRANSACTION_ABORTABLE
     """,
-    Action.OUTCOME: """
-        47 INVALID_PRODUCER_EPOCH  90 PRODUCER_FENCED
-    """,
+    Action.OUTCOME: "47 INVALID_PRODUCER_EPOCH  90 PRODUCER_FENCED",
     Action.DENIED: """
         29 TOPIC_AUTHORIZATION_FAILED  30 GROUP_AUTHORIZATION_FAILED  31 CLUSTER_AUTHORIZATION_FAILED
         53 TRANSACTIONAL_ID_AUTHORIZATION_FAILED  65 DELEGATION_TOKEN_AUTHORIZATION_FAILED
     """,
-    Action.REFUSED: """
-        33 UNSUPPORTED_SASL_MECHANISM  34 ILLEGAL_SASL_STATE  58 SASL_AUTHENTICATION_FAILED
-    """,
+    Action.REFUSED: "33 UNSUPPORTED_SASL_MECHANISM  34 ILLEGAL_SASL_STATE  58 SASL_AUTHENTICATION_FAILED",
     Action.FATAL: """
         -1 UNKNOWN_SERVER_ERROR  1 OFFSET_OUT_OF_RANGE  4 INVALID_FETCH_SIZE  10 MESSAGE_TOO_LARGE
         11 STALE_CONTROLLER_EPOCH  12 OFFSET_METADATA_TOO_LARGE  17 INVALID_TOPIC
@@ -161,7 +151,7 @@ _CODES: Mapping[Action, str] = {
 }
 
 _HINTS: Mapping[str, str] = {
-    "OFFSET_OUT_OF_RANGE": "the offset is no longer, or not yet, in the log",
+    "OFFSET_OUT_OF_RANGE": "the log does not hold this offset, either no longer or not yet",
     "UNKNOWN_TOPIC_OR_PARTITION": "check the topic's name, and whether it exists",
     "MESSAGE_TOO_LARGE": "lower batch.size, or raise the topic's max.message.bytes",
     "INVALID_TOPIC": "topic names have letters, digits, '.', '_' and '-' only",
@@ -197,8 +187,15 @@ _FAULTS: Mapping[int, Fault] = {
 
 
 def fault_of(code: int) -> Fault:
-    """The fault of an error code in a broker's answer. A code of a newer broker is fatal."""
-    return _FAULTS.get(code) or Fault(code, f"ERROR_{code}", Action.FATAL, "a code this version does not know")
+    """The fault of an error code in a broker's answer. An unknown code, from a newer broker, is fatal."""
+    return _FAULTS.get(code) or Fault(code, f"ERROR_{code}", Action.FATAL, "an error code that penstock does not know")
+
+
+def check_code(code: int, detail: str = "", operation: str = "") -> None:
+    """Raises :class:`KafkaFault` for an error code. ``operation`` is the right that the request needs on a topic."""
+    fault = fault_of(code)
+    if fault.action is not Action.NONE:
+        raise KafkaFault(fault.lacking(operation) if operation else fault, detail)
 
 
 # --- errors that arise in the client ---------------------------------------------------------------------------
@@ -208,34 +205,27 @@ CLIENT_CODE = -1000
 _WRONG_PROTOCOL = "check security.protocol against the listener: the answer is not Kafka's protocol"
 
 # By class of kafka.errors; the most specific class wins.
-_CLIENT: Mapping[str, tuple[Action, str]] = {
-    "KafkaError": (Action.FATAL, ""),
-    "RetriableError": (Action.RETRY, ""),
-    "InvalidMetadataError": (Action.REFRESH, ""),
-    "BrokerResponseError": (Action.FATAL, ""),
-    "AuthorizationError": (Action.DENIED, ""),
-    "Cancelled": (Action.REFRESH, ""),
-    "CommitFailedError": (Action.FATAL, ""),
-    "IllegalArgumentError": (Action.FATAL, ""),
-    "IllegalStateError": (Action.FATAL, ""),
-    "KafkaConfigurationError": (Action.FATAL, ""),
-    "KafkaConnectionError": (Action.REFRESH, ""),
-    "KafkaProtocolError": (Action.FATAL, _WRONG_PROTOCOL),
-    "CorrelationIdError": (Action.REFRESH, ""),
-    "InvalidReceiveError": (Action.FATAL, _WRONG_PROTOCOL),
-    "KafkaTimeoutError": (Action.REFRESH, ""),
-    "MetadataEmptyBrokerList": (Action.RETRY, ""),
-    "NoOffsetForPartitionError": (Action.FATAL, ""),
-    "LogTruncationError": (Action.FATAL, ""),
-    "NodeNotReadyError": (Action.REFRESH, ""),
-    "UnknownBrokerIdError": (Action.REFRESH, ""),
-    "QuotaViolationError": (Action.RETRY, ""),
-    "StaleMetadata": (Action.REFRESH, ""),
-    "TooManyInFlightRequests": (Action.RETRY, ""),
-    "UnrecognizedBrokerVersion": (Action.FATAL, "the broker is too old"),
-    "UnsupportedCodecError": (Action.FATAL, "use another compression.type"),
-    "TransactionAbortedError": (Action.ABORT, ""),
-    "IncompatibleBrokerVersion": (Action.FATAL, _HINTS["UNSUPPORTED_VERSION"]),
+_CLIENT_CLASSES: Mapping[Action, str] = {
+    Action.FATAL: """
+        KafkaError BrokerResponseError CommitFailedError IllegalArgumentError IllegalStateError KafkaConfigurationError
+        KafkaProtocolError InvalidReceiveError NoOffsetForPartitionError LogTruncationError UnrecognizedBrokerVersion
+        UnsupportedCodecError IncompatibleBrokerVersion
+    """,
+    Action.RETRY: "RetriableError MetadataEmptyBrokerList QuotaViolationError TooManyInFlightRequests",
+    Action.REFRESH: """
+        InvalidMetadataError Cancelled KafkaConnectionError CorrelationIdError KafkaTimeoutError NodeNotReadyError
+        UnknownBrokerIdError StaleMetadata
+    """,
+    Action.ABORT: "TransactionAbortedError",
+    Action.DENIED: "AuthorizationError",
+}
+_CLIENT: Mapping[str, Action] = {name: action for action, text in _CLIENT_CLASSES.items() for name in text.split()}
+_CLIENT_HINTS: Mapping[str, str] = {
+    "KafkaProtocolError": _WRONG_PROTOCOL,
+    "InvalidReceiveError": _WRONG_PROTOCOL,
+    "UnrecognizedBrokerVersion": "the broker is too old",
+    "UnsupportedCodecError": "use another compression.type",
+    "IncompatibleBrokerVersion": _HINTS["UNSUPPORTED_VERSION"],
 }
 
 
@@ -254,8 +244,7 @@ def fault_of_exception(error: BaseException) -> tuple[Fault, str]:
         if cls.__module__ == kafka.errors.__name__ and cls.__name__ in _CLIENT:
             if cls.__name__ == "BrokerResponseError":
                 break
-            action, hint = _CLIENT[cls.__name__]
-            return Fault(CLIENT_CODE, name, action, hint), detail
+            return Fault(CLIENT_CODE, name, _CLIENT[cls.__name__], _CLIENT_HINTS.get(cls.__name__, "")), detail
         code = getattr(cls, "errno", None)
         if isinstance(code, int) and issubclass(cls, kafka.errors.BrokerResponseError):
             return fault_of(code), detail

@@ -1,4 +1,4 @@
-"""Reading ranges of offsets as raw record batches, with the next request under way while the last answer is used."""
+"""Reading ranges of offsets as raw record batches. The next request is under way while the last answer is processed."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from kafka.protocol.consumer import FetchRequest
 
 from penstock.deadline import Backoff
 from penstock.errors import KafkaError, PossibleDataLossError, Problem, RetriableError, UnsupportedError
-from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of
+from penstock.kafka.batches import SCAN_BYTES, Records, scan
+from penstock.kafka.faults import Action, Fault, KafkaFault, check_code, fault_of
 from penstock.kafka.leaders import PartitionInfo
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
-from penstock.kafka.session import Session, TopicPartition
+from penstock.kafka.session import Session, TopicPartition, named
 from penstock.kafka.wire import Node
 
 # base offset and length at the start of a record batch, magic at 16, last offset delta at 23
 _BATCH = struct.Struct(">qi4xb6xi")
 _LENGTH_BYTES = 12
 _OFFSET_OUT_OF_RANGE = 1
-#: Enough per partition and answer that a broker's round trip does not matter; Java's 1 MiB is sized for its heap.
+#: Large enough per partition and answer that round trips do not matter; Java's 1 MiB is sized for its heap.
 _PARTITION_BYTES = 8 << 20
 
 
@@ -35,8 +36,8 @@ _PARTITION_BYTES = 8 << 20
 class Range:
     """Offsets of one partition, from ``start`` up to but without ``end``.
 
-    With ``topic_id``, a topic that was deleted and created again under the same name is noticed. With ``leader_epoch``
-    too, that in which the range was planned, a leader that was deposed before is not asked: it may lack the end.
+    With ``topic_id``, a topic that was deleted and created again under the same name is noticed. ``leader_epoch`` is
+    the one in which the range was planned: earlier leaders are not asked, as they may lack the end.
     """
 
     topic: str
@@ -51,10 +52,10 @@ class Range:
 class Chunk:
     """Whole record batches of one partition, as the broker holds them.
 
-    ``range`` is the index of the range they belong to, ``records`` their bytes. Records below ``start`` or from
-    ``end`` on may be among them and are not wanted (the first and last batch are whole). ``next_offset`` is where the
-    following chunk of the range starts. ``aborted`` are (producer id, first offset) of the aborted transactions that
-    touch these batches; their records are not wanted either, nor are control batches.
+    ``range`` is the index of their range, ``records`` their bytes. As the first and last batch are whole, they may
+    hold records below ``start`` or from ``end`` on, which are to be skipped. The next chunk of the range starts at
+    ``next_offset``. ``aborted`` are (producer id, first offset) of the aborted transactions in these batches; their
+    records are to be skipped as well, and so are control batches.
     """
 
     range: int
@@ -69,10 +70,29 @@ class Chunk:
     last_stable_offset: int
     log_start_offset: int
 
+    def slices(
+        self, *, check_crcs: bool = True, headers: bool = False, max_bytes: int = SCAN_BYTES
+    ) -> Iterator[Records]:
+        """The wanted records: one slice of at most ``max_bytes`` after the other. See :func:`scan`."""
+        start, left = self.start, True
+        while left:
+            records = scan(
+                self.records,
+                start_offset=start,
+                end_offset=self.end,
+                check_crcs=check_crcs,
+                aborted=self.aborted,
+                headers=headers,
+                where=named((self.topic, self.partition)),
+                max_bytes=max_bytes,
+            )
+            yield records
+            start, left = records.next_offset, records.left
+
 
 @dataclass(eq=False)
 class _Reading:
-    """How far a range has come. ``stalled`` is when it last ceased to make progress."""
+    """The progress of a range. ``stalled`` is the time since which it has made none."""
 
     index: int
     range: Range
@@ -92,7 +112,7 @@ class _Reading:
 
     @property
     def name(self) -> str:
-        return f"topic '{self.range.topic}', partition {self.range.partition}"
+        return named(self.place)
 
 
 @dataclass(eq=False)
@@ -105,13 +125,13 @@ class _Flight:
 class Fetcher:
     """Iterates over the :class:`Chunk` objects of some ranges until each range is read to its end.
 
-    One request per broker is under way at any time, holding all the unfinished partitions that it leads. Chunks of one
-    range come in order; those of different ranges in any order. Every range ends, also when its last offsets are
-    control batches, were compacted away or belong to aborted transactions.
+    One request per broker is under way at any time, for all the unfinished partitions that it leads. Chunks of one
+    range come in order, those of different ranges in any order. Every range ends, even if its last offsets are control
+    batches, were compacted away or belong to aborted transactions.
 
-    Raises PossibleDataLossError when a range is not, or no longer, in the log, unless ``skip_lost``: then what the log
-    does not hold any more is passed over, and counted in ``lost``. Raises RetriableError when a partition has
-    made no progress for ``default.api.timeout.ms``; AuthorizationError when it may not be read.
+    Raises PossibleDataLossError if the log does not (or no longer) hold a range; with ``skip_lost``, skips the missing
+    offsets and counts them in ``lost``. Raises RetriableError if a partition makes no progress for
+    ``default.api.timeout.ms``, and AuthorizationError if it may not be read.
     """
 
     def __init__(
@@ -134,7 +154,7 @@ class Fetcher:
         self._readings = [_Reading(index, each, each.start, session.backoff()) for index, each in enumerate(ranges)]
         self._flights: dict[Node, _Flight] = {}
         self._skips = skip_lost
-        #: Offsets that were passed over because the log has them no more.
+        #: Offsets that were skipped because the log no longer has them.
         self.lost = 0
         for each in ranges:
             if each.topic_id is not None and each.leader_epoch >= 0:
@@ -150,17 +170,17 @@ class Fetcher:
                 time.sleep(max(0.0, min(waiting) - time.monotonic()))
                 continue
             chunks = self._land()
-            self._launch()  # before the caller works on these
+            self._launch()  # before the caller processes these
             yield from chunks
 
     # --- requests ---
 
     def _launch(self) -> None:
-        """Send one request to every broker that has something for us and no request of ours under way."""
+        """Send one request to every broker that leads unfinished partitions and has no pending request of ours."""
         now = time.monotonic()
         under_way = {place for flight in self._flights.values() for place in flight.readings}
         groups: dict[Node, dict[TopicPartition, tuple[_Reading, PartitionInfo]]] = {}
-        # What got nothing last time goes first: a broker sends a batch above all limits only as the first of an answer.
+        # Stalled partitions go first: a broker sends a batch above the limits only at the start of an answer.
         for reading in sorted(self._readings, key=lambda each: each.stalled is None):
             if reading.done or reading.not_before > now or reading.place in under_way:
                 continue
@@ -216,45 +236,43 @@ class Fetcher:
         )
 
     def _check_identity(self, reading: _Reading) -> bool:
-        """Whether the topic is the one that is meant. Raises when it is not, or passes the range over."""
+        """Whether the topic still has the planned id. If not, raises an error or skips the range."""
         topic, wanted = reading.range.topic, reading.range.topic_id
         found = self._session.topic(topic).topic_id
         if wanted is not None and found is not None and wanted != found:
-            fresh = self._session.topics([topic]).get(topic)  # what this session knew may be older than the plan
+            fresh = self._session.topics([topic]).get(topic)  # the cache may be older than the plan
             found = fresh.topic_id if fresh else found
         if wanted is None or found is None or wanted == found:
             return True
         self._lose(
             reading,
-            reading.range.end,
             f"{reading.name}: topic id {found} instead of {wanted}: the topic was deleted and created again, so "
-            f"offset {reading.next} means another record now; start anew with start positions of your choice",
+            f"offset {reading.next} is another record now; start again with start positions of your choice",
         )
         return False
 
     def _explain_absence(self, reading: _Reading, error: KafkaError) -> None:
-        """A partition that is not there. Raises ``error`` when it never was, as far as is known."""
+        """A partition that does not exist. Raises ``error`` if it is not known to have existed."""
         if reading.range.topic_id is None or reading.range.topic in self._session.topics([reading.range.topic]):
             raise error
         self._lose(
             reading,
-            reading.range.end,
-            f"{reading.name}: the topic exists no more, and its records from offset {reading.next} to "
-            f"{reading.range.end} were not read",
+            f"{reading.name}: the topic no longer exists, and its records from offset {reading.next} to "
+            f"{reading.range.end} were not read; start again with start positions of your choice",
         )
 
-    def _lose(self, reading: _Reading, goes_on: int, reason: str) -> None:
-        """Pass over what is not in the log any more, up to ``goes_on``, or raise PossibleDataLossError."""
+    def _lose(self, reading: _Reading, reason: str, following: int | None = None) -> None:
+        """Skip the missing offsets up to ``following`` (None: all of the range), or raise PossibleDataLossError."""
         if not self._skips:
             raise PossibleDataLossError(reason)
-        goes_on = min(goes_on, reading.range.end)
-        self.lost += goes_on - reading.next
-        reading.next, reading.stalled = goes_on, None
+        end = reading.range.end if following is None else min(following, reading.range.end)
+        self.lost += end - reading.next
+        reading.next, reading.stalled = end, None
 
     # --- answers ---
 
     def _land(self) -> list[Chunk]:
-        """Wait for the first answer and take it in."""
+        """Wait for the first answer and process it."""
         limit = self._session.config.request_timeout_ms / 1000 + 5
         wait_for([flight.answer for flight in self._flights.values()], limit, FIRST_COMPLETED)
         node = next((node for node, flight in self._flights.items() if flight.answer.done()), None)
@@ -263,9 +281,7 @@ class Fetcher:
         flight = self._flights.pop(node)
         try:
             answer = self._session.wait(flight.answer, self._session.deadline(), node)
-            fault = fault_of(answer.error_code)
-            if fault.action is not Action.NONE:
-                raise KafkaFault(fault)
+            check_code(answer.error_code)
         except KafkaFault as raised:
             self._session.forget_topics(topic for topic, _ in flight.readings)
             for reading in flight.readings.values():
@@ -289,7 +305,7 @@ class Fetcher:
             self._stall(reading, fault)
             return None
         if answer.preferred_read_replica >= 0 and not answer.records:
-            reading.replica = answer.preferred_read_replica  # KIP-392: a nearer replica has it
+            reading.replica = answer.preferred_read_replica  # KIP-392: read from a nearer replica
             return None
         size, following = _whole_batches(answer.records or b"", reading.next, reading.range.end)
         if following <= reading.next:
@@ -312,9 +328,9 @@ class Fetcher:
         )
 
     def _explain_nothing(self, reading: _Reading, answer: Any) -> None:
-        """An answer without a whole batch, though the range is not at its end."""
+        """An answer without a whole batch, before the end of the range."""
         if answer.high_watermark < reading.range.end:
-            # A new leader's high watermark may lag for a moment; asked for offsets it waits until it is sure.
+            # A new leader's high watermark may lag for a moment; ListOffsets waits until it is certain.
             _, end = self._log_bounds(reading)
             if end < reading.range.end:
                 self._lose_tail(reading, end)
@@ -329,28 +345,27 @@ class Fetcher:
 
     def _lose_tail(self, reading: _Reading, end: int) -> None:
         """The log ends at ``end``, before the range does."""
-        if end > reading.next and self._skips:  # what is there comes with the next answer
+        if end > reading.next and self._skips:  # the next answer has the rest
             self.lost += reading.range.end - end
             reading.range = replace(reading.range, end=end)
             return
         self._lose(
             reading,
-            reading.range.end,
             f"{reading.name}: the log ends at offset {end}, but records up to offset {reading.range.end} were planned "
-            "to be read (rule 28): the log was cut, or the topic was created again; compare what was published with "
-            "the log before restarting from other offsets",
+            "(rule 28): the log was truncated, or the topic was created again; compare the published records with the "
+            "log before you restart from other offsets",
         )
 
     def _explain_out_of_range(self, reading: _Reading) -> bool:
-        """Whether the range goes on elsewhere; False when its offset is in the log: the leader was behind."""
+        """Whether the range skipped offsets; False if its offset is in the log, as the leader was behind."""
         start, end = self._log_bounds(reading)
         if start <= reading.next <= end:
             return False
         self._lose(
             reading,
-            start if reading.next < start else reading.range.end,
-            f"{reading.name}: offset {reading.next} was wanted, but the log holds offsets {start} to {end}; "
-            "raise the topic's retention, or restart from other offsets if the missing records may be skipped",
+            f"{reading.name}: offset {reading.next} was requested, but the log holds offsets {start} to {end}; raise "
+            "the topic's retention, or restart from other offsets if the missing records may be skipped",
+            start if reading.next < start else None,
         )
         return True
 
@@ -363,16 +378,16 @@ class Fetcher:
         return start, end
 
     def _stall(self, reading: _Reading, fault: Fault, detail: str = "") -> None:
-        """Note that a range made no progress. Raises when it may not, or when that has lasted too long."""
-        what = f"reading {reading.name} from offset {reading.next}"
+        """Note that a range made no progress. Raises an error that cannot be retried, or after too long a time."""
+        label = f"reading {reading.name} from offset {reading.next}"
         if not fault.action.again and fault.code != _OFFSET_OUT_OF_RANGE:
-            raise fault.lacking("Read").error(what, detail)
+            raise fault.lacking("Read").error(label, detail)
         now = time.monotonic()
         reading.replica = None
         reading.stalled = reading.stalled or now
         if now - reading.stalled > self._patience:
             text = f"{fault.name} ({detail})" if detail else fault.name
-            raise RetriableError(f"{what}: no progress for {self._patience:g} s, at last {text}")
+            raise RetriableError(f"{label}: no progress for {self._patience:g} s, at last {text}")
         reading.not_before = now + reading.backoff.next()
 
 
@@ -386,7 +401,7 @@ def _whole_batches(records: bytes, next_offset: int, end: int) -> tuple[int, int
         base, length, magic, last_delta = _BATCH.unpack_from(records, position)
         if magic < 2:
             reason = f"the record batch at offset {base} has message format v{magic}; only v2 is read"
-            raise UnsupportedError((Problem(reason, hint="write the old records anew"),))
+            raise UnsupportedError((Problem(reason, hint="write the old records again"),))
         if length < _BATCH.size - _LENGTH_BYTES:
             raise KafkaError(f"the record batch at offset {base} is malformed: it has a length of {length} bytes")
         if base >= end:

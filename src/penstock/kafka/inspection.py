@@ -1,7 +1,7 @@
-"""Looking at a cluster's transactions: which are open, who owns them, whom they keep waiting; and ending them.
+"""Inspecting a cluster's transactions: which are open, who owns them, which partitions they hold back; ending them.
 
-Looking needs Describe on the transactional ids and the topics. With Read on a topic its leaders also tell of producers
-that no coordinator knows (a hanging transaction), and with Read on the progress topic the owners are known.
+This needs Describe on the transactional ids and the topics. With Read on a topic, its leaders also list producers that
+no coordinator knows (a hanging transaction). With Read on the progress topic, the owners are known.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any
 from uuid import uuid4
 
@@ -24,7 +23,7 @@ from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.produce import ProducerIdentity
 from penstock.kafka.progress import TOPIC, ProgressRead, ProgressTopic, read_progress_of
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
-from penstock.kafka.session import Session, TopicPartition
+from penstock.kafka.session import Session, TopicPartition, answered, named
 from penstock.kafka.transactions import (
     TransactionClient,
     TransactionDescription,
@@ -32,7 +31,7 @@ from penstock.kafka.transactions import (
     list_transactions,
 )
 
-#: States of a transaction that holds readers back, by Kafka's names: in work, and being ended.
+#: States of a transaction that holds readers back, by Kafka's names: open, and being ended.
 OPEN_STATES = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 _ONGOING = "Ongoing"
 _STATE_TOPIC = "__transaction_state"
@@ -44,9 +43,9 @@ _STATE_TOPIC = "__transaction_state"
 def transactions(
     session: Session, prefix: str = "", *, ended: bool = False, deadline: Deadline | None = None
 ) -> list[TransactionDescription]:
-    """The open transactions of ids that start with ``prefix``, by id; with ``ended`` also what ids did last.
+    """The open transactions of ids that start with ``prefix``, by id; with ``ended`` also the last ended ones.
 
-    Ids that may not be described are left out: brokers do not list them, see :func:`blind_spot`.
+    Lacks ids that may not be described: brokers do not list them, see :func:`blind_spot`.
     """
     deadline = deadline or session.deadline()
     found = []
@@ -59,34 +58,34 @@ def transactions(
 
 
 def is_open(transaction: TransactionDescription) -> bool:
-    """Whether it may hold readers back: it is in work, or its end has not reached all of its partitions."""
+    """Whether it may hold readers back: it is open, or its end has not reached all of its partitions."""
     return transaction.state in OPEN_STATES
 
 
 def age_ms(transaction: TransactionDescription) -> int | None:
-    """How long an open transaction has been open, in ms, by this machine's clock; None for one that has ended."""
+    """The age of an open transaction in ms, by this machine's clock; None if it has ended."""
     if not is_open(transaction) or transaction.started_ms < 0:
         return None
     return max(0, time.time_ns() // 1_000_000 - transaction.started_ms)
 
 
-def blind_spot(session: Session, prefix: str = "", *, deadline: Deadline | None = None) -> str:
-    """Why transactions of ids with this prefix may be open and not be listed, in words; empty when all are listed.
+def blind_spot(session: Session, prefix: str = "") -> str:
+    """The reason why open transactions of ids with this prefix may not be listed; empty if all are listed.
 
-    Whether all of them may be described is tried with an id that nobody has.
+    Describes an id that nobody uses, to find out whether all ids may be described.
     """
-    deadline = deadline or session.deadline()
+    deadline = session.deadline()
     lost = [partition for topic, partition in without_leader(session, deadline=deadline) if topic == _STATE_TOPIC]
-    if lost:  # first: whoever is asked for the coordinator of an id of theirs has no answer
+    if lost:  # first: brokers do not know the coordinators of their ids
         numbers = ", ".join(map(str, lost))
-        return f"partitions of '{_STATE_TOPIC}' have no leader ({numbers}), so that their coordinators cannot be asked"
+        return f"partitions of '{_STATE_TOPIC}' have no leader ({numbers}), so their coordinators cannot be asked"
     try:
         describe_transaction(session, f"{prefix}{uuid4().hex}", deadline=deadline)
     except AuthorizationError:
         which = f"transactional ids that start with '{prefix}'" if prefix else "transactional ids"
         return (
-            f"not all {which} may be described by this principal, and brokers do not list the others; grant it "
-            "Describe on them"
+            f"this principal may not describe all {which}, and brokers do not list the others; grant it Describe on "
+            "them"
         )
     return ""
 
@@ -98,10 +97,10 @@ def blind_spot(session: Session, prefix: str = "", *, deadline: Deadline | None 
 class Holder:
     """A producer with an open transaction in a partition.
 
-    ``start_offset`` is that of the transaction's first record there, ``last_timestamp`` that of the producer's last
-    record, in ms, as the record has it; both are -1 where the topic may not be read. ``transaction`` is what the
-    coordinator says; without it the transaction is hanging: no coordinator will ever end it. ``transactional_id`` is
-    empty where no coordinator knows the producer id.
+    ``start_offset`` is that of the transaction's first record there, ``last_timestamp`` is the timestamp of the
+    producer's last record, in ms; both are -1 if the topic may not be read. ``transaction`` is the coordinator's view;
+    without it the transaction is hanging: no coordinator will ever end it. ``transactional_id`` is empty if no
+    coordinator knows the producer id.
     """
 
     producer_id: int
@@ -114,7 +113,7 @@ class Holder:
 
     @property
     def hanging(self) -> bool:
-        """Whether no coordinator has this transaction open. Only as true as :func:`blind_spot` is empty."""
+        """Whether no coordinator has this transaction open. Certain only if :func:`blind_spot` is empty."""
         return self.transaction is None
 
 
@@ -122,8 +121,8 @@ class Holder:
 class HeldBack:
     """A partition whose last stable offset is behind its high watermark: read_committed readers wait there.
 
-    ``holders`` are the producers with a transaction open in it, the one that holds the offset first. None are known
-    where the topic may not be read and no coordinator tells of one.
+    ``holders`` are the producers with a transaction open in it; the first one holds the offset. It is empty if the
+    topic may not be read and no coordinator lists one.
     """
 
     topic: str
@@ -134,21 +133,21 @@ class HeldBack:
 
     @property
     def records(self) -> int:
-        """How many offsets readers are held back by."""
+        """The number of offsets that readers cannot reach."""
         return self.high_watermark - self.last_stable_offset
 
 
 def held_back(
     session: Session, topics: Iterable[str] | None = None, *, deadline: Deadline | None = None
 ) -> list[HeldBack]:
-    """The partitions of these topics, or of all topics, that an open transaction holds back, and who does it.
+    """The partitions of these topics, or of all topics, that an open transaction holds back, with its producers.
 
-    Of all topics, partitions that have no leader are left out; :func:`without_leader` names them.
+    For all topics, leaves out partitions without a leader; :func:`without_leader` lists them.
     """
     deadline = deadline or session.deadline()
     places = _partitions(session, topics, deadline)
     ends = list_offsets(session, places, LATEST, isolation=READ_UNCOMMITTED, deadline=deadline)
-    # Asked for after the ends: what is written between the two questions does not look held back.
+    # Requested after the ends, so that records written between the two requests do not look held back.
     stable = list_offsets(session, places, LATEST, isolation=READ_COMMITTED, deadline=deadline)
     held = {
         place: (at.offset, end.offset)
@@ -160,7 +159,7 @@ def held_back(
 
 
 def without_leader(session: Session, *, deadline: Deadline | None = None) -> list[TopicPartition]:
-    """Partitions that no broker leads at present, so that nothing can be said about them."""
+    """Partitions without a leader, about which nothing is known."""
     topics = session.all_topics(deadline)
     return sorted(
         (name, each.partition) for name, info in topics.items() for each in info.partitions if each.leader < 0
@@ -178,7 +177,7 @@ def _partitions(session: Session, topics: Iterable[str] | None, deadline: Deadli
 def _holders(
     session: Session, places: Iterable[TopicPartition], deadline: Deadline
 ) -> dict[TopicPartition, tuple[Holder, ...]]:
-    """Who has a transaction open in each of these partitions, leaving out partitions where it has ended meanwhile."""
+    """The producers with a transaction open in each of these partitions, without partitions where it has ended."""
     producers = _open_producers(session, places, deadline)
     known = {
         (place, each.producer_id): each
@@ -190,16 +189,16 @@ def _holders(
         for place, found in producers.items()
         if any((place, each.producer_id) not in known for each in found or ())
     }
-    # Begun or ended between the two questions, or hanging: only the latter is still there, unchanged, afterwards.
+    # Begun or ended between the two requests, or hanging: only a hanging one is still there, unchanged, afterwards.
     again = _open_producers(session, strangers, deadline)
     ids: dict[int, str] = {}
     holders: dict[TopicPartition, tuple[Holder, ...]] = {}
     for place, found in producers.items():
         if found is None:
-            told = [each for (where, _), each in known.items() if where == place]
+            listed = [each for (where, _), each in known.items() if where == place]
             holders[place] = tuple(
                 Holder(each.producer_id, each.epoch, -1, -1, -1, each.transactional_id, each)
-                for each in sorted(told, key=lambda each: each.started_ms)
+                for each in sorted(listed, key=lambda each: each.started_ms)
             )
             continue
         mine = []
@@ -208,8 +207,8 @@ def _holders(
             if transaction is None and each not in (again.get(place) or ()):
                 continue
             if transaction is None and each.producer_id not in ids:
-                listed = list_transactions(session, producer_ids=[each.producer_id], deadline=deadline)
-                ids[each.producer_id] = next(iter(listed), "")
+                states = list_transactions(session, producer_ids=[each.producer_id], deadline=deadline)
+                ids[each.producer_id] = next(iter(states), "")
             name = transaction.transactional_id if transaction else ids[each.producer_id]
             mine.append(replace(each, transactional_id=name, transaction=transaction))
         if mine:
@@ -220,43 +219,34 @@ def _holders(
 def _open_producers(
     session: Session, places: Iterable[TopicPartition], deadline: Deadline
 ) -> dict[TopicPartition, tuple[Holder, ...] | None]:
-    """The producers with a transaction open in each partition, as its leader knows them; None where it may not tell.
+    """The producers with a transaction open in each partition, as its leader knows them; None without the right to ask.
 
     DescribeProducers needs Read on the topic (KIP-664), and brokers from 2.8 on.
     """
+    Topic = DescribeProducersRequest.TopicRequest
 
-    def build(group: Sequence[tuple[str, PartitionInfo]]) -> Any:
-        return DescribeProducersRequest(
-            topics=[
-                DescribeProducersRequest.TopicRequest(
-                    name=topic, partition_indexes=[info.partition for _, info in infos]
-                )
-                for topic, infos in groupby(group, lambda each: each[0])
-            ]
-        )
+    def build(group: Mapping[str, Sequence[PartitionInfo]]) -> Any:
+        partitions = {topic: [each.partition for each in infos] for topic, infos in group.items()}
+        topics = [Topic(name=topic, partition_indexes=indexes) for topic, indexes in partitions.items()]
+        return DescribeProducersRequest(topics=topics)
 
     def read(answer: Any) -> Iterator[tuple[TopicPartition, int, tuple[Holder, ...] | None]]:
-        for topic in answer.topics:
-            for each in topic.partitions:
-                place = (topic.name, int(each.partition_index))
-                if fault_of(each.error_code).action is Action.DENIED:
-                    yield place, 0, None
-                    continue
-                yield (
-                    place,
-                    each.error_code,
-                    tuple(
-                        Holder(
-                            producer.producer_id,
-                            producer.producer_epoch,
-                            producer.current_txn_start_offset,
-                            producer.last_timestamp,
-                            producer.coordinator_epoch,
-                        )
-                        for producer in each.active_producers
-                        if producer.current_txn_start_offset >= 0
-                    ),
+        for place, each in answered(answer.topics):
+            if fault_of(each.error_code).action is Action.DENIED:
+                yield place, 0, None
+                continue
+            open_producers = tuple(
+                Holder(
+                    producer.producer_id,
+                    producer.producer_epoch,
+                    producer.current_txn_start_offset,
+                    producer.last_timestamp,
+                    producer.coordinator_epoch,
                 )
+                for producer in each.active_producers
+                if producer.current_txn_start_offset >= 0
+            )
+            yield place, each.error_code, open_producers
 
     return session.ask_leaders("describing producers", places, build, read, deadline)
 
@@ -266,22 +256,22 @@ def _open_producers(
 
 @dataclass(frozen=True)
 class Owners:
-    """What the progress topic says about transactional ids; ``unknown`` is why it says nothing, else empty."""
+    """The content of the progress topic for transactional ids; ``unknown`` is the reason if it could not be read."""
 
     reads: Mapping[str, ProgressRead]
     unknown: str = ""
 
     def of(self, transactional_id: str) -> ProgressRead:
-        """Claim and progress of an id; empty where there are none."""
+        """Claim and progress of an id; empty if there are none."""
         return self.reads.get(transactional_id) or ProgressRead()
 
 
 def owners(
     session: Session, transactional_ids: Iterable[str], topic: str = TOPIC, *, deadline: Deadline | None = None
 ) -> Owners:
-    """Who claimed these ids, and what was last published under them, in one pass over the progress topic.
+    """The claims of these ids and their last published batches, in one pass over the progress topic.
 
-    Never raises because of the progress topic: without it, or without Read on it, owners are not known.
+    Without the progress topic, or without Read on it, nothing is raised and the owners are not known.
     """
     ids = tuple(transactional_ids)
     if not ids:
@@ -299,39 +289,37 @@ def owners(
 # --- ending ----------------------------------------------------------------------------------------------------
 
 
-def abort_transaction(
-    session: Session, transaction: TransactionDescription, *, deadline: Deadline | None = None
-) -> ProducerIdentity:
+def abort_transaction(session: Session, transaction: TransactionDescription) -> ProducerIdentity:
     """Abort this open transaction by taking its id over, and wait until all of its partitions know. Fences the owner.
 
-    Needs Write on the transactional id. Raises KafkaError when it is not this transaction that is open now, and
-    RetriableError when its end takes longer than the deadline.
+    Needs Write on the transactional id. Raises KafkaError if this transaction is no longer the open one, and
+    RetriableError if its end takes longer than ``default.api.timeout.ms``.
     """
-    now = describe_transaction(session, transaction.transactional_id, deadline=deadline)
+    now = describe_transaction(session, transaction.transactional_id)
     if now is None or _same(now) != _same(transaction):
         raise KafkaError(
-            f"transactional id '{transaction.transactional_id}' has not been touched: the transaction that was open "
-            f"has ended meanwhile (now: {now.state if now else 'unknown to the coordinator'}); look again"
+            f"the transaction of '{transaction.transactional_id}' was not aborted: it has ended meanwhile (now: "
+            f"{now.state if now else 'unknown to the coordinator'}); list the transactions again"
         )
     if now.state != _ONGOING:
         raise KafkaError(
-            f"transactional id '{now.transactional_id}' has not been touched: its transaction is being ended already "
-            f"({now.state}); look again in a moment"
+            f"the transaction of '{now.transactional_id}' was not aborted: it is already being ended ({now.state}); "
+            "list the transactions again in a moment"
         )
-    return TransactionClient(session, now.transactional_id, now.timeout_ms).init(deadline)
+    return TransactionClient(session, now.transactional_id, now.timeout_ms).init()
 
 
 def _same(transaction: TransactionDescription) -> tuple[int, int, int]:
     return transaction.producer_id, transaction.epoch, transaction.started_ms
 
 
-def abort_hanging(session: Session, held: HeldBack, holder: Holder, *, deadline: Deadline | None = None) -> None:
+def abort_hanging(session: Session, held: HeldBack, holder: Holder) -> None:
     """Write the abort marker of a hanging transaction into its partition, as ``kafka-transactions.sh abort`` does.
 
-    Needs Alter or ClusterAction on the cluster. The caller has made sure that :func:`blind_spot` is empty: the marker
-    of a transaction that is in work would tear it. Raises KafkaError when this one is not, or no longer, hanging.
+    Needs Alter or ClusterAction on the cluster. The caller has made sure that :func:`blind_spot` is empty: a marker
+    would end a transaction in use halfway. Raises KafkaError if this one is not, or no longer, hanging.
     """
-    deadline = deadline or session.deadline()
+    deadline = session.deadline()
     place = (held.topic, held.partition)
     now = [
         (each.producer_id, each.start_offset)
@@ -341,26 +329,25 @@ def abort_hanging(session: Session, held: HeldBack, holder: Holder, *, deadline:
     ]
     if (holder.producer_id, holder.start_offset) not in now:
         raise KafkaError(
-            f"topic '{held.topic}', partition {held.partition} has not been touched: producer {holder.producer_id} has "
-            f"no hanging transaction there that begins at offset {holder.start_offset}; look again"
+            f"{named(place)}: nothing was aborted: producer {holder.producer_id} has no hanging transaction there that "
+            f"begins at offset {holder.start_offset}; list the transactions again"
         )
     Marker = WriteTxnMarkersRequest.WritableTxnMarker
 
-    def build(group: Sequence[tuple[str, PartitionInfo]]) -> Any:
+    def build(group: Mapping[str, Sequence[PartitionInfo]]) -> Any:
         marker = Marker(
             producer_id=holder.producer_id,
             producer_epoch=holder.epoch,
             transaction_result=False,
             topics=[Marker.WritableTxnMarkerTopic(name=held.topic, partition_indexes=[held.partition])],
-            # A leader refuses an epoch below the last one that it has seen of this producer; -1 is none.
+            # A leader refuses an epoch below the last one that it has seen from this producer; -1 means none.
             coordinator_epoch=max(0, holder.coordinator_epoch),
         )
         return WriteTxnMarkersRequest(markers=[marker])
 
     def read(answer: Any) -> Iterator[tuple[TopicPartition, int, None]]:
         for marker in answer.markers:
-            for topic in marker.topics:
-                for each in topic.partitions:
-                    yield (topic.name, int(each.partition_index)), each.error_code, None
+            for partition, each in answered(marker.topics):
+                yield partition, each.error_code, None
 
     session.ask_leaders("aborting a hanging transaction", [place], build, read, deadline)

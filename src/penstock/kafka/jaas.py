@@ -1,4 +1,4 @@
-"""``sasl.jaas.config``: one login module of Java's, and its options."""
+"""``sasl.jaas.config``: one Java login module and its options."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class LoginModule:
 
     @property
     def name(self) -> str:
-        """The class without its package, which is another one in a shaded client."""
+        """The class without its package, which differs in a shaded client."""
         return self.written.rpartition(".")[2]
 
 
 def login_module(value: str, expected: str) -> LoginModule:
     """The one login module of a JAAS text.
 
-    Raises ValueError with what was ``expected``. The error never quotes the text, which holds the password.
+    Raises ValueError with ``expected``. The error never quotes the text, which holds the password.
     """
-    if '=\\"' in value:  # an editor that wants quotes escaped leaves the backslashes in
+    if '=\\"' in value:  # some editors escape the quotes
         value = value.replace('\\"', '"')
     found = _MODULE.fullmatch(value)
     if found is None:

@@ -1,4 +1,4 @@
-"""Tickets of Kerberos, by the system's own library through the package ``gssapi`` (extra ``kerberos``)."""
+"""Kerberos tickets, from the system's own library through the package ``gssapi`` (extra ``kerberos``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.kafka.login import KerberosLogin
 
 _HINT = (
     "check the keytab and the principal (klist -kt, kinit), sasl.kerberos.service.name, krb5.conf, and that the "
-    "broker's host name is the one in its principal; all of it on every machine"
+    "broker's principal has its host name; check this on every machine"
 )
 
 
@@ -32,13 +32,13 @@ class Tickets:
         self._store = {}
         if login.keytab:
             self._store["client_keytab"] = login.keytab
-            # Tickets from a keytab are our own affair: they are kept in memory and not where the user's are.
+            # Tickets from a keytab are private to this client: they stay in memory, apart from the user's.
             self._store["ccache"] = f"MEMORY:penstock-{uuid.uuid4().hex}"
         if login.ticket_cache:
             self._store["ccache"] = login.ticket_cache
 
     def mechanism(self, host: str) -> Any:
-        """A login at the broker on ``host``. May wait for the key distribution centre. Raises :class:`KafkaFault`."""
+        """A login to the broker on ``host``. May wait for the key distribution centre. Raises :class:`KafkaFault`."""
         try:
             return _Exchange(self._gssapi, self._login, self._store, host)
         except self._gssapi.exceptions.GSSError as error:
@@ -47,7 +47,7 @@ class Tickets:
 
 
 class _Exchange(SaslMechanismGSSAPI):  # type: ignore[misc]
-    """kafka-python's exchange of messages, with the credentials of a login instead of the process's own."""
+    """kafka-python's exchange of messages, with a login's credentials instead of the process's own."""
 
     def __init__(self, gssapi: Any, login: KerberosLogin, store: dict[str, str], host: str):
         self._is_done = self._is_authenticated = False

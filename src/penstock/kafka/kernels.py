@@ -1,10 +1,11 @@
 """Compiled loops over the records of Kafka's record batches (message format v2) and over Arrow's binary buffers.
 
-Nothing here allocates a Python object per record, holds the GIL or trusts its input: every length read from the
-wire is compared with what is left before it is used. Callers pass arrays of exactly one kind each (inputs
-read-only, outputs writable and contiguous), so that every kernel is compiled once and then loaded from its cache.
+Nothing here allocates a Python object per record, holds the GIL or trusts its input: every length from the wire is
+compared with the remaining bytes before it is used. Callers always pass arrays of the same type (inputs read-only,
+outputs writable and contiguous), so every kernel is compiled once and then loaded from its cache.
 
-The format is Kafka's documentation, "Record Batch" and "Record": varints are zigzag encoded, a length of -1 is null.
+The format is that of "Record Batch" and "Record" in Kafka's documentation: varints are zigzag encoded, and a length of
+-1 is null.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 Offsets = NDArray[np.int32]
 
-#: What :func:`decode` and :func:`measure_headers` answer about a batch that cannot be read.
+#: The results of :func:`decode` and :func:`measure_headers`: success, or why a batch cannot be read.
 WELL_FORMED, BAD_LENGTH, BAD_FIELD, BAD_OFFSET, LEFT_OVER, BAD_HEADER = range(6)
 
-#: Columns of the table of spans that :func:`decode` reads; the last one is written: the records kept of the batch.
+#: Columns of the table of spans that :func:`decode` reads. It writes the last one: the records kept from the batch.
 SPAN_START, SPAN_END, SPAN_BASE, SPAN_LAST_DELTA, SPAN_COUNT, SPAN_TIME, SPAN_APPEND_TIME, SPAN_KEPT = range(8)
 
 #: Columns of the table of batches that :func:`plan` writes.
 PLAN_PARTITION, PLAN_FIRST, PLAN_LAST, PLAN_BYTES, PLAN_BASE_TIME, PLAN_MAX_TIME = range(6)
 
-# Answered by _varint as the next position when there is none: larger than any end, so that one comparison after
-# several fields finds it, and small enough that a length may be added to it.
+# The next position that _varint returns if there is none: larger than any end, so that one comparison after several
+# fields finds it, and small enough that a length can be added to it.
 _NOWHERE = 1 << 61
 
 # Attributes, timestamp delta, offset delta, key, value and header count take a byte each at least.
@@ -60,7 +61,7 @@ class HeaderColumn(NamedTuple):
 
 @intrinsic
 def _copy(context: Any, target: Any, target_at: Any, source: Any, source_at: Any, count: Any) -> Any:
-    """memcpy between two byte arrays: a loop over bytes is three times slower for values of some hundred bytes."""
+    """memcpy between two byte arrays: a loop over bytes takes three times as long for values of some hundred bytes."""
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         target_type, _, source_type, _, _ = signature.args
@@ -77,7 +78,7 @@ def _copy(context: Any, target: Any, target_at: Any, source: Any, source_at: Any
 
 @njit(cache=True, nogil=True)
 def _varint(data: Bytes, position: int, end: int) -> tuple[np.int64 | int, int]:
-    """The varint at ``position`` and the position after it, or ``_NOWHERE`` when it does not end before ``end``."""
+    """The varint at ``position`` and the position after it, or ``_NOWHERE`` if it does not end before ``end``."""
     if position >= end:
         return 0, _NOWHERE
     byte = np.uint64(data[position])
@@ -115,9 +116,9 @@ def decode(
 ) -> tuple[int, int, int]:
     """Appends the records of batches ``first`` to ``last`` (uncompressed, in ``data``) to the output, from ``row`` on.
 
-    Records outside ``start_offset`` to ``end_offset`` are read past. The outputs must have room for every record
-    and every byte of the batches. ``header_spans`` has a row per record, or none when headers are not wanted.
-    Answers (next row, batch, reason); the reason is WELL_FORMED when all batches were read.
+    Skips records outside ``start_offset`` to ``end_offset``. The outputs must have room for every record and every byte
+    of the batches. ``header_spans`` has a row per record, or none if headers are not wanted. Returns (next row, batch,
+    reason); the reason is WELL_FORMED if all batches were read.
     """
     key_bytes = np.int64(key_offsets[row])
     value_bytes = np.int64(value_offsets[row])
@@ -149,7 +150,7 @@ def decode(
                 if value_length > end - position:
                     return row, batch, BAD_FIELD
                 position += value_length
-            # At least the header count is left; what follows it is read only when headers are wanted.
+            # At least the header count is left; the headers after it are read only if they are wanted.
             if position >= end:
                 return row, batch, BAD_FIELD
             if offset_delta < 0 or offset_delta > last_delta:
@@ -219,7 +220,7 @@ def decode_headers(
     value_data: Bytes,
     value_valid: Bytes,
 ) -> int:
-    """Appends the headers of the records ``first`` to ``last``, which were measured before; answers the next entry."""
+    """Appends the headers of the records ``first`` to ``last``, which were measured before; returns the next entry."""
     for row in range(first, last):
         end = header_spans[row, 1]
         entries, position = _varint(data, header_spans[row, 0], end)
@@ -243,7 +244,7 @@ def decode_headers(
 
 @njit(cache=True, nogil=True)
 def group(partitions: Offsets, count: int) -> tuple[Ints, Ints]:
-    """Rows ordered by partition, in their own order within each, and where each partition starts in that order."""
+    """The rows in the order of partitions, with their own order in each, and where each partition starts."""
     starts = np.zeros(count + 1, np.int64)
     for partition in partitions:
         starts[partition + 1] += 1
@@ -285,9 +286,9 @@ def plan(
     room: int,
     lengths: Ints,
 ) -> Ints:
-    """Cuts each partition's rows into batches of at most ``room`` bytes of records, or of one record that is larger.
+    """Divides each partition's rows into batches of at most ``room`` bytes of records, or of one larger record.
 
-    Writes every record's length to ``lengths`` (by place in ``order``) and answers a table of batches, PLAN_* columns.
+    Writes every record's length to ``lengths`` (by position in ``order``); returns a table of batches, PLAN_* columns.
     """
     key_lengths = keys.lengths
     value_lengths = values.lengths
@@ -307,7 +308,7 @@ def plan(
             used = 0
             while place < stop:
                 row = order[place]
-                # Deltas wrap around like Java's long; the reader's addition wraps back.
+                # Deltas overflow like Java's long; the reader's addition reverses that.
                 length = 1 + _varint_size(timestamps[row] - base_time) + _varint_size(place - first)
                 length += _field_size(key_lengths[row]) + _field_size(value_lengths[row])
                 entries = entry_counts[row] if with_headers else 0
@@ -370,7 +371,7 @@ def encode(
     out: Bytes,
     position: int,
 ) -> int:
-    """Writes the records of one planned batch to ``out`` from ``position`` on; answers the position after them."""
+    """Writes the records of one planned batch to ``out`` from ``position`` on; returns the position after them."""
     key_starts, key_lengths, key_data = keys
     value_starts, value_lengths, value_data = values
     entry_starts, entry_counts, names, texts = headers

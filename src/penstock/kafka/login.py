@@ -1,4 +1,4 @@
-"""The properties ``sasl.*``: how a client says who it is."""
+"""The properties ``sasl.*``: how a client logs in."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from penstock.errors import Problem
+from penstock.errors import OptionsError, Problem
 from penstock.kafka.jaas import LoginModule, login_module
-from penstock.options import BOOLEAN, TEXT, Codec, Property, number, one_of
+from penstock.options import BOOLEAN, TEXT, Codec, Property, number, one_of, read_properties
 from penstock.tls import Tls, read_tls
 
 
@@ -25,7 +25,7 @@ class PasswordLogin:
 
 @dataclass(frozen=True)
 class UnsecuredToken:
-    """A token without a signature, made here, for development. Claims as JSON takes them; seconds."""
+    """A token without a signature, made by the client, for development. ``lifetime`` is in seconds."""
 
     claims: tuple[tuple[str, str | float | tuple[str, ...]], ...] = field(repr=False)
     lifetime: float = 3600.0
@@ -33,14 +33,14 @@ class UnsecuredToken:
 
 @dataclass(frozen=True)
 class TokenFile:
-    """A file with a token, read for each connection."""
+    """A file with a token, which is read for each connection."""
 
     path: str
 
 
 @dataclass(frozen=True)
 class TokenEndpoint:
-    """Where tokens are asked for with a client's own credentials (RFC 6749, section 4.4). Milliseconds."""
+    """The server that issues tokens for the client's own credentials (RFC 6749, section 4.4)."""
 
     url: str
     client_id: str
@@ -54,7 +54,7 @@ class TokenEndpoint:
 
 @dataclass(frozen=True)
 class TokenLogin:
-    """A bearer token, for OAUTHBEARER. ``window`` is the part of its lifetime for which new connections use it."""
+    """A bearer token, for OAUTHBEARER. New connections use it for the part ``window`` of its lifetime."""
 
     source: UnsecuredToken | TokenFile | TokenEndpoint
     extensions: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -64,7 +64,7 @@ class TokenLogin:
 
 @dataclass(frozen=True)
 class KerberosLogin:
-    """A ticket for the brokers' service: from a keytab, or from a cache of tickets (None: the one of the user)."""
+    """A ticket for the brokers' service: from a keytab, or from a ticket cache (None: the user's)."""
 
     service: str = "kafka"
     principal: str | None = None
@@ -75,17 +75,14 @@ class KerberosLogin:
 
 Login = PasswordLogin | TokenLogin | KerberosLogin
 
-# --- single properties -----------------------------------------------------------------------------------------
-
 
 def _part(value: str) -> float:
     try:
-        found = float(value)
+        if 0.5 <= (found := float(value)) <= 1:
+            return found
     except ValueError:
-        raise ValueError("expected a number") from None
-    if not 0.5 <= found <= 1:
-        raise ValueError("expected a number from 0.5 to 1")
-    return found
+        pass
+    raise ValueError("expected a number from 0.5 to 1")
 
 
 def _token_address(value: str) -> str:
@@ -93,36 +90,30 @@ def _token_address(value: str) -> str:
     parts = urlsplit(address)
     if parts.scheme in {"http", "https"} and parts.hostname:
         if parts.username is not None or parts.password is not None:
-            raise ValueError("expected an address without user and password; the client's id and secret are properties")
+            raise ValueError("expected a URL without user and password; give the client's id and secret as properties")
         try:
-            parts.port  # noqa: B018 - raises when it is no number
+            parts.port  # noqa: B018 - raises if it is not a number
         except ValueError:
-            raise ValueError("expected a port from 0 to 65535 in the address") from None
+            raise ValueError("expected a port from 0 to 65535 in the URL") from None
         return address
     if parts.scheme == "file" and parts.netloc in {"", "localhost"} and parts.path:
         return address
-    raise ValueError("expected an address such as https://host/token, or file:///path of a file with a token")
+    raise ValueError("expected a URL such as https://host/token, or file:///path for a file with a token")
 
 
-def _of_java(value: str, known: tuple[str, ...]) -> str:
-    """A class of Kafka's that names what is done here; in a shaded client its package is another one."""
-    name = re.split(r"[.$]", value.strip())[-1]
-    if name and name not in known:
-        raise ValueError(f"Java classes are not loaded; expected one of Kafka's own: {', '.join(known)}")
-    return name
+def _class(*known: str) -> Codec:
+    """One of Kafka's Java classes. Its package does not matter: a shaded client has another one."""
+
+    def parse(value: str) -> str:
+        name = re.split(r"[.$]", value.strip())[-1]
+        if name and name not in known:
+            raise ValueError(f"Java classes are not loaded; expected one of Kafka's own: {', '.join(known)}")
+        return name
+
+    return Codec("Class", parse, quoted=False)
 
 
-def _handler(value: str) -> str:
-    return _of_java(
-        value,
-        ("OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler", "DefaultLoginCallbackHandler"),
-    )
-
-
-def _retriever(value: str) -> str:
-    return _of_java(value, ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever"))
-
-
+_JAAS = "sasl.jaas.config"
 _CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
 _CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105 - a property's name
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
@@ -130,24 +121,24 @@ _WINDOW = "sasl.login.refresh.window.factor"
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 
-#: Those of ``sasl.*`` that act.
+#: The properties ``sasl.*`` that have an effect.
 LOGIN_PROPERTIES: Mapping[str, Property] = {
     "sasl.mechanism": Property(
         one_of(*MECHANISMS, fold=str.upper), "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI (the default)."
     ),
-    "sasl.jaas.config": Property(
-        TEXT, "Login module of the mechanism, with its options; its package does not matter.", secret=True
-    ),
+    _JAAS: Property(TEXT, "Login module of the mechanism, with its options; its package does not matter.", secret=True),
     "sasl.kerberos.service.name": Property(TEXT, "Service of the brokers' Kerberos principals; `kafka` by default."),
     "sasl.login.callback.handler.class": Property(
-        Codec("Class", _handler, quoted=False),
-        "One of Kafka's own, which change nothing: what gives the token follows from the other properties.",
+        _class(
+            "OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler", "DefaultLoginCallbackHandler"
+        ),
+        "One of Kafka's own classes; has no effect, as the other properties say where the token comes from.",
     ),
     "sasl.login.connect.timeout.ms": Property(number(1), "Longest wait for a connection to the token endpoint."),
     "sasl.login.read.timeout.ms": Property(number(1), "Longest wait for an answer of the token endpoint."),
     _WINDOW: Property(
         Codec("Double", _part),
-        "Part of a token's lifetime after which a new connection gets a new one; 0.8 by default.",
+        "Part of a token's lifetime after which new connections get a new one; 0.8 by default.",
     ),
     _CLIENT_ID: Property(TEXT, "Id of this client at the token endpoint; also `clientId` in `sasl.jaas.config`."),
     _CLIENT_SECRET: Property(TEXT, "Its secret; also `clientSecret` in `sasl.jaas.config`.", secret=True),
@@ -155,45 +146,35 @@ LOGIN_PROPERTIES: Mapping[str, Property] = {
         BOOLEAN, "Whether id and secret are URL-encoded in the request to the token endpoint."
     ),
     "sasl.oauthbearer.jwt.retriever.class": Property(
-        Codec("Class", _retriever, quoted=False),
-        "One of Kafka's own for client credentials and files, which change nothing.",
+        _class("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever"),
+        "One of Kafka's own classes for client credentials and files; has no effect.",
     ),
     "sasl.oauthbearer.scope": Property(TEXT, "Scope to ask for; also `scope` in `sasl.jaas.config`."),
     _ENDPOINT: Property(
         Codec("URL", _token_address, quoted=False),
-        "Where tokens are asked for, `https://...`; or a file with a token, `file:///...`.",
+        "URL of the server that issues tokens, `https://...`; or of a file with a token, `file:///...`.",
     ),
 }
 
-# --- all of them together --------------------------------------------------------------------------------------
-
 
 def read_login(properties: Mapping[str, str], sasl: bool) -> tuple[Login | None, list[Problem]]:
-    """What the properties ``sasl.*`` among these say, and every problem of them; no login without ``sasl``."""
-    values: dict[str, Any] = {}
-    problems = []
-    for name, each in LOGIN_PROPERTIES.items():
-        if sasl and name in properties:
-            try:
-                values[name] = each.read(properties[name])
-            except ValueError as malformed:
-                problems.append(Problem(str(malformed), name))
-    if not sasl or problems:
+    """The login in the properties ``sasl.*``, and every problem of them. Without ``sasl`` there is none."""
+    if not sasl:
+        return None, []
+    values, problems = read_properties(LOGIN_PROPERTIES, properties)
+    if problems:
         return None, problems
     mechanism = values.get("sasl.mechanism", "GSSAPI")
     try:
         return _LOGINS[mechanism](mechanism, values), []
-    except _Misfit as misfit:
+    except OptionsError as misfit:
         return None, list(misfit.problems)
 
 
-class _Misfit(Exception):
-    def __init__(self, *problems: Problem):
-        super().__init__(problems)
-        self.problems = problems
+def _misfit(reason: str, key: str = _JAAS, hint: str = "") -> OptionsError:
+    return OptionsError((Problem(reason, key, hint=hint),))
 
 
-_JAAS = "sasl.jaas.config"
 _PACKAGE = "org.apache.kafka.common.security"
 
 
@@ -203,10 +184,10 @@ def _module(values: Mapping[str, Any], mechanism: str, name: str, example: str) 
     try:
         found = login_module(values[_JAAS], example)
     except ValueError as malformed:
-        raise _Misfit(Problem(str(malformed), _JAAS)) from None
+        raise _misfit(str(malformed)) from None
     if found.name != name:
         reason = f"login module {found.written} does not belong to {mechanism}: expected {example}"
-        raise _Misfit(Problem(reason, _JAAS, hint="or set sasl.mechanism, whose default is GSSAPI"))
+        raise _misfit(reason, hint="or set sasl.mechanism, whose default is GSSAPI")
     return found
 
 
@@ -215,14 +196,12 @@ def _password(mechanism: str, values: Mapping[str, Any]) -> Login:
     example = f'\'{_PACKAGE}.{package}.{name} required username="..." password="...";\''
     found = _module(values, mechanism, name, example)
     if found is None:
-        raise _Misfit(Problem(f"is required with sasl.mechanism={mechanism}", _JAAS, hint=f"give it as {example}"))
+        raise _misfit(f"is required with sasl.mechanism={mechanism}", hint=f"give it as {example}")
     for option in ("username", "password"):
         if option not in found.options:
-            raise _Misfit(Problem(f"has no {option}: expected {example}", _JAAS))
+            raise _misfit(f"has no {option}: expected {example}")
     return PasswordLogin(mechanism, found.options["username"], found.options["password"])
 
-
-# --- tokens ----------------------------------------------------------------------------------------------------
 
 _UNSECURED = "unsecuredLogin"
 _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
@@ -244,33 +223,31 @@ def _token(mechanism: str, values: Mapping[str, Any]) -> Login:
         source, prefix = _unsecured(options), f"{_UNSECURED}Extension_"
     else:
         hint = 'for development, unsecuredLoginStringClaim_sub="..." in sasl.jaas.config makes tokens without signature'
-        raise _Misfit(Problem("is required with sasl.mechanism=OAUTHBEARER", _ENDPOINT, hint=hint))
+        raise _misfit("is required with sasl.mechanism=OAUTHBEARER", _ENDPOINT, hint)
     extensions = tuple((key.removeprefix(prefix), value) for key, value in options.items() if key.startswith(prefix))
     for key, value in extensions:
-        # KIP-342: what RFC 7628 lets be said beside the token, under any name but that of the token itself.
+        # KIP-342: RFC 7628 sends extensions with the token, under any name but the token's own.
         if not _EXTENSION_NAME.fullmatch(key) or key == "auth" or not value.isprintable():
-            raise _Misfit(Problem(f"{prefix}{key}: expected a name of letters, not 'auth', and printable text", _JAAS))
+            raise _misfit(f"{prefix}{key}: expected a name of letters, not 'auth', and printable text")
     return TokenLogin(source, extensions, values.get(_WINDOW, 0.8))
 
 
 def _endpoint(url: str, options: Mapping[str, str], values: Mapping[str, Any]) -> TokenEndpoint:
-    given = {
-        _CLIENT_ID: values.get(_CLIENT_ID) or options.get("clientId"),
-        _CLIENT_SECRET: values.get(_CLIENT_SECRET) or options.get("clientSecret"),
-    }
+    credentials = {_CLIENT_ID: "clientId", _CLIENT_SECRET: "clientSecret"}
+    name, secret = (values.get(key) or options.get(option, "") for key, option in credentials.items())
     problems = [
         Problem(f"is required with {_ENDPOINT}", key, hint=f"or {option} in {_JAAS}")
-        for (key, value), option in zip(given.items(), ("clientId", "clientSecret"), strict=True)
-        if not value
+        for (key, option), given in zip(credentials.items(), (name, secret), strict=True)
+        if not given
     ]
     tls, wrong = read_tls({key: value for key, value in options.items() if key.startswith("ssl.")})
     problems += [Problem(f"{each.key}: {each.reason}", _JAAS, hint=each.hint) for each in wrong]
     if problems:
-        raise _Misfit(*problems)
+        raise OptionsError(tuple(problems))
     return TokenEndpoint(
         url,
-        str(given[_CLIENT_ID]),
-        str(given[_CLIENT_SECRET]),
+        name,
+        secret,
         values.get("sasl.oauthbearer.scope") or options.get("scope", ""),
         values.get("sasl.oauthbearer.header.urlencode", False),
         values.get("sasl.login.connect.timeout.ms"),
@@ -280,34 +257,29 @@ def _endpoint(url: str, options: Mapping[str, str], values: Mapping[str, Any]) -
 
 
 def _unsecured(options: Mapping[str, str]) -> UnsecuredToken:
-    """What Kafka's OAuthBearerUnsecuredLoginCallbackHandler makes of its options."""
+    """The token that Kafka's OAuthBearerUnsecuredLoginCallbackHandler makes with these options."""
     try:
         claims = tuple(_claims(options))
         lifetime = float(options.get(f"{_UNSECURED}LifetimeSeconds", "3600"))
     except ValueError:
-        reason = f"expected numbers in {_UNSECURED}NumberClaim_... and {_UNSECURED}LifetimeSeconds"
-        raise _Misfit(Problem(reason, _JAAS)) from None
+        raise _misfit(f"expected numbers in {_UNSECURED}NumberClaim_... and {_UNSECURED}LifetimeSeconds") from None
     principal = options.get(f"{_UNSECURED}PrincipalClaimName", "sub")
     if principal not in dict(claims):
-        reason = f"has no {_UNSECURED}StringClaim_{principal}, the name to log in as"
-        raise _Misfit(Problem(reason, _JAAS))
+        raise _misfit(f"has no {_UNSECURED}StringClaim_{principal}, the name to log in as")
     return UnsecuredToken(claims, lifetime)
 
 
 def _claims(options: Mapping[str, str]) -> Iterator[tuple[str, str | float | tuple[str, ...]]]:
-    kinds: dict[str, Callable[[str], str | float | tuple[str, ...]]] = {
-        "StringClaim_": str,
-        "NumberClaim_": float,
-        # The first character says what stands between the parts.
-        "ListClaim_": lambda value: tuple(value[1:].split(value[0])) if value else (),
+    readers: dict[str, Callable[[str], str | float | tuple[str, ...]]] = {
+        f"{_UNSECURED}StringClaim_": str,
+        f"{_UNSECURED}NumberClaim_": float,
+        # The first character is the separator.
+        f"{_UNSECURED}ListClaim_": lambda value: tuple(value[1:].split(value[0])) if value else (),
     }
     for key, value in options.items():
-        for kind, read in kinds.items():
-            if key.startswith(_UNSECURED + kind):
-                yield key.removeprefix(_UNSECURED + kind), read(value)
-
-
-# --- Kerberos --------------------------------------------------------------------------------------------------
+        for prefix, read in readers.items():
+            if key.startswith(prefix):
+                yield key.removeprefix(prefix), read(value)
 
 
 def _kerberos(mechanism: str, values: Mapping[str, Any]) -> Login:
@@ -319,12 +291,12 @@ def _kerberos(mechanism: str, values: Mapping[str, Any]) -> Login:
     options = found.options if found else {"useTicketCache": "true"}
     service = values.get("sasl.kerberos.service.name") or options.get("serviceName") or "kafka"
     if options.get("serviceName", service) != service:
-        raise _Misfit(Problem("its serviceName is not that of sasl.kerberos.service.name", _JAAS, hint="keep one"))
+        raise _misfit("its serviceName differs from sasl.kerberos.service.name", hint="keep one of the two")
     keytab, cache = (options.get(key, "").lower() == "true" for key in ("useKeyTab", "useTicketCache"))
     if not keytab and not cache:
-        raise _Misfit(Problem(f"nobody can be asked for a password: expected {example}", _JAAS))
+        raise _misfit(f"a job cannot ask for a password: expected {example}")
     if keytab and not (options.get("keyTab") and options.get("principal")):
-        raise _Misfit(Problem("useKeyTab=true needs keyTab and principal", _JAAS))
+        raise _misfit("useKeyTab=true needs keyTab and principal")
     return KerberosLogin(
         service,
         options.get("principal"),
@@ -334,9 +306,7 @@ def _kerberos(mechanism: str, values: Mapping[str, Any]) -> Login:
 
 
 _LOGINS: Mapping[str, Callable[[str, Mapping[str, Any]], Login]] = {
-    "PLAIN": _password,
-    "SCRAM-SHA-256": _password,
-    "SCRAM-SHA-512": _password,
+    **dict.fromkeys(MECHANISMS, _password),
     "OAUTHBEARER": _token,
     "GSSAPI": _kerberos,
 }

@@ -1,4 +1,4 @@
-"""Owning a transactional id: claims, progress in a transaction, and finding out how a transaction ended."""
+"""Owning a transactional id: claims, progress in a transaction, and the outcome of a transaction."""
 
 from __future__ import annotations
 
@@ -25,19 +25,17 @@ from penstock.kafka.transactions import State, TransactionClient, TransactionDes
 
 _LAST_EPOCHS = 32_760
 _CLAIM_ATTEMPTS = 3
-#: How long a run that was fenced waits for the claim of the one that fenced it.
+#: How long a fenced run waits for the claim of the run that fenced it.
 _CLAIM_SECONDS = 2.0
 
 
-def claim(
-    session: Session, client: TransactionClient, topic: ProgressTopic, run_id: str, *, deadline: Deadline | None = None
-) -> Claim:
-    """Commit a claim in a transaction of its own, so that whoever is fenced can name the winner (rule 3).
+def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run_id: str) -> Claim:
+    """Commit a claim in a transaction of its own, so that a fenced run can name the winner (rule 3).
 
-    A claim that the broker aborts is made again. Raises FencedError, naming the winner, when another run took the id
-    over since it was ours, and AuthorizationError when progress may be written but not read.
+    If the broker aborts the claim, it is written again. Raises FencedError, which names the winner, if another run has
+    taken the id over, and AuthorizationError if progress may be written but not read.
     """
-    deadline = deadline or session.deadline()
+    deadline = session.deadline()
     mine, since = Claim.mine(run_id), client.identity
     failure: Exception | None = None
     for _ in range(_CLAIM_ATTEMPTS):
@@ -64,24 +62,24 @@ def record(
     session: Session,
     client: TransactionClient,
     topic: ProgressTopic,
-    what: Progress | Claim,
+    entry: Progress | Claim,
     *,
     deadline: Deadline | None = None,
 ) -> Ack:
-    """Write ``what`` to the progress topic as part of the client's open transaction, and wait until it is there."""
+    """Write ``entry`` to the progress topic as part of the client's open transaction, and wait for the brokers."""
     with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:
-        producer.submit(topic.name, *progress_batch(topic, client.transactional_id, what))
+        producer.submit(topic.name, *progress_batch(topic, client.transactional_id, entry))
         producer.flush(deadline)
         (ack,) = producer.acks()
     return ack
 
 
 def _check_readable(session: Session, topic: ProgressTopic, written: Ack) -> None:
-    """Read a record back. Nothing is read of a topic that is empty: without the right to read, a first run would
-    publish, and only the second one fail."""
-    if written.base_offset >= 0:  # else a repetition was acknowledged, without its offset
-        place = Range(topic.name, written.partition, written.base_offset, written.base_offset + 1, topic.topic_id)
-        for _ in Fetcher(session, [place], isolation=READ_UNCOMMITTED):
+    """Read a record back. An empty topic needs no right to read: without this, a first run would publish, and only the
+    second one would fail."""
+    if written.base_offset >= 0:  # a repetition is acknowledged without an offset
+        readable = Range(topic.name, written.partition, written.base_offset, written.base_offset + 1, topic.topic_id)
+        for _ in Fetcher(session, [readable], isolation=READ_UNCOMMITTED):
             pass
 
 
@@ -95,12 +93,12 @@ def settle(
     adopt: bool = False,
     deadline: Deadline | None = None,
 ) -> bool:
-    """Find out whether ``batch`` was committed, whose transaction had no definite end (rule 16). If it was not, nothing
-    of it was published.
+    """Whether ``batch`` was committed, if its transaction had no definite end (rule 16). If not, nothing of it was
+    published.
 
-    Progress is read after InitProducerId, and only then the client is ready for the next transaction. Whatever is
-    raised leaves the outcome unknown, but for FencedError, which names the winner when another run owns the id, and for
-    what :func:`decide` raises. After RetriableError it may be called again. Without ``deadline`` each step has
+    Reads progress after InitProducerId; only then the client is ready for the next transaction. After an error the
+    outcome is still unknown, except for FencedError, which names the winner if another run owns the id, and the errors
+    of :func:`decide`. After RetriableError it may be called again. Without ``deadline`` each step has
     ``default.api.timeout.ms``.
     """
     read = _retake(session, client, topic, run_id, None, deadline)
@@ -109,14 +107,14 @@ def settle(
         client.settled(fenced=True)
         raise FencedError(
             f"transactional id '{client.transactional_id}' has published batch {progress.batch_id} of query "
-            f"'{progress.query_id}' meanwhile, so another instance runs or ran; stop one of the two"
+            f"'{progress.query_id}' meanwhile, so another instance of the job runs or has run; stop one of the two"
         )
     decision = decide(progress, batch.query_id, batch.batch_id, batch.start, batch.end, adopt)
     if not isinstance(decision, Skip) and (read.claim is None or read.claim.run_id != run_id):
         raise CheckpointError(
             f"whether {batch} was published is not known: topic '{topic.name}' does not hold the claim of this run any "
-            "more, so that it has lost records, and perhaps this batch's. Check the topic; before the job is started "
-            "again, see which records of the batch are in the output"
+            "more, so it has lost records, perhaps also the progress of this batch. Check the topic; before you start "
+            "the job again, check which records of the batch are in the output"
         )
     client.settled(fenced=False)
     return isinstance(decision, Skip)
@@ -130,67 +128,63 @@ def _retake(
     since: ProducerIdentity | None,
     deadline: Deadline | None,
 ) -> ProgressRead:
-    """Take the id again after a transaction whose end had no definite answer, unless it has another owner by now;
-    gives what progress says then, which is definite. For ``since`` see :func:`_winner`.
+    """Take the id over again after a transaction without a definite end, unless it has another owner by now. Gives the
+    progress after that, which is definite. For ``since`` see :func:`_winner`.
 
-    The client's state stays unknown, but for FencedError, which names the winner: what that does is not disturbed,
-    unless it comes just in between.
+    The client's state stays unknown, except after FencedError, which names the winner. The winner is not disturbed,
+    unless it takes the id over at the same moment.
     """
     name, lost = client.transactional_id, client.identity
     patience, backoff = None, session.backoff()
     while True:
-        # In this order: whoever has committed when the coordinator is asked has its claim in the log that is read.
+        # In this order: a run that has committed when the coordinator is asked has its claim in the log that is read.
         seen = describe_transaction(session, name, deadline=deadline)
         read = read_progress(session, topic, name, deadline=deadline)
-        winner = _winner(read, run_id, since, seen.producer_id if seen else lost.producer_id)
-        if winner is not None:
-            client.settled(fenced=True)
-            raise _fenced(name, winner)
-        # An InitProducerId of ours that had no answer looks like another's when it arrives: then only claims tell.
+        _check_winner(client, _winner(read, run_id, since, seen.producer_id if seen else lost.producer_id))
+        # An InitProducerId of ours without an answer looks like another run's when it arrives: then only claims tell.
         if client.init_lost or not (seen and _taken_over(seen, lost, committing=client.commit_asked)):
             break
         patience = patience or Deadline.after(_CLAIM_SECONDS * 1000)
-        if patience.passed:  # until then it may be about to make its claim
+        if patience.passed:  # until then it may be about to write its claim
             read = read_present_progress(session, topic, name, deadline=deadline)
+            _check_winner(client, _winner(read, run_id, since, seen.producer_id))
             client.settled(fenced=True)
-            winner = _winner(read, run_id, since, seen.producer_id)
-            if winner is not None:
-                raise _fenced(name, winner)
+            former = read.latest_claim
+            known = f" ({former})" if former and former.run_id != run_id else ""
             raise UnclaimedIdError(
                 f"transactional id '{name}' was taken over by a producer that left no claim (producer id "
                 f"{seen.producer_id}, epoch {seen.epoch}): another client with this transactional id, or the job's "
-                f"former run{_who(read.latest_claim, run_id)}, if it lives or if a request of it came late. Look for "
-                "such a client; if there is none, start the job again"
+                f"former run{known}, if it still runs or a request of it arrived late. Look for another client; if "
+                "there is none, start the job again"
             )
         time.sleep(backoff.next())
-    # Nobody else owns it. Taking a new epoch ends whatever is still open, and only then progress is definite.
+    # No other run owns it. Taking a new epoch ends an open transaction, and only then progress is definite.
     owned = client.init(deadline)
     read = read_present_progress(session, topic, name, deadline=deadline)
     winner = _winner(read, run_id, since, owned.producer_id)
     if winner is not None:
-        # A copy came in between and may have published; it is fenced now as we are, and both stop.
+        # A copy came in between and may have published; now both are fenced, and both stop.
         client.settled(fenced=True)
         raise FencedError(
             f"transactional id '{name}' was taken over by {winner} while the outcome of a transaction was looked up, "
-            "and taken back; both are stopped: start one of the two again"
+            "and taken back; both runs stop: start one of the two again"
         )
     return read
 
 
-def _fenced(transactional_id: str, winner: Claim) -> FencedError:
-    return FencedError(f"transactional id '{transactional_id}' was taken over by {winner}; stop one of the two")
-
-
-def _who(claim: Claim | None, run_id: str) -> str:
-    return "" if claim is None or claim.run_id == run_id else f" ({claim})"
+def _check_winner(client: TransactionClient, winner: Claim | None) -> None:
+    if winner is not None:
+        client.settled(fenced=True)
+        name = client.transactional_id
+        raise FencedError(f"transactional id '{name}' was taken over by {winner}; stop one of the two")
 
 
 def _winner(read: ProgressRead, run_id: str, since: ProducerIdentity | None, producer_id: int) -> Claim | None:
     """The claim of another run than ``run_id`` that took the id over after us.
 
-    ``since`` is None once our own claim is committed: whatever is later than that is a winner's. Before, the latest
-    claim may be a former owner's, with an epoch that is not above the one we took over with, ``since``, or with a
-    producer id that is neither that one's nor the coordinator's present one, ``producer_id``.
+    ``since`` is None once our own claim is committed: then a later claim is always a winner's. Before that, the latest
+    claim may be a former owner's: its epoch is not above ``since``, the one of our takeover, or its producer id is
+    neither that one's nor ``producer_id``, the coordinator's present one.
     """
     claim, by = read.latest_claim, read.latest_claimant
     if claim is None or by is None or claim.run_id == run_id:
@@ -202,14 +196,14 @@ def _winner(read: ProgressRead, run_id: str, since: ProducerIdentity | None, pro
 
 
 def _taken_over(seen: TransactionDescription, lost: ProducerIdentity, *, committing: bool) -> bool:
-    """Whether the coordinator's state is somebody else's doing. ``committing``: we have asked for a commit.
+    """Whether the coordinator's state comes from another client. ``committing``: we have asked for a commit.
 
-    Our own commit and the broker's time-out leave the epoch as it was or one higher, with a transaction that is being
-    ended or has ended; InitProducerId by somebody else leaves it two higher, or one higher with nothing ended. Below
+    Our own commit and the broker's time-out leave the epoch unchanged or one higher, with a transaction that is being
+    ended or has ended. InitProducerId by another client leaves it two higher, or one higher with nothing ended. Below
     transaction.version 2 our own commit never leaves it higher.
     """
     if lost.epoch >= _LAST_EPOCHS:
-        return False  # the coordinator changes the producer id by itself when epochs run out
+        return False  # the coordinator changes the producer id itself when epochs run out
     if seen.producer_id != lost.producer_id or seen.epoch > lost.epoch + 1:
         return True
     theirs = {"Empty", "Ongoing"}

@@ -1,4 +1,4 @@
-"""Which partition a record goes to: Kafka's default partitioner and the two that a sink may ask for by name."""
+"""The partition of each record: Kafka's default partitioner, and two others that a sink may choose by name."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Partitions = NDArray[np.int32]
 
 
 def by_key(keys: pa.Array | pa.ChunkedArray, partitions: int, *, fallback: int) -> Partitions:
-    """The partition of each serialized key, as Java's client chooses it: positive murmur2 modulo ``partitions``.
+    """The partition of each serialized key, as in Java's client: positive murmur2 modulo ``partitions``.
 
-    Null keys all go to ``fallback``; the caller changes it from call to call, as Java's sticky partitioner does from
-    batch to batch. Raises SchemaError when ``keys`` are neither binary nor strings or ``fallback`` is no partition.
+    Null keys all go to ``fallback``; callers change it between calls, like Java's sticky partitioner between batches.
+    Raises SchemaError if ``keys`` are neither binary nor strings, or ``fallback`` is not a partition.
     """
     _check(partitions, fallback)
     out = np.empty(len(keys), np.int32)
@@ -26,17 +26,19 @@ def by_key(keys: pa.Array | pa.ChunkedArray, partitions: int, *, fallback: int) 
 
 
 def round_robin(rows: int, partitions: int, *, first: int = 0) -> Partitions:
-    """Partition after partition in turn, beginning with ``first``."""
+    """All partitions in turn, starting with ``first``."""
     _check(partitions, first)
     return ((np.arange(rows, dtype=np.int64) + first) % partitions).astype(np.int32)
 
 
 def fixed(rows: int, partitions: int, *, task: int) -> Partitions:
-    """All rows to the partition of the writing task: its number modulo ``partitions``, as Flink's fixed partitioner."""
+    """One partition for all rows: the number of the writing task modulo ``partitions``, as in Flink."""
     _check(partitions, 0)
     return np.full(rows, task % partitions, np.int32)
 
 
 def _check(partitions: int, chosen: int) -> None:
     if not 0 <= chosen < partitions:
-        raise SchemaError(f"partition {chosen} is not one of the topic's {partitions}; read its metadata again")
+        raise SchemaError(
+            f"partition {chosen} is not one of the topic's {partitions} partitions; read its metadata again"
+        )

@@ -1,8 +1,8 @@
-"""Producing record batches that are encoded already: stamped with producer id, epoch and sequence, several under way.
+"""Producing encoded record batches: each is stamped with producer id, epoch and sequence, and several are under way.
 
 The rules are those of exactly-once delivery: one writer per partition, at most five unacknowledged batches per
-partition and one per partition and request (rule 8), errors as :mod:`penstock.kafka.faults` says (rule 13), the
-protocol's version as the identity says (rule 14).
+partition and one per partition and request (rule 8), errors handled by the table of :mod:`penstock.kafka.faults`
+(rule 13), the protocol's version by the identity (rule 14).
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -26,25 +24,25 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, InitProducerIdReq
 from penstock.deadline import Backoff, Deadline
 from penstock.errors import AbortableError, KafkaError, PenstockError, RetriableError, StaleEpochError
 from penstock.kafka.batches import stamp
-from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of, fault_of_exception
-from penstock.kafka.session import TRANSACTION, Session, TopicPartition
+from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_code, fault_of, fault_of_exception
+from penstock.kafka.session import TRANSACTION, Session, TopicPartition, by_topic, named
 from penstock.kafka.wire import Node
 
 _WINDOW = 5
 _SEQUENCES = 2**31
 _OUT_OF_ORDER, _UNKNOWN_PRODUCER, _NOT_ATTEMPTED = 45, 59, 55
-#: What a leader says whose followers do not answer: REQUEST_TIMED_OUT, and NOT_ENOUGH_REPLICAS before and after it has
-#: appended.
+#: Answers of a leader whose followers do not answer: REQUEST_TIMED_OUT, and NOT_ENOUGH_REPLICAS before and after the
+#: append.
 _WITHOUT_FOLLOWERS = {7, 19, 20}
-#: Since this ``transaction.version`` brokers add partitions and offsets to transactions by themselves (KIP-890).
+#: From this ``transaction.version`` on, brokers add partitions and offsets to transactions themselves (KIP-890).
 IMPLICIT_VERSION = 2
 
 
 @dataclass(frozen=True)
 class ProducerIdentity:
-    """Who produces: id and epoch from InitProducerId, and the cluster's ``transaction.version`` at that time.
+    """A producer's id and epoch from InitProducerId, and the cluster's ``transaction.version`` at that time.
 
-    Made by the driver and sent to the tasks of a batch; all of them produce with it, each to partitions of its own.
+    The driver sends it to the tasks of a batch; all of them produce with it, each to its own partitions.
     """
 
     producer_id: int
@@ -54,10 +52,10 @@ class ProducerIdentity:
 
 @dataclass(frozen=True)
 class Ack:
-    """What the brokers have acknowledged of one partition: records, batches and bytes, and where they are.
+    """The acknowledged records, batches and bytes of one partition, with their sequences and offsets.
 
-    Sequences are -1 without idempotence. Offsets are -1 where the broker did not say them (``acks=0``, or a batch that
-    it had already); ``last_offset`` is that of the last record.
+    Sequences are -1 without idempotence. The offset is -1 if the broker did not send it (``acks=0``, or a batch that it
+    had already).
     """
 
     topic: str
@@ -68,7 +66,6 @@ class Ack:
     batches: int
     bytes: int
     base_offset: int
-    last_offset: int
 
 
 def next_sequence(sequence: int, records: int) -> int:
@@ -109,21 +106,18 @@ class _Lane:
 
     @property
     def name(self) -> str:
-        return f"topic '{self.place[0]}', partition {self.place[1]}"
+        return named(self.place)
 
     def acknowledge(self, batch: _Batch, base_offset: int) -> None:
-        """Count a batch, which may be one that was sent again and so comes behind later ones."""
-        ack = self.ack or Ack(*self.place, batch.sequence, -1, 0, 0, 0, base_offset, -1)
+        """Count a batch. One that was sent again may come after later ones."""
+        ack = self.ack or Ack(*self.place, batch.sequence, -1, 0, 0, 0, base_offset)
         if batch.ordinal < self.first:
             self.first = batch.ordinal
             ack = replace(ack, first_sequence=batch.sequence, base_offset=base_offset)
         if batch.ordinal > self.last:
             self.last = batch.ordinal
-            ack = replace(
-                ack,
-                last_sequence=-1 if batch.sequence < 0 else next_sequence(batch.sequence, batch.records - 1),
-                last_offset=base_offset + batch.records - 1 if base_offset >= 0 else -1,
-            )
+            last = -1 if batch.sequence < 0 else next_sequence(batch.sequence, batch.records - 1)
+            ack = replace(ack, last_sequence=last)
         self.ack = replace(
             ack, records=ack.records + batch.records, batches=ack.batches + 1, bytes=ack.bytes + len(batch.data)
         )
@@ -139,16 +133,16 @@ class _Flight:
 
 
 class Producer:
-    """Sends encoded batches to partitions that nobody else writes to with the same identity. For one thread.
+    """Sends encoded batches to partitions that no other producer writes to with the same identity. For one thread.
 
-    With ``identity`` and ``transactional_id`` what it sends belongs to the open transaction, which somebody else ends.
-    Without them delivery is at least once, as ``acks`` and ``enable.idempotence`` say; the idempotent producer id is
-    kept for the life of the process (rule 12). ``plain`` batches have no producer id and are acknowledged by all
-    replicas in sync, whatever these options say.
+    With ``identity`` and ``transactional_id`` the batches belong to the open transaction, which the driver ends.
+    Without them delivery is at least once, according to ``acks`` and ``enable.idempotence``; the idempotent producer id
+    is kept for the life of the process (rule 12). ``plain`` batches have no producer id and are acknowledged by all
+    in-sync replicas, regardless of these options.
 
-    Errors: AbortableError when the transaction must be aborted and the batch redone, RetriableError when
-    ``delivery.timeout.ms`` passed, AuthorizationError, or KafkaError for what cannot succeed. After an error the
-    producer is of no more use; close it.
+    Errors: AbortableError if the transaction must be aborted and the batch redone, RetriableError after
+    ``delivery.timeout.ms``, AuthorizationError, or KafkaError if the write cannot succeed. After an error the producer
+    cannot be used any more; close it.
     """
 
     def __init__(
@@ -172,20 +166,20 @@ class Producer:
         self._identity = identity
         self._window = min(_WINDOW, config.max_in_flight_requests_per_connection) if identity else 1 << 30
         self._lanes: dict[TopicPartition, _Lane] = {}
-        self._queued: dict[TopicPartition, _Lane] = {}  # those with something waiting
+        self._queued: dict[TopicPartition, _Lane] = {}  # lanes with waiting batches
         self._added: set[TopicPartition] = set()
         self._flights: dict[Node, int] = {}
         self._landed: SimpleQueue[_Flight] = SimpleQueue()
         self._sequences: dict[TopicPartition, int] = self._lease.sequences if self._lease else {}
         self._bytes = self._ordinal = 0
         self._failure: PenstockError | None = None
-        #: How long the last answer took to come, in seconds.
+        #: The seconds until the last answer.
         self.latency: float | None = None
 
-    # --- what callers do ---
+    # --- for callers ---
 
     def submit(self, topic: str, partition: int, data: bytearray | memoryview, records: int) -> None:
-        """Hand in one encoded record batch, which is stamped in place and must not be touched any more.
+        """Send one encoded record batch. It is stamped in place, so the caller must not change it any more.
 
         Returns at once unless ``buffer.memory`` bytes wait to be acknowledged.
         """
@@ -216,11 +210,11 @@ class Producer:
                 self._step(deadline)
 
     def acks(self) -> tuple[Ack, ...]:
-        """What was acknowledged so far, per partition."""
+        """The acknowledged records so far, per partition."""
         return tuple(lane.ack for _, lane in sorted(self._lanes.items()) if lane.ack)
 
     def close(self) -> None:
-        """Give up what is not acknowledged; call :meth:`flush` first to keep it."""
+        """Drop batches that are not acknowledged; call :meth:`flush` first to keep them."""
         clean = self._failure is None and not any(lane.busy for lane in self._lanes.values())
         if self._lease and clean:
             _give_back(self._session, self._lease)
@@ -230,9 +224,7 @@ class Producer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _raise_failure(self) -> None:
@@ -241,7 +233,7 @@ class Producer:
 
     @contextlib.contextmanager
     def _remembering(self) -> Iterator[None]:
-        """Keeps the first error, so that everything afterwards is refused: a gap in the sequences cannot be mended."""
+        """Keeps the first error, and refuses all calls after it: a gap in the sequences cannot be closed."""
         try:
             yield
         except KafkaFault as raised:
@@ -270,7 +262,7 @@ class Producer:
         )
 
     def _step(self, deadline: Deadline | None) -> None:
-        """Send what may be sent, then wait for one answer or until something else may be sent."""
+        """Send the batches that may be sent, then wait for an answer or until more may be sent."""
         self._send()
         now = time.monotonic()
         if deadline and deadline.passed:
@@ -281,7 +273,7 @@ class Producer:
         self._land(min(1.0, max(0.001, wait)))
 
     def _send(self) -> None:
-        """Requests to every broker, each with at most one batch of a partition, while windows last."""
+        """Requests to every broker, each with at most one batch of a partition, as far as the windows allow."""
         while groups := self._next_requests():
             for node, lanes in groups.items():
                 self._add_partitions(lanes)
@@ -300,17 +292,18 @@ class Producer:
     def _next_requests(self) -> dict[Node, list[_Lane]]:
         now = time.monotonic()
         config = self._session.config
+        limit = f"within delivery.timeout.ms ({config.delivery_timeout_ms} ms)"
         groups: dict[Node, list[_Lane]] = {}
         sizes: dict[Node, int] = {}
         if self._lease and self._lease.spoilt:
             return groups
         for lane in self._queued.values():
-            # A partition with a failed batch waits until all that is under way has been answered (rule 8).
+            # A partition with a failed batch waits for the answers to all of its batches under way (rule 8).
             if lane.failed or len(lane.under_way) >= self._window_of(lane):
                 continue
             batch = lane.waiting[0]
             if batch.expires <= now:
-                raise self._gave_up(lane, f"within delivery.timeout.ms ({config.delivery_timeout_ms} ms)")
+                raise self._gave_up(lane, limit)
             if lane.not_before > now:
                 continue
             try:
@@ -319,8 +312,9 @@ class Producer:
                 self._put_off(lane, raised.fault, raised.detail)
                 continue
             except RetriableError as error:
-                lane.last_fault, lane.last_detail = Fault(-1000, "its leader is not known", Action.REFRESH), str(error)
-                raise self._gave_up(lane, f"within delivery.timeout.ms ({config.delivery_timeout_ms} ms)") from error
+                lane.last_fault = Fault(CLIENT_CODE, "its leader is not known", Action.REFRESH)
+                lane.last_detail = str(error)
+                raise self._gave_up(lane, limit) from error
             full = self._flights.get(node, 0) >= config.max_in_flight_requests_per_connection
             size = sizes.get(node, 0) + len(batch.data)
             if full or (node in groups and size > config.max_request_size):
@@ -330,25 +324,24 @@ class Producer:
         return groups
 
     def _window_of(self, lane: _Lane) -> int:
-        """How many batches of a partition may be unacknowledged.
+        """The number of batches of a partition that may be unacknowledged.
 
-        A broker that knows nothing of our producer id takes any sequence for the first. Were that the second batch's,
-        because a leader that was just being elected refused the first one, the first could only follow behind it. (In
-        a transaction that ends as a gap in the sequences, and the batch is redone.)
+        A broker that does not know our producer id accepts any sequence as the first. If a leader under election
+        refuses the first batch and accepts the second, the first one would come after it. (In a transaction that is a
+        gap in the sequences, and the batch is redone.)
         """
         return 1 if self._lease and lane.place not in self._lease.begun else self._window
 
     def _request(self, batches: dict[TopicPartition, _Batch], topic_ids: dict[str, UUID | None]) -> Any:
         Topic = ProduceRequest.TopicProduceData
+        Partition = Topic.PartitionProduceData
         topics = [
             Topic(
                 name=name,
                 topic_id=topic_ids[name],
-                partition_data=[
-                    Topic.PartitionProduceData(index=place[1], records=batch.data) for place, batch in members
-                ],
+                partition_data=[Partition(index=index, records=batches[name, index].data) for index in indexes],
             )
-            for name, members in groupby(sorted(batches.items(), key=lambda each: each[0]), lambda each: each[0][0])
+            for name, indexes in by_topic(batches).items()
         ]
         versions = {"min_version": 3}
         if self._identity and self._transactional_id:
@@ -363,25 +356,23 @@ class Producer:
         )
 
     def _add_partitions(self, lanes: list[_Lane]) -> None:
-        """Below transaction.version 2 a partition is added to the transaction before the first batch (rule 14)."""
+        """Below transaction.version 2, adds partitions to the transaction before their first batch (rule 14)."""
         identity, transactional_id = self._identity, self._transactional_id
         if identity is None or transactional_id is None or identity.transaction_version >= IMPLICIT_VERSION:
             return
         new = sorted(lane.place for lane in lanes if lane.place not in self._added)
         if not new:
             return
-        what = "adding to the transaction: " + ", ".join(f"{topic}-{partition}" for topic, partition in new)
+        label = "adding to the transaction: " + ", ".join(f"{topic}-{partition}" for topic, partition in new)
         Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+        topics = [Topic(name=name, partitions=partitions) for name, partitions in by_topic(new).items()]
 
         def build() -> Any:
             return AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=transactional_id,
                 v3_and_below_producer_id=identity.producer_id,
                 v3_and_below_producer_epoch=identity.epoch,
-                v3_and_below_topics=[
-                    Topic(name=name, partitions=[partition for _, partition in members])
-                    for name, members in groupby(new, lambda place: place[0])
-                ],
+                v3_and_below_topics=topics,
                 max_version=3,
             )
 
@@ -390,18 +381,17 @@ class Producer:
                 for each in topic.results_by_partition:
                     fault = fault_of(each.partition_error_code)
                     if fault.action is Action.OUTCOME:
-                        raise StaleEpochError(f"{what}: {fault.name}")
-                    if fault.action is not Action.NONE and fault.code != _NOT_ATTEMPTED:
-                        where = f"topic '{topic.name}', partition {each.partition_index}"
-                        raise KafkaFault(fault.lacking("Write"), where)
+                        raise StaleEpochError(f"{label}: {fault.name}")
+                    if fault.code != _NOT_ATTEMPTED:
+                        check_code(fault.code, named((topic.name, each.partition_index)), "Write")
 
-        self._session.ask_coordinator(what, TRANSACTION, transactional_id, build, check)
+        self._session.ask_coordinator(label, TRANSACTION, transactional_id, build, check)
         self._added.update(new)
 
     # --- answers ---
 
     def _land(self, seconds: float) -> bool:
-        """Take in one answer, waiting for it; False when none came."""
+        """Wait for one answer and process it; False if none came."""
         try:
             flight = self._landed.get(seconds > 0, seconds or None)
         except Empty:
@@ -421,7 +411,7 @@ class Producer:
             if any(fault.code in _WITHOUT_FOLLOWERS for fault, _, _ in results.values()):
                 self._session.doubt(flight.node)
         for place, batch in flight.batches.items():
-            missing = (Fault(-1000, "not in the answer", Action.REFRESH), "", -1)
+            missing = (Fault(CLIENT_CODE, "not in the answer", Action.REFRESH), "", -1)
             self._settle(self._lanes[place], batch, *results.get(place, missing))
         return True
 
@@ -470,9 +460,9 @@ class Producer:
         lane.not_before = time.monotonic() + lane.backoff.next()
 
     def _start_over(self) -> None:
-        """A broker does not know our producer id any more: take a new one, and send what is not acknowledged with it.
+        """Take a new producer id, as a broker has forgotten ours, and send unacknowledged batches with it.
 
-        At least once only: the broker can no longer tell whether it has these batches already.
+        For at-least-once only: the broker can no longer tell whether it has these batches already.
         """
         self._lease = _new_lease(self._session)
         self._identity, self._sequences = self._lease.identity, self._lease.sequences
@@ -481,10 +471,10 @@ class Producer:
                 self._stamp(lane.place, batch)
 
     def _refused(self, lane: _Lane, batch: _Batch, fault: Fault, detail: str) -> PenstockError:
-        what = f"writing {batch.records} records ({len(batch.data)} bytes) to {lane.name}"
+        label = f"writing {batch.records} records ({len(batch.data)} bytes) to {lane.name}"
         if fault.action is Action.OUTCOME:
-            return StaleEpochError(f"{what}: {fault.name}")
-        return fault.lacking("Write").error(what, detail)
+            return StaleEpochError(f"{label}: {fault.name}")
+        return fault.lacking("Write").error(label, detail)
 
     def _gave_up(self, lane: _Lane, limit: str) -> PenstockError:
         detail = f" ({lane.last_detail})" if lane.last_detail else ""
@@ -498,8 +488,8 @@ class Producer:
 
 @dataclass(eq=False)
 class _Lease:
-    """A producer id, the next sequence of each partition, and the partitions where a batch of it was acknowledged. In
-    use by one producer at a time."""
+    """A producer id, the next sequence of each partition, and the partitions with an acknowledged batch. One producer
+    uses it at a time."""
 
     identity: ProducerIdentity
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
@@ -534,10 +524,9 @@ def _new_lease(session: Session) -> _Lease:
     def check(answer: Any) -> _Lease:
         fault = fault_of(answer.error_code)
         if fault.action is Action.DENIED:  # since 2.8 the right to write to any topic is enough
-            hint = "grant the principal Write on the topics to write to; below Kafka 2.8 IdempotentWrite on the cluster"
+            hint = "grant the principal Write on the sink's topics; below Kafka 2.8, IdempotentWrite on the cluster"
             raise KafkaFault(replace(fault, hint=hint))
-        if fault.action is not Action.NONE:
-            raise KafkaFault(fault)
+        check_code(answer.error_code)
         return _Lease(ProducerIdentity(answer.producer_id, answer.producer_epoch))
 
     return session.ask_any("asking for a producer id", build, check)

@@ -1,4 +1,4 @@
-"""A conversation with one Kafka cluster: who leads what, who coordinates what, and trying again until a deadline."""
+"""A client of one Kafka cluster: it finds leaders and coordinators, and retries requests until a deadline."""
 
 from __future__ import annotations
 
@@ -18,33 +18,35 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from penstock.deadline import Backoff, Deadline
 from penstock.errors import KafkaError, RetriableError
-from penstock.kafka.faults import Action, Fault, KafkaFault, fault_of, fault_of_exception
+from penstock.kafka.faults import CLIENT_CODE, Action, Fault, KafkaFault, check_code, fault_of, fault_of_exception
 from penstock.kafka.leaders import Leaders, PartitionInfo
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.wire import Node, Wire
 
 T = TypeVar("T")
 
-#: Kinds of coordinator.
+#: Types of coordinators.
 GROUP = 0
 TRANSACTION = 1
 
 #: (topic, partition)
 TopicPartition = tuple[str, int]
+#: Makes a kafka-python request, a new one for each attempt.
+Build = Callable[[], Any]
 
 _NOT_THERE = fault_of(3)
 _NO_LEADER = fault_of(5)
-#: How long a topic may be unknown before that is believed: a new topic takes a moment to be known everywhere.
+#: How long a topic may be unknown before it counts as missing: a new topic takes a moment to be known to all brokers.
 _UNKNOWN_TOPIC_SECONDS = 3.0
-#: How long a broker may be silent before another one is asked what any of them can tell.
+#: How long a broker may be silent before another one gets a request that any broker can answer.
 _SILENCE_SECONDS = 2.0
-#: How long such a broker is then asked after all others.
+#: How long a silent broker is then asked after all others.
 _SILENCE_REMEMBERED_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
 class TopicInfo:
-    """A topic. ``topic_id`` tells it from one of the same name that was deleted before; None on brokers below 2.8."""
+    """A topic. ``topic_id`` differs from that of a deleted topic with the same name; None on brokers below 2.8."""
 
     name: str
     topic_id: UUID | None
@@ -52,11 +54,31 @@ class TopicInfo:
     internal: bool
 
 
+def named(place: TopicPartition) -> str:
+    """A partition's name in messages."""
+    return f"topic '{place[0]}', partition {place[1]}"
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The partition numbers of each topic; topics and numbers are sorted."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(set(partitions)):
+        topics.setdefault(topic, []).append(partition)
+    return topics
+
+
+def answered(topics: Iterable[Any]) -> Iterator[tuple[TopicPartition, Any]]:
+    """The partitions in an answer, with their entries."""
+    for topic in topics:
+        for each in topic.partitions:
+            yield (topic.name, int(each.partition_index)), each
+
+
 class Session:
     """One client of one cluster. Made by :func:`session_for`, which shares it within the process.
 
     Thread-safe. Every operation takes a :class:`Deadline` (default: ``default.api.timeout.ms`` from now) that
-    bounds it with all its retries, and raises subclasses of :class:`penstock.errors.ExecutionError` only.
+    bounds it with all its retries. It raises only subclasses of :class:`penstock.errors.ExecutionError`.
     """
 
     def __init__(self, config: ClientConfig):
@@ -68,10 +90,10 @@ class Session:
         self._coordinators: dict[tuple[int, str], Node] = {}
         self._brokers_known = False
         self._leaders = Leaders()
-        self._silent: dict[Node, float] = {}  # since when others are asked first
+        self._silent: dict[Node, float] = {}  # since when other brokers are asked first
 
     def close(self) -> None:
-        """Close all connections. Operations under way fail."""
+        """Close all connections. Pending operations fail."""
         self._wire.close()
 
     def deadline(self, ms: float | None = None) -> Deadline:
@@ -79,7 +101,7 @@ class Session:
         return Deadline.after(self.config.default_api_timeout_ms if ms is None else ms)
 
     def backoff(self) -> Backoff:
-        """Fresh waits between attempts, as configured."""
+        """New waits between attempts, as configured."""
         return Backoff(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
 
     def address(self, node: Node) -> str:
@@ -97,12 +119,12 @@ class Session:
         return self._wire.send(request, node)
 
     def wait(self, answer: Future[Any], deadline: Deadline, node: Node | None = None) -> Any:
-        """The answer to a request. Raises :class:`KafkaFault` when its connection failed or the time is up."""
+        """The answer to a request. Raises :class:`KafkaFault` if its connection fails or the time is up."""
         try:
             return answer.result(deadline.left)
         except TimeoutError:
-            fault = Fault(-1000, "no answer", Action.REFRESH)
-            raise KafkaFault(fault, f"{deadline} were not enough{self._at(node)}") from None
+            fault = Fault(CLIENT_CODE, "no answer", Action.REFRESH)
+            raise KafkaFault(fault, f"none within {deadline}{self._at(node)}") from None
         except Exception as error:
             fault, detail = fault_of_exception(error)
             raise KafkaFault(fault, f"{detail}{self._at(node)}".strip()) from error
@@ -119,48 +141,40 @@ class Session:
 
     # --- trying again ---
 
-    def retrying(self, what: str, deadline: Deadline, step: Callable[[], T]) -> T:
-        """Run ``step`` until it does not raise a :class:`KafkaFault` that is worth another attempt.
+    def retrying(self, label: str, deadline: Deadline, step: Callable[[], T]) -> T:
+        """Repeat ``step`` while it raises a :class:`KafkaFault` that another attempt may resolve.
 
-        Raises the error of the fault: at once when trying again cannot help, :class:`RetriableError` naming the last
-        fault when the deadline would pass.
+        Raises the error of any other fault at once, and :class:`RetriableError` with the last fault if the deadline
+        would pass.
         """
         backoff = self.backoff()
         while True:
             try:
                 return step()
             except RetriableError as error:  # a step of its own gave up
-                raise RetriableError(f"{what}: {error}") from error.__cause__
+                raise RetriableError(f"{label}: {error}") from error.__cause__
             except KafkaFault as raised:
                 if not raised.fault.action.again:
-                    raise raised.fault.error(what, raised.detail) from raised.__cause__
+                    raise raised.fault.error(label, raised.detail) from raised.__cause__
                 wait = backoff.next()
                 if deadline.left <= wait:
-                    raise self._gave_up(what, deadline, raised) from raised.__cause__
+                    last = f"{raised.fault.name} ({raised.detail})" if raised.detail else raised.fault.name
+                    hint = raised.fault.hint or "check that the brokers are up and reachable from here"
+                    reason = f"{label}: no success within {deadline}, at last {last}; {hint}"
+                    raise RetriableError(reason) from raised.__cause__
                 time.sleep(wait)
 
-    def _gave_up(self, what: str, deadline: Deadline, last: KafkaFault) -> KafkaError:
-        detail = f" ({last.detail})" if last.detail else ""
-        hint = last.fault.hint or "check that the brokers are up and reachable from here"
-        return RetriableError(f"{what}: no success within {deadline}, at last {last.fault.name}{detail}; {hint}")
+    def ask_any(self, label: str, build: Build, check: Callable[[Any], T], deadline: Deadline | None = None) -> T:
+        """Ask any broker. ``check`` turns the answer into the result, or raises :class:`KafkaFault`.
 
-    def ask_any(
-        self,
-        what: str,
-        build: Callable[[], Any],
-        check: Callable[[Any], T],
-        deadline: Deadline | None = None,
-    ) -> T:
-        """Ask whichever broker answers. ``check`` turns the answer into the result, or raises :class:`KafkaFault`.
-
-        A broker that is silent for a few seconds does not hold this up: the next one is asked as well. So the same
-        request may be carried out twice.
+        If a broker is silent for a few seconds, the next one is asked as well. So the same request may be carried out
+        twice.
         """
         deadline = deadline or self.deadline()
         self.brokers(deadline)
-        return self.retrying(what, deadline, lambda: check(self._ask_first_that_answers(build, deadline)[1]))
+        return self.retrying(label, deadline, lambda: check(self._ask_first_that_answers(build, deadline)[1]))
 
-    def _ask_first_that_answers(self, build: Callable[[], Any], deadline: Deadline) -> tuple[Node, Any]:
+    def _ask_first_that_answers(self, build: Build, deadline: Deadline) -> tuple[Node, Any]:
         failure: KafkaFault | None = None
         left = self._candidates()
         asked: dict[Future[Any], Node] = {}
@@ -172,7 +186,7 @@ class Session:
             answered = [answer for answer in asked if answer.done()]
             if not answered and left:
                 continue
-            # Without an answer the time is up, which the wait for any of them says.
+            # Without an answer the time is up: the wait for any of them raises the fault.
             for answer in answered or list(asked)[:1]:
                 node = asked.pop(answer)
                 try:
@@ -180,7 +194,7 @@ class Session:
                 except KafkaFault as raised:
                     if not raised.fault.action.again:
                         raise
-                    # A bootstrap address tells less than the broker that could not be reached at its own address.
+                    # The fault of a broker at its own address says more than that of a bootstrap address.
                     failure = raised if failure is None or isinstance(node, int) else failure
                     self._silent[node] = time.monotonic()
                 else:
@@ -192,73 +206,62 @@ class Session:
         raise failure or KafkaFault(_NO_LEADER)
 
     def _candidates(self) -> list[Node]:
-        """Brokers that can be asked about anything: those that were of no use of late after the others."""
+        """Brokers that can answer general requests, those that were silent recently last."""
         long_ago = time.monotonic() - _SILENCE_REMEMBERED_SECONDS
         return sorted(self._wire.candidates(), key=lambda node: self._silent.get(node, long_ago) > long_ago)
 
     def ask_node(
-        self,
-        what: str,
-        node: Node,
-        build: Callable[[], Any],
-        check: Callable[[Any], T],
-        deadline: Deadline | None = None,
+        self, label: str, node: Node, build: Build, check: Callable[[Any], T], deadline: Deadline | None = None
     ) -> T:
-        """Ask one broker, again and again until the deadline."""
+        """Ask one broker, with retries until the deadline."""
         deadline = deadline or self.deadline()
-        return self.retrying(what, deadline, lambda: check(self.exchange(build(), node, deadline)))
+        return self.retrying(label, deadline, lambda: check(self.exchange(build(), node, deadline)))
 
     def ask_coordinator(
-        self,
-        what: str,
-        kind: int,
-        key: str,
-        build: Callable[[], Any],
-        check: Callable[[Any], T],
-        deadline: Deadline | None = None,
+        self, label: str, type: int, key: str, build: Build, check: Callable[[Any], T], deadline: Deadline | None = None
     ) -> T:
         """Ask the coordinator of a group (:data:`GROUP`) or transactional id (:data:`TRANSACTION`), which may move."""
         deadline = deadline or self.deadline()
 
         def step() -> T:
-            node = self.coordinator(kind, key, deadline)
+            node = self.coordinator(type, key, deadline)
             try:
                 return check(self.exchange(build(), node, deadline))
             except KafkaFault as raised:
                 if raised.fault.action in {Action.COORDINATOR, Action.REFRESH}:
-                    self.forget_coordinator(kind, key)
+                    self.forget_coordinator(type, key)
                 raise
 
-        return self.retrying(what, deadline, step)
+        return self.retrying(label, deadline, step)
 
     def ask_leaders(
         self,
-        what: str,
+        label: str,
         partitions: Iterable[TopicPartition],
-        build: Callable[[Sequence[tuple[str, PartitionInfo]]], Any],
+        build: Callable[[Mapping[str, Sequence[PartitionInfo]]], Any],
         read: Callable[[Any], Iterator[tuple[TopicPartition, int, T]]],
         deadline: Deadline | None = None,
     ) -> dict[TopicPartition, T]:
-        """One request per broker that leads some of the partitions, all at once; those that fail are asked for again.
+        """Send one request to each broker that leads some of the partitions, all at once. Retries those that fail.
 
-        ``read`` yields (partition, error code, result) for an answer. Raises for the first partition whose error
-        cannot be retried, naming it.
+        ``build`` takes the partitions by topic. ``read`` yields (partition, error code, result) for an answer. Raises
+        an error that names the first partition whose error cannot be retried.
         """
         deadline = deadline or self.deadline()
         left, found = set(partitions), dict[TopicPartition, T]()
 
         def step() -> None:
             failure: KafkaFault | None = None
-            by_leader: dict[Node, list[tuple[str, PartitionInfo]]] = {}
+            by_leader: dict[Node, dict[str, list[PartitionInfo]]] = {}
             for topic, partition in sorted(left):
                 info = self.partition(topic, partition, deadline)
-                by_leader.setdefault(info.leader, []).append((topic, info))
+                by_leader.setdefault(info.leader, {}).setdefault(topic, []).append(info)
             asked = [(node, group, self.send(build(group), node)) for node, group in by_leader.items()]
             for node, group, answer in asked:
                 try:
                     results = list(read(self.wait(answer, deadline, node)))
                 except KafkaFault as raised:
-                    self.forget_topics(topic for topic, _ in group)
+                    self.forget_topics(group)
                     failure = raised
                     continue
                 for place, code, result in results:
@@ -269,26 +272,26 @@ class Session:
                         continue
                     if fault.action is Action.REFRESH:
                         self.forget_topics([place[0]])
-                    failure = KafkaFault(fault.lacking("Describe"), f"topic '{place[0]}', partition {place[1]}")
+                    failure = KafkaFault(fault.lacking("Describe"), named(place))
                     if not fault.action.again:
                         raise failure
             if left:
-                raise failure or KafkaFault(_NO_LEADER, "an answer left partitions out")
+                raise failure or KafkaFault(_NO_LEADER, "an answer lacks partitions")
 
         if left:
-            self.retrying(what, deadline, step)
+            self.retrying(label, deadline, step)
         return found
 
     # --- brokers ---
 
     def brokers(self, deadline: Deadline | None = None) -> list[int]:
-        """Ids of the brokers. The first call finds the cluster by its bootstrap addresses."""
+        """Ids of the brokers. The first call connects to a bootstrap address."""
         if not self._brokers_known:
             self.metadata([], deadline or self.deadline())
         return [broker.node_id for broker in self._wire.cluster.brokers()]
 
     def metadata(self, topics: Sequence[str] | None, deadline: Deadline, create: bool = False) -> Any:
-        """A fresh metadata answer for these topics, for all topics when None."""
+        """New metadata of these topics, or of all topics if None."""
         wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
 
         def step() -> tuple[Node, Any]:
@@ -297,9 +300,9 @@ class Session:
             )
 
         addresses = ",".join(self.config.bootstrap_servers)
-        what = "asking for metadata" if self._brokers_known else f"connecting to {addresses}"
+        label = "asking for metadata" if self._brokers_known else f"connecting to {addresses}"
         try:
-            node, answer = self.retrying(what, deadline, step)
+            node, answer = self.retrying(label, deadline, step)
         except RetriableError as error:
             if self._brokers_known:
                 raise
@@ -314,23 +317,18 @@ class Session:
                 for topic in answer.topics
                 for each in topic.partitions
             ):
-                self._silent[node] = time.monotonic()  # it is behind the others, which may know better
+                self._silent[node] = time.monotonic()  # it knows less than the others
         return answer
 
     # --- topics ---
 
     def topics(
-        self,
-        names: Iterable[str],
-        deadline: Deadline | None = None,
-        *,
-        create: bool = False,
-        fresh: bool = True,
+        self, names: Iterable[str], deadline: Deadline | None = None, *, create: bool = False, fresh: bool = True
     ) -> dict[str, TopicInfo]:
-        """What the cluster knows about these topics; one that does not exist is left out.
+        """The topics of these names that exist.
 
-        ``create`` lets brokers that are set to create missing topics do so. Raises AuthorizationError naming the
-        topics that may not be described.
+        ``create`` allows brokers to create missing topics, if they are set to. Raises AuthorizationError, which names a
+        topic that may not be described.
         """
         deadline = deadline or self.deadline()
         names = list(dict.fromkeys(names))
@@ -359,10 +357,10 @@ class Session:
     def topic(
         self, name: str, deadline: Deadline | None = None, *, create: bool = False, partition: int = 0
     ) -> TopicInfo:
-        """One topic, from the cache where it is young enough.
+        """One topic, from the cache if the entry is young enough.
 
-        Raises KafkaError when it does not exist or has no partition of this number: not at once, for a new topic
-        takes a moment to be known everywhere.
+        Raises KafkaError if it does not exist or has no partition of this number. This takes a few seconds, because a
+        new topic is not known to all brokers at once.
         """
         deadline = deadline or self.deadline()
         believed = Deadline.after(min(deadline.left, _UNKNOWN_TOPIC_SECONDS) * 1000)
@@ -381,44 +379,42 @@ class Session:
             time.sleep(wait)
 
     def partition(self, topic: str, partition: int, deadline: Deadline) -> PartitionInfo:
-        """A partition that has a leader. Raises :class:`KafkaFault` (try again) when it has none at present."""
+        """A partition with a leader. Raises a :class:`KafkaFault` that can be retried if it has none at present."""
         found = self.topic(topic, deadline, partition=partition).partitions
         info = next(each for each in found if each.partition == partition)
         if info.leader < 0:
             self.forget_topics([topic])
-            since = f": nobody is known to lead it in leader epoch {info.leader_epoch} or later"
-            raise KafkaFault(
-                _NO_LEADER, f"topic '{topic}', partition {partition}{since if info.leader_epoch >= 0 else ''}"
-            )
+            since = f": no leader is known since leader epoch {info.leader_epoch}" if info.leader_epoch >= 0 else ""
+            raise KafkaFault(_NO_LEADER, named((topic, partition)) + since)
         return info
 
     def read_in(self, topic: str, topic_id: UUID, epochs: Mapping[int, int]) -> None:
-        """Note that partitions of a topic were read in these leader epochs: who led it before them is not asked."""
+        """Note the leader epochs in which partitions of a topic were read: leaders of earlier epochs are not asked."""
         with self._lock:
             if self._leaders.read_in(topic_id, epochs):
                 self._topics.pop(topic, None)
 
-    def told_epochs(self, topics: Iterable[str], deadline: Deadline) -> list[dict[TopicPartition, int]]:
-        """The leader epochs of these topics' partitions as each broker tells them. All brokers are asked at once; those
-        that do not answer in time are left out."""
+    def known_epochs(self, topics: Iterable[str], deadline: Deadline) -> list[dict[TopicPartition, int]]:
+        """The leader epochs of these topics' partitions, by broker. Asks all brokers at once, and leaves out those
+        that do not answer in time."""
         wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(set(topics))]
         build = partial(MetadataRequest, topics=wanted, allow_auto_topic_creation=False)
-        told = []
+        epochs = []
         for node, answer in [(node, self.send(build(), node)) for node in self.brokers(deadline)]:
             with contextlib.suppress(KafkaFault):
                 there = self.wait(answer, deadline, node).topics
                 places = [(topic.name, each) for topic in there for each in topic.partitions]
-                told.append({(name, int(each.partition_index)): int(each.leader_epoch) for name, each in places})
-        return told
+                epochs.append({(name, int(each.partition_index)): int(each.leader_epoch) for name, each in places})
+        return epochs
 
     def forget_topics(self, names: Iterable[str]) -> None:
-        """Ask for these topics anew the next time."""
+        """Drop these topics from the cache."""
         with self._lock:
             for name in names:
                 self._topics.pop(name, None)
 
     def doubt(self, node: Node) -> None:
-        """Ask other brokers before this one for a while: it may be cut off from them, and not know of it."""
+        """Ask other brokers before this one for a while: it may be cut off from them without noticing."""
         self._silent[node] = time.monotonic()
 
     def _cached(self, name: str) -> TopicInfo | None:
@@ -427,7 +423,7 @@ class Session:
         return info if time.monotonic() - learned < self.config.metadata_max_age_ms / 1000 else None
 
     def _learn(self, topic: Any) -> TopicInfo:
-        told = [
+        described = [
             PartitionInfo(
                 each.partition_index,
                 each.leader_id if each.error_code in {0, 9} else -1,
@@ -438,44 +434,42 @@ class Session:
             for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
         ]
         with self._lock:
-            partitions = tuple(self._leaders.latest(topic.topic_id, each) for each in told)
+            partitions = tuple(self._leaders.latest(topic.topic_id, each) for each in described)
             info = TopicInfo(topic.name, topic.topic_id or None, partitions, bool(topic.is_internal))
             self._topics[info.name] = (time.monotonic(), info)
         return info
 
     # --- coordinators ---
 
-    def coordinator(self, kind: int, key: str, deadline: Deadline) -> Node:
+    def coordinator(self, type: int, key: str, deadline: Deadline) -> Node:
         """The broker that coordinates a group or a transactional id."""
         with self._lock:
-            known = self._coordinators.get((kind, key))
+            known = self._coordinators.get((type, key))
         if known is not None:
             return known
 
         def check(answer: Any) -> int:
             found = answer.coordinators[0] if answer.coordinators else answer
-            fault = fault_of(found.error_code)
-            if fault.action is not Action.NONE:
-                raise KafkaFault(fault, found.error_message or "")
+            check_code(found.error_code, found.error_message or "")
             return int(found.node_id)
 
-        name = "group" if kind == GROUP else "transactional id"
+        name = "group" if type == GROUP else "transactional id"
         node = self.ask_any(
             f"finding the coordinator of {name} '{key}'",
-            lambda: FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key]),
+            lambda: FindCoordinatorRequest(key=key, key_type=type, coordinator_keys=[key]),
             check,
             deadline,
         )
         if node not in self.brokers(deadline):
             self.metadata([], deadline)
         with self._lock:
-            self._coordinators[kind, key] = node
+            self._coordinators[type, key] = node
         return node
 
-    def forget_coordinator(self, kind: int, key: str) -> None:
-        """Look the coordinator up anew the next time."""
+    def forget_coordinator(self, type: int, key: str) -> None:
+        """Look the coordinator up again the next time."""
         with self._lock:
-            self._coordinators.pop((kind, key), None)
+            self._coordinators.pop((type, key), None)
 
 
 # --- one session per process and configuration -----------------------------------------------------------------
@@ -485,7 +479,7 @@ _pool_lock = threading.Lock()
 
 
 def session_for(config: ClientConfig) -> Session:
-    """The session of this process for a configuration. A forked process gets one of its own."""
+    """The session of this process for a configuration. A forked process gets a session of its own."""
     with _pool_lock:
         key = (os.getpid(), config)
         if key not in _pool:
@@ -504,7 +498,7 @@ def close_sessions() -> None:
 
 
 def _forked() -> None:
-    # Sessions of the parent stay in the pool, untouched: closing them here would write to the parent's connections.
+    # The parent's sessions stay in the pool: closing them here would write to the parent's connections.
     global _pool_lock  # noqa: PLW0603 - another thread of the parent may have held it
     _pool_lock = threading.Lock()
 

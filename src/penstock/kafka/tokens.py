@@ -1,4 +1,4 @@
-"""Bearer tokens: made, read or asked for when a connection needs one, and kept while they are good."""
+"""Bearer tokens: made, read or requested when a connection needs one, and kept while they are valid."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import ssl
 import threading
 import time
+from functools import partial
 from typing import Any
 from urllib.parse import quote_plus, urlencode, urlsplit
 
@@ -34,11 +35,11 @@ class Tokens:
             self._tls = tls_context(source.tls, "sasl.jaas.config")
         self._lock = threading.Lock()
         self._token, self._good_until = "", 0.0
-        #: What is said beside the token (KIP-342).
+        #: Sent with the token (KIP-342).
         self.extensions = dict(login.extensions)
 
     def token(self) -> str:
-        """A token that is still good; a new one where the last one is beyond ``sasl.login.refresh.window.factor``.
+        """A valid token; a new one if the last one is beyond ``sasl.login.refresh.window.factor``.
 
         May wait for the token endpoint. Raises :class:`KafkaFault`.
         """
@@ -75,29 +76,24 @@ class Tokens:
 
 
 def _post(source: TokenEndpoint, tls: ssl.SSLContext | None) -> tuple[int, bytes]:
-    """Ask the endpoint. Redirections are not followed: the client's secret is for this address alone."""
+    """Asks the endpoint. Redirections are not followed: the client's secret is only for this address."""
     parts = urlsplit(source.url)
     connect, read = ((each or _SECONDS * 1000) / 1000 for each in (source.connect_ms, source.read_ms))
-    host, port = parts.hostname or "", parts.port
-    connection = (
-        http.client.HTTPSConnection(host, port, timeout=connect, context=tls)
-        if tls
-        else http.client.HTTPConnection(host, port, timeout=connect)
-    )
-    named, secret = source.client_id, source.client_secret
-    if source.urlencode:
-        named, secret = quote_plus(named), quote_plus(secret)
+    make = partial(http.client.HTTPSConnection, context=tls) if tls else http.client.HTTPConnection
+    connection = make(parts.hostname or "", parts.port, timeout=connect)
+    encode = quote_plus if source.urlencode else str
+    login = f"{encode(source.client_id)}:{encode(source.client_secret)}"
     scope = {"scope": source.scope} if source.scope else {}
     headers = {
-        "Authorization": "Basic " + base64.b64encode(f"{named}:{secret}".encode()).decode(),
+        "Authorization": "Basic " + base64.b64encode(login.encode()).decode(),
         "Content-Type": "application/x-www-form-urlencoded",
         "Accept": "application/json",
     }
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
         connection.connect()
         connection.sock.settimeout(read)
-        connection.request("POST", target, urlencode({"grant_type": "client_credentials"} | scope), headers)
+        connection.request("POST", path, urlencode({"grant_type": "client_credentials"} | scope), headers)
         answer = connection.getresponse()
         return answer.status, answer.read(_LARGEST_ANSWER)
     except ssl.SSLCertVerificationError as error:
@@ -107,19 +103,19 @@ def _post(source: TokenEndpoint, tls: ssl.SSLContext | None) -> tuple[int, bytes
         ) from None
     except (OSError, http.client.HTTPException) as error:
         detail = f"{source.url}: {getattr(error, 'strerror', None) or error or type(error).__name__}"
-        hint = f"check {_URL}, and that it can be reached from every machine"
+        hint = f"check {_URL}, and that every machine can reach it"
         raise KafkaFault(Fault(CLIENT_CODE, "token endpoint not reached", Action.RETRY, hint), detail) from None
     finally:
         connection.close()
 
 
 def _no_token(source: TokenEndpoint, status: int, answer: dict[str, Any]) -> KafkaFault:
-    """The fault of an answer that is an error (RFC 6749, section 5.2), which may quote what was sent."""
-    told = ": ".join(str(answer[key]) for key in ("error", "error_description") if answer.get(key))
-    told = told.replace(source.client_secret, "******")[:500]
-    detail = f"{source.url} answered with status {status}" + (f", {told}" if told else "")
+    """The fault of an error answer (RFC 6749, section 5.2), which may quote the request."""
+    message = ": ".join(str(answer[key]) for key in ("error", "error_description") if answer.get(key))
+    message = message.replace(source.client_secret, "******")[:500]
+    detail = f"{source.url} answered with status {status}" + (f", {message}" if message else "")
     if status in {408, 429} or status >= 500:
-        return KafkaFault(Fault(CLIENT_CODE, "token endpoint failed", Action.RETRY, "ask who runs it"), detail)
+        return KafkaFault(Fault(CLIENT_CODE, "token endpoint failed", Action.RETRY, "ask its operator"), detail)
     return _refused(detail, f"check {_URL}, the client's id and secret, and the scope")
 
 
@@ -132,8 +128,8 @@ def _read(source: TokenFile) -> str:
         with open(source.path, encoding="ascii") as file:
             token = file.read().strip()
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text in ASCII"
-        hint = f"check {_URL}; the file has to be at this path on every machine"
+        reason = getattr(error, "strerror", None) or "it is not ASCII text"
+        hint = f"check {_URL}; the file must be at this path on every machine"
         raise _refused(f"'{source.path}' cannot be read: {reason}", hint) from None
     if not token or not token.isprintable():
         raise _refused(f"'{source.path}' holds no token", f"check {_URL}")
@@ -151,7 +147,7 @@ def _encoded(content: dict[str, Any]) -> str:
 
 
 def _expiry(token: str) -> float | None:
-    """When a JSON Web Token ends, in seconds since 1970; None when it does not say so, or is none."""
+    """The expiry time of a JSON Web Token, in seconds since 1970; None if it has none, or is not one."""
     parts = token.split(".")
     try:
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))

@@ -1,8 +1,8 @@
 """Connections to brokers: one thread with kafka-python's event loop, one connection per broker, requests in order.
 
-Nothing is decided here. A request either has an answer or fails with what happened to its connection; whoever sent
-it decides about trying again. Requests to one broker leave in the order they were handed in, and when a connection
-fails, everything that waited for it fails too, so that no later request overtakes an earlier one.
+This module decides nothing. A request gets an answer, or fails with the error of its connection; the sender decides
+whether to retry. Requests to one broker are sent in order, and if a connection fails, all requests that wait for it
+fail too, so that no later request overtakes an earlier one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Wire:
     def __init__(self, config: ClientConfig):
         self._request_seconds = config.request_timeout_ms / 1000
         _quiet_library()
-        # First what may fail: certificates and logins that cannot be read.
+        # First the steps that may fail, as they read certificates and logins.
         settings, authentication = _library_config(config), Authentication(config.login) if config.login else None
         self._net = NetworkSelector(client_id=config.client_id, slow_task_threshold_secs=0)
         self._manager = _Manager(self._net, **settings)
@@ -53,20 +53,20 @@ class Wire:
 
     @property
     def cluster(self) -> Any:
-        """kafka-python's view of the brokers: bootstrap addresses and what :meth:`learn` told it."""
+        """kafka-python's view of the brokers: the bootstrap addresses, and the metadata from :meth:`learn`."""
         return self._manager.cluster
 
     def learn(self, metadata: Any) -> None:
-        """Take over the brokers of a metadata answer."""
+        """Update the brokers from a metadata answer."""
         self._manager.cluster.update_metadata(metadata)
 
     def address(self, node: Node) -> str:
-        """``host:port`` of a broker, or its id where that is not known."""
+        """``host:port`` of a broker, or its id if the address is not known."""
         broker = self._manager.cluster.broker_metadata(node)
         return f"{broker.host}:{broker.port}" if broker else str(node)
 
     def candidates(self) -> list[Node]:
-        """Brokers that can be asked about anything, the least busy first, the bootstrap addresses last."""
+        """Brokers for general requests: the least busy first, the bootstrap addresses last."""
         known = [broker.node_id for broker in self.cluster.brokers()]
         first = self._manager.least_loaded_node()
         if first in known:
@@ -75,16 +75,16 @@ class Wire:
         return known + [broker.node_id for broker in self.cluster.bootstrap_brokers()]
 
     def send(self, request: Any, node: Node) -> Future[Any]:
-        """Send a request; its answer, or an exception of the client library, arrives in the future.
+        """Send a request; the future gets its answer, or an exception of the client library.
 
-        A request that is not answered within ``request.timeout.ms`` takes its connection with it.
+        If there is no answer within ``request.timeout.ms``, the connection is closed.
         """
         letter = _Letter(request, time.monotonic() + self._request_seconds)
         self._net.call_soon_threadsafe(lambda: self._post(node, letter))
         return letter.answer
 
     def close(self) -> None:
-        """Close every connection and end the thread. What is still under way fails."""
+        """Close every connection and end the thread. Pending requests fail."""
         thread = self._net._io_thread
         with contextlib.suppress(RuntimeError, kafka.errors.KafkaError):
             self._net.run(self._manager.close)
@@ -108,7 +108,7 @@ class Wire:
             while letters:
                 try:
                     connection = await self._connection(node, letters[0].expires)
-                except Exception as error:  # noqa: BLE001 - whatever it was, it is handed to the senders
+                except Exception as error:  # noqa: BLE001 - passed on to the senders
                     while letters:
                         letters.popleft().fail(error)
                 else:
@@ -117,7 +117,7 @@ class Wire:
             self._delivering.discard(node)
 
     async def _connection(self, node: Node, expires: float) -> Any:
-        """An established connection that may be written to."""
+        """An established connection that accepts requests."""
         while True:
             wait = expires - time.monotonic()
             delay = self._manager.connection_delay(node)
@@ -139,7 +139,7 @@ class Wire:
 
 
 class _Letter:
-    """A request on its way, and the future its sender waits on."""
+    """A pending request, and the future that its sender waits for."""
 
     def __init__(self, request: Any, expires: float):
         self.request, self.expires = request, expires
@@ -165,8 +165,8 @@ class _Letter:
 
 
 class _Manager(KafkaConnectionManager):  # type: ignore[misc]
-    """kafka-python's manager with transports and logins of ours: larger reads, a bound for the TLS handshake, TLS
-    errors kept, and logins that do not hold up the other connections."""
+    """kafka-python's manager with our own transports and logins: larger reads, a time limit for the TLS handshake, TLS
+    errors that are kept, and logins that do not delay other connections."""
 
     authentication: Authentication | None = None
 
@@ -193,7 +193,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]
 
 
 class _Transfer:
-    """Reading and writing in large pieces; a partial write never copies what is left."""
+    """Reading and writing in large pieces; a partial write does not copy the rest."""
 
     _sock: Any
     _write_buffer: deque[Any]
@@ -217,7 +217,7 @@ class _Transfer:
                 break
             received.append(data)
         if received:
-            # What came before the end counts: a refused login is answered and then closed. The end is met again.
+            # Data before the end counts: a refused login is answered, then closed. The next read meets the end again.
             error = None
             self._heard = True
         return (received[0] if len(received) == 1 else b"".join(received)), error
@@ -255,31 +255,25 @@ class _Tls(_Transfer, KafkaSSLTransport):  # type: ignore[misc]
                 await self._net.wait_write(self._sock, timeout_at)
 
 
-# --- configuration ---------------------------------------------------------------------------------------------
+#: Settings that the library has by the same names.
+_SETTINGS = (
+    "client_id", "client_dns_lookup", "request_timeout_ms", "reconnect_backoff_ms", "reconnect_backoff_max_ms",
+    "socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms", "connections_max_idle_ms",
+    "security_protocol",
+)  # fmt: skip
 
 
 def _library_config(config: ClientConfig) -> dict[str, Any]:
     secure = config.security_protocol in {"SSL", "SASL_SSL"}
-    return {
+    return {name: getattr(config, name) for name in _SETTINGS} | {
         "bootstrap_servers": list(config.bootstrap_servers),
-        "client_id": config.client_id,
-        "client_dns_lookup": config.client_dns_lookup,
         "client_software_name": "penstock",
         "receive_message_max_bytes": _NO_LIMIT,
-        # Windows are counted where requests are made; here every request that is handed in is sent.
+        # Producers and fetchers limit their requests under way themselves.
         "max_in_flight_requests_per_connection": _NO_LIMIT,
-        "request_timeout_ms": config.request_timeout_ms,
-        "reconnect_backoff_ms": config.reconnect_backoff_ms,
-        "reconnect_backoff_max_ms": config.reconnect_backoff_max_ms,
-        "socket_connection_setup_timeout_ms": config.socket_connection_setup_timeout_ms,
-        "socket_connection_setup_timeout_max_ms": config.socket_connection_setup_timeout_max_ms,
-        "connections_max_idle_ms": config.connections_max_idle_ms,
-        "security_protocol": config.security_protocol,
         "ssl_context": tls_context(config.tls) if secure else None,
     }
 
-
-# --- the library's log -----------------------------------------------------------------------------------------
 
 _OUR_THREADS: set[int | None] = set()
 _LOGGERS = (
@@ -290,7 +284,7 @@ _LOGGERS = (
 
 
 def _quiet_library() -> None:
-    """What the library logs about connections of ours is reported through exceptions; keep it for debugging only."""
+    """Log the library's messages about our connections for debugging only: errors are raised as exceptions."""
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_demote)
 
@@ -298,6 +292,6 @@ def _quiet_library() -> None:
 def _demote(record: logging.LogRecord) -> bool:
     if record.thread not in _OUR_THREADS:
         return True
-    if record.levelno >= logging.INFO:  # below that are whole requests, logins included
+    if record.levelno >= logging.INFO:  # lower levels log whole requests, including logins
         _log.debug("%s", record.getMessage())
     return False

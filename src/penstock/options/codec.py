@@ -17,7 +17,7 @@ class Codec:
     """A pair of functions: ``parse`` from text to value, and ``show`` from value to text.
 
     ``parse`` raises ValueError with what it expected. ``values`` are the accepted texts, if there are only a few.
-    ``quoted`` is false where an error must not show the text, because part of it may be secret.
+    ``quoted`` is false if errors must not show the text, because part of it may be secret.
     """
 
     name: str
@@ -72,16 +72,6 @@ def _show_duration(value: timedelta) -> str:
         if micros and micros % size == 0:
             return f"{micros // size} {unit}"
     return f"{micros} us" if micros else "0 ms"
-
-
-_SIZES = {"": 1, "b": 1, "bytes": 1, "k": 2**10, "kb": 2**10, "m": 2**20, "mb": 2**20, "g": 2**30, "gb": 2**30}
-
-
-def _memory(text: str) -> int:
-    match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
-    if match is None or match.group(2) not in _SIZES:
-        raise ValueError("expected a size such as '1048576', '512 kb' or '1 mb'")
-    return int(match.group(1)) * _SIZES[match.group(2)]
 
 
 def _list(text: str) -> tuple[str, ...]:
@@ -153,7 +143,6 @@ TEXT = Codec("String", lambda text: text)
 BOOLEAN = Codec("Boolean", _boolean, lambda value: "true" if value else "false", ("true", "false"))
 INTEGER = Codec("Integer", _integer)
 DURATION = Codec("Duration", _duration, _show_duration)
-MEMORY = Codec("MemorySize", _memory)
 PATTERN = Codec("Regex", _pattern)
 LIST = Codec("List<String>", _list, ";".join)
 #: The form of lists in the properties of Java clients: at least one item, separated by commas.

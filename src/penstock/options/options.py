@@ -68,17 +68,8 @@ def opt(
     An option without ``default`` is required. ``aliases`` are older names that still work. ``default_text`` is shown in
     the reference if the default is not a single value.
     """
-    option = Option(
-        key,
-        codec,
-        doc,
-        example,
-        aliases,
-        secret,
-        default is MISSING,
-        None if default is MISSING else default,
-        default_text,
-    )
+    required = default is MISSING
+    option = Option(key, codec, doc, example, aliases, secret, required, None if required else default, default_text)
     return field(default=default, metadata={"option": option}, repr=not secret, kw_only=True)
 
 
@@ -238,6 +229,29 @@ class Property:
     def read(self, text: str) -> Any:
         """The value of ``text``. Raises ValueError with what was expected."""
         return self.codec.read(text, secret=self.secret)
+
+
+def prop(codec: Codec, doc: str, default: Any = None, *, secret: bool = False) -> Any:
+    """Declare a client property: a ``dataclasses.field`` with the property's name, with ``_`` for ``.``."""
+    return field(default=default, metadata={"property": Property(codec, doc, secret)}, repr=not secret)
+
+
+def declared_properties(cls: type[Any], prefix: str = "") -> dict[str, Property]:
+    """The client properties that a dataclass declares, by name, in the order of declaration."""
+    declared = {each.name: each.metadata.get("property") for each in dataclasses.fields(cls)}
+    return {prefix + name.replace("_", "."): each for name, each in declared.items() if each is not None}
+
+
+def read_properties(declared: Mapping[str, Property], given: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem]]:
+    """The values of the properties that are declared, by name, and a problem for each that is malformed."""
+    values, problems = dict[str, Any](), []
+    for name, text in given.items():
+        if name in declared:
+            try:
+                values[name] = declared[name].read(text)
+            except ValueError as malformed:
+                problems.append(Problem(str(malformed), name))
+    return values, problems
 
 
 def properties_of(given: Mapping[str, str], prefix: str = "properties.") -> Properties:

@@ -52,7 +52,7 @@ def java_pattern(text: str) -> re.Pattern[str]:
     """
     try:
         with warnings.catch_warnings():
-            # About characters that may get a meaning inside brackets in future
+            # Warns of characters that may get a meaning inside brackets in future
             warnings.simplefilter("ignore", FutureWarning)
             return re.compile("".join(_translated(text)), re.ASCII)
     except re.error as error:
@@ -64,19 +64,19 @@ def java_pattern(text: str) -> re.Pattern[str]:
 def _translated(text: str) -> Iterator[str]:
     inside = False
     for part in _PART.finditer(text):
-        kind, found = str(part.lastgroup), part[0]
-        if inside and kind in ("open", "intersection"):
+        name, found = str(part.lastgroup), part[0]
+        if inside and name in ("open", "intersection"):
             shown = found.rstrip("]^")
             raise ValueError(f"'{shown}' within brackets is not supported; write a single character class")
-        if kind == "open":
+        if name == "open":
             inside = True
         elif inside and found == "]":
             inside = False
-        yield found if kind in ("open", "plain", "intersection") else _replaced(kind, part, inside)
+        yield found if name in ("open", "plain", "intersection") else _replaced(name, part, inside)
 
 
-def _replaced(kind: str, part: re.Match[str], inside: bool) -> str:
-    match kind:
+def _replaced(name: str, part: re.Match[str], inside: bool) -> str:
+    match name:
         case "quoted":
             return re.escape(part["quoted"])
         case "named":

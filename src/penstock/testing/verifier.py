@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from penstock.connectors.kafka.source.positions import Positions
 from penstock.errors import KafkaError, RetriableError
-from penstock.kafka.batches import ControlType, batch_headers, scan_slices
+from penstock.kafka.batches import ControlType, batch_headers
 from penstock.kafka.fetch import Chunk, Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.progress import TOPIC
@@ -311,15 +311,7 @@ def _chunks(session: Session, topics: Iterable[str], isolation: str) -> Iterable
 
 def _decode(chunk: Chunk) -> Iterator[_Seen]:
     where = f"topic '{chunk.topic}', partition {chunk.partition}"
-    slices = scan_slices(
-        chunk.records,
-        start_offset=chunk.start,
-        end_offset=chunk.end,
-        aborted=chunk.aborted,
-        headers=True,
-        where=where,
-    )
-    for records in slices:
+    for records in chunk.slices(headers=True):
         if len(records):
             places, numbers = numbers_of(records.headers, where)
             place = chunk.topic, chunk.partition
@@ -348,11 +340,7 @@ def _batches(
     aborted = _aborted(session, [topic])
     found: dict[tuple[str, int], tuple[Positions | None, Positions]] = {}
     # Raw, since somebody else's open transaction hides what is behind it in the same partition.
-    pieces = (
-        (chunk, records)
-        for chunk in _chunks(session, [topic], READ_UNCOMMITTED)
-        for records in scan_slices(chunk.records, start_offset=chunk.start, end_offset=chunk.end)
-    )
+    pieces = ((chunk, records) for chunk in _chunks(session, [topic], READ_UNCOMMITTED) for records in chunk.slices())
     for chunk, records in pieces:
         ours = pc.is_in(records.keys, value_set=keys).to_numpy(zero_copy_only=False)
         ours &= ~_inside(records.offsets, aborted.get((chunk.topic, chunk.partition)))

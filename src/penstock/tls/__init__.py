@@ -1,5 +1,3 @@
-"""TLS by the properties ``ssl.*`` of Java clients: whom to trust and who one is, out of PEM, PKCS #12 and JKS files."""
+"""TLS by the properties ``ssl.*`` of Java clients, with trust and key stores in PEM, PKCS #12 and JKS."""
 
 from penstock.tls.context import TLS_PROPERTIES, Tls, read_tls, tls_context
-
-__all__ = ["TLS_PROPERTIES", "Tls", "read_tls", "tls_context"]

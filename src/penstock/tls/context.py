@@ -1,4 +1,4 @@
-"""The properties ``ssl.*``, and what they make of a TLS connection."""
+"""The properties ``ssl.*``, and the TLS contexts that they make."""
 
 from __future__ import annotations
 
@@ -9,35 +9,23 @@ import secrets
 import ssl
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from penstock.errors import OptionsError, Problem
-from penstock.options import COMMA_LIST, TEXT, Codec, Property, one_of
-from penstock.tls.stores import TYPES, Identity, StoreError, identity, pem_identity, trusted
+from penstock.options import (
+    COMMA_LIST,
+    TEXT,
+    Codec,
+    Property,
+    declared_properties,
+    one_of,
+    prop,
+    read_properties,
+)
+from penstock.tls.jks import StoreError
+from penstock.tls.stores import TYPES, Identity, identity, pem_identity, trusted
 
-_EVERYWHERE = "the file has to be at this path on every machine, that of the driver and those of the tasks"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tls:
-    """Whom to trust and who one is. Field names are those of the properties without ``ssl.``, with ``_`` for ``.``."""
-
-    truststore_type: str = "JKS"
-    truststore_location: str | None = None
-    truststore_password: str | None = field(default=None, repr=False)
-    truststore_certificates: str | None = field(default=None, repr=False)
-    keystore_type: str = "JKS"
-    keystore_location: str | None = None
-    keystore_password: str | None = field(default=None, repr=False)
-    keystore_certificate_chain: str | None = field(default=None, repr=False)
-    keystore_key: str | None = field(default=None, repr=False)
-    key_password: str | None = field(default=None, repr=False)
-    endpoint_identification_algorithm: str = "https"
-    enabled_protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
-
-
-# --- properties ------------------------------------------------------------------------------------------------
+_EVERYWHERE = "the file must be at this path on every machine, for the driver and for the tasks"
 
 
 def _location(value: str) -> str | None:
@@ -65,63 +53,60 @@ def _check_algorithm(value: str) -> str:
 
 _LOCATION = Codec("Path", _location, quoted=False)
 _TYPE = one_of(*TYPES, fold=str.upper)
+_EITHER = "JKS (the default), PKCS12 or PEM. JKS and PKCS12 are told apart by the file."
 
-#: Those of ``ssl.*`` that act.
-TLS_PROPERTIES: Mapping[str, Property] = {
-    "ssl.truststore.type": Property(
-        _TYPE, "Format of the truststore: JKS (the default), PKCS12 or PEM. JKS and PKCS12 are told apart by the file."
-    ),
-    "ssl.truststore.location": Property(
+
+@dataclass(frozen=True, kw_only=True)
+class Tls:
+    """The properties ``ssl.*``. Field names are those of the properties without ``ssl.``, with ``_`` for ``.``."""
+
+    truststore_type: str = prop(_TYPE, f"Format of the truststore: {_EITHER}", "JKS")
+    truststore_location: str | None = prop(
         _LOCATION, "File with the certificates to trust, on every machine; without it, those of the system are trusted."
-    ),
-    "ssl.truststore.password": Property(TEXT, "Password of a JKS or PKCS12 truststore.", secret=True),
-    "ssl.truststore.certificates": Property(TEXT, "Certificates to trust, as PEM text.", secret=True),
-    "ssl.keystore.type": Property(
-        _TYPE, "Format of the keystore: JKS (the default), PKCS12 or PEM. JKS and PKCS12 are told apart by the file."
-    ),
-    "ssl.keystore.location": Property(
+    )
+    truststore_password: str | None = prop(TEXT, "Password of a JKS or PKCS12 truststore.", secret=True)
+    truststore_certificates: str | None = prop(TEXT, "Certificates to trust, as PEM text.", secret=True)
+    keystore_type: str = prop(_TYPE, f"Format of the keystore: {_EITHER}", "JKS")
+    keystore_location: str | None = prop(
         _LOCATION, "File with this client's private key and certificate chain, on every machine. The first key counts."
-    ),
-    "ssl.keystore.password": Property(TEXT, "Password of a JKS or PKCS12 keystore.", secret=True),
-    "ssl.keystore.certificate.chain": Property(TEXT, "This client's certificate chain, as PEM text.", secret=True),
-    "ssl.keystore.key": Property(TEXT, "This client's private key, as PEM text.", secret=True),
-    "ssl.key.password": Property(
+    )
+    keystore_password: str | None = prop(TEXT, "Password of a JKS or PKCS12 keystore.", secret=True)
+    keystore_certificate_chain: str | None = prop(TEXT, "This client's certificate chain, as PEM text.", secret=True)
+    keystore_key: str | None = prop(TEXT, "This client's private key, as PEM text.", secret=True)
+    key_password: str | None = prop(
         TEXT, "Password of the private key; in a JKS keystore the store's own where this is not given.", secret=True
-    ),
-    "ssl.endpoint.identification.algorithm": Property(
+    )
+    endpoint_identification_algorithm: str = prop(
         Codec("String", _check_algorithm),
         "`https` compares the broker's host name with its certificate; empty does not.",
-    ),
-    "ssl.enabled.protocols": Property(Codec("List<String>", _protocols), "TLS versions that may be used."),
-}
+        "https",
+    )
+    enabled_protocols: tuple[str, ...] = prop(
+        Codec("List<String>", _protocols), "TLS versions that may be used.", ("TLSv1.2", "TLSv1.3")
+    )
+
+
+#: The properties ``ssl.*`` that have an effect.
+TLS_PROPERTIES: Mapping[str, Property] = declared_properties(Tls, "ssl.")
 
 
 def read_tls(properties: Mapping[str, str]) -> tuple[Tls, list[Problem]]:
-    """What the properties ``ssl.*`` among these say, and every problem of them."""
-    values: dict[str, Any] = {}
-    problems = []
-    for name, each in TLS_PROPERTIES.items():
-        if name in properties:
-            try:
-                values[name.removeprefix("ssl.").replace(".", "_")] = each.read(properties[name])
-            except ValueError as malformed:
-                problems.append(Problem(str(malformed), name))
+    """The settings in the properties ``ssl.*``, and every problem of them."""
+    found, problems = read_properties(TLS_PROPERTIES, properties)
     chain, key = "ssl.keystore.certificate.chain", "ssl.keystore.key"
     if (chain in properties) != (key in properties):
         given, missing = (chain, key) if chain in properties else (key, chain)
         problems.append(Problem(f"needs '{missing}'", given))
+    values = {name.removeprefix("ssl.").replace(".", "_"): value for name, value in found.items()}
     return Tls(**values), problems
 
 
-# --- connections -----------------------------------------------------------------------------------------------
-
-
 def tls_context(tls: Tls, where: str = "") -> ssl.SSLContext:
-    """What these properties make of a client's connections.
+    """The TLS context for a client's connections.
 
     Raises:
-        OptionsError: a store is missing or is not what the properties say, or a password does not fit. ``where`` is
-            the place of the properties.
+        OptionsError: a store is missing or has another format, or a password does not fit. ``where`` is the place of
+            the properties.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.endpoint_identification_algorithm == "https"
@@ -160,7 +145,7 @@ def _identity(tls: Tls, where: str) -> Identity | None:
 
 
 def _present(context: ssl.SSLContext, own: Identity) -> None:
-    # OpenSSL reads keys from files only: one that nobody else may read, for a moment, and of no use to who finds it.
+    # OpenSSL reads keys from files only. This one exists for a moment, only we may read it, and it is encrypted.
     password = secrets.token_bytes(24).hex().encode()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "identity.pem")
@@ -180,7 +165,7 @@ def _content(path: str) -> bytes:
 
 @contextlib.contextmanager
 def _blamed(key: str, where: str, store: str = "") -> Iterator[None]:
-    """Errors of stores and of OpenSSL, as problems of the property that is to blame."""
+    """Turns errors of stores and of OpenSSL into problems of the property that causes them."""
     try:
         yield
     except StoreError as error:
@@ -188,5 +173,5 @@ def _blamed(key: str, where: str, store: str = "") -> Iterator[None]:
         raise OptionsError((Problem(error.reason, named[error.about], where, error.hint),)) from None
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
-        hint = "check what the store holds"
+        hint = "check the content of the store"
         raise OptionsError((Problem(f"cannot be used: {reason}", key, where, hint),)) from None

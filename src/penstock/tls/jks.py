@@ -1,8 +1,8 @@
-"""Java key stores of type JKS: what is in one, and its private keys.
+"""Java key stores of type JKS: their certificates and private keys.
 
-The format was never written down apart from Sun's own code (``sun.security.provider.JavaKeyStore`` and ``KeyProtector``
-of the OpenJDK): big-endian numbers, certificates in DER, private keys under a cipher of its own made from SHA-1, and at
-the end a digest over the store's password and everything before it.
+The format is documented only by Sun's own code (``sun.security.provider.JavaKeyStore`` and ``KeyProtector`` of the
+OpenJDK): big-endian numbers, certificates in DER, private keys encrypted with a cipher made from SHA-1, and at the end
+a digest over the store's password and everything before it.
 """
 
 from __future__ import annotations
@@ -23,25 +23,44 @@ _KEY_PROTECTOR = bytes.fromhex("2b060104012a02110101")
 _SEQUENCE, _OCTETS, _OBJECT = 0x30, 0x04, 0x06
 
 
-class Unreadable(Exception):
-    """The file is not what it should be; says what is wrong."""
+class StoreError(Exception):
+    """A store that cannot be read. ``about`` is ``location``, ``password`` or ``key`` (the password of its key)."""
 
-
-class BadPassword(Exception):
-    """The password does not fit."""
+    def __init__(self, about: str, reason: str, hint: str = ""):
+        super().__init__(about, reason, hint)
+        self.about, self.reason, self.hint = about, reason, hint
 
 
 @dataclass(frozen=True)
 class PrivateEntry:
-    """A private key as it is in the store, and its certificates in DER, its own first."""
+    """A private key, still encrypted, and its certificates in DER, its own first."""
 
     alias: str
     chain: tuple[bytes, ...]
     _protected: bytes = field(repr=False)
 
     def key(self, password: str) -> bytes:
-        """The key as PKCS #8 in DER. Raises :class:`BadPassword` or :class:`Unreadable`."""
-        return _unprotected(self._protected, password.encode("utf-16-be"))
+        """The key as PKCS #8 in DER. Raises :class:`StoreError`.
+
+        Sun's cipher: salt, key XOR a stream of digests seeded with the salt, digest of password and key.
+        """
+        secret = password.encode("utf-16-be")
+        information = _Reader(_Reader(self._protected).der(_SEQUENCE))
+        if _Reader(information.der(_SEQUENCE)).der(_OBJECT) != _KEY_PROTECTOR:
+            raise StoreError("location", "holds a private key that is not encrypted with the cipher of JKS stores")
+        content = information.der(_OCTETS)
+        if len(content) < 2 * _DIGEST_BYTES:
+            raise StoreError("location", "holds a private key that ends too early")
+        state, hidden, digest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+        stream = bytearray()
+        while len(stream) < len(hidden):
+            state = hashlib.sha1(secret + state, usedforsecurity=False).digest()
+            stream += state
+        key = bytes(byte ^ mask for byte, mask in zip(hidden, stream, strict=False))
+        if not hmac.compare_digest(hashlib.sha1(secret + key, usedforsecurity=False).digest(), digest):
+            hint = "if the key has a password of its own, give that one"
+            raise StoreError("key", "does not fit the private key", hint)
+        return key
 
 
 @dataclass(frozen=True)
@@ -53,21 +72,18 @@ class JavaKeyStore:
 
 
 def read_jks(data: bytes, password: str | None) -> JavaKeyStore:
-    """What is in a store. Without a password its digest is not verified, as in Java.
-
-    Raises :class:`BadPassword` when the digest does not match, and :class:`Unreadable`.
-    """
+    """The content of a store. Without a password its digest is not verified, as in Java. Raises :class:`StoreError`."""
     if len(data) < 12 + _DIGEST_BYTES or not data.startswith(MAGIC):
-        raise Unreadable("it is no JKS store, or only a part of one")
+        raise StoreError("location", "is not a JKS store, or is cut off")
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if password is not None:
         found = hashlib.sha1(password.encode("utf-16-be") + _WHITENER + body, usedforsecurity=False).digest()
         if not hmac.compare_digest(found, digest):
-            raise BadPassword
+            raise StoreError("password", "does not fit")
     reader = _Reader(body, len(MAGIC))
     version, count = reader.number(">I"), reader.number(">I")
     if version not in {1, 2}:
-        raise Unreadable(f"it is a JKS store of version {version}, which is not known")
+        raise StoreError("location", f"is a JKS store of version {version}; expected version 1 or 2")
     trusted: list[bytes] = []
     private: list[PrivateEntry] = []
     for _ in range(count):
@@ -80,18 +96,18 @@ def read_jks(data: bytes, password: str | None) -> JavaKeyStore:
         elif tag == _TRUSTED:
             trusted.append(_certificate(reader, version))
         else:
-            raise Unreadable(f"it holds an entry of an unknown kind, {tag}")
+            raise StoreError("location", f"holds an entry of unknown type {tag}")
     return JavaKeyStore(tuple(trusted), tuple(private))
 
 
 def _certificate(reader: _Reader, version: int) -> bytes:
-    if version == 2 and (kind := reader.text()) != "X.509":
-        raise Unreadable(f"it holds a certificate of type {kind!r}, not X.509")
+    if version == 2 and (name := reader.text()) != "X.509":
+        raise StoreError("location", f"holds a certificate of type {name!r}; expected X.509")
     return reader.sized(">I")
 
 
 class _Reader:
-    """Numbers and byte strings from a position on. Raises :class:`Unreadable` at the end of the data."""
+    """Numbers and byte strings from a position on. Raises :class:`StoreError` at the end of the data."""
 
     def __init__(self, data: bytes, at: int = 0):
         self._data, self._at = data, at
@@ -99,7 +115,7 @@ class _Reader:
     def take(self, size: int) -> bytes:
         taken = self._data[self._at : self._at + size]
         if len(taken) < size:
-            raise Unreadable("it ends too early")
+            raise StoreError("location", "ends too early")
         self._at += size
         return taken
 
@@ -116,27 +132,8 @@ class _Reader:
     def der(self, tag: int) -> bytes:
         """The content of one element in DER."""
         if self.number(">B") != tag:
-            raise Unreadable("a private key in it has an unknown form")
+            raise StoreError("location", "holds a private key in an unknown encoding")
         size = self.number(">B")
         if size & 0x80:
             size = int.from_bytes(self.take(size & 0x7F), "big")
         return self.take(size)
-
-
-def _unprotected(protected: bytes, password: bytes) -> bytes:
-    """Undo Sun's cipher: salt, key XOR a stream of digests that begins with the salt, digest over password and key."""
-    information = _Reader(_Reader(protected).der(_SEQUENCE))
-    if _Reader(information.der(_SEQUENCE)).der(_OBJECT) != _KEY_PROTECTOR:
-        raise Unreadable("a private key in it is not under the cipher of JKS stores")
-    content = information.der(_OCTETS)
-    if len(content) < 2 * _DIGEST_BYTES:
-        raise Unreadable("a private key in it ends too early")
-    state, hidden, digest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
-    stream = bytearray()
-    while len(stream) < len(hidden):
-        state = hashlib.sha1(password + state, usedforsecurity=False).digest()
-        stream += state
-    key = bytes(byte ^ mask for byte, mask in zip(hidden, stream, strict=False))
-    if not hmac.compare_digest(hashlib.sha1(password + key, usedforsecurity=False).digest(), digest):
-        raise BadPassword
-    return key

@@ -1,7 +1,7 @@
 """Key stores of Java clients: PEM files, PKCS #12 and JKS, told apart by their content.
 
-Java 9 and later open a store of type JKS or PKCS12 as whichever of the two it is (``keystore.type.compat``); a PEM file
-has to be called one. Both rules hold here.
+As in Java 9 and later, a store of type JKS or PKCS12 is opened as whichever of the two it is
+(``keystore.type.compat``), and a PEM file needs the type PEM.
 """
 
 from __future__ import annotations
@@ -21,22 +21,13 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
-from penstock.tls.jks import MAGIC, BadPassword, Unreadable, read_jks
+from penstock.tls.jks import MAGIC, StoreError, read_jks
 
 #: By the names of Kafka's ``ssl.*.type``.
 TYPES = ("JKS", "PKCS12", "PEM")
 
 _PEM = b"-----BEGIN "
 _SEQUENCE = b"\x30"
-_UNFIT = "does not fit"
-
-
-class StoreError(Exception):
-    """What is wrong with a store. ``about`` is ``location``, ``password`` or ``key`` (the password of its key)."""
-
-    def __init__(self, about: str, reason: str, hint: str = ""):
-        super().__init__(about, reason, hint)
-        self.about, self.reason, self.hint = about, reason, hint
 
 
 @dataclass(frozen=True)
@@ -55,43 +46,45 @@ class Identity:
 def trusted(data: bytes, type: str, password: str | None) -> bytes | str:
     """The certificates of a truststore, as ``SSLContext.load_verify_locations`` takes them.
 
-    Certificates of a JKS store are those that are entries of their own and the first of each private key, as in Java;
-    of a PKCS #12 store, whose certificates cannot be told apart so well, all. Raises :class:`StoreError`.
+    From a JKS store these are the trusted certificates and the first of each private key, as in Java; from a PKCS #12
+    store, which does not mark them as clearly, all certificates. Raises :class:`StoreError`.
     """
-    kind = _kind(data, type)
-    if kind == "PEM":
+    found = _format(data, type)
+    if found == "PEM":
         if b"CERTIFICATE-----" not in data:
             raise StoreError("location", "holds no certificate")
         return data.decode("ascii", "ignore")
-    if kind == "JKS":
-        store = _jks(data, password)
-        found = [*store.trusted, *(entry.chain[0] for entry in store.private if entry.chain)]
+    if found == "JKS":
+        store = read_jks(data, password)
+        certificates = [*store.trusted, *(entry.chain[0] for entry in store.private if entry.chain)]
     else:
         archive = _pkcs12(data, password)
-        certificates = [each for each in (archive.cert, *archive.additional_certs) if each]
-        found = [each.certificate.public_bytes(Encoding.DER) for each in certificates]
-    if not found:
+        held = [each for each in (archive.cert, *archive.additional_certs) if each]
+        certificates = [each.certificate.public_bytes(Encoding.DER) for each in held]
+    if not certificates:
         raise StoreError("location", "holds no certificate")
-    return b"".join(found)
+    return b"".join(certificates)
 
 
 def identity(data: bytes, type: str, password: str | None, key_password: str | None) -> Identity:
     """The first private key of a keystore and its certificates.
 
-    ``key_password`` is the key's own; without it the store's is taken, as in Java. Raises :class:`StoreError`.
+    ``key_password`` is the key's own; without it, the store's is used, as in Java. Raises :class:`StoreError`.
     """
-    kind = _kind(data, type)
-    if kind == "PEM":
+    found = _format(data, type)
+    if found == "PEM":
         return pem_identity(data, data, key_password)
     if password is None:
         raise StoreError("password", "is required: without it the private key cannot be read")
-    if kind == "JKS":
+    if found == "JKS":
         return _jks_identity(data, password, key_password or password)
     archive = _pkcs12(data, password)
     if archive.key is None or archive.cert is None:
         raise StoreError("location", "holds no private key with a certificate")
     if key_password not in {None, password}:
-        raise StoreError("key", "differs from ssl.keystore.password, and a PKCS12 store has one password", "remove it")
+        raise StoreError(
+            "key", "differs from ssl.keystore.password, but a PKCS12 store has only one password", "remove it"
+        )
     others = [each.certificate for each in archive.additional_certs]
     return Identity(_chain(archive.cert.certificate, others), archive.key)
 
@@ -107,7 +100,7 @@ def pem_identity(key: bytes, chain: bytes, password: str | None) -> Identity:
         found = load_pem_private_key(key, password.encode() if encrypted and password else None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         if encrypted:
-            raise StoreError("key", f"{_UNFIT} the private key") from None
+            raise StoreError("key", "does not fit the private key") from None
         raise StoreError("location", "holds a private key that cannot be read") from None
     try:
         certificates = x509.load_pem_x509_certificates(chain)
@@ -116,47 +109,29 @@ def pem_identity(key: bytes, chain: bytes, password: str | None) -> Identity:
     return Identity(tuple(certificates), found)
 
 
-# --- inside ----------------------------------------------------------------------------------------------------
-
-
-def _kind(data: bytes, type: str) -> str:
-    """What the file is, if it may be called ``type``."""
+def _format(data: bytes, type: str) -> str:
+    """The format of the file, which must fit ``type``."""
     if data.startswith(MAGIC):
-        kind = "JKS"
+        found = "JKS"
     elif _PEM in data:
-        kind = "PEM"
+        found = "PEM"
     elif data.startswith(_SEQUENCE):
-        kind = "PKCS12"
+        found = "PKCS12"
     else:
-        raise StoreError("location", "is neither a JKS or PKCS12 store nor a PEM file", "check what the file is")
-    if (kind == "PEM") != (type == "PEM"):
-        what = "a PEM file" if kind == "PEM" else f"a {kind} store"
-        raise StoreError("location", f"is {what} and its type is {type}", f"set the type to {kind}")
-    return kind
-
-
-def _jks(data: bytes, password: str | None) -> Any:
-    try:
-        return read_jks(data, password)
-    except BadPassword:
-        raise StoreError("password", _UNFIT) from None
-    except Unreadable as error:
-        raise StoreError("location", str(error)) from None
+        raise StoreError("location", "is neither a JKS or PKCS12 store nor a PEM file", "check the file")
+    if (found == "PEM") != (type == "PEM"):
+        shown = "a PEM file" if found == "PEM" else f"a {found} store"
+        raise StoreError("location", f"is {shown} and its type is {type}", f"set the type to {found}")
+    return found
 
 
 def _jks_identity(data: bytes, password: str, key_password: str) -> Identity:
-    store = _jks(data, password)
-    entry = next((entry for entry in store.private if entry.chain), None)
+    entry = next((entry for entry in read_jks(data, password).private if entry.chain), None)
     if entry is None:
         raise StoreError("location", "holds no private key with a certificate")
     try:
         key = load_der_private_key(entry.key(key_password), None)
         return Identity(tuple(x509.load_der_x509_certificate(each) for each in entry.chain), key)
-    except BadPassword:
-        reason = f"{_UNFIT} the private key"
-        raise StoreError("key", reason, "where the key has a password of its own, give that one") from None
-    except Unreadable as error:
-        raise StoreError("location", str(error)) from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise StoreError("location", f"holds a private key, '{entry.alias}', that cannot be read") from None
 
@@ -167,10 +142,10 @@ def _pkcs12(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificate
     except (ValueError, UnsupportedAlgorithm):
         if _is_certificate(data):
             hint = "import it into a store, or convert it: openssl x509 -inform der -out trust.pem"
-            raise StoreError("location", "is a certificate in DER and no store", hint) from None
+            raise StoreError("location", "is a certificate in DER, not a store", hint) from None
         if password is None:
             raise StoreError("password", "is required for a PKCS12 store") from None
-        raise StoreError("password", f"{_UNFIT}, or the store is damaged") from None
+        raise StoreError("password", "does not fit, or the store is damaged") from None
 
 
 def _is_certificate(data: bytes) -> bool:
@@ -182,7 +157,7 @@ def _is_certificate(data: bytes) -> bool:
 
 
 def _chain(own: x509.Certificate, others: Sequence[x509.Certificate]) -> tuple[x509.Certificate, ...]:
-    """A certificate and those above it, each followed by its issuer's: a PKCS #12 store keeps them in any order."""
+    """A certificate, its issuer's, and so on: a PKCS #12 store keeps them in any order."""
     chain = [own]
     while chain[-1].issuer != chain[-1].subject:
         above = next((each for each in others if each.subject == chain[-1].issuer and each not in chain), None)

@@ -4,53 +4,39 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from penstock.types.logical import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    DecimalType,
-    MapType,
-    PrimitiveType,
-    RowType,
-    StringType,
-    TimestampType,
-    TimeType,
-)
+from penstock.types.logical import ArrayType, DataType, DecimalType, MapType, RowType, TimeType, root
 
-_ARROW = {
-    "BOOLEAN": pa.bool_(),
-    "TINYINT": pa.int8(),
-    "SMALLINT": pa.int16(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "FLOAT": pa.float32(),
-    "DOUBLE": pa.float64(),
-    "DATE": pa.date32(),
+#: By root: the Arrow type, and the type in Spark SQL.
+_TYPES = {
+    "BOOLEAN": (pa.bool_(), "BOOLEAN"),
+    "TINYINT": (pa.int8(), "TINYINT"),
+    "SMALLINT": (pa.int16(), "SMALLINT"),
+    "INT": (pa.int32(), "INT"),
+    "BIGINT": (pa.int64(), "BIGINT"),
+    "FLOAT": (pa.float32(), "FLOAT"),
+    "DOUBLE": (pa.float64(), "DOUBLE"),
+    "DATE": (pa.date32(), "DATE"),
+    "STRING": (pa.string(), "STRING"),
+    "BYTES": (pa.binary(), "BINARY"),
+    "TIMESTAMP": (pa.timestamp("us"), "TIMESTAMP_NTZ"),
+    "TIMESTAMP_LTZ": (pa.timestamp("us", "UTC"), "TIMESTAMP"),
 }
 
 
 def arrow_type(logical: DataType) -> pa.DataType:
     """The Arrow type of a column: timestamps in microseconds (zone UTC for TIMESTAMP_LTZ), times in nanoseconds."""
     match logical:
-        case PrimitiveType(name=name):
-            return _ARROW[name]
-        case StringType():
-            return pa.string()
-        case BinaryType():
-            return pa.binary()
         case DecimalType(precision=precision, scale=scale):
             return pa.decimal128(precision, scale)
         case TimeType():
             return pa.time64("ns")
-        case TimestampType(local_zone=local):
-            return pa.timestamp("us", "UTC" if local else None)
         case ArrayType(element=element):
             return pa.list_(pa.field("element", arrow_type(element)))
         case MapType(key=key, value=value):
             return pa.map_(arrow_type(key), arrow_type(value))
         case RowType(fields=fields):
             return pa.struct([pa.field(field.name, arrow_type(field.type)) for field in fields])
-    raise TypeError(f"no Arrow type for {logical}")
+    return _simple(logical)[0]
 
 
 def arrow_schema(row: RowType) -> pa.Schema:
@@ -61,25 +47,24 @@ def arrow_schema(row: RowType) -> pa.Schema:
 def spark_type(logical: DataType) -> str:
     """The type in Spark SQL."""
     match logical:
-        case PrimitiveType(name=name):
-            return name
-        case StringType():
-            return "STRING"
-        case BinaryType():
-            return "BINARY"
         case DecimalType(precision=precision, scale=scale):
             return f"DECIMAL({precision},{scale})"
         case TimeType(precision=precision):
             return f"TIME({min(precision, 6)})"
-        case TimestampType(local_zone=local):
-            return "TIMESTAMP" if local else "TIMESTAMP_NTZ"
         case ArrayType(element=element):
             return f"ARRAY<{spark_type(element)}>"
         case MapType(key=key, value=value):
             return f"MAP<{spark_type(key)},{spark_type(value)}>"
         case RowType(fields=fields):
             return f"STRUCT<{','.join(f'{quoted_name(field.name)}:{spark_type(field.type)}' for field in fields)}>"
-    raise TypeError(f"no Spark type for {logical}")
+    return _simple(logical)[1]
+
+
+def _simple(logical: DataType) -> tuple[pa.DataType, str]:
+    found = _TYPES.get(root(logical))
+    if found is None:
+        raise TypeError(f"no column has the type {logical}")
+    return found
 
 
 def spark_ddl(row: RowType) -> str:

@@ -1,4 +1,4 @@
-"""Flink's implicit and explicit casts, and common types: the one table of casts.
+"""Flink's implicit and explicit casts, and common types.
 
 The implicit casts are those of Flink's ``LogicalTypeCasts``, the decimal arithmetic that of ``LogicalTypeMerging``.
 """
@@ -21,37 +21,34 @@ from penstock.types.logical import (
     IntervalType,
     MapType,
     NullType,
-    PrimitiveType,
     RowType,
     StringType,
     TimestampType,
     TimeType,
+    root,
 )
 
 _INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+_NUMBERS = {*_INTEGERS, "DECIMAL", "FLOAT", "DOUBLE"}
 _WIDENING = (TINYINT, SMALLINT, INT, BIGINT)
 _MAX_PRECISION = 38
 
-#: Root of a target to the roots that are cast to it implicitly.
+#: By the root of a target: the roots that are cast to it implicitly.
 _IMPLICIT = {
-    "STRING": {"STRING"},
-    "BYTES": {"BYTES"},
-    "BOOLEAN": {"BOOLEAN"},
-    "TINYINT": {"TINYINT"},
+    **{each: {each} for each in ("STRING", "BYTES", "BOOLEAN", "TINYINT")},
     "SMALLINT": {"TINYINT", "SMALLINT"},
     "INT": {"TINYINT", "SMALLINT", "INT"},
-    "BIGINT": {"TINYINT", "SMALLINT", "INT", "BIGINT"},
-    "DECIMAL": {"TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE"},
-    "FLOAT": {"TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT"},
-    "DOUBLE": {"TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE"},
+    "BIGINT": set(_INTEGERS),
+    "DECIMAL": _NUMBERS,
+    "FLOAT": _NUMBERS - {"DOUBLE"},
+    "DOUBLE": _NUMBERS,
     "DATE": {"DATE", "TIMESTAMP"},
     "TIME": {"TIME", "TIMESTAMP"},
     "TIMESTAMP": {"TIMESTAMP", "TIMESTAMP_LTZ"},
     "TIMESTAMP_LTZ": {"TIMESTAMP", "TIMESTAMP_LTZ"},
 }
-_NUMBERS = {"TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE"}
 _POINTS = {"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
-#: The same for explicit casts.
+#: By the root of a target: the roots that CAST accepts.
 _EXPLICIT = {
     "STRING": _NUMBERS | _POINTS | {"STRING", "BYTES", "BOOLEAN"},
     "BYTES": {"BYTES", "STRING"},
@@ -62,24 +59,6 @@ _EXPLICIT = {
     "TIMESTAMP": {"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "STRING"},
     "TIMESTAMP_LTZ": {"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "STRING"},
 }
-
-
-def root(data_type: DataType) -> str:
-    """The root of a type, which decides its casts: INT, DECIMAL, STRING (also of CHAR and VARCHAR), ..."""
-    match data_type:
-        case PrimitiveType(name=name):
-            return name
-        case StringType():
-            return "STRING"
-        case BinaryType():
-            return "BYTES"
-        case DecimalType():
-            return "DECIMAL"
-        case TimeType():
-            return "TIME"
-        case TimestampType(local_zone=local):
-            return "TIMESTAMP_LTZ" if local else "TIMESTAMP"
-    return type(data_type).__name__.removesuffix("Type").upper()
 
 
 def is_integer(data_type: DataType) -> bool:
@@ -108,18 +87,23 @@ def castable(source: DataType, target: DataType) -> bool:
 
 
 def _converts(source: DataType, target: DataType, table: dict[str, set[str]]) -> bool:
-    match source, target:
-        case NullType(), _:
-            return True
-        case ArrayType(element=inner), ArrayType(element=wanted):
-            return _converts(inner, wanted, table)
-        case MapType(key=key, value=value), MapType(key=wanted_key, value=wanted_value):
-            return _converts(key, wanted_key, table) and _converts(value, wanted_value, table)
-        case RowType(fields=fields), RowType(fields=wanted_fields):
-            return len(fields) == len(wanted_fields) and all(
-                _converts(a.type, b.type, table) for a, b in zip(fields, wanted_fields, strict=True)
-            )
+    if isinstance(source, NullType):
+        return True
+    if (parts := _parts(source, target)) is not None:
+        return all(_converts(inner, wanted, table) for inner, wanted in parts)
     return root(source) in table.get(root(target), ())
+
+
+def _parts(left: DataType, right: DataType) -> tuple[tuple[DataType, DataType], ...] | None:
+    """The component types of two arrays, maps or rows, in pairs; None for other types and rows of different lengths."""
+    match left, right:
+        case ArrayType(), ArrayType():
+            return ((left.element, right.element),)
+        case MapType(), MapType():
+            return (left.key, right.key), (left.value, right.value)
+        case RowType(), RowType() if len(left.fields) == len(right.fields):
+            return tuple((one.type, other.type) for one, other in zip(left.fields, right.fields, strict=True))
+    return None
 
 
 def as_decimal(data_type: DataType) -> DecimalType:
@@ -130,7 +114,7 @@ def as_decimal(data_type: DataType) -> DecimalType:
 
 
 def common_type(types: tuple[DataType, ...]) -> DataType | None:
-    """The type to which CASE, COALESCE or an arithmetic operator casts its operands, or None."""
+    """The type to which CASE, COALESCE or an arithmetic operator casts its operands; None if there is none."""
     found = types[0]
     for each in types[1:]:
         wider = _common(found, each)
@@ -183,8 +167,8 @@ def _common_number(left: DataType, right: DataType) -> DataType:
 
 
 def comparable(left: DataType, right: DataType, ordered: bool) -> DataType | None:
-    """The type as which two values are compared, or None. As in Flink, strings are cast to dates and times, but not to
-    numbers."""
+    """The type as which two values are compared; None if they cannot be. As in Flink, strings are cast to dates and
+    times, but not to numbers."""
     roots = {root(left), root(right)}
     if "STRING" in roots and len(roots) == 2:
         other = left if root(right) == "STRING" else right
@@ -207,15 +191,10 @@ def widens(source: DataType, target: DataType) -> bool:
             return source.length <= target.length and not target.fixed
         case TimestampType(), TimestampType():
             return source.precision <= target.precision and source.local_zone == target.local_zone
-        case ArrayType(), ArrayType():
-            return widens(source.element, target.element)
-        case MapType(), MapType():
-            return widens(source.key, target.key) and widens(source.value, target.value)
-        case RowType(), RowType():
-            return source.names == target.names and all(
-                widens(one.type, other.type) for one, other in zip(source.fields, target.fields, strict=True)
-            )
-    return False
+        case RowType(), RowType() if source.names != target.names:
+            return False
+    parts = _parts(source, target)
+    return parts is not None and all(widens(one, other) for one, other in parts)
 
 
 def alike(left: DataType, right: DataType) -> bool:

@@ -11,7 +11,7 @@ _T = TypeVar("_T", bound="DataType")
 
 
 class RowKind(enum.IntEnum):
-    """How a row changes its table: the kinds of Flink's changelogs."""
+    """How a row changes its table, as in Flink's changelogs."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -122,7 +122,7 @@ class ArrayType(DataType):
 
 @dataclass(frozen=True)
 class MapType(DataType):
-    """MAP<key, value>. Spark knows no null keys."""
+    """MAP<key, value>. Spark has no null keys."""
 
     key: DataType
     value: DataType
@@ -190,6 +190,18 @@ class IntervalType(DataType):
         return f"INTERVAL {'YEAR TO MONTH' if self.months else 'DAY TO SECOND'}"
 
 
+def root(data_type: DataType) -> str:
+    """The root of a type, which decides its casts: INT, DECIMAL, STRING (also of CHAR and VARCHAR), ..."""
+    match data_type:
+        case PrimitiveType(name=name):
+            return name
+        case BinaryType():
+            return "BYTES"
+        case TimestampType(local_zone=True):
+            return "TIMESTAMP_LTZ"
+    return type(data_type).__name__.removesuffix("Type").upper()
+
+
 BOOLEAN = PrimitiveType("BOOLEAN")
 TINYINT = PrimitiveType("TINYINT")
 SMALLINT = PrimitiveType("SMALLINT")
@@ -198,6 +210,8 @@ BIGINT = PrimitiveType("BIGINT")
 FLOAT = PrimitiveType("FLOAT")
 DOUBLE = PrimitiveType("DOUBLE")
 DATE = PrimitiveType("DATE")
+#: The types without parameters, by name.
+PRIMITIVES = {each.name: each for each in (BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DATE)}
 STRING = StringType()
 NULL = NullType()
 BYTES = BinaryType()

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 from penstock.errors import Problem, SchemaError
 from penstock.types.logical import (
+    INT,
     MAX_LENGTH,
+    PRIMITIVES,
     ArrayType,
     BinaryType,
     DataType,
     DecimalType,
     Field,
     MapType,
-    PrimitiveType,
     RowType,
     StringType,
     TimestampType,
@@ -27,17 +28,7 @@ _TOKEN = re.compile(
     r"|(?P<mark><>|[<>(),]))"
 )
 
-_PRIMITIVES = {
-    "BOOLEAN": "BOOLEAN",
-    "TINYINT": "TINYINT",
-    "SMALLINT": "SMALLINT",
-    "INT": "INT",
-    "INTEGER": "INT",
-    "BIGINT": "BIGINT",
-    "FLOAT": "FLOAT",
-    "DOUBLE": "DOUBLE",
-    "DATE": "DATE",
-}
+_PRIMITIVES = PRIMITIVES | {"INTEGER": INT}
 
 
 @dataclass(frozen=True)
@@ -88,7 +79,7 @@ def _reader(text: str) -> TypeReader:
 
 
 class TypeReader:
-    """Reads types from tokens, and leaves the tokens that follow a type.
+    """Reads types from tokens, and leaves the tokens after a type.
 
     ``error`` makes the exception for an offset and a reason. ``position`` is the index of the next token.
     """
@@ -166,7 +157,7 @@ class TypeReader:
         name = self._next("word", expected="a type").upper()
         if name in _PRIMITIVES:
             self._take("PRECISION")
-            return PrimitiveType(_PRIMITIVES[name])
+            return _PRIMITIVES[name]
         match name:
             case "STRING":
                 return StringType()
@@ -190,7 +181,7 @@ class TypeReader:
             case "MAP":
                 return MapType(*self._elements(2))
             case "MULTISET":
-                return MapType(self._elements(1)[0], PrimitiveType("INT"))
+                return MapType(self._elements(1)[0], INT)
             case "ROW":
                 return self._row()
         self.position -= 1

@@ -17,7 +17,7 @@ from penstock.connectors.kafka.sink.encoding import RowEncoder
 from penstock.connectors.kafka.table.metadata import WRITABLE
 from penstock.errors import RecordError
 from penstock.kafka.batches import batch_headers, scan
-from penstock.kafka.compression import Codec
+from penstock.kafka.compression import Compression
 from penstock.kafka.properties import ClientConfig
 from penstock.spi import Column, ColumnKind, TableDefinition, Task
 from penstock.types import INT, STRING, arrow_schema
@@ -290,11 +290,11 @@ def texts(**properties):
     return [batch for _, batch in Encoding(Column("text", STRING), **given).batches(TEXTS)]
 
 
-@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("codec", Compression)
 def test_compression_type_is_that_of_the_batches(codec):
     (batch,) = texts(compression_type=codec.name.lower())
     assert batch_headers(batch.data)["attributes"][0] & 0x07 == codec
-    assert (len(batch.data) < len(texts()[0].data) / 2) == (codec is not Codec.NONE)
+    assert (len(batch.data) < len(texts()[0].data) / 2) == (codec is not Compression.NONE)
 
 
 @pytest.mark.parametrize(

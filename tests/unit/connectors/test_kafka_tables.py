@@ -369,7 +369,7 @@ def test_secrets_are_not_in_errors_either():
         ({"topik": "x"}, scan, "'topik': unknown option (did you mean 'topic'?)"),
         ({"json.ignore-parse-error": "true"}, scan, "(did you mean 'json.ignore-parse-errors'?)"),
         ({"json.ignore-parse-errors": "yes"}, scan, "'json.ignore-parse-errors': expected true or false"),
-        ({"properties.grup.id": "x"}, scan, "'properties.grup.id': is no property of a Kafka client"),
+        ({"properties.grup.id": "x"}, scan, "'properties.grup.id': is not a property of a Kafka client"),
     ],
 )
 def test_what_cannot_mean_anything_is_refused(changes, side, expected):

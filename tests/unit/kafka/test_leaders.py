@@ -16,8 +16,8 @@ def led(leader: int, epoch: int, partition: int = 0) -> PartitionInfo:
     return PartitionInfo(partition, leader, epoch, (1, 2, 3), (leader,))
 
 
-def who(told: PartitionInfo) -> tuple[int, int]:
-    return told.leader, told.leader_epoch
+def who(info: PartitionInfo) -> tuple[int, int]:
+    return info.leader, info.leader_epoch
 
 
 def test_a_leader_of_a_former_epoch_does_not_take_the_place_of_a_later_one():
@@ -60,10 +60,10 @@ def test_what_was_read_tells_that_there_is_a_later_leader_though_not_which():
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5))))
-def test_epochs_never_go_back_and_the_latest_that_is_told_is_always_believed(events):
+def test_epochs_never_go_back_and_the_latest_is_always_believed(events):
     leaders, latest = Leaders(), -1
-    for told, epoch in events:
-        if told:
+    for described, epoch in events:
+        if described:
             found = leaders.latest(TOPIC, led(epoch + 10, epoch))
             assert found.leader_epoch == max(latest, epoch)
             assert epoch < latest or found.leader == epoch + 10

@@ -64,7 +64,7 @@ class TestRule5:
         decision = decide(None, "mine", 3, START, END, adopt=True)
         assert isinstance(decision, TakeOver)
         assert "batch 3 of query 'mine'" in decision.warning
-        assert "a second time, if it was committed" in decision.warning
+        assert "records repeat if it was committed" in decision.warning
 
     def test_progress_that_is_behind_is_adopted(self) -> None:
         decision = decide(published(3), "mine", 7, START, END, adopt=True)

@@ -45,7 +45,7 @@ class Server:
         return self.handshakes[0]
 
     def refused(self, properties: dict[str, str], host: str = "localhost") -> str:
-        """What a client with these properties is told before there is a handshake."""
+        """The error of a client with these properties before the handshake."""
         session = self.session(host, properties)
         with pytest.raises(AuthenticationError) as raised:
             session.brokers()

@@ -1,4 +1,4 @@
-"""Tokens from an endpoint over TLS: whom it is trusted by, what it is told, and how long its token is used."""
+"""Tokens from an endpoint over TLS: trust, credentials, and how long its token is used."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ TRUST = Tls(truststore_type="PEM", truststore_location=str(FOLDER / "certificate
 
 @dataclass
 class Endpoint:
-    """A token endpoint for ``localhost``, which says ``answer`` and keeps the credentials that it was told."""
+    """A token endpoint for ``localhost``, which answers ``answer`` and keeps the credentials that it received."""
 
     port: int = 0
     answer: dict[str, Any] = field(default_factory=lambda: {"access_token": "opaque"})
-    told: list[str] = field(default_factory=list)
+    received: list[str] = field(default_factory=list)
 
     def tokens(self, *, host: str = "localhost", tls: Tls = TRUST, **more: Any) -> Tokens:
         settings = {"client_id": "a:b", "client_secret": "c d", **more}
@@ -46,7 +46,7 @@ def endpoint() -> Iterator[Endpoint]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
-            endpoint.told.append(base64.b64decode(self.headers["Authorization"].removeprefix("Basic ")).decode())
+            endpoint.received.append(base64.b64decode(self.headers["Authorization"].removeprefix("Basic ")).decode())
             self.send_response(200)
             self.end_headers()
             self.wfile.write(json.dumps(endpoint.answer).encode())
@@ -84,9 +84,9 @@ def test_credentials_are_told_to_whom_is_trusted_only(endpoint: Endpoint) -> Non
     assert "is not trusted" in said
     assert "ssl.truststore.location" in said
     assert "is not trusted" in refused(endpoint.tokens(host="127.0.0.1"))
-    assert endpoint.told == []
+    assert endpoint.received == []
     assert endpoint.tokens().token() == "opaque"
-    assert endpoint.told == ["a:b:c d"]
+    assert endpoint.received == ["a:b:c d"]
 
 
 def test_a_truststore_that_cannot_be_read_is_an_error_before_anything_is_sent(endpoint: Endpoint) -> None:
@@ -96,7 +96,7 @@ def test_a_truststore_that_cannot_be_read_is_an_error_before_anything_is_sent(en
 
 def test_credentials_are_url_encoded_where_that_is_asked_for(endpoint: Endpoint) -> None:
     endpoint.tokens(urlencode=True).token()
-    assert endpoint.told == ["a%3Ab:c+d"]
+    assert endpoint.received == ["a%3Ab:c+d"]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_token_is_asked_for_again_when_it_ends(endpoint: Endpoint, answer: dic
     endpoint.answer = answer
     tokens = endpoint.tokens()
     assert tokens.token() == tokens.token() == next(iter(answer.values()))
-    assert len(endpoint.told) == asked
+    assert len(endpoint.received) == asked
 
 
 def test_an_endpoint_that_does_not_answer_is_left_alone_after_the_time_that_was_given() -> None:
@@ -131,7 +131,7 @@ def test_a_file_that_holds_no_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("\n")
     assert "holds no token" in refused(Tokens(TokenLogin(TokenFile(str(tmp_path / "token")))))
     (tmp_path / "token").write_bytes(b"\xff")
-    assert "it is no text" in refused(Tokens(TokenLogin(TokenFile(str(tmp_path / "token")))))
+    assert "it is not ASCII text" in refused(Tokens(TokenLogin(TokenFile(str(tmp_path / "token")))))
 
 
 def test_a_token_that_is_made_here_says_what_was_named_and_when_it_ends() -> None:

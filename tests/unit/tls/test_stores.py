@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 
 from penstock.errors import OptionsError
 from penstock.tls import Tls, read_tls, tls_context
-from penstock.tls.jks import BadPassword, Unreadable, read_jks
+from penstock.tls.jks import StoreError, read_jks
 from penstock.tls.stores import identity
 
 FOLDER = Path(__file__).parent / "stores"
@@ -98,7 +98,7 @@ def test_what_is_wrong_with_a_truststore(file: str, properties: dict[str, str], 
             "key.p12",
             {"ssl.keystore.password": STORE_PASS, "ssl.key.password": "wrong-one"},
             "ssl.key.password",
-            "has one password",
+            "has only one password",
         ),
         ("trust.jks", {"ssl.keystore.password": STORE_PASS}, "ssl.keystore.location", "holds no private key"),
         ("trust.p12", {"ssl.keystore.password": STORE_PASS}, "ssl.keystore.location", "holds no private key"),
@@ -116,9 +116,9 @@ def test_what_is_wrong_with_a_keystore(file: str, properties: dict[str, str], ke
     assert "wrong-one" not in str(problem)
 
 
-def test_a_certificate_in_der_is_no_store(tmp_path: Path) -> None:
+def test_a_certificate_in_der_is_not_a_store(tmp_path: Path) -> None:
     (tmp_path / "ca.der").write_bytes(CERTIFICATE.public_bytes(Encoding.DER))
-    with pytest.raises(OptionsError, match="is a certificate in DER and no store"):
+    with pytest.raises(OptionsError, match="is a certificate in DER, not a store"):
         context(truststore_location=str(tmp_path / "ca.der"), truststore_password=STORE_PASS)
 
 
@@ -126,21 +126,21 @@ def test_a_certificate_in_der_is_no_store(tmp_path: Path) -> None:
 def test_a_store_that_was_cut_off_or_changed_is_noticed(file: str) -> None:
     whole = (FOLDER / file).read_bytes()
     for size in range(len(whole)):
-        with pytest.raises((BadPassword, Unreadable)):
+        with pytest.raises(StoreError):
             read_jks(whole[:size], STORE_PASS)
     for at in range(12, len(whole)):
         changed = bytearray(whole)
         changed[at] ^= 1
-        with pytest.raises(BadPassword):
+        with pytest.raises(StoreError, match="'password', 'does not fit'"):
             read_jks(bytes(changed), STORE_PASS)
 
 
 def test_a_store_without_its_digest_being_verified_ends_in_no_other_error() -> None:
     whole = (FOLDER / "key.jks").read_bytes()
     for size in range(len(whole)):
-        with pytest.raises(Unreadable):
+        with pytest.raises(StoreError, match="'location'"):
             read_jks(whole[:size], None)
-    with pytest.raises(BadPassword):
+    with pytest.raises(StoreError, match="'key', 'does not fit the private key'"):
         read_jks(whole, None).private[0].key("wrong-one")
 
 

@@ -1,4 +1,4 @@
-"""What the progress topic says about transactional ids."""
+"""Reading the progress topic: the claims and the progress of transactional ids."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ import pyarrow.compute as pc
 from penstock.deadline import Deadline
 from penstock.delivery import Claim, Progress
 from penstock.errors import CheckpointError, RetriableError
-from penstock.kafka import batches
-from penstock.kafka.batches import ControlType
+from penstock.kafka.batches import ControlType, batch_headers
 from penstock.kafka.fetch import Chunk, Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.progress import records
 from penstock.kafka.progress.records import NotBelievedError, Seal, encoded_record, parse_record
-from penstock.kafka.progress.topic import ProgressTopic
+from penstock.kafka.progress.topic import RECREATED, ProgressTopic
 from penstock.kafka.properties import READ_UNCOMMITTED
-from penstock.kafka.session import Session
+from penstock.kafka.session import Session, named
 
 
 @dataclass(frozen=True)
 class ProgressRead:
-    """What the progress topic holds about a transactional id.
+    """The records of a transactional id in the progress topic.
 
-    ``progress`` and ``claim`` are the last committed records. ``latest_claim`` is the last one written, whatever became
-    of its transaction: whoever wrote it owned the id then, as the producer ``latest_claimant``. ``ignored`` says which
-    records under the id's keys are not believed, and why; ``marks`` are those that were seen, with their partitions.
+    ``progress`` and ``claim`` are the last committed records. ``latest_claim`` is the last one written, even if its
+    transaction was not committed: its writer owned the id then, as the producer ``latest_claimant``. ``ignored`` names
+    the records with the id's keys that are not believed, with the reasons. ``marks`` are the marks found, with their
+    partitions.
     """
 
     progress: Progress | None = None
@@ -48,12 +48,12 @@ class ProgressRead:
 def read_present_progress(
     session: Session, topic: ProgressTopic, transactional_id: str, *, deadline: Deadline | None = None
 ) -> ProgressRead:
-    """Read what was published last, from brokers that are in charge (rule 4). Definite after InitProducerId.
+    """Read the last published batch from the present leader (rule 4). Definite after InitProducerId.
 
-    A leader that is cut off from the other brokers, or has just continued after a pause, does not know that there is
-    another one by now: it answers reads from its old log, which may lack the end of our transaction. It cannot
-    acknowledge a record. So a mark is written first, and no read is believed that lacks it. Raises RetriableError when
-    no such read is to be had in time, and what :func:`read_progress` raises.
+    A leader that is cut off from the other brokers, or has just resumed after a pause, does not know that it has been
+    replaced: it answers reads from its old log, which may lack the end of our transaction. But it cannot acknowledge a
+    record. So a mark is written first, and a read without the mark is not believed. Raises RetriableError if no read
+    has the mark in time, and the errors of :func:`read_progress`.
     """
     deadline = deadline or session.deadline()
     mark = uuid.uuid4().hex.encode()
@@ -70,8 +70,8 @@ def read_present_progress(
         wait = backoff.next()
         if deadline.left <= wait:
             raise RetriableError(
-                f"progress of transactional id '{transactional_id}' was read from a broker that lacks what topic "
-                f"'{topic.name}' was just given: it may be cut off from the other brokers. Check their network"
+                f"progress of transactional id '{transactional_id}' was read from a broker that lacks the record just "
+                f"written to topic '{topic.name}': it may be cut off from the other brokers. Check their network"
             )
         time.sleep(wait)
 
@@ -79,11 +79,11 @@ def read_present_progress(
 def read_progress(
     session: Session, topic: ProgressTopic, transactional_id: str, *, deadline: Deadline | None = None
 ) -> ProgressRead:
-    """Read what was published last, for looking at it; :func:`read_present_progress` is for deciding by it.
+    """Read the last published batch, for display; decisions need :func:`read_present_progress`.
 
-    Reads up to the high watermark without regard to open transactions, and pairs our records with the control
-    markers of their producer, so that another id's open transaction hides nothing. Raises RetriableError, never
-    takes a time-out for the end, and CheckpointError for a topic that was created anew.
+    Reads up to the high watermark regardless of open transactions, and pairs our records with the control markers of
+    their producer, so another id's open transaction hides nothing. Raises RetriableError on a time-out, which is never
+    taken for the end, and CheckpointError if the topic was created again.
     """
     return read_progress_of(session, topic, [transactional_id], deadline=deadline)[transactional_id]
 
@@ -91,15 +91,15 @@ def read_progress(
 def read_progress_of(
     session: Session, topic: ProgressTopic, transactional_ids: Iterable[str], *, deadline: Deadline | None = None
 ) -> dict[str, ProgressRead]:
-    """What :func:`read_progress` reads, for several ids in one pass over the topic."""
+    """Like :func:`read_progress`, for several ids in one pass over the topic."""
     ids = tuple(dict.fromkeys(transactional_ids))
     name = topic.name
-    # A query with a new checkpoint writes elsewhere if the topic was enlarged since.
+    # A query with a new checkpoint writes to another partition if the topic was enlarged since.
     info = session.topics([name], deadline).get(name)
     if info and info.topic_id and topic.topic_id and info.topic_id != topic.topic_id:
         raise CheckpointError(
-            f"progress topic '{name}' has id {info.topic_id}, and had {topic.topic_id} before: it was deleted and "
-            "created again, and with it the knowledge of what was published is gone. Check the cluster"
+            f"progress topic '{name}' has id {info.topic_id}, and had {topic.topic_id} before: {RECREATED}. Check the "
+            "cluster"
         )
     count = max(topic.partitions, len(info.partitions) if info else 0)
     places = [(name, partition) for partition in range(count)]
@@ -136,7 +136,7 @@ def _found(transactional_id: str, readers: Sequence[_Reader]) -> ProgressRead:
 
 @dataclass(frozen=True)
 class _Written:
-    """A record, who wrote it (producer id -1: outside transactions), and its timestamp in ms."""
+    """A record, its producer (id -1: outside transactions), and its timestamp in ms."""
 
     record: Progress | Claim
     by: ProducerIdentity
@@ -144,13 +144,13 @@ class _Written:
 
 
 def _later(one: _Written | None, other: _Written) -> _Written:
-    """Of two records of one id and kind in different partitions, the one that was written later.
+    """The later of two records with the same key in different partitions.
 
-    The records of one checkpoint stay in one partition, also when the topic is enlarged. A query with a new checkpoint
-    may write to another one. Offsets of different partitions have no order; batch ids of one query have, and so have
-    the epochs of one producer id, which rise with every transaction and every owner. Only where both differ do
-    timestamps decide: a wrong clock can then make :func:`decide` meet another query's record and stop, or go on with
-    our own.
+    The records of one checkpoint stay in one partition, even if the topic is enlarged. A query with a new checkpoint
+    may write to another one. Offsets of different partitions have no order, but batch ids of one query have, and so
+    have the epochs of one producer id, which rise with every transaction and every owner. Timestamps decide only if
+    both differ: with a wrong clock, :func:`decide` may then get another query's record and stop, or continue with our
+    own.
     """
     if one is None:
         return other
@@ -162,35 +162,33 @@ def _later(one: _Written | None, other: _Written) -> _Written:
     return one if one.timestamp > other.timestamp else other
 
 
-#: A transactional id, and which of its two kinds of record.
-_Kind = tuple[str, type[Progress | Claim]]
+#: The key of a record: a transactional id, and the record's type.
+_Key = tuple[str, type[Progress | Claim]]
 
 
 class _Reader:
-    """Follows one partition of the progress topic for some transactional ids."""
+    """Reads one partition of the progress topic for some transactional ids."""
 
     def __init__(self, partition: int, transactional_ids: Sequence[str], seal: Seal | None):
         self.partition = partition
-        self.committed: dict[_Kind, _Written] = {}
+        self.committed: dict[_Key, _Written] = {}
         self.latest_claims: dict[str, _Written] = {}
         self.ignored: dict[str, list[str]] = {}
         self.marks: dict[str, set[bytes]] = {}
         self._seal = seal
         self._marked = {records.mark_key(each): each for each in transactional_ids}
-        self._kinds: dict[bytes, _Kind] = {
-            records.record_key(each, kind): (each, kind) for each in transactional_ids for kind in (Progress, Claim)
+        self._keys: dict[bytes, _Key] = {
+            records.record_key(each, cls): (each, cls) for each in transactional_ids for cls in (Progress, Claim)
         }
-        self._open: list[tuple[_Kind, _Written]] = []
+        self._open: list[tuple[_Key, _Written]] = []
 
     def take(self, chunk: Chunk) -> None:
-        where = f"topic '{chunk.topic}', partition {chunk.partition}"
-        heads = batches.batch_headers(chunk.records, where=where)
+        where = named((chunk.topic, chunk.partition))
+        heads = batch_headers(chunk.records, where=where)
         heads = heads[heads["base_offset"] < chunk.end]
         events: list[tuple[int, Any]] = []
-        for found in batches.scan_slices(
-            chunk.records, start_offset=chunk.start, end_offset=chunk.end, check_crcs=False, where=where
-        ):
-            keys = pa.array([*self._kinds, *self._marked], pa.binary())
+        for found in chunk.slices(check_crcs=False):
+            keys = pa.array([*self._keys, *self._marked], pa.binary())
             ours = np.flatnonzero(pc.is_in(found.keys, value_set=keys))
             events += [(int(found.offsets[row]), (found.keys[row].as_py(), found.values[row].as_py())) for row in ours]
         markers = heads[heads["control_type"] != ControlType.NONE]
@@ -203,35 +201,35 @@ class _Reader:
             if key in self._marked:
                 self.marks.setdefault(self._marked[key], set()).add(value)
                 continue
-            transactional_id, kind = self._kinds[key]
+            transactional_id, cls = self._keys[key]
             head = heads[int(np.searchsorted(heads["base_offset"], offset, side="right")) - 1]
             try:
                 if not head["is_transactional"]:
                     raise NotBelievedError("was written outside of a transaction")
-                record = parse_record(kind, transactional_id, value, self._seal)
+                record = parse_record(cls, transactional_id, value, self._seal)
             except NotBelievedError as reason:
-                text = f"{where}, offset {offset}: the record {reason}; find out what else writes to this topic"
+                text = f"{where}, offset {offset}: the record {reason}; find out which program writes it"
                 self.ignored.setdefault(transactional_id, []).append(text)
                 continue
             by = ProducerIdentity(int(head["producer_id"]), int(head["producer_epoch"]))
             written = _Written(record, by, int(head["max_timestamp"]))
-            if kind is Claim:
+            if cls is Claim:
                 self.latest_claims[transactional_id] = written
-            self._open.append(((transactional_id, kind), written))
+            self._open.append(((transactional_id, cls), written))
 
     def _end(self, marker: Any) -> None:
-        """A transaction's end. Since transaction.version 2 its marker may carry a later epoch than its records."""
+        """The end of a transaction. Since transaction.version 2 its marker may have a later epoch than its records."""
         still_open = []
-        for kind, written in self._open:
+        for key, written in self._open:
             if written.by.producer_id != marker["producer_id"] or written.by.epoch > marker["producer_epoch"]:
-                still_open.append((kind, written))
-            elif marker["control_type"] == ControlType.COMMIT and not self._repeats(kind, written):
-                self.committed[kind] = written
+                still_open.append((key, written))
+            elif marker["control_type"] == ControlType.COMMIT and not self._repeats(key, written):
+                self.committed[key] = written
         self._open = still_open
 
-    def _repeats(self, kind: _Kind, written: _Written) -> bool:
-        """Whether a record says less than what the same query has committed before: a copy of one of its records."""
-        known = self.committed.get(kind)
+    def _repeats(self, key: _Key, written: _Written) -> bool:
+        """Whether the same query has committed a later batch before: the record is a copy of an old one."""
+        known = self.committed.get(key)
         old, new = known and known.record, written.record
         return (
             isinstance(old, Progress)

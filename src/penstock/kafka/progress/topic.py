@@ -1,4 +1,4 @@
-"""The progress topic of a cluster: created where it is missing, and checked."""
+"""The progress topic of a cluster: created if it is missing, and checked."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from penstock.kafka.session import Session, TopicInfo
 from penstock.kafka.topics import create_topic, topic_configs
 
 TOPIC = "__penstock_progress"
+#: Why a progress topic with another id cannot be used.
+RECREATED = "it was deleted and created again, and the record of published batches is lost with it"
 
 
 @dataclass(frozen=True)
 class ProgressTopic:
-    """The progress topic of a cluster. ``warnings`` says what makes it less durable than it could be; ``seal`` marks
-    what a query writes, and without it all records are believed, which is for looking at them."""
+    """The progress topic of a cluster. ``warnings`` name settings that make it less durable than possible. ``seal``
+    marks the records of a query; without it all records are believed, which is for display only."""
 
     name: str
     topic_id: UUID | None
@@ -31,46 +33,36 @@ class ProgressTopic:
     warnings: tuple[str, ...] = ()
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     seal: Seal | None = None
-    #: Where commands in messages find the cluster.
+    #: A bootstrap address, for the commands in messages.
     address: str = "HOST:PORT"
 
     def partition_of(self, transactional_id: str) -> int:
-        """Where an id's records are written: all kinds in one partition, so that their order is known."""
+        """The partition of an id's records: one for all of them, so that their order is known."""
         key = pa.array([transactional_id.encode()], pa.binary())
         return int(partitioner.by_key(key, self.partitions, fallback=0)[0])
 
 
 def ensure_progress_topic(
-    session: Session,
-    name: str = TOPIC,
-    *,
-    partitions: int = 8,
-    topic_id: UUID | None = None,
-    deadline: Deadline | None = None,
+    session: Session, name: str = TOPIC, *, partitions: int = 8, topic_id: UUID | None = None
 ) -> ProgressTopic:
-    """The progress topic, created where it is missing, verified where it is there (rule 7).
+    """The progress topic: created if it is missing, else verified (rule 7).
 
-    ``topic_id`` is the id that the checkpoint knows. Raises CheckpointError when the topic is another one,
-    KafkaError when it would lose progress (not compacted), and an error with the command to run when it is missing
-    and may not be created.
+    ``topic_id`` is the id in the checkpoint. Raises CheckpointError if the topic has another one, KafkaError if it
+    would lose progress (not compacted), and an error with the command to run if it is missing and may not be created.
     """
-    deadline = deadline or session.deadline()
+    deadline = session.deadline()
     replication = min(3, len(session.brokers(deadline)))
     try:
         info = session.topics([name], deadline).get(name)
-        if info is None and topic_id is not None and (info := _looked_for(session, name, deadline)) is None:
+        if info is None and topic_id is not None and (info := _found_elsewhere(session, name, deadline)) is None:
             raise CheckpointError(
-                f"progress topic '{name}' is gone, and with it the knowledge of what was published; the checkpoint "
-                f"knows it as {topic_id}. Check the cluster, or go on with --adopt-progress"
+                f"progress topic '{name}' is gone, and the record of published batches is lost with it; its id in the "
+                f"checkpoint is {topic_id}. Check the cluster, or continue with --adopt-progress"
             )
         if info is None:
+            configs = _settings(replication)
             create_topic(
-                session,
-                name,
-                partitions=partitions,
-                replication=replication,
-                configs=_settings(replication),
-                deadline=deadline,
+                session, name, partitions=partitions, replication=replication, configs=configs, deadline=deadline
             )
             info = session.topic(name, deadline)
     except RetriableError:
@@ -78,7 +70,7 @@ def ensure_progress_topic(
     except KafkaError as error:
         options = " ".join(f"--config {key}={value}" for key, value in _settings(replication).items())
         hint = (
-            f"progress topic '{name}' is missing or may not be used. To create it, run: kafka-topics.sh "
+            f"progress topic '{name}' is missing, or its use is not allowed. To create it, run: kafka-topics.sh "
             f"--bootstrap-server {session.config.bootstrap_servers[0]} --create --topic {name} --partitions "
             f"{partitions} --replication-factor {replication} {options}; and grant Read, Write and Describe on it"
         )
@@ -86,9 +78,8 @@ def ensure_progress_topic(
         raise cls(f"{error}. {hint}") from error
     if topic_id is not None and info.topic_id is not None and info.topic_id != topic_id:
         raise CheckpointError(
-            f"progress topic '{name}' has id {info.topic_id}, the checkpoint knows it as {topic_id}: it was deleted "
-            "and created again, and with it the knowledge of what was published is gone. Check the cluster, or go on "
-            "with --adopt-progress"
+            f"progress topic '{name}' has id {info.topic_id}, and {topic_id} in the checkpoint: {RECREATED}. Check the "
+            "cluster, or continue with --adopt-progress"
         )
     keys = ["cleanup.policy", "unclean.leader.election.enable", "min.insync.replicas", "max.message.bytes"]
     settings = (topic_configs(session, [name], keys, deadline=deadline) or {}).get(name, {})
@@ -109,23 +100,23 @@ def ensure_progress_topic(
     return ProgressTopic(name, info.topic_id, len(info.partitions), tuple(warnings), largest, address=address)
 
 
-def _looked_for(session: Session, name: str, deadline: Deadline) -> TopicInfo | None:
-    """A topic that one broker did not know: it may have been the first to answer after a restart."""
+def _found_elsewhere(session: Session, name: str, deadline: Deadline) -> TopicInfo | None:
+    """A topic that one broker did not know, perhaps because it had just restarted; None if it does not exist."""
     session.forget_topics([name])
     try:
         return session.topic(name, deadline)
     except RetriableError:
         raise
     except KafkaError as error:
-        if any(session.told_epochs([name], deadline)):
-            raise RetriableError(f"{error}. Another broker knows of it: look whether all brokers are well") from error
+        if any(session.known_epochs([name], deadline)):
+            raise RetriableError(f"{error}. Another broker knows the topic: check that all brokers are well") from error
         return None
 
 
-#: Settings without which progress gets lost and nobody notices, so that a batch is published twice.
+#: With other settings progress may be lost unnoticed, so that a batch is published twice.
 _VITAL = (
     ("cleanup.policy", "compact", "deletes progress"),
-    ("unclean.leader.election.enable", "false", "lets a replica lead that lacks progress which was committed"),
+    ("unclean.leader.election.enable", "false", "may elect a leader that lacks committed progress"),
 )
 
 
@@ -133,7 +124,7 @@ def _settings(replication: int) -> dict[str, str]:
     return {
         **{key: wanted for key, wanted, _ in _VITAL},
         "min.insync.replicas": "2" if replication >= 3 else "1",
-        # Every batch leaves a record, and every start reads them all: compact early and often.
+        # Every batch writes a record, and every start reads them all: compact early and often.
         "segment.ms": "600000",
         "min.cleanable.dirty.ratio": "0.1",
     }
@@ -142,7 +133,7 @@ def _settings(replication: int) -> dict[str, str]:
 def progress_batch(
     topic: ProgressTopic, transactional_id: str, record: Progress | Claim
 ) -> tuple[int, memoryview, int]:
-    """``record`` as an encoded batch of its own: partition, bytes, record count, as :meth:`Producer.submit` takes.
+    """An encoded batch of ``record``: partition, bytes, record count, the parameters of :meth:`Producer.submit`.
 
     Raises KafkaError for a record that is larger than the topic allows.
     """
@@ -151,8 +142,8 @@ def progress_batch(
         batch = encoded_record(key, value, topic.partition_of(transactional_id), topic.max_message_bytes)
     except RecordTooLargeError as error:
         raise KafkaError(
-            f"the progress of transactional id '{transactional_id}' makes a record of {error.size} bytes, above the "
-            f"max.message.bytes of topic '{topic.name}', which is {topic.max_message_bytes}: it holds two offsets of "
+            f"the progress record of transactional id '{transactional_id}' has {error.size} bytes, above the "
+            f"max.message.bytes of topic '{topic.name}', which is {topic.max_message_bytes}: it holds two offsets for "
             f"each source partition. Run kafka-configs.sh --bootstrap-server {topic.address} --alter --topic "
             f"{topic.name} --add-config max.message.bytes={2 * error.size}, and start the job again"
         ) from None

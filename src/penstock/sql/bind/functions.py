@@ -26,7 +26,8 @@ from penstock.types import (
     TimestampType,
     TimeType,
 )
-from penstock.types.casts import as_decimal, is_integer, is_numeric, is_point, root
+from penstock.types.casts import as_decimal, is_integer, is_numeric, is_point
+from penstock.types.logical import root
 
 FAMILIES: dict[str, tuple[str, Callable[[DataType], bool]]] = {
     "s": ("STRING", lambda given: root(given) == "STRING"),

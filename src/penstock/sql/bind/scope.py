@@ -33,7 +33,8 @@ from penstock.types import (
     TimestampType,
     TimeType,
 )
-from penstock.types.casts import castable, common_type, comparable, is_integer, is_numeric, is_point, root
+from penstock.types.casts import castable, common_type, comparable, is_integer, is_numeric, is_point
+from penstock.types.logical import root
 
 _UNITS = {
     **{unit: unit for unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "HOUR", "MINUTE", "SECOND")},

@@ -15,7 +15,7 @@ from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.table.metadata import WRITABLE
 from penstock.errors import RecordError
 from penstock.kafka.batches import EncodedBatch, RecordTooLargeError, encode
-from penstock.kafka.compression import Codec
+from penstock.kafka.compression import Compression
 from penstock.kafka.partitioner import by_key, fixed, round_robin
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.reserved import is_reserved
@@ -58,12 +58,12 @@ class RowEncoder:
         self._value = _encoder(sink.value, sink.value_schema) if "__raw_value__" not in self._metadata else None
         self._key = _encoder(sink.key, sink.key_schema) if sink.key and "__raw_key__" not in self._metadata else None
         self._pattern = java_pattern(sink.topic_pattern) if sink.topic_pattern else None
-        self._codec = Codec.named(client.compression_type)
+        self._compression = Compression[client.compression_type.upper()]
         self._level = {
-            Codec.GZIP: client.compression_gzip_level,
-            Codec.LZ4: client.compression_lz4_level,
-            Codec.ZSTD: client.compression_zstd_level,
-        }.get(self._codec)
+            Compression.GZIP: client.compression_gzip_level,
+            Compression.LZ4: client.compression_lz4_level,
+            Compression.ZSTD: client.compression_zstd_level,
+        }.get(self._compression)
         self._turn = random.randrange(1 << 16)  # noqa: S311 - so that small batches do not all begin with one partition
 
     def encode(
@@ -91,7 +91,7 @@ class RowEncoder:
                     timestamps=self._timestamps(part),
                     partitions=self._partitions(keys, part.num_rows, self._count(topic)),
                     headers=self._headers(part),
-                    codec=self._codec,
+                    compression=self._compression,
                     level=self._level,
                     max_batch_bytes=min(
                         self._limits.get(topic, DEFAULT_MAX_MESSAGE_BYTES), self._client.max_request_size

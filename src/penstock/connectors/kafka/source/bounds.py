@@ -210,7 +210,7 @@ def _without_foreign_epochs(
     late = {name for (name, partition), epoch in hints.items() if 0 <= known.get((name, partition), -1) < epoch}
     if not late:
         return dict(found)
-    told = session.told_epochs(late, Deadline.after(_EPOCH_SECONDS * 1000))  # the first may be cut off from the others
+    told = session.known_epochs(late, Deadline.after(_EPOCH_SECONDS * 1000))  # the first may be cut off from the others
     latest = {place: max((each.get(place, -1) for each in told), default=-1) for place in hints if place[0] in late}
     if 2 * len(told) <= len(session.brokers()):
         return dict(found)

@@ -16,7 +16,7 @@ from penstock.connectors.kafka.source.watermarks import Measure
 from penstock.connectors.kafka.table.header_filter import matching
 from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE
 from penstock.errors import RecordError
-from penstock.kafka.batches import Records, TimestampType
+from penstock.kafka.batches import TIMESTAMP_TYPES, Records
 from penstock.spi import (
     DEAD_LETTER,
     HIDDEN,
@@ -32,7 +32,6 @@ from penstock.spi import (
 from penstock.types import arrow_schema, arrow_type
 
 _HEADER_KEYS = ("headers", "header-list")
-_TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
 
 
 class RowReader:
@@ -298,7 +297,7 @@ def _metadata(key: str, chosen: _Chosen, topic: str, partition: int) -> pa.Array
         case "timestamp":
             return pa.array(chosen.timestamps * 1000).cast(kind)
         case "timestamp-type":
-            names = pa.array([_TIMESTAMP_TYPES[each] for each in TimestampType], kind)
+            names = pa.array(TIMESTAMP_TYPES, kind)
             return names.take(pa.array(chosen.timestamp_types))
         case "header-list":
             return chosen.headers.cast(kind)  # type: ignore[union-attr]
