@@ -6,7 +6,7 @@ from penstock.spi import MetricGroup, Written
 
 
 def count_produced(operator: MetricGroup, written: Written) -> None:
-    """Count what a batch has written, under the names of Kafka's own producer."""
+    """Count the records and bytes of a batch, under the names of Kafka's own producer."""
     group = operator.add_group("KafkaProducer")
     group.count("record-send-total", "record-send-rate", written.records)
     group.count("outgoing-byte-total", "outgoing-byte-rate", written.bytes)
