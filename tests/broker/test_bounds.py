@@ -49,14 +49,14 @@ def session_of(scan: KafkaScanSpec) -> Session:
 def starts(scan: KafkaScanSpec, start_time: int | None = None) -> list[int]:
     """Start offsets in the order of partitions."""
     found = resolve_start(session_of(scan), scan, start_time)
-    return [found.at[place].offset for place in found.places()]
+    return [found.at[place].offset for place in found.partitions()]
 
 
 def stops(scan: KafkaScanSpec) -> list[int]:
     start = resolve_start(session_of(scan), scan)
     found = resolve_stop(session_of(scan), scan, start)
     assert found is not None
-    return [found.at[place].offset for place in found.places()]
+    return [found.at[place].offset for place in found.partitions()]
 
 
 def commit(kafka: Any, name: str, group: str, *offsets: int) -> None:
@@ -328,7 +328,7 @@ def test_an_initializer_of_ones_own_may_choose_the_stop(kafka, filled):
         return {each: at // 2 for each, at in retriever.end_offsets(partitions).items()}
 
     assert stops(built(kafka, filled, stop=Own(half))) == [5, 2, 0]
-    with pytest.raises(ExecutionError, match="gives none for topic"):
+    with pytest.raises(ExecutionError, match="returns no offset for topic"):
         stops(built(kafka, filled, stop=Own(lambda *_: {})))
 
 
@@ -422,7 +422,7 @@ def test_a_stop_behind_the_end_of_the_log_is_known_as_one_to_wait_for(kafka, fil
 
 def test_only_the_partitions_that_were_named_are_read(kafka, filled):
     scan = scan_of(kafka, filled, scan_startup_mode="latest-offset", scan_partitions="partition:1;partition:2")
-    assert resolve_start(session_of(scan), scan).places() == ((filled, 1), (filled, 2))
+    assert resolve_start(session_of(scan), scan).partitions() == ((filled, 1), (filled, 2))
 
 
 def test_a_partition_to_read_that_does_not_exist_is_named(kafka, filled):

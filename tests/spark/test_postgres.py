@@ -246,7 +246,7 @@ def test_a_row_that_a_constraint_refuses_stops_the_job_and_nothing_of_its_batch_
     assert not raised.value.retriable
     assert db.server.password not in str(raised.value)
     assert db.ids() == []
-    assert not any("is redone" in warning for warning in jobs.warnings)
+    assert not any("is retried" in warning for warning in jobs.warnings)
 
 
 def test_every_problem_of_the_tables_is_told_before_the_job_starts(jobs, topics, topic, db):
@@ -302,7 +302,7 @@ def test_a_batch_whose_transaction_fails_is_redone_in_place(jobs, topics, topic,
 
     monkeypatch.setattr(PostgresCommitter, "_commit", broken)
     jobs.run(copy(jobs, db, source))
-    assert sum("is redone" in warning for warning in jobs.warnings) == 2
+    assert sum("is retried" in warning for warning in jobs.warnings) == 2
     assert db.ids() == list(range(500))
     assert db.progress() == [("job: public.t", 0)]
     assert db.staging() == []
@@ -517,11 +517,11 @@ class Tasks:
     def __init__(self, attempts=1, after=lambda: None):
         self.attempts, self.after, self.runs = attempts, after, 0
 
-    def stage(self, frame: list[int], spec: StageSpec) -> Staged:
+    def __call__(self, frame: list[int], spec: StageSpec) -> Staged:
         self.runs += 1
         zeros = pa.array([0] * len(frame), pa.int64())
         rows = pa.RecordBatch.from_arrays(
-            [pa.array(frame, pa.int64()), zeros.cast(pa.int32()), zeros], ["id", "__place", "__offset"]
+            [pa.array(frame, pa.int64()), zeros.cast(pa.int32()), zeros], ["id", "__partition", "__offset"]
         )
         for _ in range(self.attempts):
             (told,) = stage_rows(spec, [rows])

@@ -38,6 +38,8 @@ from penstock.spi.runtime import (
     cause_of,
     failure_of,
     guarded,
+    pickled,
+    unpickled,
 )
 from penstock.spi.specs import (
     CHANGES,

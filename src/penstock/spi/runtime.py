@@ -6,6 +6,8 @@ These protocols name no Spark type, so that only the engine and the runtimes imp
 
 from __future__ import annotations
 
+import base64
+import pickle
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -128,6 +130,18 @@ class Output:
     schema: RowType
     column: str | None
     columns: tuple[str, ...] = ()
+
+    def rows(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """The rows of the sink in a batch of the frame, under the names of ``schema``, and their columns
+        :data:`HIDDEN` and, where rows have kinds, :data:`KIND`."""
+        hidden = batch.select([name for name in (*HIDDEN.names, KIND) if name in batch.schema.names])
+        if self.column is None:
+            columns = [batch.column(name) for name in self.columns]
+        else:
+            struct = batch.column(self.column)
+            chosen = struct.is_valid()
+            columns, hidden = struct.filter(chosen).flatten(), hidden.filter(chosen)
+        return pa.RecordBatch.from_arrays(columns, names=list(self.schema.names)), hidden
 
 
 @dataclass(frozen=True)
@@ -334,3 +348,13 @@ def guarded(run: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:
             raise RuntimeError(to_wire(error)) from None
 
     return guard
+
+
+def pickled(value: Any) -> str:
+    """``value`` as text for options and properties of Spark."""
+    return base64.b64encode(pickle.dumps(value)).decode("ascii")
+
+
+def unpickled(text: str) -> Any:
+    """The value of such a text, which must come from the driver of the same job."""
+    return pickle.loads(base64.b64decode(text))  # noqa: S301

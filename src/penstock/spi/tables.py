@@ -14,6 +14,7 @@ from penstock.spi.specs import ScanSpec, SinkSpec
 from penstock.types import DataType, Field, RowType
 
 _Options = TypeVar("_Options", bound=OptionSet)
+_Spec = TypeVar("_Spec")
 
 
 class Surface(enum.Enum):
@@ -154,10 +155,7 @@ def scan_spec(connector: Connector, table: TableDefinition) -> ScanSpec:
     tables cannot be read, and PluginError for an incomplete spec."""
     if not isinstance(connector, Readable):
         raise _one_way(connector, table, "cannot be read", "use it in INSERT INTO only")
-    spec = connector.scan(table)
-    if not isinstance(spec, ScanSpec):
-        raise _incomplete(connector, spec, ScanSpec)
-    return spec
+    return _complete(connector, connector.scan(table), ScanSpec)  # type: ignore[type-abstract]
 
 
 def sink_spec(connector: Connector, table: TableDefinition) -> SinkSpec:
@@ -165,10 +163,7 @@ def sink_spec(connector: Connector, table: TableDefinition) -> SinkSpec:
     tables cannot be written, and PluginError for an incomplete spec."""
     if not isinstance(connector, Writable):
         raise _one_way(connector, table, "cannot be written", "use it in FROM only")
-    spec = connector.sink(table)
-    if not isinstance(spec, SinkSpec):
-        raise _incomplete(connector, spec, SinkSpec)
-    return spec
+    return _complete(connector, connector.sink(table), SinkSpec)  # type: ignore[type-abstract]
 
 
 def _one_way(connector: Connector, table: TableDefinition, reason: str, hint: str) -> UnsupportedError:
@@ -176,9 +171,11 @@ def _one_way(connector: Connector, table: TableDefinition, reason: str, hint: st
     return UnsupportedError((Problem(reason, where=f"table '{table.name}'", hint=hint),))
 
 
-def _incomplete(connector: Connector, spec: object, wanted: type) -> PluginError:
+def _complete(connector: Connector, spec: object, wanted: type[_Spec]) -> _Spec:
+    if isinstance(spec, wanted):
+        return spec
     lacking = sorted(name for name in vars(wanted) if not name.startswith("_") and name not in dir(spec))
-    return PluginError(
+    raise PluginError(
         f"connector '{connector.identifier}' returns a {type(spec).__name__}, which is not a {wanted.__name__}: it "
         f"lacks {', '.join(lacking)}"
     )

@@ -352,6 +352,8 @@ def test_a_row_cannot_name_a_topic_of_kafka_s_or_penstock_s_own(topic):
     encoding = Encoding(
         Column("id", INT), *metadata("topic"), topics={"orders": 1, topic: 1}, **{"topic-pattern": ".*"}
     )
-    with pytest.raises(RecordError, match=f"the row's topic is '{topic}', which is a topic of Kafka's or") as raised:
+    with pytest.raises(
+        RecordError, match=f"the row's topic is '{topic}', which is an internal topic of Kafka or"
+    ) as raised:
         encoding.batches([{"id": 1, "m_topic": "orders"}, {"id": 2, "m_topic": topic}], offsets=[7, 8])
     assert (raised.value.offset, raised.value.field) == (8, "topic")

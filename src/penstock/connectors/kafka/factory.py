@@ -48,14 +48,9 @@ class KafkaConnector:
             start_by=table.objects.get("scan.startup.mode"),
             stop_by=table.objects.get("scan.bounded.mode"),
             watermark=_measured(table.watermark, found.metadata),
-            dead_letters=self._dead_letters(table, options),
+            dead_letters=self.sink(definition(table, dead)) if (dead := options.dead_letter_topic) else None,
             table_id=tuple(table.name.split(".")) if named else (),
         )
-
-    def _dead_letters(self, table: TableDefinition, options: KafkaSourceOptions) -> KafkaSinkSpec | None:
-        if options.dead_letter_topic is None:
-            return None
-        return self.sink(definition(table, options.dead_letter_topic))
 
     def sink(self, table: TableDefinition) -> KafkaSinkSpec:
         """How ``table`` is written. Raises OptionsError or UnsupportedError with every problem found."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import pickle
 import re
 import tempfile
 import uuid
@@ -11,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -68,11 +66,13 @@ from penstock.spi import (
     Guarantee,
     JobContext,
     Output,
+    Source,
     Stage,
     Task,
-    Written,
     failure_of,
     guarded,
+    pickled,
+    unpickled,
 )
 from penstock.types import BIGINT, TINYINT, spark_ddl, spark_type
 
@@ -87,6 +87,7 @@ _INSTRUCTIONS = "penstock.instructions"
 _LAST_COMMIT_MS = 5000
 #: A Spark master that runs all tasks on this machine.
 _LOCAL = re.compile(r"local(\[[^]]*\])?")
+_T = TypeVar("_T")
 #: Properties that name a cluster and a principal.
 _CONNECTING = ("bootstrap.servers", "security.", "sasl.", "ssl.")
 
@@ -146,7 +147,7 @@ def _check_attempts(spark: SparkSession) -> None:
 # --- reading -------------------------------------------------------------------------------------------------
 
 
-class KafkaScan:
+class KafkaScan(Source):
     """One scan of a running job, on the driver."""
 
     def __init__(self, scan: KafkaScanSpec, ordinal: int, context: JobContext):
@@ -223,8 +224,8 @@ class KafkaScan:
         spark.dataSource.register(KafkaDataSource)
         rows = ", ".join(filter(None, (spark_ddl(self._scan.native), *self._hidden(), f"{REPORT} BINARY")))
         schema = rows if stage is None else from_arrow_schema(stage.schema).add(REPORT, BinaryType())
-        reader = spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", _pickled(self._planner.spec))
-        return (reader if stage is None else reader.option("secret.stage", _pickled(stage))).load()
+        reader = spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", pickled(self._planner.spec))
+        return (reader if stage is None else reader.option("secret.stage", pickled(stage))).load()
 
     def _hidden(self) -> Iterator[str]:
         """The columns that follow the scan's own, as DDL."""
@@ -237,17 +238,14 @@ class KafkaScan:
             yield f"{WATERMARK} {spark_type(BIGINT)}"
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
-        """How many tasks read the range."""
         return len(self._planner.tasks(self._start(start), Positions.from_json(end)))
 
     def partition(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
-        """The (topic, partition) of a ``__partition``."""
         ordinal, index = divmod(number, PARTITIONS_PER_SOURCE)
         partitions = Positions.from_json(end).partitions()
         return partitions[index] if ordinal == self._planner.spec.ordinal and index < len(partitions) else None
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
-        """How many offsets are read between the two positions."""
         return sum(len(each) for each in self._planner.ranges(self._start(start), Positions.from_json(end)))
 
     def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
@@ -356,7 +354,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and reads ranges in tasks."""
 
     def __init__(self, spec: str, stage: str | None):
-        self._spec: ReaderSpec = _unpickled(spec)
+        self._spec: ReaderSpec = unpickled(spec)
         self._stage = stage  # unpickled by tasks only: it brings the data plane with it
         self._planner = Planner(self._spec)
 
@@ -374,15 +372,18 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch."""
         most = None if isinstance(limit, ReadAllAvailable) else self._spec.scan.options.max_records_per_trigger
-        latest: Positions = _wired(lambda: self._planner.latest(Positions.from_json(start), most))
-        return latest.to_json()
+        return _wired(lambda: self._planner.latest(Positions.from_json(start), most).to_json())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The tasks of a batch."""
-        reached: Positions = _wired(lambda: Positions.from_json(end))
-        tasks = _wired(lambda: self._planner.tasks(Positions.from_json(start), reached))
-        watermark = reached.watermark
-        return [InputPartition((ranges, Task(number, len(tasks)), watermark)) for number, ranges in enumerate(tasks)]
+
+        def plan() -> list[InputPartition]:
+            reached = Positions.from_json(end)
+            tasks = self._planner.tasks(Positions.from_json(start), reached)
+            work = ((ranges, Task(number, len(tasks)), reached.watermark) for number, ranges in enumerate(tasks))
+            return [InputPartition(each) for each in work]
+
+        return _wired(plan)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, or the result of the stage on them."""
@@ -393,27 +394,18 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reader = RangeReader(self._spec, ranges)
         batches, schema = guarded(reader.rows)(), reader.schema
         if self._stage is not None:
-            stage: Stage = _unpickled(self._stage)
+            stage: Stage = unpickled(self._stage)
             context = TaskContext.get()
             if context is not None:
                 instructions = context.getLocalProperty(_INSTRUCTIONS) or ""
                 task = replace(task, instructions=instructions, attempt=context.attemptNumber())
             batches, schema = guarded(stage.run)(task, batches), stage.schema
         reported = with_report(batches, schema, lambda: reader.report)
-        if self._stage is None and self._spec.scan.watermark is not None:
-            return with_watermark(reported, watermark)
-        return reported
+        timed = self._stage is None and self._spec.scan.watermark is not None
+        return with_watermark(reported, watermark) if timed else reported
 
 
-def _pickled(value: Any) -> str:
-    return base64.b64encode(pickle.dumps(value)).decode("ascii")
-
-
-def _unpickled(text: str) -> Any:
-    return pickle.loads(base64.b64decode(text))  # noqa: S301 - written by the driver of the same job
-
-
-def _wired(step: Callable[[], Any]) -> Any:
+def _wired(step: Callable[[], _T]) -> _T:
     """The result of ``step``, with its errors as text that reaches the driver."""
     try:
         return step()
@@ -488,7 +480,7 @@ class SparkWriteJobs:
         tag = f"penstock-{uuid.uuid4().hex}"
         context = self._spark.sparkContext
         context.addJobTag(tag)
-        context.setLocalProperty(_INSTRUCTIONS, instructions.to_text())
+        context.setLocalProperty(_INSTRUCTIONS, pickled(instructions))
         try:
             rows = job.collect()
         except (PySparkException, Py4JJavaError) as error:
@@ -496,20 +488,7 @@ class SparkWriteJobs:
         finally:
             context.removeJobTag(tag)
             context.setLocalProperty(_INSTRUCTIONS, None)  # type: ignore[arg-type]  # None removes it
-        doubt = self._repeated(tag, rows) if once else ""
-        acks = [row for row in rows if row.topic]
-        encoded: dict[int, Written] = {}
-        for row in rows:
-            if not row.topic:
-                encoded[row.partition] = _added(encoded.get(row.partition, Written()), row)
-        return Acknowledged(
-            records=sum(row["count"] for row in acks),
-            topics=frozenset(row.topic for row in acks),
-            encoded=encoded,
-            doubt=doubt,
-            one_writer=len(acks) == len({(row.topic, row.partition) for row in acks}),
-            whole=all((row.first_sequence, row.last_sequence) == (0, row["count"] - 1) for row in acks),
-        )
+        return Acknowledged.of(rows, self._repeated(tag, rows) if once else "")
 
     def _repeated(self, tag: str, rows: Sequence[Row]) -> str:
         """Why the job of ``rows`` may not be committed; empty when each of its tasks ran exactly once."""
@@ -520,12 +499,6 @@ class SparkWriteJobs:
             return not_known(str(error.java_exception.getClass().getSimpleName()))
         except Py4JError as error:
             return not_known(type(error).__name__)
-
-
-def _added(before: Written, row: Row) -> Written:
-    """The counts of an output, with those of another task's row."""
-    times = [each for each in (before.send_millis, row.send_millis) if each is not None]
-    return Written(before.records + row["count"], before.bytes + row.bytes, max(times, default=None))
 
 
 def _task(of: int) -> Task:

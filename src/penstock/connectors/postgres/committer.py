@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from penstock.connectors.postgres.columns import quoted
 from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
@@ -48,19 +48,16 @@ class Staged:
         )
 
 
-class StagingJobs(Protocol):
-    """Runs the tasks that copy a batch's frame."""
-
-    def stage(self, frame: Any, spec: StageSpec) -> Staged:
-        """Copy the rows. Raises the error of a task, and AbortableError when a worker or an executor was lost."""
+#: Copies the rows of a frame in tasks. Raises the error of a task, and AbortableError when a worker was lost.
+CopyRows = Callable[[Any, StageSpec], Staged]
 
 
 class AtLeastOnceCommitter(Committer):
     """Inserts rows from the tasks that compute them. A batch that is retried is inserted again, so rows may repeat."""
 
-    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: StagingJobs, database: Database):
+    def __init__(self, outputs: Sequence[Output], context: JobContext, copy_rows: CopyRows, database: Database):
         self._outputs = outputs
-        self._jobs = jobs
+        self._copy_rows = copy_rows
         self._database = database
         self._branches: tuple[PostgresOutput, ...] = ()
 
@@ -74,14 +71,14 @@ class AtLeastOnceCommitter(Committer):
             # One job after another uses a worker's connection, so the name depends on the columns.
             staging = f"penstock_stage_{_hash(f'{number} {staging_columns(output.schema)}')}"
             insert = table.insert_from(staging)
-            branches.append(PostgresOutput(output.table, output.schema, output.column, output.columns, staging, insert))
+            branches.append(PostgresOutput(**vars(output), staging=staging, insert=insert))
         self._branches = tuple(branches)
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Insert the batch's rows."""
         if not batch.tasks:
             return Published()
-        done = self._jobs.stage(frame, StageSpec(self._database.address, "", self._branches))
+        done = self._copy_rows(frame, StageSpec(self._database.address, "", self._branches))
         return Published(done.written)
 
 
@@ -101,10 +98,10 @@ class PostgresCommitter(Committer):
     from there. The protocol and its rules are described in docs/decisions/0015-postgresql.md.
     """
 
-    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: StagingJobs, database: Database):
+    def __init__(self, outputs: Sequence[Output], context: JobContext, copy_rows: CopyRows, database: Database):
         self._outputs = outputs
         self._context = context
-        self._jobs = jobs
+        self._copy_rows = copy_rows
         self._database = database
         self._rows = ProgressTable("")
         self._key = ""
@@ -153,9 +150,7 @@ class PostgresCommitter(Committer):
         prefix += self._context.run_id.replace("-", "")[:12]
         with self._database.transaction() as transaction:
             for number, (output, table) in enumerate(zip(self._outputs, self._tables, strict=True)):
-                branch = PostgresOutput(
-                    output.table, output.schema, output.column, output.columns, f"{prefix}_{number}"
-                )
+                branch = PostgresOutput(**vars(output), staging=f"{prefix}_{number}")
                 staging = f"{quoted(namespace)}.{quoted(branch.staging)}"
                 transaction.run(f"CREATE UNLOGGED TABLE {staging} ({staging_columns(output.schema)})")
                 self._written += (_Written(table, branch, staging),)
@@ -313,7 +308,7 @@ class PostgresCommitter(Committer):
         """Copy the rows and commit them. May be called again after a retriable error."""
         spec = StageSpec(self._database.address, self._rows.namespace, tuple(each.branch for each in self._written))
         nothing = Staged(({},) * len(self._written), (0,) * len(self._written))
-        staged = self._jobs.stage(frame, spec) if batch.tasks else nothing
+        staged = self._copy_rows(frame, spec) if batch.tasks else nothing
         try:
             with self._transaction() as transaction:
                 self._commit(transaction, staged, progress)

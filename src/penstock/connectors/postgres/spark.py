@@ -33,28 +33,25 @@ class PostgresRuntime:
 
         exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
         committer = PostgresCommitter if exactly_once else AtLeastOnceCommitter
-        return committer(outputs, context, SparkStagingJobs(), Database(outputs[0].spec.address))
+        return committer(outputs, context, _copy_rows, Database(outputs[0].spec.address))
 
 
-class SparkStagingJobs:
-    """Runs the tasks that copy rows on Spark."""
+def _copy_rows(frame: DataFrame, spec: StageSpec) -> Staged:
+    """Copy the rows. Raises the error of a task, and AbortableError when a worker or an executor was lost."""
+    from penstock.connectors.postgres.committer import Staged
+    from penstock.connectors.postgres.staging import STAGED, stage_rows
 
-    def stage(self, frame: DataFrame, spec: StageSpec) -> Staged:
-        """Copy the rows. Raises the error of a task, and AbortableError when a worker or an executor was lost."""
-        from penstock.connectors.postgres.committer import Staged
-        from penstock.connectors.postgres.staging import STAGED, stage_rows
+    def stage(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from stage_rows(spec, rows)
 
-        def stage(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from stage_rows(spec, rows)
-
-        try:
-            rows = frame.mapInArrow(guarded(stage), from_arrow_schema(STAGED)).collect()
-        except (PySparkException, Py4JJavaError) as error:
-            raise failure_of(error) from error
-        records: tuple[dict[int, int], ...] = tuple({} for _ in spec.branches)
-        sizes = [0 for _ in spec.branches]
-        for row in rows:
-            sizes[row.output] += row.bytes
-            if row.records:
-                records[row.output][row.writer] = row.records
-        return Staged(records, tuple(sizes))
+    try:
+        rows = frame.mapInArrow(guarded(stage), from_arrow_schema(STAGED)).collect()
+    except (PySparkException, Py4JJavaError) as error:
+        raise failure_of(error) from error
+    records: tuple[dict[int, int], ...] = tuple({} for _ in spec.branches)
+    sizes = [0 for _ in spec.branches]
+    for row in rows:
+        sizes[row.output] += row.bytes
+        if row.records:
+            records[row.output][row.writer] = row.records
+    return Staged(records, tuple(sizes))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from penstock.connectors.postgres.address import Address
 from penstock.connectors.postgres.columns import stage_type
 from penstock.connectors.postgres.database import CommitOutcomeError, Transaction, database_at
 from penstock.errors import DatabaseUnavailableError, RecordError
-from penstock.spi import HIDDEN
+from penstock.spi import HIDDEN, Output
 from penstock.types import RowType
 
 #: How long a running job waits for a database that cannot be reached.
@@ -31,20 +31,12 @@ STAGED = pa.schema({"output": pa.int32(), "writer": pa.int64(), "records": pa.in
 
 
 @dataclass(frozen=True)
-class PostgresOutput:
-    """One sink of the batch's frame.
+class PostgresOutput(Output):
+    """One sink, and its staging table. With ``insert``, the statement that moves rows from there to the table, the
+    staging table is a temporary one of the task, and the task runs the statement."""
 
-    Its rows are in the struct column ``column`` of the frame, or (None) in the frame's columns ``columns``, which are
-    in the order of the sink's. ``staging`` is the staging table. With ``insert``, the statement that moves rows from
-    there to the table, the staging table is a temporary one of the task, and the task runs the statement.
-    """
-
-    table: str
-    schema: RowType
-    column: str | None
-    columns: tuple[str, ...]
-    staging: str
-    insert: str = ""
+    staging: str = field(kw_only=True)
+    insert: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -107,18 +99,12 @@ def _copy(
 
 def _staged(branch: PostgresOutput, batch: pa.RecordBatch, writer: int) -> pa.RecordBatch:
     """The rows of one sink for the staging table."""
-    origins = batch.select(list(HIDDEN.names))
-    if branch.column is None:
-        columns = [batch.column(name) for name in branch.columns]
-    else:
-        struct = batch.column(branch.column)
-        chosen = struct.is_valid()
-        columns, origins = struct.filter(chosen).flatten(), origins.filter(chosen)
-    for name, column in zip(branch.schema.names, columns, strict=True):
+    columns, origins = branch.rows(batch)
+    for name, column in zip(columns.schema.names, columns.columns, strict=True):
         _refuse_nul(branch, name, column, origins)
     writers = pa.repeat(pa.scalar(writer, pa.int64()), origins.num_rows)
-    names = ["writer", *(f"c{number}" for number in range(len(columns)))]
-    return pa.RecordBatch.from_arrays([writers, *columns], names=names)
+    names = ["writer", *(f"c{number}" for number in range(columns.num_columns))]
+    return pa.RecordBatch.from_arrays([writers, *columns.columns], names=names)
 
 
 def _refuse_nul(branch: PostgresOutput, name: str, column: pa.Array, origins: pa.RecordBatch) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import pickle
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
@@ -33,6 +31,8 @@ from penstock.spi import (
     Source,
     Stage,
     Written,
+    pickled,
+    unpickled,
 )
 from penstock.types import TINYINT, RowKind, quoted_name, spark_ddl, spark_type
 
@@ -85,8 +85,8 @@ class RowsSource(Source):
         if self._scan.options.kinds != INSERTIONS:
             columns.append(f"{KIND} {spark_type(TINYINT)}")
         schema = ", ".join([*columns, f"{REPORT} BINARY"])
-        spec = base64.b64encode(pickle.dumps((self._scan, self._ordinal))).decode("ascii")
-        return self._spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", spec).load()
+        reader = self._spark.readStream.format(_FORMAT).schema(schema)
+        return reader.option("secret.spec", pickled((self._scan, self._ordinal))).load()
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """One task reads a batch."""
@@ -123,8 +123,7 @@ class ValuesDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> ValuesReader:
         """The reader that plans and reads."""
-        scan, ordinal = pickle.loads(base64.b64decode(self.options["secret.spec"]))  # noqa: S301 - of the same job
-        return ValuesReader(scan, ordinal)
+        return ValuesReader(*unpickled(self.options["secret.spec"]))
 
 
 class ValuesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

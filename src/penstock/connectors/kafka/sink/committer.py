@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Protocol
 from uuid import UUID
 
 from penstock.connectors.kafka.sink.encoding import DEFAULT_MAX_MESSAGE_BYTES
-from penstock.connectors.kafka.sink.metrics import count_produced
 from penstock.connectors.kafka.sink.writer import (
     WRITTEN,
     KafkaOutput,
@@ -54,7 +53,7 @@ from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, TopicPartition, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
-from penstock.spi import Batch, Checkpoint, Committer, JobContext, Output, Published, Stage, Written
+from penstock.spi import Batch, Committer, JobContext, Output, Published, Stage, Written
 
 _ATTEMPTS_PER_BATCH = 3
 
@@ -81,6 +80,27 @@ class Acknowledged:
     doubt: str = ""
     one_writer: bool = True
     whole: bool = True
+
+    @classmethod
+    def of(cls, rows: Iterable[Any], doubt: str) -> Acknowledged:
+        """The sum of the tasks' rows (:data:`penstock.connectors.kafka.sink.writer.WRITTEN`), as mappings."""
+        acks, encoded = [], dict[int, Written]()
+        for row in rows:
+            if row["topic"]:
+                acks.append(row)
+                continue
+            before = encoded.get(row["partition"], Written())
+            times = [each for each in (before.send_millis, row["send_millis"]) if each is not None]
+            millis = max(times, default=None)
+            encoded[row["partition"]] = Written(before.records + row["count"], before.bytes + row["bytes"], millis)
+        return cls(
+            records=sum(row["count"] for row in acks),
+            topics=frozenset(row["topic"] for row in acks),
+            encoded=encoded,
+            doubt=doubt,
+            one_writer=len(acks) == len({(row["topic"], row["partition"]) for row in acks}),
+            whole=all((row["first_sequence"], row["last_sequence"]) == (0, row["count"] - 1) for row in acks),
+        )
 
 
 class WriteJobs(Protocol):
@@ -113,8 +133,7 @@ class _Writing(Committer):
             for each in outputs
         ]
         self.branches = tuple(
-            KafkaOutput(output.spec, client, output.column, output.columns)
-            for output, client in zip(outputs, clients, strict=True)
+            KafkaOutput(**vars(output), client=client) for output, client in zip(outputs, clients, strict=True)
         )
         self.context = context
         self.jobs = jobs
@@ -126,16 +145,16 @@ class _Writing(Committer):
         """The tasks' spec, with the present topics. Raises KafkaError for a topic that does not exist."""
         found: set[str] = set()
         for branch in self.branches:
-            for name in branch.sink.topics:
+            for name in branch.spec.topics:
                 topic = self.session.topic(name, create=branch.client.allow_auto_create_topics)
                 if topic.internal or name in self.progress_topics:
-                    role = "an internal topic of Kafka" if topic.internal else "the job's progress topic"
+                    role = "an internal topic of Kafka" if topic.internal else "the job's own progress topic"
                     reason = f"'{name}' is {role}, which no table may write"
                     raise OptionsError(
-                        (Problem(reason, "topic", f"table '{branch.sink.table}'", "name another topic"),)
+                        (Problem(reason, "topic", f"table '{branch.spec.table}'", "name another topic"),)
                     )
                 found.add(name)
-            if pattern := branch.sink.options.topic_pattern:
+            if pattern := branch.spec.options.topic_pattern:
                 found |= matching_topics(self.session, pattern).keys() - set(self.progress_topics)
         new = found - self._limits.keys()
         if new:
@@ -148,12 +167,25 @@ class _Writing(Committer):
     @cached_property
     def progress_topics(self) -> tuple[str, ...]:
         """The job's progress topics: the configured one, and the one that the checkpoint names."""
-        kept = _known_identity(self.context.checkpoint, self.session).get("progress_topic")
+        kept = self.identity().get("progress_topic")
         return tuple(dict.fromkeys(filter(None, (self.context.settings.progress_topic, kept))))
+
+    def identity(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> dict[str, Any]:
+        """The checkpoint's document about the job's transactional id in the cluster, after this change: the id, and the
+        progress topic with its first number of partitions; empty before the first start. Raises CheckpointError."""
+        name, checkpoint = f"identity-{cluster_id(self.session)}", self.context.checkpoint
+        known = checkpoint.revise(name, change)
+        missing = {"transactional_id", "progress_topic", "progress_topic_id", "progress_partitions"} - known.keys()
+        if known and missing:
+            raise CheckpointError(
+                f"the last revision of 'penstock/{name}.*.json' in the checkpoint '{checkpoint.location}' lacks "
+                f"{', '.join(sorted(missing))}; restore the file from a backup"
+            )
+        return known
 
     def one_writer_each(self, tasks: int) -> bool:
         """Whether no two of ``tasks`` write to one partition: each has its own, if there are enough."""
-        keyed = any(branch.sink.keyed for branch in self.branches)
+        keyed = any(branch.spec.keyed for branch in self.branches)
         fewest = min((len(self.session.topic(name).partitions) for name in self._limits), default=0)
         return tasks == 1 or (not keyed and tasks <= fewest)
 
@@ -170,31 +202,17 @@ class _Writing(Committer):
         """The records and bytes written to each output. Counts them in the metrics."""
         found = tuple(done.encoded.get(number, Written()) for number in range(len(self.branches)))
         for branch, each in zip(self.branches, found, strict=True):
-            if branch.sink.options.producer_metrics:
-                count_produced(self.context.operator(branch.sink.table), each)
+            if branch.spec.options.producer_metrics:  # under the names of Kafka's own producer
+                group = self.context.operator(branch.spec.table).add_group("KafkaProducer")
+                group.count("record-send-total", "record-send-rate", each.records)
+                group.count("outgoing-byte-total", "outgoing-byte-rate", each.bytes)
         return found
 
     def owners(self) -> int:
         """The number of tasks that own partitions."""
-        asked = [branch.sink.options.parallelism for branch in self.branches if branch.sink.options.parallelism]
+        asked = [branch.spec.options.parallelism for branch in self.branches if branch.spec.options.parallelism]
         partitions = sum(len(self.session.topic(name).partitions) for name in self._limits)
         return max(1, min(max(asked) if asked else self.context.parallelism, partitions))
-
-
-def _known_identity(
-    checkpoint: Checkpoint, session: Session, change: Callable[[dict[str, Any]], dict[str, Any]] = dict
-) -> dict[str, Any]:
-    """The checkpoint's document about a job's transactional id in a cluster, after this change: the id, and the
-    progress topic with its first number of partitions; empty before the first start. Raises CheckpointError."""
-    name = f"identity-{cluster_id(session)}"
-    known = checkpoint.revise(name, change)
-    missing = {"transactional_id", "progress_topic", "progress_topic_id", "progress_partitions"} - known.keys()
-    if known and missing:
-        raise CheckpointError(
-            f"the last revision of 'penstock/{name}.*.json' in the checkpoint '{checkpoint.location}' lacks "
-            f"{', '.join(sorted(missing))}; restore the file from a backup"
-        )
-    return known
 
 
 class PlainCommitter(_Writing):
@@ -217,8 +235,8 @@ class PlainCommitter(_Writing):
     def open(self) -> None:
         """Warn of options that weaken the guarantee."""
         for branch in self.branches:
-            if branch.sink.weakness:
-                self.context.warn(f"table '{branch.sink.table}': {branch.sink.weakness}")
+            if branch.spec.weakness:
+                self.context.warn(f"table '{branch.spec.table}': {branch.spec.weakness}")
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Write the batch."""
@@ -278,13 +296,13 @@ class KafkaCommitter(_Writing):
             where = f"job '{context.job}', cluster {cluster_id(session)}"
             raise OptionsError((Problem(reason, where=where, hint=hint),))
         context.checkpoint.write(document, {"run_id": context.run_id})
-        known = self._identity()
+        known = self.identity()
         found = self._found_topic(known)
         topic_id = str(found.topic_id or "")
         topic = {"progress_topic": found.name, "progress_topic_id": topic_id, "progress_partitions": found.partitions}
         if not known:
             mine = {"transactional_id": self.transactional_id, **topic}
-            known = self._identity(lambda now: now or mine)  # two copies that start at once get the same
+            known = self.identity(lambda now: now or mine)  # two copies that start at once get the same
         elif known["progress_topic_id"] != topic_id:  # the user adopts that
             known = self._changed(known, {**known, **topic})
         if (known["progress_topic"], known["progress_topic_id"]) != (found.name, topic_id):
@@ -305,9 +323,6 @@ class KafkaCommitter(_Writing):
         """Whether progress may be missing, which that of this run may not."""
         return self.context.settings.adopt_progress and not self._published
 
-    def _identity(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> dict[str, Any]:
-        return _known_identity(self.context.checkpoint, self.session, change)
-
     def _changed(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
         """Change the checkpoint's document. Raises FencedError when another copy of the job was quicker."""
 
@@ -316,7 +331,7 @@ class KafkaCommitter(_Writing):
                 raise self._overtaken()
             return after
 
-        return self._identity(change)
+        return self.identity(change)
 
     def _overtaken(self) -> FencedError:
         return FencedError(
@@ -482,9 +497,9 @@ class KafkaCommitter(_Writing):
             return committed
         if seconds * 1000 >= client.timeout_ms:
             raise TransactionExpiredError(
-                f"batch {batch.batch_id}: its transaction was open for {seconds:.1f} s, and the brokers abort "
-                f"transactions after transaction.timeout.ms, which is {client.timeout_ms}. Nothing was published; "
-                "raise 'properties.transaction.timeout.ms' of the sink, or make batches smaller with "
+                f"batch {batch.batch_id}: its transaction was open for {seconds:.1f} s, and the brokers abort those "
+                f"open for longer than transaction.timeout.ms, which is {client.timeout_ms}; nothing of it was "
+                "published. Raise 'properties.transaction.timeout.ms' of the sink, or make batches smaller with "
                 f"'scan.max-records-per-trigger'. The first symptom was: {reason}"
             ) from reason
         if isinstance(reason, StaleEpochError):
@@ -510,13 +525,13 @@ class KafkaCommitter(_Writing):
             except KafkaError as error:
                 if not error.retriable or patience.passed or context.stopping():
                     unknown = UnknownOutcomeError(
-                        f"it is not known whether batch {batch.batch_id} was committed: {error}. Nothing was published "
+                        f"whether batch {batch.batch_id} was committed is not known: {error}. Nothing was published "
                         f"since; start the job again when the brokers answer, and it will find out ({reason})"
                     )
                     if context.stopping():  # the failure of a job that is being stopped is not reported
                         context.warn(str(unknown))
                     raise unknown from error
-                context.warn(f"it is not known yet whether batch {batch.batch_id} was committed: {error}")
+                context.warn(f"whether batch {batch.batch_id} was committed is not known yet: {error}")
             time.sleep(backoff.next())
 
     def _write(self, batch: Batch, frame: Any, transaction: OpenTransaction) -> Acknowledged:

@@ -90,6 +90,6 @@ def progress_problems(topics: Sequence[str], settings: Settings, key: str, table
     """A problem when ``topics``, the value of the option ``key``, has the job's progress topic."""
     if settings.progress_topic not in topics:
         return ()
-    reason = f"'{settings.progress_topic}' is the job's progress topic, which no table may write"
+    reason = f"'{settings.progress_topic}' is the job's own progress topic, which no table may write"
     hint = "name another topic, or another 'penstock.progress-topic'"
     return (Problem(reason, key, f"table '{table}'", hint),)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import mmap
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,7 +20,7 @@ from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import session_for
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task
+from penstock.spi import DEAD_LETTER, Output, Task, unpickled
 
 #: The output of writing tasks. A record batch on its way to the task that owns its partition has ``data``, or the
 #: ``file`` and ``position`` of its ``bytes``. An acknowledgement, one per task and partition, has sequences instead.
@@ -53,14 +52,11 @@ _ROWS_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class KafkaOutput:
-    """One sink, the client settings of its encoder, and where its rows are: in the struct column ``column`` of the
-    frame, or (None) in the frame's columns ``columns``, which are in the order of the sink's."""
+class KafkaOutput(Output):
+    """One sink, and the client settings of its encoder."""
 
-    sink: KafkaSinkSpec
-    client: ClientConfig
-    column: str | None
-    columns: tuple[str, ...]
+    spec: KafkaSinkSpec
+    client: ClientConfig = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -90,29 +86,14 @@ class Instructions:
     transaction: OpenTransaction | None = None
     folder: str = ""
 
-    def to_text(self) -> str:
-        """The text of a Spark job's property."""
-        transaction = self.transaction and (self.transaction.transactional_id, *astuple(self.transaction.identity))
-        return json.dumps([transaction, self.folder])
-
-    @classmethod
-    def from_text(cls, text: str) -> Instructions:
-        """The instructions of a text; none when it is empty."""
-        if not text:
-            return cls()
-        transaction, folder = json.loads(text)
-        if transaction is None:
-            return cls(None, folder)
-        transactional_id, *identity = transaction
-        return cls(OpenTransaction(transactional_id, ProducerIdentity(*identity)), folder)
-
 
 def encode_rows(spec: WriteSpec, folder: str, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Encode rows to record batches, followed by the task's counts. With ``folder`` their bytes go to a file there."""
     pending: list[dict[str, Any]] = []
     counts = _Counts()
     size = 0
-    with _Spool(folder) if folder else nullcontext() as spool:
+    path = Path(folder) / uuid.uuid4().hex
+    with path.open("xb") if folder else nullcontext() as file:  # readers see its batches once it is closed
         for ordinal, (branch, topic, batch) in enumerate(_encoded(spec, task, rows)):
             row = {
                 "owner": _owner(topic, batch.partition),
@@ -122,7 +103,12 @@ def encode_rows(spec: WriteSpec, folder: str, task: Task, rows: Iterable[pa.Reco
                 "ordinal": ordinal,
                 "count": batch.count,
             }
-            pending.append(row | (spool.add(batch.data) if spool else {"data": batch.data}))
+            if file is None:
+                row["data"] = batch.data
+            else:
+                row |= {"file": str(path), "position": file.tell(), "bytes": len(batch.data)}
+                file.write(batch.data)
+            pending.append(row)
             counts.add(branch, batch.count, len(batch.data))
             size += len(batch.data)
             if size >= _ROWS_BYTES:
@@ -157,27 +143,6 @@ class _Counts:
             }
             for branch, (records, size) in self._of.items()
         ]
-
-
-class _Spool:
-    """A file of a task's encoded batches."""
-
-    def __init__(self, folder: str):
-        self._path = Path(folder) / uuid.uuid4().hex
-        self._position = 0
-
-    def __enter__(self) -> Self:
-        self._file = self._path.open("xb")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def add(self, data: memoryview) -> dict[str, Any]:
-        """Append a batch and return the fields of its row. Readers see it once the file is closed."""
-        self._file.write(data)
-        self._position += len(data)
-        return {"file": str(self._path), "position": self._position - len(data), "bytes": len(data)}
 
 
 def publish(
@@ -225,7 +190,7 @@ def encode_rows_and_publish(
 def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The stage of reading tasks under exactly-once: publish their rows when the driver's instructions have a
     transaction, else encode them for the owners of their partitions."""
-    instructions = Instructions.from_text(task.instructions)
+    instructions: Instructions = unpickled(task.instructions) if task.instructions else Instructions()
     if instructions.transaction is not None:
         return encode_rows_and_publish(spec, instructions.transaction, task, rows)
     return encode_rows(spec, instructions.folder, task, rows)
@@ -255,19 +220,13 @@ def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Ite
         return is_out_of_reach(session, topic, spec.progress_topics)
 
     encoders = [
-        RowEncoder(branch.sink, branch.client, partitions, spec.limits, task, reserved) for branch in spec.branches
+        RowEncoder(branch.spec, branch.client, partitions, spec.limits, task, reserved) for branch in spec.branches
     ]
     for batch in rows:
         kept = _without_dead_letters(batch)
         for number, (branch, encoder) in enumerate(zip(spec.branches, encoders, strict=True)):
-            names = list(branch.sink.schema.names)
-            if branch.column is None:
-                columns, hidden = [kept.column(name) for name in branch.columns], _hidden(kept)
-            else:
-                struct = batch.column(branch.column)
-                chosen = struct.is_valid()
-                columns, hidden = struct.filter(chosen).flatten(), _hidden(batch).filter(chosen)
-            for topic, encoded in encoder.encode(pa.RecordBatch.from_arrays(columns, names=names), hidden):
+            part, hidden = branch.rows(kept if branch.column is None else batch)
+            for topic, encoded in encoder.encode(part, hidden):
                 yield number, topic, encoded
 
 
@@ -277,11 +236,6 @@ def _without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
     letters = batch.column(DEAD_LETTER)
     return batch if letters.null_count == len(letters) else batch.filter(letters.is_null())
-
-
-def _hidden(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The origins of rows, and their kinds if they have any."""
-    return batch.select([*HIDDEN.names, KIND] if KIND in batch.schema.names else list(HIDDEN.names))
 
 
 def _acknowledged(producer: Producer, task: Task, counts: _Counts) -> pa.RecordBatch:

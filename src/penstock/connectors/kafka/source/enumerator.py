@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from penstock.connectors.kafka.source.admission import Admission
 from penstock.connectors.kafka.source.bounds import listed, note_epochs, partitions_of, topic_ids, topics_there
@@ -48,7 +49,6 @@ class Planner:
     """Plans the micro-batches of one scan, in Spark's planning process. Its state may be lost."""
 
     spec: ReaderSpec
-    _session: Session | None = None
     _discovered: float = field(default_factory=time.monotonic)
     _seen: dict[TopicPartition, int] = field(default_factory=dict)
     _waiting: frozenset[TopicPartition] = frozenset()
@@ -61,12 +61,10 @@ class Planner:
         if self.spec.scan.watermark is not None:
             self._watermarks = Watermarks(self.spec.scan.watermark.idle_timeout, Notes(self.spec.notes))
 
-    @property
+    @cached_property
     def session(self) -> Session:
         """The session with the cluster."""
-        if self._session is None:
-            self._session = session_for(client_of(self.spec.scan))
-        return self._session
+        return session_for(client_of(self.spec.scan))
 
     def latest(self, start: Positions, most: int | None) -> Positions:
         """The end of the batch that begins at ``start``, with at most ``most`` records (None: all there are).
