@@ -9,7 +9,6 @@ import pytest
 from penstock.common import SimpleStringSchema
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.source.bounds import behind_the_end, present_ends, resolve_start, resolve_stop
-from penstock.connectors.kafka.source.enumerator import client_of
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.datastream.connectors.kafka import (
@@ -43,7 +42,7 @@ def built(kafka: Any, name: str, *, start: Any = None, stop: Any = None, group: 
 
 
 def session_of(scan: KafkaScanSpec) -> Session:
-    return session_for(client_of(scan))
+    return session_for(scan.client_config)
 
 
 def starts(scan: KafkaScanSpec, start_time: int | None = None) -> list[int]:

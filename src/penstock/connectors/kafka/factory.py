@@ -16,7 +16,7 @@ from penstock.connectors.kafka.table.options import (
     KafkaSourceOptions,
     StartupMode,
 )
-from penstock.connectors.kafka.table.resolution import Resolution, Side
+from penstock.connectors.kafka.table.resolution import Resolution
 from penstock.errors import OptionsError, Problem
 from penstock.options import OptionSet
 from penstock.spi import Guarantee, Surface, TableDefinition, TableFormat, Watermark, formats
@@ -35,7 +35,7 @@ class KafkaConnector:
 
     def scan(self, table: TableDefinition) -> KafkaScanSpec:
         """How ``table`` is read. Raises OptionsError or UnsupportedError with every problem found."""
-        resolution = Resolution(table, Side.READ)
+        resolution = Resolution(table, writes=False)
         found = resolution.resolve(KafkaSourceOptions)
         options = found.options
         group = options.group_id or (f"KafkaSource-{table.name}" if table.surface is Surface.SQL else "")
@@ -54,7 +54,7 @@ class KafkaConnector:
 
     def sink(self, table: TableDefinition) -> KafkaSinkSpec:
         """How ``table`` is written. Raises OptionsError or UnsupportedError with every problem found."""
-        resolution = Resolution(table, Side.WRITE)
+        resolution = Resolution(table, writes=True)
         partitioner = table.options.get("sink.partitioner", "default").strip()
         if partitioner and partitioner not in PARTITIONERS:
             resolution.unsupported.append(

@@ -32,7 +32,7 @@ from penstock.connectors.kafka.source.bounds import (
     with_epochs,
 )
 from penstock.connectors.kafka.source.commits import CommitTimes
-from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec, client_of
+from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec
 from penstock.connectors.kafka.source.losses import described
 from penstock.connectors.kafka.source.metrics import SourceMetrics
 from penstock.connectors.kafka.source.positions import Positions, Split
@@ -153,7 +153,7 @@ class KafkaScan(Source):
     def __init__(self, scan: KafkaScanSpec, ordinal: int, context: JobContext):
         self._scan = scan
         self._context = context
-        self._session = session_for(client_of(scan))
+        self._session = session_for(scan.client_config)
         self._check_group()
         start, stop = self._resolve(ordinal)
         self.timed = scan.watermark is not None

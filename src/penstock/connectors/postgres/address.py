@@ -9,16 +9,10 @@ from penstock.options import Properties
 
 #: Parameters of a URL: libpq's names and those of the JDBC driver, with libpq's name for each.
 PARAMETERS = {
-    "application_name": "application_name",
+    **{name: name for name in ("application_name", "connect_timeout", "password", "user")},
+    **{name: name for name in ("sslcert", "sslkey", "sslmode", "sslrootcert")},
     "ApplicationName": "application_name",
-    "connect_timeout": "connect_timeout",
     "connectTimeout": "connect_timeout",
-    "password": "password",
-    "sslcert": "sslcert",
-    "sslkey": "sslkey",
-    "sslmode": "sslmode",
-    "sslrootcert": "sslrootcert",
-    "user": "user",
 }
 
 #: Parameters of libpq that the URL may override. A connection whose other end is silently gone is given up after about

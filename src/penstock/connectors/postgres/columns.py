@@ -112,17 +112,18 @@ def match_columns(table: str, schema: RowType, found: Sequence[TableColumn]) -> 
     for field in schema.fields:
         column = by_name.get(field.name) or by_name.get(field.name.lower())
         if column is None:
-            problems.append(_problem(table, field.name, "the table has no such column", f"it has {', '.join(by_name)}"))
+            hint = f"its columns are {', '.join(by_name)}"
+            problems.append(Problem("the table has no column of this name", field.name, table, hint))
             continue
         if column in matched:
-            problems.append(_problem(table, field.name, f"is written to '{column.name}', as another column is", ""))
+            problems.append(Problem(f"is written to '{column.name}', as another column is", field.name, table))
         matched.append(column)
         casts.append(column.type if _is_cast(field.type, column) else "")
-        problems += (_problem(table, field.name, *each) for each in _misfits(field.type, column))
+        problems += (Problem(reason, field.name, table, hint) for reason, hint in _misfits(field.type, column))
     for column in found:
         if column.required and not column.defaulted and column not in matched:
             hint = "add it to the table's declaration, or give it a default in the database"
-            problems.append(_problem(table, column.name, "is NOT NULL without a default, and is not written", hint))
+            problems.append(Problem("is NOT NULL without a default, and is not written", column.name, table, hint))
     if problems:
         raise SchemaError(tuple(problems))
     return Insertion(tuple(column.name for column in matched), tuple(casts))
@@ -131,10 +132,6 @@ def match_columns(table: str, schema: RowType, found: Sequence[TableColumn]) -> 
 def quoted(name: str) -> str:
     """An identifier in SQL."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def _problem(table: str, column: str, reason: str, hint: str) -> Problem:
-    return Problem(reason, column, table, hint)
 
 
 def _is_cast(logical: DataType, column: TableColumn) -> bool:

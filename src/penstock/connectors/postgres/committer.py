@@ -82,15 +82,6 @@ class AtLeastOnceCommitter(Committer):
         return Published(done.written)
 
 
-@dataclass(frozen=True)
-class _Written:
-    """A table, and the staging table for its rows. ``staging`` is quoted and has its schema."""
-
-    table: Table
-    branch: PostgresOutput
-    staging: str
-
-
 class PostgresCommitter(Committer):
     """One transaction per batch inserts the rows of all tables of a database and records the job's progress.
 
@@ -110,7 +101,7 @@ class PostgresCommitter(Committer):
         self._document = ""
         self._complete_before: int | None = None  # the batch before which the rows cover all tables
         self._published = False
-        self._written: tuple[_Written, ...] = ()
+        self._branches: tuple[PostgresOutput, ...] = ()
         self._progress: Progress | None = None
         self._closed = False
 
@@ -149,11 +140,10 @@ class PostgresCommitter(Committer):
         # Each run has its own tables, so that the tasks and transactions of a former run cannot interfere.
         prefix += self._context.run_id.replace("-", "")[:12]
         with self._database.transaction() as transaction:
-            for number, (output, table) in enumerate(zip(self._outputs, self._tables, strict=True)):
+            for number, output in enumerate(self._outputs):
                 branch = PostgresOutput(**vars(output), staging=f"{prefix}_{number}")
-                staging = f"{quoted(namespace)}.{quoted(branch.staging)}"
-                transaction.run(f"CREATE UNLOGGED TABLE {staging} ({staging_columns(output.schema)})")
-                self._written += (_Written(table, branch, staging),)
+                transaction.run(f"CREATE UNLOGGED TABLE {self._staging(branch)} ({staging_columns(output.schema)})")
+                self._branches += (branch,)
 
     def _kept_key(self) -> str:
         """The key of the row for these tables: one that the query has written, else one that the checkpoint knows, else
@@ -209,7 +199,7 @@ class PostgresCommitter(Committer):
         with self._database.transaction() as transaction:
             rows = self._rows.of_query(transaction, context.query_id)
         upcoming = context.next_batch()  # after the rows, since a healthy run goes on with the checkpoint
-        batch = Progress(context.query_id, upcoming.id, _document(upcoming.start), None)
+        batch = Progress(context.query_id, upcoming.id, {"sources": list(upcoming.start)}, None)
         names, here = set(self._names), dict[int, set[str]]()
         for row in rows:
             if row.progress and row.progress.batch_id >= upcoming.id and names & set(row.tables):
@@ -268,7 +258,7 @@ class PostgresCommitter(Committer):
         Retries a few times after passing errors. Raises FencedError when another run took over, and
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
-        start, end = _document(batch.start), _document(batch.end)
+        start, end = ({"sources": list(each)} for each in (batch.start, batch.end))
         progress = Progress(self._context.query_id, batch.id, start, end, tables=self._names)
         if self._is_done(progress):
             return Published(skipped=True)
@@ -306,8 +296,8 @@ class PostgresCommitter(Committer):
 
     def _attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:
         """Copy the rows and commit them. May be called again after a retriable error."""
-        spec = StageSpec(self._database.address, self._rows.namespace, tuple(each.branch for each in self._written))
-        nothing = Staged(({},) * len(self._written), (0,) * len(self._written))
+        spec = StageSpec(self._database.address, self._rows.namespace, self._branches)
+        nothing = Staged(({},) * len(self._branches), (0,) * len(self._branches))
         staged = self._copy_rows(frame, spec) if batch.tasks else nothing
         try:
             with self._transaction() as transaction:
@@ -332,19 +322,20 @@ class PostgresCommitter(Committer):
                 f"{self._shown_row} holds {found}, but the last commit was {self._progress}: something else changed "
                 "the row. Find out what writes to this table"
             )
-        for each, writers in zip(self._written, staged.records, strict=True):
+        for table, branch, writers in zip(self._tables, self._branches, staged.records, strict=True):
             if not writers:
                 continue
             which = f"WHERE writer IN ({', '.join(map(str, writers))})"
             # This locks the staging table: nothing can empty it until the commit.
-            counted = transaction.rows(f"SELECT writer, count(*) FROM {each.staging} {which} GROUP BY writer")  # noqa: S608
+            staging = self._staging(branch)
+            counted = transaction.rows(f"SELECT writer, count(*) FROM {staging} {which} GROUP BY writer")  # noqa: S608
             if dict(counted) != writers:
                 raise AbortableError(
-                    f"tasks have copied {sum(writers.values())} rows for table '{each.branch.table}', but its staging "
+                    f"tasks have copied {sum(writers.values())} rows for table '{branch.table}', but its staging "
                     f"table has {sum(dict(counted).values())}; did the database restart?"
                 )
-            where = f"table '{each.branch.table}'"
-            transaction.run(f"{each.table.insert_from(each.staging)} {which}", where=where)
+            where = f"table '{branch.table}'"
+            transaction.run(f"{table.insert_from(staging)} {which}", where=where)
         self._rows.record(transaction, self._key, progress)
 
     # --- fencing ---------------------------------------------------------------------------------------------
@@ -369,6 +360,9 @@ class PostgresCommitter(Committer):
     def _transaction(self) -> contextlib.AbstractContextManager[Transaction]:
         return self._database.transaction(patience=PATIENCE_SECONDS, giving_up=self._context.stopping)
 
+    def _staging(self, branch: PostgresOutput) -> str:
+        return f"{quoted(self._rows.namespace)}.{quoted(branch.staging)}"
+
     @property
     def _shown_row(self) -> str:
         return f"the row '{self._key}' of table {TABLE} in {self._database.address}"
@@ -377,7 +371,7 @@ class PostgresCommitter(Committer):
 
     def _clear(self) -> None:
         """Empty the staging tables. Rows that a lock keeps there do no harm: no later batch reads their writers."""
-        self._tidy(f"TRUNCATE {', '.join(each.staging for each in self._written)}")
+        self._tidy(f"TRUNCATE {', '.join(map(self._staging, self._branches))}")
 
     def _drop_former(self, namespace: str, prefix: str) -> None:
         """Drop staging tables of former runs of the job that were killed."""
@@ -394,8 +388,8 @@ class PostgresCommitter(Committer):
 
     def close(self) -> None:
         """Drop this run's staging tables, and close the connections."""
-        if self._written and not self._closed:
-            self._tidy(f"DROP TABLE IF EXISTS {', '.join(each.staging for each in self._written)}")
+        if self._branches and not self._closed:
+            self._tidy(f"DROP TABLE IF EXISTS {', '.join(map(self._staging, self._branches))}")
         self._closed = True
         self._database.close()
 
@@ -409,8 +403,3 @@ def _same(one: Progress | None, other: Progress | None) -> bool:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _document(positions: Sequence[Any]) -> dict[str, Any]:
-    """The positions of all sources as the JSON object that progress holds."""
-    return {"sources": list(positions)}

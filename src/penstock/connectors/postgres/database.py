@@ -129,17 +129,15 @@ class Database:
         until = time.monotonic() + patience
         while True:
             try:
-                return self._set_up(self._connect(), lock_ms)
+                try:
+                    connection = connect(self.address.connection_string())
+                except Error as error:
+                    raise self._failure(error, "connecting") from error
+                return self._set_up(connection, lock_ms)
             except DatabaseUnavailableError:
                 if time.monotonic() >= until or giving_up():
                     raise
             time.sleep(_PAUSE_SECONDS)
-
-    def _connect(self) -> Connection:
-        try:
-            return connect(self.address.connection_string())
-        except Error as error:
-            raise self._failure(error, "connecting") from error
 
     def _set_up(self, connection: Connection, lock_ms: int) -> Connection:
         transaction = Transaction(connection, self._failure)

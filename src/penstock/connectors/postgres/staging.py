@@ -73,7 +73,11 @@ def stage_rows(spec: StageSpec, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.R
                     if transaction is None:
                         database = database_at(spec.address)
                         transaction = stack.enter_context(database.transaction(patience=PATIENCE_SECONDS))
-                    _copy(spec, branch, transaction, staged, first=not records[output])
+                    if branch.insert and not records[output]:
+                        columns = f"{branch.staging} ({staging_columns(branch.schema)})"
+                        transaction.run(f"CREATE TEMP TABLE IF NOT EXISTS {columns} ON COMMIT DELETE ROWS")
+                    namespace = None if branch.insert else spec.namespace
+                    transaction.copy(namespace, branch.staging, staged, f"table '{branch.table}'")
                     records[output] += staged.num_rows
                     size[output] += staged.nbytes
             for branch, count in zip(spec.branches, records, strict=True):
@@ -85,16 +89,6 @@ def stage_rows(spec: StageSpec, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     columns = [list(outputs), [writer for _ in outputs], records, size]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, STAGED, strict=True)]
     yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
-
-
-def _copy(
-    spec: StageSpec, branch: PostgresOutput, transaction: Transaction, rows: pa.RecordBatch, *, first: bool
-) -> None:
-    if branch.insert and first:
-        columns = staging_columns(branch.schema)
-        transaction.run(f"CREATE TEMP TABLE IF NOT EXISTS {branch.staging} ({columns}) ON COMMIT DELETE ROWS")
-    namespace = None if branch.insert else spec.namespace
-    transaction.copy(namespace, branch.staging, rows, f"table '{branch.table}'")
 
 
 def _staged(branch: PostgresOutput, batch: pa.RecordBatch, writer: int) -> pa.RecordBatch:

@@ -19,7 +19,6 @@ from penstock.connectors.kafka.sink.writer import (
     encode_rows_and_publish,
     stage_rows,
 )
-from penstock.connectors.kafka.table.client import completed
 from penstock.deadline import Deadline
 from penstock.delivery import Progress, Skip, TakeOver, check_ahead, decide
 from penstock.errors import (
@@ -48,7 +47,6 @@ from penstock.kafka.progress import (
     read_present_progress,
     read_progress,
 )
-from penstock.kafka.properties import ClientConfig
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, TopicPartition, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
@@ -128,16 +126,10 @@ class _Writing(Committer):
     """The common part of both committers: the session, the topics and the tasks' spec."""
 
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
-        clients = [
-            ClientConfig.from_properties(dict(completed(each.spec.client, "")), f"table '{each.spec.table}'")
-            for each in outputs
-        ]
-        self.branches = tuple(
-            KafkaOutput(**vars(output), client=client) for output, client in zip(outputs, clients, strict=True)
-        )
+        self.branches = tuple(KafkaOutput(**vars(each), client=each.spec.client_config) for each in outputs)
         self.context = context
         self.jobs = jobs
-        self.session: Session = session_for(clients[0])
+        self.session: Session = session_for(self.branches[0].client)
         self.staged = False
         self._limits: dict[str, int] = {}
 
@@ -381,7 +373,7 @@ class KafkaCommitter(_Writing):
         found = read_progress(self.session, self._progress_topic(), self.transactional_id).progress
         if found is not None and found.query_id == context.query_id:
             upcoming = context.next_batch()
-            check_ahead(found, Progress(context.query_id, upcoming.id, _document(upcoming.start), None))
+            check_ahead(found, Progress(context.query_id, upcoming.id, {"sources": list(upcoming.start)}, None))
 
     def _taken(self) -> tuple[TransactionClient, Progress | None]:
         """Fence the former owner of the id, claim it, and read what was committed under it."""
@@ -408,7 +400,7 @@ class KafkaCommitter(_Writing):
         Retries a few times when the broker aborts. Raises FencedError when another instance took over, and
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
-        start, end = _document(batch.start), _document(batch.end)
+        start, end = ({"sources": list(each)} for each in (batch.start, batch.end))
         try:
             decision = decide(self._progress, self.context.query_id, batch.id, start, end, self._adopts)
         except (CheckpointError, PossibleDataLossError):
@@ -588,11 +580,6 @@ class KafkaCommitter(_Writing):
         if self._topic is None:
             raise ExecutionError("the committer was not opened")
         return self._topic
-
-
-def _document(positions: Sequence[Any]) -> dict[str, Any]:
-    """The positions of all sources as the JSON object that progress records hold."""
-    return {"sources": list(positions)}
 
 
 def _check_counts(done: Acknowledged, batch: Batch) -> None:

@@ -197,10 +197,8 @@ def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> I
 
 
 def _producer(spec: WriteSpec, transaction: OpenTransaction | None) -> Producer:
-    session = session_for(spec.client)
-    if transaction is None:
-        return Producer(session)
-    return Producer(session, transaction.identity, transactional_id=transaction.transactional_id)
+    identity, name = (transaction.identity, transaction.transactional_id) if transaction else (None, None)
+    return Producer(session_for(spec.client), identity, transactional_id=name)
 
 
 def _owner(topic: str, partition: int) -> int:

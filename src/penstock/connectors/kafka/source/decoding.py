@@ -42,7 +42,16 @@ class RowReader:
 
     def __init__(self, scan: KafkaScanSpec):
         self._scan = scan
-        self._value = _value_decoder(scan)
+        found, schema, options = formats.get(scan.value.identifier), scan.value_schema, scan.value.options
+        wanted = [column.key.removeprefix(OF_VALUE) for column in scan.value_metadata]
+        #: The metadata that names a message's table, for formats that have it.
+        self._table_keys = found.table_keys if scan.table_id and isinstance(found, TableFormat) else ()
+        #: The metadata that the value's format reads: that of the table's columns, and that which names the table.
+        self._keys = [*wanted, *(key for key in self._table_keys if key not in wanted)]
+        if isinstance(found, ChangeFormat):
+            self._value = found.decoder(schema, options, self._keys)
+        else:
+            self._value = found.decoder(schema, options)
         self._key = formats.get(scan.key.identifier).decoder(scan.key_schema, scan.key.options) if scan.key else None
         self._native = scan.native
         self._metadata = {column.name: column.key for column in scan.metadata if column not in scan.value_metadata}
@@ -125,12 +134,11 @@ class RowReader:
 
     def _of_table(self, value: Decoded) -> Decoded:
         """``value``, with messages of other tables than the scan's refused. A message that names no table passes."""
-        found = formats.get(self._scan.value.identifier)
-        if not self._scan.table_id or not isinstance(found, TableFormat):
+        if not self._table_keys:
             return value
         *spaces, table = self._scan.table_id
-        first, keys = len(self._scan.value_columns), [*_wanted(self._scan), *_table_keys(self._scan)]
-        database, name = (value.rows.column(first + keys.index(key)) for key in found.table_keys)
+        first = len(self._scan.value_columns)
+        database, name = (value.rows.column(first + self._keys.index(key)) for key in self._table_keys)
         mask = np.asarray(pc.not_equal(name, table).fill_null(False))
         if spaces:
             elsewhere = pc.and_(pc.is_valid(database), pc.invert(pc.is_in(database, pa.array(spaces))))
@@ -171,26 +179,6 @@ class RowReader:
             )
             + "'scan.dead-letter.topic' keeps them in a topic of their own",
         )
-
-
-def _value_decoder(scan: KafkaScanSpec) -> Decoder:
-    found = formats.get(scan.value.identifier)
-    if not isinstance(found, ChangeFormat):
-        return found.decoder(scan.value_schema, scan.value.options)
-    return found.decoder(scan.value_schema, scan.value.options, [*_wanted(scan), *_table_keys(scan)])
-
-
-def _wanted(scan: KafkaScanSpec) -> list[str]:
-    """The keys of the metadata columns that the value's format reads."""
-    return [column.key.removeprefix(OF_VALUE) for column in scan.value_metadata]
-
-
-def _table_keys(scan: KafkaScanSpec) -> list[str]:
-    """The keys of the metadata that names a message's table, unless they are among the wanted ones."""
-    found = formats.get(scan.value.identifier)
-    if not scan.table_id or not isinstance(found, TableFormat):
-        return []
-    return [key for key in found.table_keys if key not in _wanted(scan)]
 
 
 def _id(database: pa.Scalar, table: pa.Scalar) -> str:

@@ -13,10 +13,8 @@ from penstock.connectors.kafka.source.losses import SKIPPING, jumped, recreated,
 from penstock.connectors.kafka.source.positions import Position, Positions, Split, cut
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import Notes, Watermarks
-from penstock.connectors.kafka.table.client import completed
 from penstock.errors import KafkaError, PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, LogOffset, check_truncation
-from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, TopicPartition, session_for
 from penstock.spi import PARTITIONS_PER_SOURCE
 
@@ -39,11 +37,6 @@ class ReaderSpec:
     notes: str = ""
 
 
-def client_of(scan: KafkaScanSpec) -> ClientConfig:
-    """The client that reads for ``scan``."""
-    return ClientConfig.from_properties(dict(completed(scan.client, scan.group_id)), f"table '{scan.table}'")
-
-
 @dataclass
 class Planner:
     """Plans the micro-batches of one scan, in Spark's planning process. Its state may be lost."""
@@ -64,7 +57,7 @@ class Planner:
     @cached_property
     def session(self) -> Session:
         """The session with the cluster."""
-        return session_for(client_of(self.spec.scan))
+        return session_for(self.spec.scan.client_config)
 
     def latest(self, start: Positions, most: int | None) -> Positions:
         """The end of the batch that begins at ``start``, with at most ``most`` records (None: all there are).

@@ -32,7 +32,9 @@ class SourceMetrics:
         operator.gauge("pendingRecords", pending)
         operator.gauge("numBytesInPerScond", operator.meter("numBytesInPerSecond").get_rate)  # as seed 003 spells it
         operator.gauge("currentOutputWatermark", lambda: self._watermark)
-        operator.gauge("watermarkLag", self._watermark_lag)
+        operator.gauge(
+            "watermarkLag", lambda: None if self._watermark is None else time.time() * 1000 - self._watermark
+        )
         if self._consumer:
             self._reader.add_group("KafkaConsumer").gauge("records-lag-max", lambda: self._last.behind)
 
@@ -64,9 +66,6 @@ class SourceMetrics:
             self._current[tp] = position.offset - 1
             if committed:
                 self._committed[tp] = position.offset
-
-    def _watermark_lag(self) -> float | None:
-        return None if self._watermark is None else time.time() * 1000 - self._watermark
 
     def _register(self, tp: TopicPartition) -> None:
         """Gauges of a partition: those of the source, and the older names of Flink's former consumer."""

@@ -32,11 +32,8 @@ class Position:
     def to_json(self) -> dict[str, int]:
         """The JSON object of the position."""
         extras = {"lost": self.lost or None, "watermark": self.watermark, "idle": int(self.idle) or None}
-        return {
-            "offset": self.offset,
-            "epoch": self.epoch,
-            **{name: value for name, value in extras.items() if value is not None},
-        }
+        given = {name: value for name, value in extras.items() if value is not None}
+        return {"offset": self.offset, "epoch": self.epoch, **given}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Position:

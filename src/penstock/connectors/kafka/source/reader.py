@@ -9,7 +9,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from penstock.connectors.kafka.source.decoding import RowReader
-from penstock.connectors.kafka.source.enumerator import ReaderSpec, client_of
+from penstock.connectors.kafka.source.enumerator import ReaderSpec
 from penstock.connectors.kafka.source.positions import Split
 from penstock.connectors.kafka.source.reports import ReadReport
 from penstock.kafka import fetch
@@ -37,7 +37,7 @@ class RangeReader:
         """
         if not self._ranges:
             return
-        client = client_of(self._spec.scan)
+        client = self._spec.scan.client_config
         wanted = [
             fetch.Range(
                 each.topic,

@@ -1,13 +1,11 @@
-"""The client properties of a Kafka table: checked, completed, and masked before they are shown."""
+"""The client properties of a Kafka table: completed, and masked before they are shown."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
-from penstock.errors import Problem
-from penstock.kafka.properties import ACTS, check
-from penstock.options import Origin, Properties
+from penstock.kafka.properties import ACTS
+from penstock.options import Properties
 from penstock.settings import KerberosSettings
 
 #: Properties for the connector, which its client does not get.
@@ -58,12 +56,3 @@ def with_login(properties: Properties, kerberos: KerberosSettings | None) -> Pro
 
 def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def checked(properties: Mapping[str, str], origin: Origin) -> tuple[Problem, ...]:
-    """Every problem of the properties, by the keys and positions of the user's text."""
-    problems = []
-    for problem in check(properties):
-        key = f"properties.{problem.key}"
-        problems.append(Problem(problem.reason, key, problem.where or origin.of(key), problem.hint))
-    return tuple(problems)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import replace
 from typing import TypeVar
 
-from penstock.connectors.kafka.table.client import CONNECTOR_PROPERTIES, checked, completed
+from penstock.connectors.kafka.table.client import CONNECTOR_PROPERTIES, completed
 from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE, WRITABLE, MetadataColumn
 from penstock.connectors.kafka.table.options import (
     FieldsInclude,
@@ -16,6 +15,7 @@ from penstock.connectors.kafka.table.options import (
 )
 from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
+from penstock.kafka.properties import check
 from penstock.options import LIST, nearest, properties_of, unknown_keys
 from penstock.spi import (
     ChangeFormat,
@@ -34,19 +34,12 @@ from penstock.types.casts import castable
 _Options = TypeVar("_Options", bound=KafkaTableOptions)
 
 
-class Side(enum.Enum):
-    """Whether a table is read or written."""
-
-    READ = "read"
-    WRITE = "written"
-
-
 class Resolution:
-    """Resolves one side of one table. Collects every problem before it raises."""
+    """Resolves a table for reading or (``writes``) writing. Collects every problem before it raises."""
 
-    def __init__(self, table: TableDefinition, side: Side):
+    def __init__(self, table: TableDefinition, *, writes: bool):
         self.table = table
-        self.side = side
+        self.writes = writes
         self.origin = table.origin if table.origin.name else replace(table.origin, name=f"table '{table.name}'")
         self.given = dict(table.options)
         self.problems: list[Problem] = []
@@ -67,7 +60,7 @@ class Resolution:
             key_schema = physical.select(keys).without_prefix(options.key_fields_prefix)
             value_schema = physical.select(values).without_prefix(options.value_fields_prefix)
         metadata = self._metadata(options)
-        written_raw = {column.key for column in metadata} if self.side is Side.WRITE else set()
+        written_raw = {column.key for column in metadata} if self.writes else set()
         if "__raw_value__" in written_raw:
             self._note_unwritten("__raw_value__", "value", values)
             value_schema = None
@@ -109,7 +102,9 @@ class Resolution:
 
     def _options(self, cls: type[_Options]) -> _Options | None:
         properties = properties_of(self.given)
-        self.problems += checked(dict(properties), self.origin)
+        for each in check(dict(properties)):
+            key = f"properties.{each.key}"
+            self.problems.append(replace(each, key=key, where=each.where or self.origin.of(key)))
         properties = tuple(pair for pair in properties if pair[0] not in CONNECTOR_PROPERTIES)
         given = dict(self.given)
         if self.table.surface is Surface.BUILDER:
@@ -170,7 +165,7 @@ class Resolution:
             return None
         try:
             spec = FormatSpec.bind(found, self.given, self.origin, prefix, self._subject(name))
-            if isinstance(found, TableFormat) and self.table.surface is Surface.YAML and self.side is Side.WRITE:
+            if isinstance(found, TableFormat) and self.table.surface is Surface.YAML and self.writes:
                 table_id = tuple(self.table.name.split("."))
                 spec = replace(spec, options=found.with_table(spec.options, table_id, self.table.primary_key))
             if schema is not None:
@@ -183,12 +178,12 @@ class Resolution:
     def _subject(self, name: str) -> str | None:
         """The subject of a sink's messages, for a format with a schema registry; None unless there is one topic."""
         topics = LIST.parse(self.given.get("topic", ""))
-        if self.side is Side.READ or len(topics) != 1 or "topic-pattern" in self.given:
+        if not self.writes or len(topics) != 1 or "topic-pattern" in self.given:
             return None
         return f"{topics[0]}-{'key' if name == 'key.format' else 'value'}"
 
     def _try_schema(self, found: Format, schema: RowType, spec: FormatSpec, prefix: str) -> None:
-        build = found.decoder if self.side is Side.READ else found.encoder
+        build = found.encoder if self.writes else found.decoder
         try:
             build(schema, spec.options)
         except SchemaError as error:
@@ -233,7 +228,7 @@ class Resolution:
 
     def _metadata(self, options: KafkaTableOptions | None) -> tuple[MetadataColumn, ...]:
         columns = [column for column in self.table.columns if column.kind is ColumnKind.METADATA]
-        if self.side is Side.READ:
+        if not self.writes:
             found = [self._readable(column) for column in columns]
         else:
             found = [self._writable(column, options) for column in columns if not column.virtual]
@@ -270,9 +265,8 @@ class Resolution:
         """The metadata that the value's format reads."""
         identifier = self._identifier("value.format") or self._identifier("format")
         found = formats.get(identifier) if identifier in formats.names() else None
-        return (
-            {OF_VALUE + key: type_ for key, type_ in found.metadata.items()} if isinstance(found, ChangeFormat) else {}
-        )
+        metadata = found.metadata if isinstance(found, ChangeFormat) else {}
+        return {OF_VALUE + key: each for key, each in metadata.items()}
 
     def _writable(self, column: Column, options: KafkaTableOptions | None) -> MetadataColumn | None:
         key = column.key or column.name

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from penstock.connectors.kafka.table.client import masked
 from penstock.connectors.kafka.table.metadata import MetadataColumn
 from penstock.connectors.kafka.table.options import KafkaTableOptions
+from penstock.kafka.properties import ClientConfig
 from penstock.options import Properties
 from penstock.spi import CHANGES, INSERTIONS, ChangeFormat, FormatSpec, formats
 from penstock.types import RowKind, RowType
@@ -55,6 +56,11 @@ class KafkaTableSpec(Generic[_Options]):
     def shown_topics(self) -> str:
         """The topics or the pattern, as text."""
         return "; ".join(self.options.topic) or f"/{self.options.topic_pattern or ''}/"
+
+    @property
+    def client_config(self) -> ClientConfig:
+        """The configuration of the table's client."""
+        return ClientConfig.from_properties(dict(self.client), f"table '{self.table}'")
 
     def _described(
         self, heading: Sequence[str], preposition: str, properties: Sequence[str], notes: Sequence[str]
