@@ -356,5 +356,5 @@ def pickled(value: Any) -> str:
 
 
 def unpickled(text: str) -> Any:
-    """The value of such a text, which must come from the driver of the same job."""
+    """The value of a text of :func:`pickled`, which must come from the driver of the same job."""
     return pickle.loads(base64.b64decode(text))  # noqa: S301

@@ -72,7 +72,7 @@ def _find_table(transaction: Transaction, output: Output) -> Table:
     rows = transaction.rows(_TABLE, (spec.table_name,))
     if not rows:
         hint = "create it, or correct 'table-name'; a name without schema is looked up in the user's search path"
-        raise SchemaError((Problem("there is no such table", where=where, hint=hint),))
+        raise SchemaError((Problem("the database has no table of this name", where=where, hint=hint),))
     ((oid, name, relkind, granted),) = rows
     if relkind not in _TAKES_ROWS:
         raise SchemaError((Problem("is not a table that rows can be inserted into", where=where),))

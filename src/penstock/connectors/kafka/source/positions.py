@@ -37,7 +37,7 @@ class Position:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Position:
-        """The position of such an object. Raises KeyError, TypeError or ValueError for another document."""
+        """The position of a JSON object. Raises KeyError, TypeError or ValueError for another document."""
         watermark = document.get("watermark")
         return cls(
             int(document["offset"]),

@@ -332,8 +332,8 @@ class KafkaSourceOptions(KafkaTableOptions):
         BOOLEAN,
         default=False,
         doc=(
-            "With an end: read up to it in batches that keep the job's interval, as without an end, "
-            "and not in one batch right after the other."
+            "For a bounded scan: keep the job's interval between batches, as in an unbounded scan, instead of starting "
+            "each batch right after the last."
         ),
         example="true",
     )
@@ -375,8 +375,8 @@ class KafkaSourceOptions(KafkaTableOptions):
         BOOLEAN,
         default=True,
         doc=(
-            "Whether records that are lost before they were read end the job: by retention, by a log that was cut, "
-            "with a topic that was deleted. If not, reading goes on at what is left, and what was lost is counted."
+            "Whether the job fails when records are lost before they are read: removed by retention, truncated, or "
+            "deleted with their topic. If not, reading goes on with the remaining records, and the losses are counted."
         ),
         example="false",
     )
@@ -416,8 +416,8 @@ class KafkaSourceOptions(KafkaTableOptions):
         _COUNT,
         default=None,
         doc=(
-            "Most records that are read per second, over all partitions: a batch has at most what the time since the "
-            "last planning gives, and what is not used is not kept."
+            "Most records that are read per second, over all partitions. A batch may have as many as the time since "
+            "the last planning allows; an unused allowance is lost."
         ),
         example="20000",
     )
@@ -426,8 +426,8 @@ class KafkaSourceOptions(KafkaTableOptions):
         _COUNT,
         default=None,
         doc=(
-            "A micro-batch begins when so many records are waiting, or after 'scan.max-trigger-delay'. "
-            "The last batch of a scan with an end waits for nothing."
+            "A micro-batch begins when this many records are waiting, or after 'scan.max-trigger-delay'. "
+            "The last batch of a bounded scan does not wait."
         ),
         example="10000",
     )
@@ -450,14 +450,14 @@ class KafkaSourceOptions(KafkaTableOptions):
         "properties.register.consumer.metrics",
         BOOLEAN,
         default=True,
-        doc="Whether the source's metrics are also there under the names of Kafka's own consumer.",
+        doc="Whether the source's metrics also have the names of Kafka's own consumer.",
         example="false",
     )
     auto_commit: bool = opt(
         "properties.enable.auto.commit",
         BOOLEAN,
         default=False,
-        doc="Without checkpointing: whether the group's offsets are committed now and then, and when the job ends.",
+        doc="Without checkpointing: whether the group's offsets are committed at intervals, and when the job ends.",
         example="true",
     )
     auto_commit_interval: timedelta = opt(
@@ -527,9 +527,8 @@ class KafkaSinkOptions(KafkaTableOptions):
         default=Guarantee.AT_LEAST_ONCE,
         default_text="at-least-once; none from the builder",
         aliases=("sink.semantic",),
-        doc="none: no promise about a failure; at-least-once: it may repeat records; exactly-once: it neither loses "
-        "nor repeats any. A batch is done, with none too, when the brokers have acknowledged it as "
-        "'properties.acks' asks.",
+        doc="none: a failure may lose or repeat records; at-least-once: it may repeat them; exactly-once: it does "
+        "neither. With each of them a batch is done when the brokers have acknowledged it as 'properties.acks' asks.",
         example="at-least-once",
     )
     transactional_id_prefix: str | None = opt(
@@ -554,7 +553,7 @@ class KafkaSinkOptions(KafkaTableOptions):
         "properties.register.producer.metrics",
         BOOLEAN,
         default=True,
-        doc="Whether the sink's metrics are also there under the names of Kafka's own producer.",
+        doc="Whether the sink's metrics also have the names of Kafka's own producer.",
         example="false",
     )
 
