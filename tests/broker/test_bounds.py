@@ -125,7 +125,7 @@ def test_an_epoch_that_no_broker_knows_of_does_not_keep_a_group_from_reading(kaf
     found = resolve_start(session_of(scan), scan, warn=warned.append)
     assert [(at.offset, at.epoch) for at in found.at.values()] == [(6, -1), (2, 0), (0, 0)]
     assert [text.partition(":")[0] for text in warned] == [f"topic '{filled}', partition {each}" for each in (0, 2)]
-    assert "was committed in leader epoch 40, of which no broker knows" in warned[0]
+    assert "was committed in leader epoch 40, which no broker knows" in warned[0]
 
 
 def test_specific_offsets_leave_the_rest_to_the_group_and_then_to_the_reset_property(kafka, filled):
@@ -160,7 +160,7 @@ def test_a_start_that_the_log_does_not_have_follows_the_reset_property_or_fails(
     }
     assert starts(scan_of(kafka, filled, **options, properties_auto_offset_reset="earliest")) == [5, 0, 0]
     assert starts(scan_of(kafka, filled, **options, properties_auto_offset_reset="latest")) == [10, 4, 0]
-    with pytest.raises(PossibleDataLossError, match=r"partition 0 is to be read from offset 2, but its log has 5 to"):
+    with pytest.raises(PossibleDataLossError, match=r"partition 0 should be read from offset 2, but its log has 5 to"):
         starts(scan_of(kafka, filled, **options))
 
 
