@@ -65,7 +65,7 @@ def test_a_sink_says_everything_and_survives_a_task_boundary():
 
     assert found.guarantee is Guarantee.AT_LEAST_ONCE
     assert found.transactional_id_prefix == ""
-    assert (found.topics, found.topic_pattern, found.partitioner) == (("orders",), "", "default")
+    assert (found.topics, found.options.topic_pattern, found.partitioner) == (("orders",), None, "default")
     assert found.schema == table().written
     assert found.client == (("bootstrap.servers", "localhost:9092"),)
     assert pickle.loads(pickle.dumps(found)) == found

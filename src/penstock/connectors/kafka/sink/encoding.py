@@ -57,7 +57,7 @@ class RowEncoder:
         self._metadata = {column.key: sink.schema.names.index(column.name) for column in sink.metadata}
         self._key = self._part("__raw_key__", sink.key, sink.key_columns, sink.key_schema)
         self._value = self._part("__raw_value__", sink.value, sink.value_columns, sink.value_schema)
-        self._pattern = java_pattern(sink.topic_pattern) if sink.topic_pattern else None
+        self._pattern = java_pattern(sink.options.topic_pattern) if sink.options.topic_pattern else None
         self._codec = Codec.named(client.compression_type)
         self._level = {
             Codec.GZIP: client.compression_gzip_level,
@@ -142,7 +142,7 @@ class RowEncoder:
             topic in self._sink.topics or bool(self._pattern and self._pattern.fullmatch(topic))
         )
         if topic is None or not listed:
-            return f"not one of '{self._sink.topic_pattern or '; '.join(self._sink.topics)}'"
+            return f"not one of '{self._sink.options.topic_pattern or self._sink.shown_topics}'"
         return "an internal topic of Kafka or penstock, which no table may write" if self._reserved(topic) else ""
 
     def _partitions(self, keys: pa.BinaryArray | None, rows: int, partitions: int) -> NDArray[np.int32]:
