@@ -103,7 +103,7 @@ class TableDefinition:
     def bound(self, options: type[_Options], *others: type[OptionSet]) -> _Options:
         """The options of the table that ``options`` declares. Those of ``others`` may be given too: a table may be both
         read and written. Raises OptionsError with every problem."""
-        known = {"connector", *(key for each in (options, *others) for key in each.keys())}  # noqa: SIM118
+        known = {"connector", *options.keys(), *(key for each in others for key in each.keys())}  # noqa: SIM118
         problems = unknown_keys(self.options, known, (), self.origin)
         try:
             found = options.from_text(self.options, self.origin)

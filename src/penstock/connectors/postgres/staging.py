@@ -74,8 +74,8 @@ def stage_rows(spec: StageSpec, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.R
                         database = database_at(spec.address)
                         transaction = stack.enter_context(database.transaction(patience=PATIENCE_SECONDS))
                     if branch.insert and not records[output]:
-                        columns = f"{branch.staging} ({staging_columns(branch.schema)})"
-                        transaction.run(f"CREATE TEMP TABLE IF NOT EXISTS {columns} ON COMMIT DELETE ROWS")
+                        table = f"{branch.staging} ({staging_columns(branch.schema)})"
+                        transaction.run(f"CREATE TEMP TABLE IF NOT EXISTS {table} ON COMMIT DELETE ROWS")
                     namespace = None if branch.insert else spec.namespace
                     transaction.copy(namespace, branch.staging, staged, f"table '{branch.table}'")
                     records[output] += staged.num_rows
@@ -112,10 +112,12 @@ def _refuse_nul(branch: PostgresOutput, name: str, column: pa.Array, origins: pa
     if first < 0:  # it was below a null
         return
     row = first if rows is None else rows[first].as_py()
+    partition, offset = (origins.column(each)[row].as_py() for each in HIDDEN.names)
     raise RecordError(
         f"table '{branch.table}': a text of PostgreSQL cannot hold the character U+0000",
         "",
-        *(origins.column(each)[row].as_py() for each in HIDDEN.names),
+        partition,
+        offset,
         field=name,
         hint="remove it in the query, or filter rows with it",
     )
