@@ -46,8 +46,6 @@ class Reporting:
         """What they report."""
         return Acknowledged(records=1, topics=frozenset({self.topic}))
 
-    write_plainly = write
-
 
 def context_of(progress_topic: str = "__penstock_progress") -> JobContext:
     """The context of a job that knows no Spark."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.errors import Problem
-from penstock.settings import Settings
-from penstock.spi import CHANGES, INSERTIONS, Guarantee, ScanCapabilities, SinkCapabilities, SinkSpec
+from penstock.spi import CHANGES, INSERTIONS, AnySettings, Guarantee, ScanCapabilities, SinkCapabilities, SinkSpec
 from penstock.types import RowType
 
 FINITE = ScanCapabilities(kinds=INSERTIONS, bounded=True)
@@ -15,7 +13,7 @@ TAKES_ALL = SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE)
 
 
 @dataclass(frozen=True)
-class Read:
+class Read(AnySettings):
     """Reading a table of this name."""
 
     name: str
@@ -24,26 +22,18 @@ class Read:
     def dead_letter_sink(self, others: Sequence[SinkSpec]) -> None:
         """None are kept."""
 
-    def problems(self, settings: Settings) -> tuple[Problem, ...]:
-        """None."""
-        return ()
-
     def describe(self) -> str:
         """The name."""
         return f"scan '{self.name}'"
 
 
 @dataclass(frozen=True)
-class Written:
+class Written(AnySettings):
     """Writing to a table of this name."""
 
     table: str
     schema: RowType
     capabilities: SinkCapabilities = TAKES_ALL
-
-    def problems(self, settings: Settings) -> tuple[Problem, ...]:
-        """None."""
-        return ()
 
     def describe(self) -> str:
         """The name."""

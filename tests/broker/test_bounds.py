@@ -9,7 +9,6 @@ import pytest
 from penstock.common import SimpleStringSchema
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.source.bounds import behind_the_end, present_ends, resolve_start, resolve_stop
-from penstock.connectors.kafka.source.enumerator import client_of
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.datastream.connectors.kafka import (
@@ -43,20 +42,20 @@ def built(kafka: Any, name: str, *, start: Any = None, stop: Any = None, group: 
 
 
 def session_of(scan: KafkaScanSpec) -> Session:
-    return session_for(client_of(scan))
+    return session_for(scan.client_config)
 
 
 def starts(scan: KafkaScanSpec, start_time: int | None = None) -> list[int]:
     """Start offsets in the order of partitions."""
     found = resolve_start(session_of(scan), scan, start_time)
-    return [found.at[place].offset for place in found.places()]
+    return [found.at[place].offset for place in found.partitions()]
 
 
 def stops(scan: KafkaScanSpec) -> list[int]:
     start = resolve_start(session_of(scan), scan)
     found = resolve_stop(session_of(scan), scan, start)
     assert found is not None
-    return [found.at[place].offset for place in found.places()]
+    return [found.at[place].offset for place in found.partitions()]
 
 
 def commit(kafka: Any, name: str, group: str, *offsets: int) -> None:
@@ -126,7 +125,7 @@ def test_an_epoch_that_no_broker_knows_of_does_not_keep_a_group_from_reading(kaf
     found = resolve_start(session_of(scan), scan, warn=warned.append)
     assert [(at.offset, at.epoch) for at in found.at.values()] == [(6, -1), (2, 0), (0, 0)]
     assert [text.partition(":")[0] for text in warned] == [f"topic '{filled}', partition {each}" for each in (0, 2)]
-    assert "was committed in leader epoch 40, of which no broker knows" in warned[0]
+    assert "was committed in leader epoch 40, which no broker knows" in warned[0]
 
 
 def test_specific_offsets_leave_the_rest_to_the_group_and_then_to_the_reset_property(kafka, filled):
@@ -161,7 +160,7 @@ def test_a_start_that_the_log_does_not_have_follows_the_reset_property_or_fails(
     }
     assert starts(scan_of(kafka, filled, **options, properties_auto_offset_reset="earliest")) == [5, 0, 0]
     assert starts(scan_of(kafka, filled, **options, properties_auto_offset_reset="latest")) == [10, 4, 0]
-    with pytest.raises(PossibleDataLossError, match=r"partition 0 is to be read from offset 2, but its log has 5 to"):
+    with pytest.raises(PossibleDataLossError, match=r"partition 0 should be read from offset 2, but its log has 5 to"):
         starts(scan_of(kafka, filled, **options))
 
 
@@ -328,7 +327,7 @@ def test_an_initializer_of_ones_own_may_choose_the_stop(kafka, filled):
         return {each: at // 2 for each, at in retriever.end_offsets(partitions).items()}
 
     assert stops(built(kafka, filled, stop=Own(half))) == [5, 2, 0]
-    with pytest.raises(ExecutionError, match="gives none for topic"):
+    with pytest.raises(ExecutionError, match="returns no offset for topic"):
         stops(built(kafka, filled, stop=Own(lambda *_: {})))
 
 
@@ -422,7 +421,7 @@ def test_a_stop_behind_the_end_of_the_log_is_known_as_one_to_wait_for(kafka, fil
 
 def test_only_the_partitions_that_were_named_are_read(kafka, filled):
     scan = scan_of(kafka, filled, scan_startup_mode="latest-offset", scan_partitions="partition:1;partition:2")
-    assert resolve_start(session_of(scan), scan).places() == ((filled, 1), (filled, 2))
+    assert resolve_start(session_of(scan), scan).partitions() == ((filled, 1), (filled, 2))
 
 
 def test_a_partition_to_read_that_does_not_exist_is_named(kafka, filled):

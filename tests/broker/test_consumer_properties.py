@@ -14,7 +14,6 @@ import pytest
 from kafka.protocol.consumer import FetchRequest
 
 from penstock.connectors.kafka.source.bounds import resolve_start
-from penstock.connectors.kafka.source.enumerator import client_of
 from penstock.connectors.kafka.source.reader import RangeReader
 from penstock.errors import KafkaError
 from penstock.kafka.fetch import Fetcher, Range
@@ -103,13 +102,13 @@ def test_reading_a_topic_never_creates_it(kafka: KafkaCluster, topic: TopicFacto
     """As in Flink, whose source asks for topics as an administrator would."""
     name = f"no-{topic()}"
     scan = scan_of(kafka, name, properties_allow_auto_create_topics=allowed, scan_startup_mode="earliest-offset")
-    session = session_for(client_of(scan))
+    session = session_for(scan.client_config)
     with pytest.raises(KafkaError, match=f"topic '{name}' does not exist"):
         resolve_start(session, scan)
     assert name not in session.all_topics()
 
 
 def test_the_prefix_of_flinks_client_ids_is_the_client_id(kafka: KafkaCluster) -> None:
-    assert client_of(scan_of(kafka, "t", properties_client_id_prefix="accounts")).client_id == "accounts"
+    assert scan_of(kafka, "t", properties_client_id_prefix="accounts").client_config.client_id == "accounts"
     both = scan_of(kafka, "t", properties_client_id_prefix="accounts", properties_client_id="payroll")
-    assert client_of(both).client_id == "payroll"
+    assert both.client_config.client_id == "payroll"

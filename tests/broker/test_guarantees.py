@@ -31,13 +31,13 @@ def spec_of(kafka, topic, guarantee):
     }
     sink = KafkaConnector().sink(TableDefinition("t", (Column("v", STRING),), options))
     client = ClientConfig.from_properties(dict(sink.client))
-    branch = KafkaOutput(sink, client, None, ("v",))
+    branch = KafkaOutput(0, "t", sink, sink.schema, None, ("v",), client=client)
     return WriteSpec((branch,), client, {topic: LARGE})
 
 
 def write(spec, *values):
     count = len(values)
-    columns = {"v": list(values), "__place": pa.array([0] * count, pa.int32()), "__offset": pa.array(range(count))}
+    columns = {"v": list(values), "__partition": pa.array([0] * count, pa.int32()), "__offset": pa.array(range(count))}
     (told,) = encode_rows_and_publish(spec, None, TASK, [pa.RecordBatch.from_pydict(columns)])
     return told.to_pylist()
 

@@ -248,8 +248,8 @@ def test_rule_28_a_log_that_an_unclean_election_has_cut_is_never_read_on_in_sile
             strict.latest(lost, None)
         goes_on = tolerant.latest(lost, None)
         assert list(described(lost, goes_on)) == [
-            f"topic '{name}', partition 0 was read up to offset 10, but its log was cut at 5; what is written from "
-            "there on is read"
+            f"topic '{name}', partition 0 was read up to offset 10, but its log was truncated at 5; reading "
+            "goes on there"
         ]
         assert [len(each) for each in tolerant.ranges(goes_on, tolerant.latest(goes_on, None))] == [9]
         # A scan that ends does not ask for ends, but a process that goes on with it looks once.

@@ -46,12 +46,12 @@ def test_a_topic_that_was_read_to_its_end_may_go_and_is_told_of(kafka, kafka_adm
     remove(kafka_admin, planner, one)
 
     left = planner.latest(read, None)
-    assert left.places() == ((two, 0),)
+    assert left.partitions() == ((two, 0),)
     assert list(left.topic_ids) == [two]
     assert planner.tasks(read, left) == []
     assert sorted(described(read, left)) == [
-        f"topic '{one}', partition 0 exists no more; it was read up to offset 3",
-        f"topic '{one}', partition 1 exists no more; it was read up to offset 0",
+        f"topic '{one}', partition 0 no longer exists; it was read up to offset 3",
+        f"topic '{one}', partition 1 no longer exists; it was read up to offset 0",
     ]
     # It is told once: there is nothing more to say, and no batch either, until the other topic goes on.
     assert planner.latest(left, None) == left
@@ -69,9 +69,11 @@ def test_a_topic_that_goes_before_its_end_is_a_loss_that_names_both_offsets(kafk
     assert tolerant.latest(start, 2) == read
     remove(kafka_admin, strict, name)
 
-    with pytest.raises(PossibleDataLossError, match=r"partition 0 was read up to offset 2 only: its log ended at 5"):
+    with pytest.raises(PossibleDataLossError, match=r"partition 0 was only read up to offset 2: its log ended at 5"):
         strict.latest(read, None)
-    with pytest.raises(PossibleDataLossError, match=r"up to offset 2 only: where it ended is not known; 'scan\.fail"):
+    with pytest.raises(
+        PossibleDataLossError, match=r"only read up to offset 2: where it ended is not known; 'scan\.fail"
+    ):
         Planner(strict.spec).latest(read, None)  # a process that has not seen it alive
     assert tolerant.latest(read, None) == Positions({}, {})
 
@@ -112,16 +114,16 @@ def test_a_topic_that_was_created_anew_is_refused_or_read_from_its_beginning(kaf
     write(kafka, name, 8)  # more than were read of the former one
     strict.session.forget_topics([name])
 
-    with pytest.raises(PossibleDataLossError, match=r"deleted and created anew \(its id was .*, now it is "):
+    with pytest.raises(PossibleDataLossError, match=r"deleted and recreated \(its id was .*, now it is "):
         strict.latest(read, None)
     begun = tolerant.latest(read, None)
     assert (offsets(begun), begun.topic_ids != read.topic_ids) == ({0: 0}, True)
     assert tolerant.tasks(read, begun) == []
     assert sum(len(each) for each in tolerant.ranges(read, begun)) == 0
     assert sorted(described(read, begun)) == [
-        f"topic '{name}', partition 0 was deleted and created anew; the former one was read up to offset 5, the new "
+        f"topic '{name}', partition 0 was deleted and recreated; the former one was read up to offset 5, the new "
         "one is read from 0 on",
-        f"topic '{name}', partition 1 exists no more; it was read up to offset 0",
+        f"topic '{name}', partition 1 no longer exists; it was read up to offset 0",
     ]
     assert volumes(tolerant, begun, tolerant.latest(begun, None)) == [(0, 8)]
 
@@ -144,7 +146,7 @@ def test_offsets_that_retention_has_removed_are_passed_over_in_the_same_batch(ka
     assert (end.at[name, 0].lost, end.at[name, 1].lost) == (15, 0)
     assert sum(len(each) for each in planner.ranges(planner.spec.start, end)) == 8
     assert list(described(planner.spec.start, end)) == [
-        f"topic '{name}', partition 0: offsets 0 to 15 are not in the log any more; 15 were passed over"
+        f"topic '{name}', partition 0: offsets 0 to 15 are no longer in the log; 15 were skipped"
     ]
     # What was counted goes through Spark's offset log, and is not counted again.
     logged = Positions.from_json(end.to_json())
@@ -166,8 +168,7 @@ def test_a_log_that_was_cut_is_refused_or_read_on_from_the_cut(kafka, topic):
     cut = tolerant.latest(beyond, None)
     assert (offsets(cut), tolerant.tasks(beyond, cut)) == ({0: 5}, [])
     assert list(described(beyond, cut)) == [
-        f"topic '{name}', partition 0 was read up to offset 9, but its log was cut at 5; what is written from there "
-        "on is read"
+        f"topic '{name}', partition 0 was read up to offset 9, but its log was truncated at 5; reading goes on there"
     ]
     write(kafka, name, 2)
     assert volumes(tolerant, cut, tolerant.latest(cut, None)) == [(5, 7)]

@@ -94,7 +94,7 @@ def test_no_batch_is_planned_before_the_minimum_is_there(kafka, topic):
     assert planner.latest(spec.start, None) == spec.start
     write(kafka, name, 1, 1)
     found = planner.latest(spec.start, None)
-    assert [found.at[place].offset for place in found.places()] == [3, 2]
+    assert [found.at[place].offset for place in found.partitions()] == [3, 2]
 
 
 def test_a_rate_holds_over_all_partitions_together(kafka, topic):

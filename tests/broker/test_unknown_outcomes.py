@@ -321,7 +321,7 @@ class TestExpiry:
         committer.publish(batch(1), 1)
         assert rows.writes == 3
         (warning,) = hasty.warnings
-        assert re.search(r"batch 1 is redone: batch 1: its transaction was open for \d+\.\d s", warning)
+        assert re.search(r"batch 1 is retried: batch 1: its transaction was open for \d+\.\d s", warning)
         assert "longer than transaction.timeout.ms, which is 1000; nothing of it was published" in warning
         assert "Raise 'properties.transaction.timeout.ms' of the sink" in warning
         hasty.expect(0, 1)

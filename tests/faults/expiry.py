@@ -36,7 +36,7 @@ def expire(trial: Trial, step: Callable[[Trial], Trap]) -> Outcome:
     if not trap.response:
         trap.wait_for_answers(PATIENCE)
     trial.hit(story(trap), trap.response or refused(trap))
-    said = re.findall(rf"batch {trial.before} is redone: (.*)", job.text)
+    said = re.findall(rf"batch {trial.before} is retried: (.*)", job.text)
     trial.hit(f"batch {trial.before} redone in place", len(said) == 1)
     problem = ""
     if not (said and "open for longer than transaction.timeout.ms" in said[0] and "Raise" in said[0]):

@@ -35,7 +35,7 @@ def watch(trial: Trial, job: JobProcess, trap: Trap) -> Outcome:
     trial.hit(story(trap))
     trial.hit(f"sent again, and answered {codes(again)}", again.sprung)
     if trap.api != Api.PRODUCE or trial.in_progress(trap):  # whatever the driver asks
-        trial.hit("nothing redone", "is redone" not in job.text)
+        trial.hit("nothing redone", "is retried" not in job.text)
     return trial.outcome(job)
 
 

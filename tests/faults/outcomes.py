@@ -84,7 +84,7 @@ def settle(trial: Trial, *, committed: bool) -> Outcome:
     job.finish(PATIENCE)
     trial.hit(f"{story(lost)}; outcome unknown", len(lost.frames) > 1)
     trial.hit("then " + ", ".join(story(each) for each in (described, read[0], taken, read[1])), read[1].sprung)
-    again = f"batch {trial.before} is redone" in job.text
+    again = f"batch {trial.before} is retried" in job.text
     trial.hit(f"settled as {'aborted, and redone' if again else 'committed'}", again is not committed)
     return trial.outcome(job)
 
@@ -129,7 +129,7 @@ def arrives_late(trial: Trial) -> Outcome:
     trial.verifier.restarted()
     job.finish(PATIENCE)
     trial.hit(f"{story(kept)} just before {story(taken)}", 0 in kept.errors and len(kept.frames) > 1)
-    trial.hit("settled as committed", "is redone" not in job.text)
+    trial.hit("settled as committed", "is retried" not in job.text)
     return trial.outcome(job)
 
 
@@ -152,7 +152,7 @@ def settled_elsewhere(trial: Trial) -> Outcome:
     job.until(lambda: job.done() >= trial.before, PATIENCE)
     gone.end()
     job.finish(PATIENCE)
-    trial.hit("settled as committed", "is redone" not in job.text)
+    trial.hit("settled as committed", "is retried" not in job.text)
     return trial.outcome(job)
 
 

@@ -63,7 +63,7 @@ def read_again(trial: Trial, then: Then) -> Outcome:
     trial.hit(story(trap), trap.errors == (0,))
     asked = batches == [trial.before - 1]
     trial.hit(f"asked again in batch {trial.before}, and answered {codes(again)}", asked and again.errors == (0,))
-    trial.hit("nothing redone", "is redone" not in job.text)
+    trial.hit("nothing redone", "is retried" not in job.text)
     return trial.outcome(job)
 
 

@@ -147,5 +147,5 @@ def postgres_unknown(trial: Trial) -> Outcome:
     job.finish(PATIENCE)
     trial.hit(f"COMMIT of batch {trial.before}, its answer lost, connection closed", loss.lost.is_set())
     trial.hit(f"in PostgreSQL batch {done[-1][0]} was done then", done[-1][0] >= trial.before)
-    trial.hit("nothing redone", "is redone" not in job.text)
+    trial.hit("nothing redone", "is retried" not in job.text)
     return trial.outcome(job, problem=database.problem())

@@ -1,4 +1,4 @@
-"""F2: a Python worker is killed; the batch is redone in place by a driver that lives on."""
+"""F2: a Python worker is killed; the batch is retried in place by a driver that lives on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kill_and_watch(
 def redone(trial: Trial, job: JobProcess, batch: int | None = None) -> None:
     """Note that the driver has redone the batch that was hit: the one after ``trial.before``, or another."""
     number = trial.before if batch is None else batch
-    trial.hit(f"batch {number} redone in place", f"batch {number} is redone" in job.text)
+    trial.hit(f"batch {number} redone in place", f"batch {number} is retried" in job.text)
 
 
 def killer(job: JobProcess) -> object:

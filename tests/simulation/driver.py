@@ -27,7 +27,7 @@ from penstock.kafka.offsets import CommittedOffset
 from penstock.kafka.produce import Producer
 from penstock.kafka.session import session_for
 from penstock.settings import Settings
-from penstock.spi import HIDDEN, Batch, Column, JobContext, NextBatch, Output, TableDefinition, Task, Written
+from penstock.spi import HIDDEN, Batch, Column, JobContext, NextBatch, Output, TableDefinition, Task
 from penstock.types import BYTES
 from tests.simulation.checkpoint import Checkpoint, group_of, text_of
 from tests.simulation.faults import Plan, TaskFault
@@ -121,10 +121,6 @@ class SimulatedJobs:
             done = replace(done, topics=done.topics | {self._pipeline.progress_topic})
         return done
 
-    def write_plainly(self, frame: Any, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
-        """Not simulated: at-least-once has no protocol."""
-        raise NotImplementedError
-
     def _own(self, spec: WriteSpec, number: int) -> WriteSpec:
         return replace(spec, client=replace(spec.client, client_id=f"{self._driver}/task-{number}"))
 
@@ -186,20 +182,7 @@ def _owned(encoded: Sequence[dict[str, Any]], owner: int, owners: int) -> Iterat
 
 
 def _acknowledged(rows: Sequence[dict[str, Any]], *, clean: bool) -> Acknowledged:
-    acks = [row for row in rows if row["topic"]]
-    encoded: dict[int, Written] = {}
-    for row in rows:
-        if not row["topic"]:
-            before = encoded.get(row["partition"], Written())
-            encoded[row["partition"]] = Written(before.records + row["count"], before.bytes + row["bytes"])
-    return Acknowledged(
-        records=sum(row["count"] for row in acks),
-        topics=frozenset(row["topic"] for row in acks),
-        encoded=encoded,
-        doubt="" if clean else "a task of the batch ran twice",
-        one_writer=len(acks) == len({(row["topic"], row["partition"]) for row in acks}),
-        whole=all((row["first_sequence"], row["last_sequence"]) == (0, row["count"] - 1) for row in acks),
-    )
+    return Acknowledged.of(rows, "" if clean else "a task of the batch ran twice")
 
 
 class Driver:

@@ -88,7 +88,7 @@ def _settle_taken_for_aborted() -> Sequence[Patch]:
 
 
 def _unread_progress_taken_for_aborted() -> Sequence[Patch]:
-    """A batch is redone when the id was taken again, though progress could not be read."""
+    """A batch is retried when the id was taken again, though progress could not be read."""
     settle = committer.settle
 
     def aborted(session: Session, client: TransactionClient, *args: Any, **kwargs: Any) -> bool:

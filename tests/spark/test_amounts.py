@@ -59,7 +59,7 @@ def test_a_checkpoint_wins_over_the_start_time_which_wins_over_the_start_option(
     engine.run(replace(job, settings=replace(job.settings, start_time=0)), jobs.warnings.append)
     assert read(topics, sink) == [3, 4]
     (told,) = [each for each in jobs.warnings if "--start-time" in each]
-    assert told.startswith("table 's' goes on where the checkpoint '")
+    assert told.startswith("table 's' goes on from the checkpoint '")
 
 
 def test_a_checkpoint_goes_on_where_it_ended_whatever_the_group_says(jobs, kafka, topics, topic):
@@ -337,9 +337,9 @@ def test_what_retention_removed_ends_the_job_or_is_passed_over_and_told_once(
     eventually(lambda: read(topics, sink) == [*range(10), *range(25, 40), *range(45, 50)])
     topics.write(source, ids(50))
     eventually(lambda: read(topics, sink)[-1] == 50)
-    told = [each for each in jobs.warnings if "passed over" in each]
+    told = [each for each in jobs.warnings if "skipped" in each]
     assert told == [
-        f"table 's': topic '{source}', partition 0: offsets 40 to 45 are not in the log any more; 5 were passed over"
+        f"table 's': topic '{source}', partition 0: offsets 40 to 45 are no longer in the log; 5 were skipped"
     ]
 
 
@@ -436,7 +436,7 @@ def test_a_planned_batch_whose_topic_goes_is_done_with_what_is_left_and_so_are_i
     eventually(lambda: committed() == 11)
     assert not running.wait(0)
     assert not topics.open_transactions(sink)
-    assert jobs.warnings == [f"table 's': topic '{one}', partition 0 exists no more; it was read up to offset 10"]
+    assert jobs.warnings == [f"table 's': topic '{one}', partition 0 no longer exists; it was read up to offset 10"]
 
 
 def test_a_topic_that_goes_while_it_is_read_is_told_of_and_the_rest_goes_on(jobs, kafka_admin, topics, topic):
@@ -450,9 +450,9 @@ def test_a_topic_that_goes_while_it_is_read_is_told_of_and_the_rest_goes_on(jobs
     )
     eventually(lambda: read(topics, sink) == [1, 2])
     kafka_admin.delete_topics([one])
-    eventually(lambda: any("exists no more" in each for each in jobs.warnings))
+    eventually(lambda: any("no longer exists" in each for each in jobs.warnings))
     topics.write(two, ids(3))
     eventually(lambda: read(topics, sink) == [1, 2, 3])
     assert not running.wait(0)
-    told = [each for each in jobs.warnings if "exists no more" in each]
-    assert told == [f"table 's': topic '{one}', partition 0 exists no more; it was read up to offset 1"]
+    told = [each for each in jobs.warnings if "no longer exists" in each]
+    assert told == [f"table 's': topic '{one}', partition 0 no longer exists; it was read up to offset 1"]

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.connectors.kafka.sink.attempts import repeated
 
-NOT_KNOWN = "could not be found out"
+NOT_KNOWN = "it is not known whether Spark ran a task of the batch twice"
 
 
 def said_of(*names):

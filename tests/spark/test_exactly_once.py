@@ -73,7 +73,7 @@ def test_a_batch_that_is_aborted_is_redone_in_place(jobs, topics, topic, monkeyp
     jobs.run(copy(jobs, source, sink))
     assert read_ids(topics, sink) == list(range(500))
     assert len(topics.read(sink, "read_uncommitted")) == 1500  # two aborted attempts are in the log, unseen
-    assert sum("is redone" in warning for warning in jobs.warnings) == 2
+    assert sum("is retried" in warning for warning in jobs.warnings) == 2
     assert not topics.open_transactions(sink)
 
 
@@ -300,7 +300,7 @@ def test_rule_9_a_stage_that_ran_twice_aborts_the_batch(jobs, topics, topic, mon
     monkeypatch.setattr(SparkWriteJobs, "_repeated", lambda self, tag, rows: verdicts.pop(0))
     jobs.run(copy(jobs, source, sink))
     assert verdicts == []
-    assert "batch 0 is redone: Spark ran a stage of the batch twice" in jobs.warnings
+    assert "batch 0 is retried: Spark ran a stage of the batch twice" in jobs.warnings
     assert read_ids(topics, sink) == list(range(10))
     assert len(topics.read(sink, "read_uncommitted")) == 20
 

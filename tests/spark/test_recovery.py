@@ -108,7 +108,7 @@ def test_f11_a_topic_created_anew_with_more_partitions_is_noticed(kafka, kafka_a
         for _ in range(3):
             position = planner.latest(position, None)
 
-    with pytest.raises(PossibleDataLossError, match="created anew"):
+    with pytest.raises(PossibleDataLossError, match="recreated"):
         plan_three_batches()
 
 
@@ -148,7 +148,7 @@ def test_f2_rule_23_a_batch_whose_worker_was_killed_is_redone(jobs, topics, topi
 
     engine.run(replace(job, sinks=(replace(written, input=mapped),)), jobs.warnings.append)
     assert read_ids(topics, sink) == list(range(100))
-    assert any("is redone" in warning for warning in jobs.warnings)
+    assert any("is retried" in warning for warning in jobs.warnings)
 
 
 @pytest.mark.parametrize("lost", ["job.json", "source-0.json"])
@@ -222,7 +222,7 @@ def test_rule_8_a_batch_with_two_writers_of_one_partition_is_redone_through_owne
         topics.write(source, ids(30_000, start=partition * 30_000), partition=partition)
     monkeypatch.setattr(_Writing, "one_writer_each", lambda self, tasks: True)
     jobs.run(copy(jobs, source, sink))
-    assert any("is redone" in warning for warning in jobs.warnings)
+    assert any("is retried" in warning for warning in jobs.warnings)
     assert read_ids(topics, sink) == list(range(60_000))
 
 

@@ -44,7 +44,9 @@ def test_a_row_that_names_a_reserved_topic_fails_the_job(jobs, topics, topic, ka
     source = topic(1)
     topics.write(source, [{"id": i} for i in range(3)])
     topics.read(source)  # makes __consumer_offsets
-    with pytest.raises(RecordError, match=f"the row's topic is '{name}', which is a topic of Kafka's or") as raised:
+    with pytest.raises(
+        RecordError, match=f"the row's topic is '{name}', which is an internal topic of Kafka or"
+    ) as raised:
         jobs.run(script(jobs, source, guarantee, name, topic__pattern=".*"))
     assert (raised.value.topic, raised.value.offset) == (source, 1)
     assert not rows_in(topics, kafka_admin, name)
@@ -58,7 +60,7 @@ def test_a_row_that_names_the_job_s_progress_topic_fails_the_job(jobs, topics, t
     sql = f"SET 'penstock.progress-topic' = '{progress}';\n" + script(
         jobs, source, guarantee, progress, topic__pattern=".*"
     )
-    with pytest.raises(RecordError, match=f"the row's topic is '{progress}', which is a topic of Kafka's or"):
+    with pytest.raises(RecordError, match=f"the row's topic is '{progress}', which is an internal topic of Kafka or"):
         jobs.run(sql)
     assert not rows_in(topics, kafka_admin, progress)
 
@@ -74,7 +76,7 @@ def test_a_row_that_names_the_progress_topic_that_the_checkpoint_keeps_fails_the
     running.stop()
     topics.write(source, [{"id": 1}])
     running = jobs.start(sql)
-    with pytest.raises(RecordError, match=f"the row's topic is '{progress}', which is a topic of Kafka's or"):
+    with pytest.raises(RecordError, match=f"the row's topic is '{progress}', which is an internal topic of Kafka or"):
         while_running(running, lambda: running.progress.records_out > 1)
     assert not rows_in(topics, kafka_admin, progress)
     assert [each for each in jobs.warnings if f"the progress topic stays '{progress}'" in each]

@@ -27,7 +27,7 @@ def test_rule_8_rows_with_raw_keys_have_one_writer_for_each_partition(jobs, topi
     )
     jobs.run(sql)
     assert sorted(message.json["id"] for message in topics.read(sink)) == list(range(RECORDS))
-    assert not [warning for warning in jobs.warnings if "is redone" in warning]
+    assert not [warning for warning in jobs.warnings if "is retried" in warning]
 
 
 def test_rule_8_dead_letters_have_one_writer_for_each_partition(jobs, topics, topic):
@@ -41,7 +41,7 @@ def test_rule_8_dead_letters_have_one_writer_for_each_partition(jobs, topics, to
     )
     jobs.run(sql)
     assert sorted(message.value for message in topics.read(dead)) == sorted(b"no json, %d" % i for i in range(RECORDS))
-    assert not [warning for warning in jobs.warnings if "is redone" in warning]
+    assert not [warning for warning in jobs.warnings if "is retried" in warning]
 
 
 def test_rule_8_a_batch_whose_sequences_clash_is_redone_through_owners(jobs, topics, topic, monkeypatch):
@@ -58,7 +58,7 @@ def test_rule_8_a_batch_whose_sequences_clash_is_redone_through_owners(jobs, top
         + "INSERT INTO t SELECT id, k FROM s;"
     )
     assert sorted(message.json["id"] for message in topics.read(sink)) == list(range(RECORDS))
-    (redone,) = [warning for warning in jobs.warnings if "is redone" in warning]
+    (redone,) = [warning for warning in jobs.warnings if "is retried" in warning]
     assert "OUT_OF_ORDER_SEQUENCE_NUMBER" in redone
 
 
@@ -73,4 +73,4 @@ def test_rule_8_no_partitioner_makes_two_writers_of_one_partition(jobs, topics, 
     )
     jobs.run(sql)
     assert sorted(message.json["id"] for message in topics.read(sink)) == list(range(2000))
-    assert not [warning for warning in jobs.warnings if "is redone" in warning]
+    assert not [warning for warning in jobs.warnings if "is retried" in warning]

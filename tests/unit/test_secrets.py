@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.main import main
-from penstock.connectors.kafka.source.enumerator import client_of
 from penstock.errors import PenstockError
 from penstock.kafka.properties import ACTS, WITHOUT_MEANING, ClientConfig, check
 from penstock.kafka.session import Session
@@ -81,7 +80,7 @@ def test_every_property_that_is_secret_is_among_them() -> None:
 def test_plans_and_descriptions(properties: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (job,) = parse_script(statements(properties)).jobs
     scan = job.sinks[0].input.spec  # type: ignore[attr-defined]
-    config = client_of(scan)
+    config = scan.client_config
     assert "hush" in str(dict(scan.client))
     for shown in (explain(job), repr(job), repr(scan), scan.describe(), repr(config), str(config.login)):
         assert "hush" not in shown

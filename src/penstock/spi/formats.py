@@ -1,4 +1,4 @@
-"""What a format implements: Arrow binary column to typed Arrow columns, and back."""
+"""What a format implements: from a binary Arrow column to typed Arrow columns, and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from penstock.types import DataType, RowType
 
 @dataclass(frozen=True)
 class BadRecord:
-    """One message that could not be decoded: its index in the column given, the field if one is to blame, and why."""
+    """A message that could not be decoded: its index in the column, the reason, and the field that causes it, if one
+    does."""
 
     index: int
     reason: str
@@ -25,18 +26,18 @@ class BadRecord:
 
 @dataclass(frozen=True)
 class Decoded:
-    """What a decoder made of a column of messages.
+    """The rows of a column of messages.
 
-    ``rows`` has the schema's columns, one row per row of the table. ``origin[i]`` is the index of the message that
-    row ``i`` came from, or None when every message gave exactly one row; ``kinds[i]`` is its RowKind as int8, or
-    None when all are insertions. ``bad`` lists the messages that were refused; the caller decides their fate. A message
-    of several rows that is refused for one of them may have given the others, where the user asked to go on.
+    ``rows`` has the schema's columns. ``origin[i]`` is the index of the message that row ``i`` came from; ``origin`` is
+    None when each message is one row. ``kinds[i]`` is the RowKind of the row as int8; ``kinds`` is None when all rows
+    are insertions. ``bad`` lists the messages that were refused; the caller decides what becomes of them. Where the
+    user ignores errors, a message of several rows that is refused for one of them may have given the others.
     """
 
     rows: pa.RecordBatch
     origin: npt.NDArray[np.int64] | None = None
     kinds: npt.NDArray[np.int8] | None = None
-    bad: tuple[BadRecord, ...] = field(default=())
+    bad: tuple[BadRecord, ...] = ()
 
 
 class Decoder(Protocol):
@@ -44,12 +45,11 @@ class Decoder(Protocol):
 
     @property
     def ignores_errors(self) -> bool:
-        """Whether the user asked to go on when a message cannot be decoded (``ignore-parse-errors``)."""
+        """Whether the user ignores messages that cannot be decoded (``ignore-parse-errors``)."""
         ...
 
     def decode(self, messages: pa.BinaryArray) -> Decoded:
         """Decode a column of messages (null: a message without a value). Never raises for a bad message."""
-        ...
 
 
 class Encoder(Protocol):
@@ -58,53 +58,47 @@ class Encoder(Protocol):
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
         """One message per row, null where the message has no value. Raises RecordError with the row's index in
         ``offset`` and without a topic for a row that cannot be written."""
-        ...
 
 
 class ChangeEncoder(Encoder, Protocol):
     """Turns changes of rows into messages."""
 
     def encode(self, rows: pa.RecordBatch, kinds: npt.NDArray[np.int8] | None = None) -> pa.BinaryArray:
-        """As :meth:`Encoder.encode`; ``kinds[i]`` is the RowKind of row ``i``, None: all are insertions."""
-        ...
+        """As :meth:`Encoder.encode`. ``kinds[i]`` is the RowKind of row ``i``; with None all are insertions."""
 
 
 @runtime_checkable
 class Format(Protocol):
-    """A format as the registry knows it."""
+    """A format of the registry."""
 
     #: Lower-case name, as in ``'format' = 'json'``.
     identifier: str
     #: The options, declared without the ``<format>.`` prefix.
     options: type[OptionSet]
-    #: Whether a decoder finds columns by name, so that it can be made for some of a message's columns, in any order.
+    #: Whether a decoder finds columns by name, so that its schema may have some of a message's columns, in any order.
     #: Otherwise the schema has all columns, in the order of the message.
     by_name: bool
 
     def decoder(self, schema: RowType, options: OptionSet) -> Decoder:
         """A decoder for rows of ``schema``. Raises SchemaError for a type that the format cannot read."""
-        ...
 
     def encoder(self, schema: RowType, options: OptionSet) -> Encoder:
         """An encoder for rows of ``schema``. Raises SchemaError for a type that the format cannot write."""
-        ...
 
 
 @runtime_checkable
 class ChangeFormat(Format, Protocol):
-    """A format whose messages are changes of rows: what it decodes has kinds, and what it encodes is told them."""
+    """A format whose messages are changes of rows: its decoder returns their kinds, and its encoder takes them."""
 
-    #: What a message says besides its rows, by the key of a column ``METADATA FROM 'value.<key>'``, and its type.
+    #: The metadata of a message: the key of a column ``METADATA FROM 'value.<key>'``, and its type.
     metadata: Mapping[str, DataType]
 
     def decoder(self, schema: RowType, options: OptionSet, metadata: Sequence[str] = ()) -> Decoder:
-        """A decoder for rows of ``schema``, each followed by these metadata columns, in this order, named by their
-        keys. Raises SchemaError for a type that the format cannot read."""
-        ...
+        """A decoder for rows of ``schema``, followed by the metadata columns of these keys, in this order and named by
+        them. Raises SchemaError for a type that the format cannot read."""
 
     def encoder(self, schema: RowType, options: OptionSet) -> ChangeEncoder:
         """An encoder for changes of rows of ``schema``. Raises SchemaError for a type that it cannot write."""
-        ...
 
 
 @runtime_checkable
@@ -115,15 +109,14 @@ class TableFormat(ChangeFormat, Protocol):
     table_keys: tuple[str, str]
 
     def with_table(self, options: OptionSet, table: tuple[str, ...], primary_key: tuple[str, ...]) -> OptionSet:
-        """``options`` for messages that are written with this table: the parts of its id, and its primary key."""
-        ...
+        """``options`` for messages that name this table, by the parts of its id, and its primary key."""
 
 
 @runtime_checkable
 class RegistryFormat(Format, Protocol):
-    """A format that keeps the schemas of what it writes in a schema registry, under a subject.
+    """A format that keeps the schemas of its messages in a schema registry, under a subject.
 
-    It does not know where its messages go. A connector that has a subject for them, such as ``<topic>-value``, says so
+    It does not know where its messages go. A connector that has a subject for them, as ``<topic>-value``, passes it
     when it binds the options (:meth:`FormatSpec.bind`).
     """
 
@@ -133,8 +126,8 @@ class RegistryFormat(Format, Protocol):
 
 @dataclass(frozen=True)
 class FormatSpec:
-    """A format with its options bound: what plans carry and tasks unpickle. ``prefix`` is what stands before the
-    options where the user gave them, ``key.json.`` for example."""
+    """A format with its options, as plans hold it and tasks unpickle it. ``prefix`` begins the keys of the options that
+    the user gave, as ``key.json.`` does."""
 
     identifier: str
     options: OptionSet
@@ -144,10 +137,11 @@ class FormatSpec:
     def bind(
         cls, fmt: Format, given: Mapping[str, str], origin: Origin, prefix: str, subject: str | None = None
     ) -> FormatSpec:
-        """Bind the options of ``fmt`` that stand under ``prefix`` (``json.``, ``value.json.``). Raises OptionsError.
+        """Bind the options of ``fmt`` whose keys begin with ``prefix`` (``json.``, ``value.json.``). Raises
+        OptionsError.
 
-        ``subject`` is that of a format with a schema registry (:class:`RegistryFormat`) where the user names none;
-        other formats are not told.
+        ``subject`` is the default of a format with a schema registry (:class:`RegistryFormat`), and has no effect on
+        others.
         """
         if subject is not None and isinstance(fmt, RegistryFormat):
             found = next(each for each in fmt.options.declared().values() if each.key == fmt.subject_option)

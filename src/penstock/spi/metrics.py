@@ -11,7 +11,7 @@ from typing import TypeVar
 
 _SPAN_SECONDS = 60.0
 
-_Kind = TypeVar("_Kind", bound="Counter | Gauge | Meter")
+_Metric = TypeVar("_Metric", bound="Counter | Gauge | Meter")
 
 
 class Counter:
@@ -27,12 +27,12 @@ class Counter:
             self._count += n
 
     def get_count(self) -> int:
-        """How many were counted."""
+        """The count."""
         return self._count
 
 
 class Gauge:
-    """Asks for a value when somebody looks. None: there is none at the moment."""
+    """Computes its value on each call. None: there is none at the moment."""
 
     def __init__(self, value: Callable[[], float | None]):
         self._value = value
@@ -43,7 +43,7 @@ class Gauge:
 
 
 class Meter:
-    """How many events there were per second, over the last ``span`` seconds, a minute as in Flink."""
+    """The number of events per second in the last ``span`` seconds, by default a minute as in Flink."""
 
     def __init__(self, span: float = _SPAN_SECONDS, clock: Callable[[], float] = time.monotonic):
         self._span, self._clock = span, clock
@@ -59,7 +59,7 @@ class Meter:
             self._forget()
 
     def get_count(self) -> int:
-        """All events that were noted."""
+        """The number of all events."""
         return self._count
 
     def get_rate(self) -> float:
@@ -71,7 +71,7 @@ class Meter:
             return (self._count - before) / seconds if seconds > 0 else 0.0
 
     def _forget(self) -> None:
-        """Keep the marks of the span, and the one before it, from which the span's events are counted."""
+        """Keep the marks of the span and the last one before it, from which its events are counted."""
         oldest = self._clock() - self._span
         while len(self._marks) > 1 and self._marks[1][0] <= oldest:
             self._marks.popleft()
@@ -79,8 +79,8 @@ class Meter:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric where it stands. ``scope`` are the groups above it; a group that is one of many of its kind (the
-    partitions of a topic) is a pair of the kind and its own name."""
+    """A metric with its ``scope``, the groups above it. A group with a value (of the groups ``partition``, number 0) is
+    a pair of both."""
 
     scope: tuple[str | tuple[str, str], ...]
     name: str
@@ -105,10 +105,11 @@ class Metric:
 
 @dataclass(eq=False)  # a mapping's
 class MetricGroup(Mapping[str, float]):
-    """A group of metrics and of groups. Asking twice for a group, a counter or a meter gives the same one, so that they
-    go on counting when a job is restarted; a gauge is replaced.
+    """A group of metrics and of groups. A second call for a group, a counter or a meter returns the same one, so that
+    it goes on counting when a job is restarted; a gauge is replaced.
 
-    Also a mapping of the identifiers, dotted and below this group, of all metrics that have a value now to that value.
+    The group is also a mapping from the dotted identifiers, below this group, of all metrics with a value to the
+    values.
     """
 
     scope: tuple[str | tuple[str, str], ...] = ()
@@ -134,9 +135,8 @@ class MetricGroup(Mapping[str, float]):
         self.meter(rate).mark_event(n)
 
     def gauge(self, name: str, value: Callable[[], float | None]) -> Gauge:
-        """Let the gauge of that name ask ``value``, None for none, from now on."""
-        made = Gauge(value)
-        self._metrics[name] = made
+        """Set the gauge of that name to the results of ``value``, which may be None."""
+        self._metrics[name] = made = Gauge(value)
         return made
 
     def metrics(self) -> Iterator[Metric]:
@@ -146,9 +146,9 @@ class MetricGroup(Mapping[str, float]):
         for group in list(self._groups.values()):
             yield from group.metrics()
 
-    def _known(self, name: str, kind: type[_Kind], make: Callable[[], _Kind]) -> _Kind:
+    def _known(self, name: str, wanted: type[_Metric], make: Callable[[], _Metric]) -> _Metric:
         found = self._metrics.setdefault(name, make())
-        if not isinstance(found, kind):
+        if not isinstance(found, wanted):
             raise TypeError(f"metric '{Metric(self.scope, name, found).identifier}' is a {type(found).__name__}")
         return found
 

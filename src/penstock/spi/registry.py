@@ -1,8 +1,7 @@
-"""Connectors and formats by name: the built-in ones by a literal table, others by entry point."""
+"""Connectors and formats by name: the built-in ones from a literal table, others from entry points."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +15,7 @@ from penstock.spi.tables import Connector
 
 _T = TypeVar("_T")
 
-#: Connectors of Flink, of Flink CDC and of the services around them: their names are not misspellings of ours.
+#: Connectors of Flink, Flink CDC and related services: their names are not misspellings of ours.
 _FLINK = """
 adb3.0 clickhouse db2 db2-cdc datagen dynamodb doris elasticsearch elasticsearch-6 elasticsearch-7 filesystem firehose
 fluss hbase-1.4 hbase-2.2 hive hologres hudi iceberg jdbc kinesis lindorm maxcompute mongodb mongodb-cdc mysql mysql-cdc
@@ -27,51 +26,52 @@ redis sls sqlserver-cdc starrocks tidb-cdc upsert-kafka values vitess-cdc
 
 @dataclass(frozen=True)
 class Registry(Generic[_T]):
-    """Finds one kind of plug-in by its lower-case identifier. Nothing is imported before it is asked for."""
+    """Finds plug-ins of a protocol by their lower-case identifiers, and imports each on first use."""
 
-    kind: str
+    noun: str
     group: str
     protocol: type[_T]
     built_in: tuple[tuple[str, str], ...]
 
     def names(self) -> tuple[str, ...]:
-        """Every identifier that can be asked for, sorted."""
-        return tuple(sorted({name for name, _ in self.built_in} | {entry.name.lower() for entry in self._entries()}))
+        """Every known identifier, sorted."""
+        return tuple(sorted({entry.name.lower() for entry in self._entries()}))
 
     def get(self, identifier: str) -> _T:
-        """The plug-in of that name. Raises PluginError when it is missing, ambiguous, broken or of another kind."""
+        """The plug-in of that name. Raises PluginError when it is missing, ambiguous, broken or of another protocol."""
         name = identifier.strip().lower()
-        found = [(path, "penstock") for known, path in self.built_in if known == name]
-        found += [(entry.value, _distribution(entry)) for entry in self._entries() if entry.name.lower() == name]
+        found = [entry for entry in self._entries() if entry.name.lower() == name]
         if not found:
             hint = nearest(name, self.names())
             raise PluginError(
-                f"no {self.kind} '{identifier}'; known: {', '.join(self.names())}" + (f" ({hint})" if hint else "")
+                f"no {self.noun} '{identifier}'; known: {', '.join(self.names())}" + (f" ({hint})" if hint else "")
             )
+        sources = [entry.dist.name if entry.dist is not None else "penstock" for entry in found]
         if len(found) > 1:
-            sources = " and ".join(source for _, source in found)
-            raise PluginError(f"{self.kind} '{identifier}' is offered by {sources}; uninstall one of them")
-        return self._load(name, *found[0])
+            raise PluginError(f"{' and '.join(sources)} both offer {self.noun} '{identifier}'; uninstall one of them")
+        return self._load(found[0], sources[0])
 
-    def _load(self, name: str, path: str, source: str) -> _T:
+    def _load(self, entry: EntryPoint, source: str) -> _T:
         try:
-            module, _, attribute = path.partition(":")
-            loaded = getattr(importlib.import_module(module), attribute)
+            loaded = entry.load()
         except PenstockError:
             raise
         except Exception as error:  # a plug-in may fail in any way; the cause is kept
-            raise PluginError(f"{self.kind} '{name}' of {source} failed to load: {error}") from error
+            raise PluginError(f"{self.noun} '{entry.name}' of {source} failed to load: {error}") from error
         plugin: Any = loaded() if isinstance(loaded, type) else loaded
         if not isinstance(plugin, self.protocol):
-            raise PluginError(f"'{path}' of {source} is not a {self.kind}: it lacks part of {self.protocol.__name__}")
+            raise PluginError(
+                f"'{entry.value}' of {source} is not a {self.noun}: it lacks part of {self.protocol.__name__}"
+            )
         return plugin
 
     def _entries(self) -> tuple[EntryPoint, ...]:
-        return _entries(self.group)
+        built_in = (EntryPoint(name, path, self.group) for name, path in self.built_in)
+        return (*built_in, *_entries(self.group))
 
 
 def unknown_connector(name: str, known: Sequence[str], shown: str = "") -> tuple[str, str]:
-    """Why ``name``, ``shown`` as it was written, is none of the ``known`` connectors, and a hint."""
+    """The problem that no connector has this ``name``, which the user wrote as ``shown``, and a hint."""
     shown = shown or f"'{name}'"
     listed = f"there are {', '.join(known)}"
     if name in _FLINK.split():
@@ -82,10 +82,6 @@ def unknown_connector(name: str, known: Sequence[str], shown: str = "") -> tuple
 @cache
 def _entries(group: str) -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=group))
-
-
-def _distribution(entry: EntryPoint) -> str:
-    return entry.dist.name if entry.dist is not None else entry.value
 
 
 connectors: Registry[Connector] = Registry(

@@ -1,10 +1,13 @@
-"""What a connector's ``runtime`` implements to read and write on Spark, and what the engine tells it.
+"""What a connector's ``runtime`` implements to read and write on Spark, and what the engine passes to it.
 
-These protocols name no Spark type, so that only the engine and the runtimes import pyspark.
+These protocols name no Spark type, so that only the engine and the runtimes import pyspark. Classes may derive from
+:class:`Source` and :class:`Committer`, whose optional methods do nothing.
 """
 
 from __future__ import annotations
 
+import base64
+import pickle
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +15,14 @@ from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
-from penstock.errors import PenstockError, to_wire
+from penstock.errors import AbortableError, PenstockError, from_wire, to_wire
 from penstock.settings import Settings
 from penstock.spi.metrics import MetricGroup
 from penstock.types import BIGINT, INT, Field, RowType
 
-#: Columns that follow a scan's own: the number of the place (topic and partition) that a row came from, and its offset.
-#: Errors name them.
-HIDDEN = RowType((Field("__place", INT), Field("__offset", BIGINT)))
+#: Columns that follow a scan's own: where a row came from, which errors name. ``__partition`` is the number of the
+#: source's partition (:meth:`Source.partition`).
+HIDDEN = RowType((Field("__partition", INT), Field("__offset", BIGINT)))
 
 #: Each source of a job numbers its partitions from its ordinal times this.
 PARTITIONS_PER_SOURCE = 1_000_000
@@ -28,17 +31,16 @@ PARTITIONS_PER_SOURCE = 1_000_000
 #: insertion.
 KIND = "__kind"
 
-#: A column (a struct) that follows them where a source keeps records that it cannot decode. A row that has a value in
-#: it is none of the table's, but such a record on its way to the sink whose columns the struct has.
+#: A column (a struct) that follows them where a source keeps records that it cannot decode. A row with a value in it is
+#: not a row of the table, but a dead letter on its way to the sink whose columns the struct has.
 DEAD_LETTER = "__dead_letter"
 
-#: The last column (BINARY) of a source's frame. A row that has a value in it is none of the table's, but what a reading
-#: task has to tell its source's :meth:`Source.reported`; the engine takes it out.
+#: The last column (BINARY) of a source's frame. A row with a value in it is not a row of the table, but the report of a
+#: reading task for :meth:`Source.reported`; the engine takes it out.
 REPORT = "__report"
 
 #: A column (BIGINT) of a source with event time: the watermark when the batch was planned, in ms since 1970, the same
-#: in every row of a batch; null as long as there is none. It stands before :data:`REPORT`, and rows with a report have
-#: it too.
+#: in every row of a batch; null before the first one. It precedes :data:`REPORT`, and rows with a report have it too.
 WATERMARK = "__watermark"
 
 
@@ -49,25 +51,21 @@ class Checkpoint(Protocol):
 
     def read(self, name: str) -> dict[str, Any] | None:
         """The document of that name, or None. Raises CheckpointError when it is there but unreadable."""
-        ...
 
     def write(self, name: str, document: Mapping[str, Any]) -> None:
-        """Put the document there, atomically and durably. Raises CheckpointError."""
-        ...
+        """Write the document, atomically and durably. Raises CheckpointError."""
 
     def create(self, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Put the document there unless there is one, and give the one that is there. Raises CheckpointError."""
-        ...
+        """Write the document unless there is one of that name, and return the stored one. Raises CheckpointError."""
 
     def revise(self, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-        """Replace what is known under ``name`` by what ``change`` makes of it, as if nobody else did meanwhile, and
-        give that. Raises CheckpointError."""
-        ...
+        """Replace the content of ``name`` (at first an empty one) by ``change(content)``, atomically among all copies
+        of the job, and return the new content. Raises CheckpointError."""
 
 
 @dataclass(frozen=True)
 class NextBatch:
-    """The batch that Spark runs next: the last planned one when it was not logged as done, else the one after it.
+    """The batch that Spark runs next: the last planned one unless it was logged as done, else the one after it.
 
     ``start`` holds one position per source; it is empty for the first batch.
     """
@@ -78,8 +76,8 @@ class NextBatch:
 
 @dataclass(frozen=True)
 class JobContext:
-    """What a job's runtimes share. ``query_id`` and ``secret``, which only copies of the checkpoint share, stay
-    the same over restarts; ``run_id`` is new."""
+    """What a job's runtimes share. ``query_id`` and ``secret`` stay the same over restarts, and only copies of the
+    checkpoint share them; each run has its own ``run_id``."""
 
     job: str
     query_id: str
@@ -90,17 +88,17 @@ class JobContext:
     spark: Any
     #: Whether Spark has planned a batch before, so that starts and stops are in the checkpoint.
     planned: bool
-    #: Whether the job is being stopped, so that what fails is not worth another attempt.
+    #: Whether the job is being stopped, so that a failure is not worth another attempt.
     stopping: Callable[[], bool]
     warn: Callable[[str], None]
     secret: str = field(default="", repr=False)
     #: The last batch that a version without secrets may have published.
     unsealed_to: int = -1
-    #: The job's metrics. Those of a table are in the group that :meth:`operator` gives.
+    #: The job's metrics. Those of a table are in the group that :meth:`operator` returns.
     metrics: MetricGroup = field(default_factory=MetricGroup)
-    #: What the checkpoint goes on with, read when it is called: a copy of the job may be running.
+    #: The next batch by the checkpoint, read on each call: a copy of the job may be running.
     next_batch: Callable[[], NextBatch] = NextBatch
-    #: Whether this run follows one of the same process that has failed: what that wrote into the checkpoint holds.
+    #: Whether this run follows a failed run of the same process, whose entries in the checkpoint hold.
     restarted: bool = False
 
     def operator(self, table: str) -> MetricGroup:
@@ -112,8 +110,8 @@ class JobContext:
 class Batch:
     """One micro-batch. ``start`` and ``end`` hold one position per source (None at the start of the first batch).
 
-    ``tasks`` is the number of tasks that read it. ``consumed`` holds what each source's ``consumed`` gave; it is empty
-    for a committer after which others are still to publish the batch.
+    ``tasks`` is the number of tasks that read it. ``consumed`` holds the result of each source's ``consumed``; it is
+    empty for every committer but the last that publishes the batch.
     """
 
     id: int
@@ -126,7 +124,7 @@ class Batch:
 @dataclass(frozen=True)
 class Output:
     """One sink of a committer, and where its rows are in the frame: in the struct column ``column`` (null: no row), or
-    (None) in the frame's own columns, those of the names ``columns`` in the order of the sink's."""
+    (None) in the frame's columns ``columns``, which are in the order of the sink's."""
 
     index: int
     table: str
@@ -135,13 +133,25 @@ class Output:
     column: str | None
     columns: tuple[str, ...] = ()
 
+    def rows(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """The rows of the sink in a batch of the frame, under the names of ``schema``, and their columns
+        :data:`HIDDEN` and, where rows have kinds, :data:`KIND`."""
+        hidden = batch.select([name for name in (*HIDDEN.names, KIND) if name in batch.schema.names])
+        if self.column is None:
+            columns = [batch.column(name) for name in self.columns]
+        else:
+            struct = batch.column(self.column)
+            chosen = struct.is_valid()
+            columns, hidden = struct.filter(chosen).flatten(), hidden.filter(chosen)
+        return pa.RecordBatch.from_arrays(columns, names=list(self.schema.names)), hidden
+
 
 @dataclass(frozen=True)
 class Task:
     """One of the ``of`` tasks that read a batch, numbered in the order of what they read.
 
-    ``instructions`` come from the driver and are the same for all tasks of a Spark job. ``attempt`` counts how often
-    Spark has tried the task before.
+    ``instructions`` come from the driver and are the same for all tasks of a Spark job. ``attempt`` counts Spark's
+    earlier attempts at the task.
     """
 
     number: int
@@ -152,9 +162,9 @@ class Task:
 
 @dataclass(frozen=True)
 class Stage:
-    """A committer's work on rows that needs no Spark: done by the tasks that read, on the batches they have just made.
+    """A committer's work on rows that needs no Spark: the reading tasks do it on the batches that they have just made.
 
-    ``run`` takes the task and its batches of rows; picklable. ``schema`` is that of the batches that come out.
+    ``run`` takes the task and its batches of rows, and is picklable. ``schema`` is that of the batches it yields.
     """
 
     run: Callable[[Task, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -163,7 +173,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Written:
-    """What one batch wrote to one output. ``send_millis``: how long the last request took that carried records."""
+    """What one batch wrote to one output. ``send_millis`` is the duration of the last request with records."""
 
     records: int = 0
     bytes: int = 0
@@ -172,10 +182,10 @@ class Written:
 
 @dataclass(frozen=True)
 class Published:
-    """What one batch wrote to one committer: ``written`` to each of its outputs, in their order.
+    """What one batch wrote through one committer: ``written`` to each of its outputs, in their order.
 
-    ``consumed`` are the numbers of the sources whose consumption was recorded with it, or (False) was to be recorded
-    and may not be.
+    ``consumed`` has the numbers of the sources whose consumption the committer records: True where it has, False where
+    it has not the right to.
     """
 
     written: tuple[Written, ...] = ()
@@ -196,116 +206,108 @@ class Published:
 class Source(Protocol):
     """One scan of a running job."""
 
-    #: Whether all that the source is to give is there when the query starts, so that it is read at once to its end.
+    #: Whether all records exist when the query starts, so that they are read at once to the end.
     bounded: bool
     #: Whether the source has event time: its frame has the column :data:`WATERMARK`.
-    timed: bool
-    #: Whether it finds out by itself how far event time has come; otherwise the engine tells it (:meth:`progressed`).
-    measures: bool
+    timed: bool = False
+    #: Whether it measures event time itself; otherwise the engine does, and calls :meth:`progressed`.
+    measures: bool = False
 
     def frame(self, stage: Stage | None = None) -> Any:
         """The streaming DataFrame: the scan's columns, those of :data:`HIDDEN`, and :data:`KIND` and
-        :data:`DEAD_LETTER` where the scan has them, with ``stage`` what that makes of them; without it
+        :data:`DEAD_LETTER` where the scan has them, or the result of ``stage`` on these; without a stage
         :data:`WATERMARK` if the source is ``timed``; and the column :data:`REPORT`."""
-        ...
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """How many tasks read this range."""
-        ...
 
-    def place(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
-        """The (topic, partition) that a value of ``__place`` stands for, or None when it is another source's."""
-        ...
+    def partition(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
+        """The (topic, partition) of a ``__partition``, or None when it belongs to another source."""
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """How many offsets lie between the two positions."""
-        ...
 
     def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
-        """What the source has lost between the two positions before it was read, for people."""
-        ...
+        """What was lost between the two positions before it was read, in sentences for people."""
+        return ()
 
     def ended(self, reached: dict[str, Any] | None) -> bool:
-        """Whether the source has an end and ``reached`` (None: its start) is at it. A query that ends before all of its
-        sources are there was stopped by somebody, the ``bounded`` ones included."""
-        ...
+        """Whether the source has an end, and ``reached`` (None: its start) is at it. A query that ends before all its
+        sources are at their ends was stopped by somebody, even when all are ``bounded``."""
 
     def lag(self, reached: dict[str, Any]) -> int | None:
         """Records between ``reached`` and the end of the source, or None when that is not known."""
-        ...
 
     def consumed(self, end: dict[str, Any]) -> Any:
-        """What a committer of the same system can record together with its output; None when there is nothing."""
-        ...
+        """What a committer of the same system can record with its output, or None."""
+        return None
 
     def done(self, end: dict[str, Any], recorded: bool | None) -> None:
-        """Everything before ``end`` is done. ``recorded``: a committer has recorded that (False: was not allowed to);
-        None: nobody has, so tell the system. That is for observers only, so it never fails."""
-        ...
+        """All batches up to ``end`` are done. ``recorded`` says whether a committer has recorded this (False: it has
+        not the right to). With None no committer has, and the source informs its system. That is for observers only,
+        so it never fails."""
+        return
 
     def reported(self, reports: Sequence[bytes]) -> None:
-        """What the tasks of a batch told, in no order. For metrics only: a batch may be told of again."""
-        ...
+        """Take the reports of a batch's tasks, in no order. For metrics only: a batch may be reported twice."""
+        return
 
     def progressed(self, watermarks: Mapping[int, int], end: dict[str, Any]) -> None:
-        """The largest watermark of the rows of each ``__place``, in ms since 1970, in the batch that ended at
+        """Take the largest watermark of the rows of each ``__partition``, in ms since 1970, in the batch that ended at
         ``end``."""
-        ...
+        return
 
     def close(self) -> None:
         """Release connections."""
-        ...
+        return
 
 
 class Committer(Protocol):
     """All sinks of a job that are written, and committed, together."""
 
     def stage(self) -> Stage | None:
-        """What can be done with rows before Spark sees them, None when there is nothing. Asked for before ``open``
-        when a job's rows need no computing; ``publish`` then gets frames that went through it."""
-        ...
+        """The work on rows that the reading tasks can do, None when there is none. Called before ``open`` when a job's
+        rows need no computing; ``publish`` then gets frames that the stage has made."""
+        return None
 
     def check(self) -> None:
-        """Raise what must stop a start, as far as it can be known without taking ownership: another run of the job may
-        be alive and well. All committers of a job are checked before one of them is opened."""
-        ...
+        """Raise all errors that must stop a start and show without taking ownership: another run of the job may be
+        healthy. All committers of a job are checked before one of them is opened."""
+        return
 
     def open(self) -> None:
-        """Take ownership, finish what a former owner left, read what was committed. After :meth:`check`, and before the
-        query starts."""
-        ...
+        """Take ownership, finish the work of a former owner, and read what was committed. Called after :meth:`check`,
+        and before the query starts."""
+        return
 
     def records(self, consumed: Any) -> bool:
-        """Whether it commits ``consumed``, which a source's ``consumed`` gave, with its output. After ``open``."""
-        ...
+        """Whether it commits ``consumed``, the result of a source's ``consumed``, with its output. After ``open``."""
+        return False
 
     def publish(self, batch: Batch, frame: Any) -> Published:
-        """Write the batch and commit it; when it was committed before, write nothing. All or nothing."""
-        ...
+        """Write the batch and commit it; write nothing when it was committed before. All or nothing."""
 
     def close(self) -> None:
-        """Abort what is open and release connections. Safe to call twice, and while ``publish`` runs elsewhere."""
-        ...
+        """Abort an open transaction and release connections. May be called twice, and while ``publish`` runs in
+        another thread."""
+        return
 
 
 class SourceRuntime(Protocol):
-    """What a connector's ``runtime`` path names when its tables can be read."""
+    """The class that a connector's ``runtime`` names when its tables can be read."""
 
     def source(self, spec: Any, ordinal: int, context: JobContext) -> Source:
-        """Resolve where to start and stop (once; then from the checkpoint) and be ready to read."""
-        ...
+        """A source that is ready to read. Start and stop are resolved once, and then read from the checkpoint."""
 
 
 class SinkRuntime(Protocol):
-    """What a connector's ``runtime`` path names when its tables can be written."""
+    """The class that a connector's ``runtime`` names when its tables can be written."""
 
     def commit_group(self, spec: Any) -> Hashable:
         """Sinks with equal keys are written together by one committer."""
-        ...
 
     def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
         """The committer that writes these sinks."""
-        ...
 
 
 @runtime_checkable
@@ -313,22 +315,25 @@ class Warmable(Protocol):
     """A connector's runtime that prepares for tasks before Spark's Python processes are forked."""
 
     def warm(self) -> None:
-        """Import what tasks need, and load what is compiled. Starts no threads: they would not be in the forks."""
-        ...
+        """Import the modules of tasks, and load compiled loops. Starts no threads: forks would not have them."""
 
 
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?$", re.MULTILINE)
-
-
 _CALL = "An error occurred while calling "
 
 
 def cause_of(text: str) -> str:
-    """The line of Spark's report that says most: what Python raised first, else its first line, or the one behind
-    Py4J's on which call of Java failed."""
+    """The most telling line of Spark's report: the first error that Python raised, else the first line that is not
+    Py4J's on which Java call failed."""
     raised = _RAISED.findall(text)
     lines = [line.strip(": ") for line in (raised or text.splitlines()) if line.strip()]
     return next((line for line in lines if not line.startswith(_CALL)), "".join(lines[:1]))
+
+
+def failure_of(job: Exception) -> PenstockError:
+    """The error of a Spark job: the one that a task raised (:func:`guarded`), else AbortableError, since a worker or an
+    executor was lost, or the user's own code failed."""
+    return from_wire(str(job)) or AbortableError(cause_of(str(job)))
 
 
 _P = ParamSpec("_P")
@@ -336,7 +341,7 @@ _T = TypeVar("_T")
 
 
 def guarded(run: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:
-    """``run``, a generator function for tasks, with penstock's errors put into text that survives to the driver."""
+    """``run``, a generator function for tasks, with penstock's errors as text that reaches the driver."""
 
     def guard(*args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
         try:
@@ -345,3 +350,13 @@ def guarded(run: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:
             raise RuntimeError(to_wire(error)) from None
 
     return guard
+
+
+def pickled(value: Any) -> str:
+    """``value`` as text for options and properties of Spark."""
+    return base64.b64encode(pickle.dumps(value)).decode("ascii")
+
+
+def unpickled(text: str) -> Any:
+    """The value of a text of :func:`pickled`, which must come from the driver of the same job."""
+    return pickle.loads(base64.b64decode(text))  # noqa: S301

@@ -1,6 +1,6 @@
-"""What the plan asks of a table: specs, which connectors make of table definitions, and their capabilities.
+"""Specs, which connectors make of table definitions and plans hold, and their capabilities.
 
-Specs are frozen, picklable and compared by value. What decides whether a job is right is declared in their
+Specs are frozen, picklable and compared by value. The facts that decide whether a job is correct are declared in their
 capabilities, whose fields have no default where a wrong one would do harm.
 """
 
@@ -30,9 +30,9 @@ class Guarantee(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class ScanCapabilities:
-    """What reading a table gives. ``kinds``: of rows. ``bounded``: whether it ends by itself. ``staged``: whether the
-    tasks that read can hand their rows to a sink at once. ``native``: columns that they read in another type than the
-    table declares, each with that type; the engine casts them."""
+    """What a scan can do. ``kinds`` are those of its rows. ``bounded``: it ends by itself. ``staged``: reading tasks
+    can hand their rows to a sink at once. ``native`` has the columns that they read in another type than the table
+    declares, each with that type; the engine casts them."""
 
     kinds: frozenset[RowKind]
     bounded: bool
@@ -42,11 +42,12 @@ class ScanCapabilities:
 
 @dataclass(frozen=True, kw_only=True)
 class SinkCapabilities:
-    """What writing to a table takes and promises.
+    """What a sink accepts and promises.
 
-    ``kinds``: of rows that it takes. ``guarantee``: None where rows may be repeated and the user has not said that this
-    is meant. ``commits_to`` names what is committed together, for people; empty where nothing is. ``destinations`` tell
-    tables of one name apart, and ``transactional_id_prefix`` is that of an exactly-once sink whose job has an id.
+    It accepts rows of ``kinds``. ``guarantee`` is None where rows may be repeated and the user has not agreed to that.
+    ``commits_to`` names what is committed together, for people; empty when the sink commits nothing. ``destinations``
+    distinguish tables of one name. ``transactional_id_prefix`` is that of an exactly-once sink whose job has a
+    transactional id.
     """
 
     kinds: frozenset[RowKind]
@@ -56,6 +57,14 @@ class SinkCapabilities:
     transactional_id_prefix: str = ""
 
 
+class AnySettings:
+    """The part of a spec that works with any settings of the job."""
+
+    def problems(self, settings: Settings) -> tuple[Problem, ...]:
+        """None."""
+        return ()
+
+
 @runtime_checkable
 class SinkSpec(Protocol):
     """How a table of ``schema`` is written."""
@@ -63,25 +72,20 @@ class SinkSpec(Protocol):
     @property
     def table(self) -> str:
         """The table's name."""
-        ...
 
     @property
     def schema(self) -> RowType:
-        """The columns that are written, in the types that the tasks take. The engine casts to these."""
-        ...
+        """The columns that are written, in the types that the tasks expect. The engine casts to these."""
 
     @property
     def capabilities(self) -> SinkCapabilities:
-        """What it takes and promises."""
-        ...
+        """What the sink accepts and promises."""
 
     def problems(self, settings: Settings) -> tuple[Problem, ...]:
-        """What the job's settings rule out."""
-        ...
+        """The problems that the job's settings cause."""
 
     def describe(self) -> str:
         """A few lines for people. Secrets are masked."""
-        ...
 
 
 @runtime_checkable
@@ -90,18 +94,14 @@ class ScanSpec(Protocol):
 
     @property
     def capabilities(self) -> ScanCapabilities:
-        """What it gives."""
-        ...
+        """What the scan can do."""
 
     def dead_letter_sink(self, others: Sequence[SinkSpec]) -> SinkSpec | None:
-        """The sink of the records that cannot be decoded, in a job that has ``others``; None where they are not
-        kept."""
-        ...
+        """The sink of records that cannot be decoded, in a job with the sinks ``others``; None when the scan has
+        none."""
 
     def problems(self, settings: Settings) -> tuple[Problem, ...]:
-        """What the job's settings rule out."""
-        ...
+        """The problems that the job's settings cause."""
 
     def describe(self) -> str:
         """A few lines for people. Secrets are masked."""
-        ...

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from penstock.errors import PluginError, Problem, UnsupportedError
-from penstock.options import OptionSet, Origin
+from penstock.errors import OptionsError, PluginError, Problem, UnsupportedError
+from penstock.options import OptionSet, Origin, unknown_keys
 from penstock.spi.specs import ScanSpec, SinkSpec
 from penstock.types import DataType, Field, RowType
+
+_Options = TypeVar("_Options", bound=OptionSet)
+_Spec = TypeVar("_Spec")
 
 
 class Surface(enum.Enum):
@@ -46,10 +49,10 @@ class Column:
 class Watermark:
     """How far event time has come in a table that is read.
 
-    ``column`` has the event time of a row; empty: it is the timestamp that the system keeps with a record. The
-    watermark after a row is its event time less ``lag``, in ms; None: it is some other function of the row, which the
-    engine computes. ``unit``: of a column of integers, how many ms one stands for. ``idle_timeout``: how long a
-    partition is waited for that gives no rows; None: as the job says.
+    ``column`` holds the event time of a row; when it is empty, the timestamp of the record is the event time. The
+    watermark after a row is its event time less ``lag``, in ms, or, with None, another function of the row, which the
+    engine computes. ``unit`` is the number of ms in a unit of an integer column. A partition without rows is idle after
+    ``idle_timeout``; None stands for the job's setting.
     """
 
     column: str = ""
@@ -60,10 +63,10 @@ class Watermark:
 
 @dataclass(frozen=True)
 class TableDefinition:
-    """A table as the user wrote it, before any connector has looked at it.
+    """A table as the user wrote it, before a connector has checked it.
 
-    ``options`` is the WITH clause (the flat YAML map; what a builder was told), values as text. ``objects`` are what a
-    builder was given that no text can say, by the keys of the options in whose place they stand.
+    ``options`` is the WITH clause, the flat YAML map or the calls of a builder, with values as text. ``objects`` are a
+    builder's arguments that have no text, by the keys of the options that they replace.
     """
 
     name: str
@@ -77,7 +80,7 @@ class TableDefinition:
 
     @property
     def physical(self) -> RowType:
-        """The physical columns only: what formats read and write."""
+        """The physical columns: those that formats read and write."""
         return self._row(lambda column: column.kind is ColumnKind.PHYSICAL)
 
     @property
@@ -94,13 +97,26 @@ class TableDefinition:
             )
         )
 
-    def _row(self, wanted: Any) -> RowType:
+    def _row(self, wanted: Callable[[Column], bool]) -> RowType:
         return RowType(tuple(Field(c.name, c.type) for c in self.columns if wanted(c)), nullable=False)
+
+    def bound(self, options: type[_Options], *others: type[OptionSet]) -> _Options:
+        """The options of the table that ``options`` declares. Those of ``others`` may be given too: a table may be both
+        read and written. Raises OptionsError with every problem."""
+        known = {"connector", *options.keys(), *(key for each in others for key in each.keys())}  # noqa: SIM118
+        problems = unknown_keys(self.options, known, (), self.origin)
+        try:
+            found = options.from_text(self.options, self.origin)
+        except OptionsError as error:
+            raise OptionsError((*problems, *error.problems)) from None
+        if problems:
+            raise OptionsError(problems)
+        return found
 
 
 @runtime_checkable
 class Connector(Protocol):
-    """A connector as the registry knows it: Readable, Writable or both."""
+    """A connector of the registry: Readable, Writable or both."""
 
     #: Lower-case name, as in ``'connector' = 'kafka'``.
     identifier: str
@@ -124,7 +140,6 @@ class Readable(Connector, Protocol):
 
     def scan(self, table: TableDefinition) -> ScanSpec:
         """How to read ``table``. Raises DefinitionError with every problem found."""
-        ...
 
 
 @runtime_checkable
@@ -133,29 +148,22 @@ class Writable(Connector, Protocol):
 
     def sink(self, table: TableDefinition) -> SinkSpec:
         """How to write ``table``. Raises DefinitionError with every problem found."""
-        ...
 
 
 def scan_spec(connector: Connector, table: TableDefinition) -> ScanSpec:
     """How ``connector`` reads ``table``. Raises DefinitionError with every problem found, UnsupportedError when its
-    tables cannot be read, and PluginError for a spec that lacks something."""
+    tables cannot be read, and PluginError for an incomplete spec."""
     if not isinstance(connector, Readable):
         raise _one_way(connector, table, "cannot be read", "use it in INSERT INTO only")
-    spec = connector.scan(table)
-    if not isinstance(spec, ScanSpec):
-        raise _incomplete(connector, spec, ScanSpec)
-    return spec
+    return _complete(connector, connector.scan(table), ScanSpec)  # type: ignore[type-abstract]
 
 
 def sink_spec(connector: Connector, table: TableDefinition) -> SinkSpec:
     """How ``connector`` writes ``table``. Raises DefinitionError with every problem found, UnsupportedError when its
-    tables cannot be written, and PluginError for a spec that lacks something."""
+    tables cannot be written, and PluginError for an incomplete spec."""
     if not isinstance(connector, Writable):
         raise _one_way(connector, table, "cannot be written", "use it in FROM only")
-    spec = connector.sink(table)
-    if not isinstance(spec, SinkSpec):
-        raise _incomplete(connector, spec, SinkSpec)
-    return spec
+    return _complete(connector, connector.sink(table), SinkSpec)  # type: ignore[type-abstract]
 
 
 def _one_way(connector: Connector, table: TableDefinition, reason: str, hint: str) -> UnsupportedError:
@@ -163,9 +171,11 @@ def _one_way(connector: Connector, table: TableDefinition, reason: str, hint: st
     return UnsupportedError((Problem(reason, where=f"table '{table.name}'", hint=hint),))
 
 
-def _incomplete(connector: Connector, spec: object, wanted: type) -> PluginError:
+def _complete(connector: Connector, spec: object, wanted: type[_Spec]) -> _Spec:
+    if isinstance(spec, wanted):
+        return spec
     lacking = sorted(name for name in vars(wanted) if not name.startswith("_") and name not in dir(spec))
-    return PluginError(
-        f"connector '{connector.identifier}' gives a {type(spec).__name__}, which is no {wanted.__name__}: it lacks "
-        f"{', '.join(lacking)}"
+    raise PluginError(
+        f"connector '{connector.identifier}' returns a {type(spec).__name__}, which is not a {wanted.__name__}: it "
+        f"lacks {', '.join(lacking)}"
     )

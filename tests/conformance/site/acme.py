@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import OptionsError, Problem, SchemaError
-from penstock.options import BOOLEAN, TEXT, OptionSet, choice, opt, unknown_keys
+from penstock.options import BOOLEAN, TEXT, OptionSet, choice, opt
 from penstock.spi import (
     INSERTIONS,
+    AnySettings,
     BadRecord,
     Decoded,
     Guarantee,
@@ -243,15 +244,12 @@ class ListOptions(OptionSet):
 
 
 @dataclass(frozen=True)
-class ListSpec:
+class ListSpec(AnySettings):
     """Reads or writes a list."""
 
     table: str
     schema: RowType
     options: ListOptions
-
-    def problems(self, settings: object) -> tuple[Problem, ...]:
-        return ()
 
     def describe(self) -> str:
         return f"acme list '{self.table}'"
@@ -306,10 +304,7 @@ class List:
         return self.sinks(table.name, table.written, options)
 
     def bound(self, table: TableDefinition) -> ListOptions:
-        problems = unknown_keys(table.options, {"connector", *ListOptions.keys()}, (), table.origin)
-        if problems:
-            raise OptionsError(problems)
-        return ListOptions.from_text(table.options, table.origin)
+        return table.bound(ListOptions)
 
 
 class Lenient(List):

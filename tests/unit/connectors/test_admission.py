@@ -92,13 +92,13 @@ def test_a_batch_waits_for_its_minimum_or_until_the_delay_has_passed():
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"max_records_per_second": "0"}, "'scan.max-records-per-second': expected 1 or more, not 0"),
-        ({"min_records_per_trigger": "0"}, "'scan.min-records-per-trigger': expected 1 or more, not 0"),
+        ({"max_records_per_second": "0"}, "'scan.max-records-per-second': expected 1 or more, not '0'"),
+        ({"min_records_per_trigger": "0"}, "'scan.min-records-per-trigger': expected 1 or more, not '0'"),
         (
             {"min_records_per_trigger": "9", "max_records_per_trigger": "8"},
             "'scan.min-records-per-trigger': is more than 'scan.max-records-per-trigger', which is 8",
         ),
-        ({"max_trigger_delay": "0 s"}, "'scan.max-trigger-delay': expected more than nothing, not '0:00:00'"),
+        ({"max_trigger_delay": "0 s"}, "'scan.max-trigger-delay': expected more than 0, not '0:00:00'"),
     ],
 )
 def test_amounts_that_mean_nothing_are_refused(given, expected):

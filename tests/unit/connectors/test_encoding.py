@@ -19,7 +19,7 @@ from penstock.errors import RecordError
 from penstock.kafka.batches import batch_headers, scan
 from penstock.kafka.compression import Compression
 from penstock.kafka.properties import ClientConfig
-from penstock.spi import Column, ColumnKind, TableDefinition, Task
+from penstock.spi import HIDDEN, Column, ColumnKind, TableDefinition, Task
 from penstock.types import INT, STRING, arrow_schema
 
 BASE = {"connector": "kafka", "properties.bootstrap.servers": "localhost:9092", "format": "json"}
@@ -50,14 +50,11 @@ class Encoding:
         client = ClientConfig.from_properties(dict(self.sink.client), "t")
         self.encoder = RowEncoder(self.sink, client, counts.__getitem__, dict.fromkeys(counts, limit), Task(task, of))
 
-    def batches(self, rows, places=None, offsets=None):
+    def batches(self, rows, partitions=None, offsets=None):
         table = pa.RecordBatch.from_pylist(rows, arrow_schema(self.sink.schema))
-        count = len(rows)
-        return list(
-            self.encoder.encode(
-                table, pa.array(places or [0] * count, pa.int32()), pa.array(offsets or range(count), pa.int64())
-            )
-        )
+        columns = [partitions or [0] * len(rows), offsets or range(len(rows))]
+        origins = [pa.array(each, type_) for each, type_ in zip(columns, (pa.int32(), pa.int64()), strict=True)]
+        return list(self.encoder.encode(table, pa.RecordBatch.from_arrays(origins, names=list(HIDDEN.names))))
 
     def records(self, rows, *args):
         """(topic, partition) to records as (key, value, headers, milliseconds)."""
@@ -114,7 +111,7 @@ def test_a_topic_that_is_not_the_table_s_is_refused_with_the_row_s_place(named):
     encoding = Encoding(Column("id", INT), *metadata("topic"), topic="one;two", topics=topics)
     rows = [{"id": 1, "m_topic": "one"}, {"id": 2, "m_topic": named}]
     with pytest.raises(RecordError) as raised:
-        encoding.batches(rows, places=[4, 5], offsets=[40, 50])
+        encoding.batches(rows, partitions=[4, 5], offsets=[40, 50])
 
     assert (raised.value.topic, raised.value.partition, raised.value.offset) == ("", 5, 50)
     assert repr(named) in raised.value.reason
@@ -352,6 +349,8 @@ def test_a_row_cannot_name_a_topic_of_kafka_s_or_penstock_s_own(topic):
     encoding = Encoding(
         Column("id", INT), *metadata("topic"), topics={"orders": 1, topic: 1}, **{"topic-pattern": ".*"}
     )
-    with pytest.raises(RecordError, match=f"the row's topic is '{topic}', which is a topic of Kafka's or") as raised:
+    with pytest.raises(
+        RecordError, match=f"the row's topic is '{topic}', which is an internal topic of Kafka or"
+    ) as raised:
         encoding.batches([{"id": 1, "m_topic": "orders"}, {"id": 2, "m_topic": topic}], offsets=[7, 8])
     assert (raised.value.offset, raised.value.field) == (8, "topic")

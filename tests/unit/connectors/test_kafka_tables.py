@@ -11,7 +11,6 @@ from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.table.metadata import READABLE, MetadataColumn
-from penstock.connectors.kafka.table.offsets import PartitionOffset
 from penstock.connectors.kafka.table.options import ResetStrategy, StartupMode
 from penstock.errors import OptionsError, UnsupportedError
 from penstock.options import Origin
@@ -66,7 +65,7 @@ def test_a_sink_says_everything_and_survives_a_task_boundary():
 
     assert found.guarantee is Guarantee.AT_LEAST_ONCE
     assert found.transactional_id_prefix == ""
-    assert (found.topics, found.topic_pattern, found.partitioner) == (("orders",), "", "default")
+    assert (found.topics, found.options.topic_pattern, found.partitioner) == (("orders",), None, "default")
     assert found.schema == table().written
     assert found.client == (("bootstrap.servers", "localhost:9092"),)
     assert pickle.loads(pickle.dumps(found)) == found
@@ -176,7 +175,7 @@ def test_seed_example_with_a_primary_key_on_json():
     )
     assert found.value_columns == ()
     assert found.produced.names == ("offset", "part")
-    assert found.notes == ("PRIMARY KEY has no effect: with 'json' every message is a new row and replaces none",)
+    assert found.notes == ("PRIMARY KEY has no effect: with 'json' each message is a new row and replaces none",)
 
 
 @pytest.mark.parametrize("key", READABLE)
@@ -236,8 +235,8 @@ def test_raw_keys_and_values_are_written_in_place_of_the_columns(type):
     found = sink(table(*COLUMNS, *raw))
 
     assert [(each.name, each.key) for each in found.metadata] == [("k", "__raw_key__"), ("v", "__raw_value__")]
-    assert "the value of a message is '__raw_value__': user, item do not go into it" in found.notes
-    assert not any("do not go into it" in each for each in sink(table(*raw)).notes)
+    assert "the value of a message is '__raw_value__': it does not contain user, item" in found.notes
+    assert not any("does not contain" in each for each in sink(table(*raw)).notes)
     # The format 'raw' takes one column, but here it has nothing to do.
     assert sink(with_options({"format": "raw"}, *raw)).value_columns == ()
     with pytest.raises(OptionsError, match="INT cannot be cast to metadata '__raw_value__', which is BYTES"):
@@ -262,10 +261,11 @@ def test_start_offsets_get_their_topic():
         "scan.startup.specific-offsets": "partition:1,offset:300;partition:0,offset:42;partition:1,offset:7",
     }
 
-    assert scan(with_options(options)).start_offsets == (
-        PartitionOffset("orders", 0, 42),
-        PartitionOffset("orders", 1, 7),
-    )
+    found = scan(with_options(options))
+    assert [(found.with_topic(tp), offset) for tp, offset in found.options.startup_offsets] == [
+        (("orders", 0), 42),
+        (("orders", 1), 7),
+    ]
 
 
 def test_the_older_name_of_the_guarantee_wins_and_is_noted():
@@ -326,8 +326,8 @@ def test_secrets_are_not_in_errors_either():
         ({"properties.auto.offset.reset.strategy": "x"}, scan, "Kafka's own name is auto.offset.reset"),
         ({"topic-pattern": "("}, scan, "expected a regular expression"),
         ({"scan.startup.mode": "timestamp"}, scan, "needs 'scan.startup.timestamp-millis'"),
-        ({"scan.startup.timestamp-millis": "-1"}, scan, "millis': expected milliseconds since 1970, not -1"),
-        ({"scan.bounded.timestamp-millis": "-2"}, scan, "millis': expected milliseconds since 1970, not -2"),
+        ({"scan.startup.timestamp-millis": "-1"}, scan, "millis': expected milliseconds since 1970, not '-1'"),
+        ({"scan.bounded.timestamp-millis": "-2"}, scan, "millis': expected milliseconds since 1970, not '-2'"),
         ({"scan.dead-letter.topic": ""}, scan, "'scan.dead-letter.topic': expected the name of a topic, not ''"),
         ({"scan.dead-letter.topic": "a;b"}, scan, "dead-letter.topic': expected the name of a topic, not 'a;b'"),
         ({"scan.dead-letter.topic": ".."}, scan, "letters, digits, '.', '_' and '-', at most 249"),
@@ -336,7 +336,7 @@ def test_secrets_are_not_in_errors_either():
         (
             {"scan.dead-letter.topic": "ab", "topic": None, "topic-pattern": "a.*"},
             scan,
-            "'ab' is read by this table, so that what cannot be decoded would come back for ever (name another topic)",
+            "'ab' is read by this table: records that cannot be decoded would come back forever (name another topic)",
         ),
         ({"scan.partitions": "0"}, scan, "'scan.partitions': expected 'partition:<number>', joined by ';'"),
         ({"scan.partitions": "topic:x,partition:0"}, scan, "'scan.partitions': names topics that are not read: x"),
@@ -360,7 +360,7 @@ def test_secrets_are_not_in_errors_either():
         ({"key.fields": "user"}, scan, "'key.fields': needs 'key.format'"),
         ({"key.format": "json"}, sink, "'key.format': needs 'key.fields'"),
         *(
-            ({"key.format": f"{name}-json", "key.fields": "user"}, side, f"'{name}-json' is for values: a key does not")
+            ({"key.format": f"{name}-json", "key.fields": "user"}, side, f"'{name}-json' is a format for values: keys")
             for name in ("debezium", "canal", "maxwell", "ogg")
             for side in (scan, sink)
         ),
@@ -606,21 +606,21 @@ def test_topics_of_kafka_s_and_penstock_s_own_are_written_by_no_table(topic, sur
         sink(definition)
     (problem,) = raised.value.problems
     assert (problem.key, problem.where) == ("topic", "table 'orders'")
-    assert problem.reason.startswith(f"'{topic}' is a topic of Kafka's or penstock's own")
+    assert problem.reason.startswith(f"'{topic}' is an internal topic of Kafka or penstock")
     assert scan(definition).options.topic == ("out", topic)  # reading them is no harm
 
 
 @pytest.mark.parametrize("topic", OWN)
 def test_topics_of_kafka_s_and_penstock_s_own_take_no_dead_letters(topic):
-    with pytest.raises(OptionsError, match=rf"'scan\.dead-letter\.topic': '{topic}' is a topic of Kafka's or pensto"):
+    with pytest.raises(OptionsError, match=rf"'scan\.dead-letter\.topic': '{topic}' is an internal topic of Kafka or"):
         scan(with_options({"scan.dead-letter.topic": topic}))
 
 
 @pytest.mark.parametrize(
     ("acks", "guarantee", "lost"),
     [
-        ("0", "at-least-once", "a record that was sent"),
-        (" 1 ", "at-least-once", "a record that only its leader has"),
+        ("0", "at-least-once", "a record counts as written once it is sent"),
+        (" 1 ", "at-least-once", "a record counts as written once its leader has it"),
         ("all", "at-least-once", ""),
         ("-1", "at-least-once", ""),
         ("1", "none", ""),

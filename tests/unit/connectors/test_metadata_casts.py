@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from penstock.connectors.kafka.metadata import READABLE, WRITABLE
 
 from penstock.connectors.kafka.factory import KafkaConnector
+from penstock.connectors.kafka.table.metadata import READABLE, WRITABLE
 from penstock.engine.translate.frames import direct
 from penstock.errors import DefinitionError
 from penstock.plan import Job

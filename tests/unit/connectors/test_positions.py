@@ -62,12 +62,12 @@ def test_a_scan_that_was_told_its_most_has_no_task_more(lengths, parallelism, mo
     assert sum(len(piece) for task in tasks for piece in task) == sum(lengths)
 
 
-places = st.tuples(st.text(min_size=1, max_size=5), st.integers(0, 99))
+partitions = st.tuples(st.text(min_size=1, max_size=5), st.integers(0, 99))
 positions = st.builds(Position, st.integers(0, 2**62), st.integers(-1, 9))
 
 
 @settings(deadline=None)
-@given(st.dictionaries(places, positions, max_size=6), st.randoms())
+@given(st.dictionaries(partitions, positions, max_size=6), st.randoms())
 def test_positions_survive_their_text_whatever_their_order(at, random):
     topic_ids = {topic: f"id of {topic}" for topic, _ in at}
     shuffled = list(at.items())
@@ -76,7 +76,7 @@ def test_positions_survive_their_text_whatever_their_order(at, random):
 
     assert Positions.from_json(one.to_json()) == one
     assert str(one.to_json()) == str(other.to_json())
-    assert one.places() == tuple(sorted(at))
+    assert one.partitions() == tuple(sorted(at))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_positions_of_somebody_else_are_refused(document):
         Positions.from_json(document)
 
 
-def test_a_place_without_a_position_has_the_default():
+def test_a_partition_without_a_position_has_the_default():
     at = Positions({("orders", 0): Position(7)})
 
     assert at.offset(("orders", 0), 1) == 7

@@ -227,13 +227,16 @@ def test_every_type_has_a_staged_one_or_is_refused():
 
 def rows(**columns):
     count = len(next(iter(columns.values())))
-    hidden = {"__place": pa.array([3] * count, pa.int32()), "__offset": pa.array(range(100, 100 + count), pa.int64())}
+    hidden = {
+        "__partition": pa.array([3] * count, pa.int32()),
+        "__offset": pa.array(range(100, 100 + count), pa.int64()),
+    }
     return pa.RecordBatch.from_pydict({**columns, **hidden})
 
 
 def branch(text, column=None, columns=()):
     schema = parse_columns(text)
-    return PostgresOutput("t", schema, column, columns or schema.names, "stage")
+    return PostgresOutput(0, "t", None, schema, column, columns or schema.names, staging="stage")
 
 
 def test_rows_are_staged_by_position_and_without_hidden_columns():

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.sink.dead_letters import LETTER, DeadLetter, letters
 from penstock.connectors.kafka.source.decoding import RowReader
+from penstock.connectors.kafka.source.positions import Split
 from penstock.connectors.kafka.table.metadata import READABLE
 from penstock.errors import RecordError
 from penstock.kafka.batches import encode, scan
@@ -33,7 +34,7 @@ KEYED = {
     "key.fields": "k",
     "value.fields-include": "EXCEPT_KEY",
 }
-FIRST_OFFSET, PLACE = 100, 7
+FIRST_OFFSET, NUMBER = 100, 7
 
 
 def reader(*columns, **options):
@@ -63,7 +64,7 @@ def records(values, keys=None, headers=None, timestamps=None, with_headers=True)
 
 
 def read(row_reader, *args, **kwargs):
-    return row_reader.rows(records(*args, **kwargs), "orders", 3, PLACE)
+    return row_reader.rows(records(*args, **kwargs), Split(NUMBER, "orders", "", 3, FIRST_OFFSET, 1 << 40))
 
 
 def text(document):
@@ -91,7 +92,7 @@ def test_a_message_gives_a_row_for_each_pair_of_a_key_and_a_value(shapes):
     columns = (rows.column(name).to_pylist() for name in ("k", "v", "m_offset"))
     assert list(zip(*columns, strict=True)) == wanted
     assert rows.column("__offset").to_pylist() == [offset for *_, offset in wanted]
-    assert set(rows.column("__place").to_pylist()) <= {PLACE}
+    assert set(rows.column("__partition").to_pylist()) <= {NUMBER}
     assert rows.schema.equals(row_reader.schema)
 
 
@@ -122,7 +123,7 @@ def test_where_key_and_value_have_a_column_the_value_s_counts():
     options = as_options(KEYED | {"value.fields-include": "ALL"})
     rows = read(reader(Column("k", INT), Column("v", INT), **options), [text({"k": 1, "v": 2})], [text({"k": 9})])
 
-    assert rows.to_pylist() == [{"k": 1, "v": 2, "__place": PLACE, "__offset": 100}]
+    assert rows.to_pylist() == [{"k": 1, "v": 2, "__partition": NUMBER, "__offset": 100}]
 
 
 def test_prefixes_are_the_table_s_and_not_the_message_s():
@@ -152,7 +153,7 @@ def test_the_option_that_leaves_bad_records_out_is_named_as_the_table_has_to_wri
     with pytest.raises(RecordError) as raised:
         read(reader(Column("k", INT), Column("v", INT), **as_options(KEYED)), values, keys)
 
-    assert f"'{part}.json.ignore-parse-errors' = 'true' leaves such records out" in raised.value.hint
+    assert f"'{part}.json.ignore-parse-errors' = 'true' leaves records like it out" in raised.value.hint
 
 
 def test_a_bad_key_is_named_too():
@@ -199,11 +200,11 @@ def test_refused_records_become_dead_letters_behind_the_rows():
     rows = read(row_reader, [values[0], b"{", b"{", values[3]], [*keys[:2], b"[", b"x"], headers, [1, 2, 3, 4])
 
     assert rows.schema.equals(row_reader.schema)
-    assert [(row["k"], row["v"], row["__place"], row["__offset"]) for row in rows.to_pylist()] == [
-        (0, 0, PLACE, 100),
-        (None, None, PLACE, 101),
-        (None, None, PLACE, 102),
-        (None, None, PLACE, 103),
+    assert [(row["k"], row["v"], row["__partition"], row["__offset"]) for row in rows.to_pylist()] == [
+        (0, 0, NUMBER, 100),
+        (None, None, NUMBER, 101),
+        (None, None, NUMBER, 102),
+        (None, None, NUMBER, 103),
     ]
     first, *letters = rows.column("__dead_letter").to_pylist()
     assert first is None

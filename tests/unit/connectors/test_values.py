@@ -81,7 +81,7 @@ def test_unknown_ids_and_values_of_options_are_refused():
         ValuesConnector().scan(
             table(data_id="orders-of-this-test", changelog_mode="all", **{"scan.max-records-per-trigger": "many"})
         )
-    with pytest.raises(OptionsError, match="from 1"):
+    with pytest.raises(OptionsError, match="between 1 and"):
         ValuesConnector().scan(table(data_id="orders-of-this-test", **{"scan.max-records-per-trigger": "0"}))
 
 

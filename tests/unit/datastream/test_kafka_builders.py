@@ -101,10 +101,7 @@ def test_offsets_of_several_topics_keep_their_topics():
     offsets = {KafkaTopicPartition("returns", 1): 7, KafkaTopicPartition("orders", 0): 42}
     found = spec(source().set_starting_offsets(KafkaOffsetsInitializer.offsets(offsets)))
 
-    assert [(each.topic, each.partition, each.offset) for each in found.start_offsets] == [
-        ("orders", 0, 42),
-        ("returns", 1, 7),
-    ]
+    assert found.options.startup_offsets == ((("orders", 0), 42), (("returns", 1), 7))
 
 
 def test_an_initializer_overrides_the_reset_property():

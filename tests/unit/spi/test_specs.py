@@ -40,7 +40,7 @@ class Misspelt:
 def test_a_spec_that_lacks_something_is_refused_by_what_it_lacks() -> None:
     with pytest.raises(PluginError, match=r"a Misspelt, .* it lacks capabilities, dead_letter_sink, describe$"):
         scan_spec(Plugin(Misspelt()), TABLE)
-    with pytest.raises(PluginError, match=r"'odd' gives a Misspelt, .* lacks capabilities, describe$"):
+    with pytest.raises(PluginError, match=r"'odd' returns a Misspelt, .* lacks capabilities, describe$"):
         sink_spec(Plugin(Misspelt()), TABLE)
 
 

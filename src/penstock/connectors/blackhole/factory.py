@@ -1,14 +1,33 @@
-"""The ``blackhole`` connector."""
+"""The ``blackhole`` connector: its options, its sink spec, and its factory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
-from penstock.connectors.blackhole.options import BlackholeOptions
-from penstock.connectors.blackhole.sink import BlackholeSinkSpec
-from penstock.errors import OptionsError
-from penstock.options import OptionSet, unknown_keys
-from penstock.spi import TableDefinition
+from penstock.options import OptionSet
+from penstock.spi import CHANGES, AnySettings, Guarantee, SinkCapabilities, TableDefinition
+from penstock.types import RowType
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlackholeOptions(OptionSet):
+    """The connector has no options."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlackholeSinkSpec(AnySettings):
+    """Takes rows of ``schema`` and drops them."""
+
+    table: str
+    schema: RowType
+
+    capabilities: ClassVar = SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE)
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f"blackhole sink '{self.table}'"
 
 
 class BlackholeConnector:
@@ -19,8 +38,6 @@ class BlackholeConnector:
     runtime = "penstock.connectors.blackhole.spark:BlackholeRuntime"
 
     def sink(self, table: TableDefinition) -> BlackholeSinkSpec:
-        """What writing ``table`` means. Raises OptionsError for an unknown option."""
-        problems = unknown_keys(table.options, {"connector", *BlackholeOptions.keys()}, (), table.origin)
-        if problems:
-            raise OptionsError(problems)
+        """How ``table`` is written. Raises OptionsError for an unknown option."""
+        table.bound(BlackholeOptions)
         return BlackholeSinkSpec(table=table.name, schema=table.written)

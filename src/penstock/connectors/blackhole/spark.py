@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from penstock.connectors.blackhole.sink import BlackholeSinkSpec
+from penstock.connectors.blackhole.factory import BlackholeSinkSpec
 from penstock.spi import Batch, Committer, JobContext, Output, Published, Stage, Task, Written
 from penstock.types import quoted_name
 
@@ -20,7 +19,7 @@ class BlackholeRuntime:
     """Builds the committer of a job's blackholes."""
 
     def commit_group(self, spec: BlackholeSinkSpec) -> Hashable:
-        """One committer for all."""
+        """All tables share a committer."""
         return None
 
     def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
@@ -28,7 +27,7 @@ class BlackholeRuntime:
         return BlackholeCommitter(outputs)
 
 
-class BlackholeCommitter:
+class BlackholeCommitter(Committer):
     """Computes every row, counts it and keeps none."""
 
     def __init__(self, outputs: Sequence[Output]):
@@ -40,22 +39,12 @@ class BlackholeCommitter:
         self._staged = True
         return Stage(_drop, _COUNTED)
 
-    def check(self) -> None:
-        """Nothing to check."""
-
-    def open(self) -> None:
-        """Nothing to own."""
-
-    def records(self, consumed: Any) -> bool:
-        """No source's consumption is kept here."""
-        return False
-
     def publish(self, batch: Batch, frame: DataFrame) -> Published:
         """Compute the batch."""
         if self._staged:
             records = sum(row.records for row in frame.collect())
             return Published(tuple(Written(records) for _ in self._outputs))
-        # A struct column is null in rows that are another output's.
+        # A struct column is null in the rows of other outputs.
         counts = [
             F.count(F.lit(1) if each.column is None else F.col(quoted_name(each.column))).alias(str(number))
             for number, each in enumerate(self._outputs)
@@ -63,9 +52,6 @@ class BlackholeCommitter:
         counted = Observation()
         frame.observe(counted, *counts).write.format("noop").mode("overwrite").save()
         return Published(tuple(Written(counted.get[str(number)]) for number in range(len(self._outputs))))
-
-    def close(self) -> None:
-        """Nothing to release."""
 
 
 def _drop(_: Task, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""The ``kafka`` connector: from a table definition to what is read or written."""
+"""The ``kafka`` connector: from a table definition to a scan or a sink."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.connectors.kafka.table.options import (
     KafkaSourceOptions,
     StartupMode,
 )
-from penstock.connectors.kafka.table.resolution import Resolution, Side
+from penstock.connectors.kafka.table.resolution import Resolution
 from penstock.errors import OptionsError, Problem
 from penstock.options import OptionSet
 from penstock.spi import Guarantee, Surface, TableDefinition, TableFormat, Watermark, formats
@@ -34,48 +34,32 @@ class KafkaConnector:
     metadata = READABLE
 
     def scan(self, table: TableDefinition) -> KafkaScanSpec:
-        """What reading ``table`` means. Raises OptionsError or UnsupportedError with every problem found."""
-        resolution = Resolution(table, Side.READ)
+        """How ``table`` is read. Raises OptionsError or UnsupportedError with every problem found."""
+        resolution = Resolution(table, writes=False)
         found = resolution.resolve(KafkaSourceOptions)
         options = found.options
         group = options.group_id or (f"KafkaSource-{table.name}" if table.surface is Surface.SQL else "")
         _needs_group(options, group, resolution)
         named = table.surface is Surface.YAML and isinstance(formats.get(found.value.identifier), TableFormat)
         return KafkaScanSpec(
-            table=table.name,
-            options=options,
-            value=found.value,
-            key=found.key,
-            physical=table.physical,
-            key_fields=found.key_columns,
-            key_prefix=options.key_fields_prefix,
-            value_prefix=options.value_fields_prefix,
-            value_columns=found.value_columns,
-            metadata=found.metadata,
+            **vars(replace(found, client=completed(found.client, group))),
             produced=table.produced,
             group_id=group,
-            client=completed(options.properties, group),
             start_by=table.objects.get("scan.startup.mode"),
             stop_by=table.objects.get("scan.bounded.mode"),
             watermark=_measured(table.watermark, found.metadata),
-            dead_letters=self._dead_letters(table, options),
+            dead_letters=self.sink(definition(table, dead)) if (dead := options.dead_letter_topic) else None,
             table_id=tuple(table.name.split(".")) if named else (),
-            notes=found.notes,
         )
 
-    def _dead_letters(self, table: TableDefinition, options: KafkaSourceOptions) -> KafkaSinkSpec | None:
-        if options.dead_letter_topic is None:
-            return None
-        return self.sink(definition(table, options.dead_letter_topic))
-
     def sink(self, table: TableDefinition) -> KafkaSinkSpec:
-        """What writing ``table`` means. Raises OptionsError or UnsupportedError with every problem found."""
-        resolution = Resolution(table, Side.WRITE)
+        """How ``table`` is written. Raises OptionsError or UnsupportedError with every problem found."""
+        resolution = Resolution(table, writes=True)
         partitioner = table.options.get("sink.partitioner", "default").strip()
         if partitioner and partitioner not in PARTITIONERS:
             resolution.unsupported.append(
                 Problem(
-                    f"partitioner '{partitioner}' cannot be loaded: classes of one's own are not supported yet",
+                    f"partitioner '{partitioner}' cannot be loaded: custom partitioner classes are not supported yet",
                     "sink.partitioner",
                     resolution.origin.of("sink.partitioner"),
                     f"use one of {', '.join(PARTITIONERS[:3])}",
@@ -85,28 +69,15 @@ class KafkaConnector:
         options = found.options
         exactly_once = options.guarantee is Guarantee.EXACTLY_ONCE
         return KafkaSinkSpec(
-            table=table.name,
-            options=options,
-            value=found.value,
-            key=found.key,
+            **vars(found),
             schema=as_metadata(table.written, found.metadata),
-            key_columns=found.key_columns,
-            key_prefix=options.key_fields_prefix,
-            value_prefix=options.value_fields_prefix,
-            value_columns=found.value_columns,
-            metadata=found.metadata,
             guarantee=options.guarantee,
             transactional_id_prefix=(options.transactional_id_prefix or "") if exactly_once else "",
-            topics=options.topic,
-            topic_pattern=options.topic_pattern or "",
-            partitioner=options.partitioner.strip(),
-            client=completed(options.properties, ""),
-            notes=found.notes,
         )
 
 
 def _measured(watermark: Watermark | None, metadata: tuple[MetadataColumn, ...]) -> Watermark | None:
-    """What reading tasks can measure by themselves: not a metadata column that is cast to another type."""
+    """``watermark`` for reading tasks. They cannot measure a metadata column that the engine casts to another type."""
     if watermark is None or watermark.lag is None:
         return watermark
     cast = {each.name for each in metadata if not widens(each.native, each.type)}
@@ -114,7 +85,7 @@ def _measured(watermark: Watermark | None, metadata: tuple[MetadataColumn, ...])
 
 
 def _needs_group(options: KafkaSourceOptions, group: str, resolution: Resolution) -> None:
-    """SQL derives a group from the table's name. A source in YAML or of a builder may be without one."""
+    """Raises OptionsError when an option needs a group that is not named. SQL derives one from the table's name."""
     if group:
         return
     wants = {

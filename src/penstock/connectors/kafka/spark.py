@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import pickle
 import re
 import tempfile
 import uuid
@@ -11,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -34,7 +32,7 @@ from penstock.connectors.kafka.source.bounds import (
     with_epochs,
 )
 from penstock.connectors.kafka.source.commits import CommitTimes
-from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec, client_of
+from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec
 from penstock.connectors.kafka.source.losses import described
 from penstock.connectors.kafka.source.metrics import SourceMetrics
 from penstock.connectors.kafka.source.positions import Positions, Split
@@ -45,14 +43,12 @@ from penstock.connectors.kafka.table.client import with_login
 from penstock.connectors.kafka.table.offsets import partitions_text
 from penstock.deadline import Deadline
 from penstock.errors import (
-    AbortableError,
     CheckpointError,
     ExecutionError,
     KafkaError,
     OptionsError,
     PenstockError,
     Problem,
-    from_wire,
     to_wire,
 )
 from penstock.kafka.offsets import CommittedOffset, commit_offsets, group_members
@@ -61,6 +57,7 @@ from penstock.kafka.topics import cluster_id
 from penstock.spi import (
     DEAD_LETTER,
     HIDDEN,
+    INSERTIONS,
     KIND,
     PARTITIONS_PER_SOURCE,
     REPORT,
@@ -69,11 +66,13 @@ from penstock.spi import (
     Guarantee,
     JobContext,
     Output,
+    Source,
     Stage,
     Task,
-    Written,
-    cause_of,
+    failure_of,
     guarded,
+    pickled,
+    unpickled,
 )
 from penstock.types import BIGINT, TINYINT, spark_ddl, spark_type
 
@@ -82,13 +81,14 @@ if TYPE_CHECKING:
     from penstock.connectors.kafka.sink.writer import Instructions, OpenTransaction, WriteSpec
 
 _FORMAT = "penstock_kafka"
-#: The property of a Spark job that holds what its tasks are told.
+#: The property of a Spark job that holds the instructions of its tasks.
 _INSTRUCTIONS = "penstock.instructions"
-#: What the commit of a job that ends may take, in ms.
+#: The time limit of the last commit of a job, in ms.
 _LAST_COMMIT_MS = 5000
-#: A Spark whose tasks all run on this machine.
+#: A Spark master that runs all tasks on this machine.
 _LOCAL = re.compile(r"local(\[[^]]*\])?")
-#: Properties that say which cluster is meant, and as whom.
+_T = TypeVar("_T")
+#: Properties that name a cluster and a principal.
 _CONNECTING = ("bootstrap.servers", "security.", "sasl.", "ssl.")
 
 
@@ -96,20 +96,21 @@ class KafkaRuntime:
     """Builds the sources and committers of a job's kafka tables."""
 
     def warm(self) -> None:
-        """Import what tasks need, and load its compiled loops."""
+        """Import the modules of tasks, and load their compiled loops."""
         from penstock.connectors.kafka.warmup import warm
 
         warm()
 
     def source(self, spec: KafkaScanSpec, ordinal: int, context: JobContext) -> KafkaScan:
-        """Resolve start and stop once, keep them in the checkpoint, and read from there."""
+        """A source with start and stop resolved, or read from the checkpoint."""
         spec = replace(spec, client=with_login(spec.client, context.settings.kerberos))
         if spec.watermark is not None and spec.watermark.idle_timeout is None:
             spec = replace(spec, watermark=replace(spec.watermark, idle_timeout=context.settings.idle_timeout))
         return KafkaScan(spec, ordinal, context)
 
     def commit_group(self, spec: KafkaSinkSpec) -> Hashable:
-        """One committer for all sinks that write exactly once as one principal; others go by their client settings."""
+        """Exactly-once sinks of one cluster and principal share a committer, others those with equal client
+        settings."""
         if spec.guarantee is Guarantee.EXACTLY_ONCE:
             return spec.guarantee, tuple(each for each in spec.client if each[0].startswith(_CONNECTING))
         return spec.guarantee, spec.client
@@ -125,12 +126,12 @@ class KafkaRuntime:
         exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
         if exactly_once:
             _check_attempts(context.spark)
-        kind = KafkaCommitter if exactly_once else PlainCommitter
-        return kind(outputs, context, SparkWriteJobs(context.spark))
+        committer = KafkaCommitter if exactly_once else PlainCommitter
+        return committer(outputs, context, SparkWriteJobs(context.spark))
 
 
 def _check_attempts(spark: SparkSession) -> None:
-    """Refuse a session that would run a task twice in one transaction (rule 9)."""
+    """Raises OptionsError for a session that might run a task twice in one transaction (rule 9)."""
     conf = spark.sparkContext.getConf()
     problems = []
     if conf.get("spark.speculation", "false") == "true":
@@ -146,13 +147,13 @@ def _check_attempts(spark: SparkSession) -> None:
 # --- reading -------------------------------------------------------------------------------------------------
 
 
-class KafkaScan:
-    """One scan of a running job, as the driver sees it."""
+class KafkaScan(Source):
+    """One scan of a running job, on the driver."""
 
     def __init__(self, scan: KafkaScanSpec, ordinal: int, context: JobContext):
         self._scan = scan
         self._context = context
-        self._session = session_for(client_of(scan))
+        self._session = session_for(scan.client_config)
         self._check_group()
         start, stop = self._resolve(ordinal)
         self.timed = scan.watermark is not None
@@ -172,17 +173,17 @@ class KafkaScan:
         )
 
     def _check_group(self) -> None:
-        """With 'scan.check.duplicated.group.id', refuse a group that somebody else reads with."""
+        """With 'scan.check.duplicated.group.id', raises KafkaError for a group that already has members."""
         if self._scan.options.check_duplicated_group_id and (
             members := group_members(self._session, self._scan.group_id)
         ):
             raise KafkaError(
-                f"table '{self._scan.table}': consumer group '{self._scan.group_id}' has {members} member(s) already; "
+                f"table '{self._scan.table}': consumer group '{self._scan.group_id}' already has {members} member(s); "
                 "choose another 'properties.group.id', or stop them"
             )
 
     def _resolve(self, ordinal: int) -> tuple[Positions, Positions | None]:
-        """Start and stop, resolved when the job first starts and read from the checkpoint ever after (rule 1)."""
+        """Start and stop, resolved when the job first starts and later read from the checkpoint (rule 1)."""
         name, checkpoint = f"source-{ordinal}", self._context.checkpoint
         cluster = cluster_id(self._session)
         asked: dict[str, Any] = {
@@ -199,40 +200,37 @@ class KafkaScan:
                     f"the checkpoint '{checkpoint.location}' has batches but no 'penstock/{name}.json'; it was "
                     "damaged, or written by another program: restore it, or start with another directory"
                 )
-            start = resolve_start(self._session, self._scan, self._context.settings.start_time, warn=self._context.warn)
-            stop = resolve_stop(self._session, self._scan, start)
-            resolved = {"source": asked, "start": start.to_json(), "stop": stop.to_json() if stop else None}
-            known = checkpoint.create(name, resolved)  # of two copies that start at once both have the same
+            first = resolve_start(self._session, self._scan, self._context.settings.start_time, warn=self._context.warn)
+            last = resolve_stop(self._session, self._scan, first)
+            resolved = {"source": asked, "start": first.to_json(), "stop": last.to_json() if last else None}
+            known = checkpoint.create(name, resolved)  # two copies that start at once get the same
         elif known.get("source") != asked:
             differing = sorted(key for key in asked if known.get("source", {}).get(key) != asked[key])
             raise CheckpointError(
                 f"the checkpoint '{checkpoint.location}' belongs to another source than table '{self._scan.table}': "
-                f"{', '.join(differing)} differ(s); name another checkpoint directory or another job name"
+                f"{', '.join(differing)} differ(s); choose another checkpoint directory or another job name"
             )
         elif self._context.settings.start_time is not None and not self._context.restarted:
             self._context.warn(
-                f"table '{self._scan.table}' goes on where the checkpoint '{checkpoint.location}' says; --start-time "
-                "is for sources without one"
+                f"table '{self._scan.table}' goes on from the checkpoint '{checkpoint.location}'; --start-time has no "
+                "effect with one"
             )
-        stop_document = known.get("stop")
-        start = Positions.from_json(known["start"])
-        return start, None if stop_document is None else Positions.from_json(stop_document)
+        start, stop = known["start"], known.get("stop")
+        return Positions.from_json(start), None if stop is None else Positions.from_json(stop)
 
     def frame(self, stage: Stage | None = None) -> DataFrame:
-        """The streaming DataFrame, metadata columns in their native types; or what ``stage`` makes of rows."""
+        """The streaming DataFrame, with metadata columns in their native types, or the result of ``stage`` on it."""
         spark: SparkSession = self._context.spark
         spark.dataSource.register(KafkaDataSource)
         rows = ", ".join(filter(None, (spark_ddl(self._scan.native), *self._hidden(), f"{REPORT} BINARY")))
         schema = rows if stage is None else from_arrow_schema(stage.schema).add(REPORT, BinaryType())
-        reader = spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", _pickled(self._planner.spec))
-        if stage is not None:
-            return reader.option("secret.stage", _pickled(stage)).load()
-        return reader.load()
+        reader = spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", pickled(self._planner.spec))
+        return (reader if stage is None else reader.option("secret.stage", pickled(stage))).load()
 
     def _hidden(self) -> Iterator[str]:
         """The columns that follow the scan's own, as DDL."""
         yield spark_ddl(HIDDEN)
-        if self._scan.changes:
+        if self._scan.kinds != INSERTIONS:
             yield f"{KIND} {spark_type(TINYINT)}"
         if self._scan.dead_letters is not None:
             yield f"{DEAD_LETTER} {spark_type(self._scan.dead_letters.schema)}"
@@ -240,42 +238,39 @@ class KafkaScan:
             yield f"{WATERMARK} {spark_type(BIGINT)}"
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
-        """How many tasks read the range."""
         return len(self._planner.tasks(self._start(start), Positions.from_json(end)))
 
-    def place(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
-        """The (topic, partition) of a ``__place``."""
+    def partition(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
         ordinal, index = divmod(number, PARTITIONS_PER_SOURCE)
-        places = Positions.from_json(end).places()
-        return places[index] if ordinal == self._planner.spec.ordinal and index < len(places) else None
+        partitions = Positions.from_json(end).partitions()
+        return partitions[index] if ordinal == self._planner.spec.ordinal and index < len(partitions) else None
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
-        """Offsets that are read between the two positions."""
         return sum(len(each) for each in self._planner.ranges(self._start(start), Positions.from_json(end)))
 
     def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
-        """What topics have lost between the two positions, a sentence for each partition."""
+        """The losses between the two positions, as a sentence for each partition."""
         return [
             f"table '{self._scan.table}': {each}" for each in described(self._start(start), Positions.from_json(end))
         ]
 
     def ended(self, reached: dict[str, Any] | None) -> bool:
-        """Whether the source has a stop, and ``reached`` (None: its start) is at it, and with it the watermark."""
+        """Whether the source has a stop, and ``reached`` (None: its start) and its watermark are at the end."""
         stop, at = self._planner.spec.stop, self._start(reached)
         return (
             stop is not None
-            and all(each.offset >= stop.offset(place, each.offset) for place, each in at.at.items())
+            and all(each.offset >= stop.offset(tp, each.offset) for tp, each in at.at.items())
             and (not self.timed or not at.at or at.watermark == END)
         )
 
     def lag(self, reached: dict[str, Any]) -> int | None:
-        """Offsets between ``reached`` and the end, or the stop, of the source."""
+        """How many offsets are between ``reached`` and the end, or the stop, of the source."""
         start = Positions.from_json(reached)
         try:
             ends = self._planner.available(start)
         except PenstockError:
             return None
-        return sum(end.offset - start.at[place].offset for place, end in ends.at.items())
+        return sum(end.offset - start.at[tp].offset for tp, end in ends.at.items())
 
     def consumed(self, end: dict[str, Any]) -> Consumed | None:
         """The group's offsets at ``end``."""
@@ -284,18 +279,18 @@ class KafkaScan:
         if not self._commits:
             return None
         at = Positions.from_json(end).at
-        offsets = {place: CommittedOffset(position.offset, position.epoch) for place, position in at.items()}
+        offsets = {tp: CommittedOffset(position.offset, position.epoch) for tp, position in at.items()}
         return Consumed(self._session.cluster_id or "", self._scan.group_id, offsets)
 
     def done(self, end: dict[str, Any], recorded: bool | None) -> None:
-        """Note how far reading has come, and commit the group's offsets where no transaction has and it is time to."""
+        """Keep the position, and commit the group's offsets when a commit is due and no transaction has done it."""
         if recorded is None and self._times.due(end):
             recorded = self._commit(end, self._session.deadline())
         self._reached = end
         self._metrics.done(Positions.from_json(end), recorded)
 
     def _commit(self, end: dict[str, Any], deadline: Deadline) -> bool | None:
-        """Whether the group was given its offsets, None when there are none for it. Failures are told once."""
+        """Whether the group's offsets were committed, None when it has none. Warns of the first failure only."""
         consumed = self.consumed(end)
         if consumed is None:
             return None
@@ -308,18 +303,18 @@ class KafkaScan:
         return True
 
     def reported(self, reports: Sequence[bytes]) -> None:
-        """Count what the tasks of a batch have read."""
+        """Count the records of a batch, and pass its watermarks on."""
         report = ReadReport.merged(reports)
         self._metrics.read(report)
         self._notes.add(((topic, partition), at) for topic, partition, at in report.watermarks)
 
     def progressed(self, watermarks: Mapping[int, int], end: dict[str, Any]) -> None:
-        """Note how far event time has come where the engine computes that."""
-        places = {number: self.place(number, end) for number in watermarks}
-        self._notes.add((place, watermarks[number]) for number, place in places.items() if place is not None)
+        """Pass watermarks that the engine has computed on to the planning process."""
+        partitions = {number: self.partition(number, end) for number in watermarks}
+        self._notes.add((tp, watermarks[number]) for number, tp in partitions.items() if tp is not None)
 
     def close(self) -> None:
-        """Commit what was to be committed by and by. Sessions are shared by the process and stay."""
+        """Make the pending commit. Sessions are shared in the process and stay open."""
         self._notes.close()
         left, self._times.left = self._times.left, None
         if left is not None:
@@ -328,7 +323,7 @@ class KafkaScan:
 
     @property
     def _commits(self) -> bool:
-        """Whether the group's offsets are committed at all, with a batch or by and by."""
+        """Whether the group's offsets are committed at all, with each batch or from time to time."""
         if self._context.settings.checkpointing:
             return self._scan.commits
         return bool(self._scan.group_id) and self._scan.options.auto_commit
@@ -338,16 +333,16 @@ class KafkaScan:
 
 
 class KafkaDataSource(DataSource):
-    """Spark's view of a scan. Its options, named so that Spark hides their values, are the pickled
-    :class:`ReaderSpec` and, perhaps, :class:`Stage`."""
+    """A scan as a data source of Spark. Its options, whose names make Spark hide their values, are the pickled
+    :class:`ReaderSpec` and the :class:`Stage`, if there is one."""
 
     @classmethod
     def name(cls) -> str:
-        """The name under which Spark knows it."""
+        """The name of the format in Spark."""
         return _FORMAT
 
     def schema(self) -> str:
-        """Never asked for: the engine gives the schema."""
+        """Never called: the engine passes the schema."""
         raise ExecutionError("a penstock scan has no schema of its own")
 
     def streamReader(self, schema: StructType) -> KafkaStreamReader:
@@ -359,36 +354,39 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in Spark's planning process, and reads ranges in tasks."""
 
     def __init__(self, spec: str, stage: str | None):
-        self._spec: ReaderSpec = _unpickled(spec)
+        self._spec: ReaderSpec = unpickled(spec)
         self._stage = stage  # unpickled by tasks only: it brings the data plane with it
         self._planner = Planner(self._spec)
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where the query first starts: what was resolved before it."""
+        """The start of the query, which was resolved before it."""
         return self._spec.start.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """At most 'scan.max-records-per-trigger' records."""
-        return ReadMaxRows(self._planner.most)
+        return ReadMaxRows(self._spec.scan.options.max_records_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Nothing to do: the stops of a bounded scan were resolved before the query started."""
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next batch reads."""
-        most = None if isinstance(limit, ReadAllAvailable) else self._planner.most
-        latest: Positions = _speaking(lambda: self._planner.latest(Positions.from_json(start), most))
-        return latest.to_json()
+        """The end of the next batch."""
+        most = None if isinstance(limit, ReadAllAvailable) else self._spec.scan.options.max_records_per_trigger
+        return _wired(lambda: self._planner.latest(Positions.from_json(start), most).to_json())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The batch as tasks."""
-        reached: Positions = _speaking(lambda: Positions.from_json(end))
-        tasks = _speaking(lambda: self._planner.tasks(Positions.from_json(start), reached))
-        watermark = reached.watermark
-        return [InputPartition((ranges, Task(number, len(tasks)), watermark)) for number, ranges in enumerate(tasks)]
+        """The tasks of a batch."""
+
+        def plan() -> list[InputPartition]:
+            reached = Positions.from_json(end)
+            tasks = self._planner.tasks(Positions.from_json(start), reached)
+            work = ((ranges, Task(number, len(tasks)), reached.watermark) for number, ranges in enumerate(tasks))
+            return [InputPartition(each) for each in work]
+
+        return _wired(plan)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task, or what the stage makes of them."""
+        """The rows of one task, or the result of the stage on them."""
         from penstock.connectors.kafka.source.reader import RangeReader, with_report, with_watermark
 
         work: tuple[Sequence[Split], Task, int | None] = partition.value
@@ -396,28 +394,19 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reader = RangeReader(self._spec, ranges)
         batches, schema = guarded(reader.rows)(), reader.schema
         if self._stage is not None:
-            stage: Stage = _unpickled(self._stage)
+            stage: Stage = unpickled(self._stage)
             context = TaskContext.get()
             if context is not None:
-                told = context.getLocalProperty(_INSTRUCTIONS) or ""
-                task = replace(task, instructions=told, attempt=context.attemptNumber())
+                instructions = context.getLocalProperty(_INSTRUCTIONS) or ""
+                task = replace(task, instructions=instructions, attempt=context.attemptNumber())
             batches, schema = guarded(stage.run)(task, batches), stage.schema
         reported = with_report(batches, schema, lambda: reader.report)
-        if self._stage is None and self._spec.scan.watermark is not None:
-            return with_watermark(reported, watermark)
-        return reported
+        timed = self._stage is None and self._spec.scan.watermark is not None
+        return with_watermark(reported, watermark) if timed else reported
 
 
-def _pickled(value: Any) -> str:
-    return base64.b64encode(pickle.dumps(value)).decode("ascii")
-
-
-def _unpickled(text: str) -> Any:
-    return pickle.loads(base64.b64decode(text))  # noqa: S301 - written by the driver of the same job
-
-
-def _speaking(step: Callable[[], Any]) -> Any:
-    """``step`` with its errors put into text that survives to the driver."""
+def _wired(step: Callable[[], _T]) -> _T:
+    """The result of ``step``, with its errors as text that reaches the driver."""
     try:
         return step()
     except PenstockError as error:
@@ -439,11 +428,12 @@ class SparkWriteJobs:
         spec: WriteSpec,
         tasks: int,
         *,
-        transaction: OpenTransaction,
+        transaction: OpenTransaction | None,
         owners: int | None,
         staged: bool,
     ) -> Acknowledged:
-        """Encode the rows, unless ``staged``, and publish them: by their partitions' ``owners``, or where they are."""
+        """Encode the rows, unless ``staged``, and publish them: in the tasks of their partitions' ``owners``, or in the
+        same tasks."""
         from penstock.connectors.kafka.sink.writer import (
             PUBLISHING_ORDER,
             WRITTEN,
@@ -460,9 +450,8 @@ class SparkWriteJobs:
             yield from publish(spec, transaction, _task(owners or 1), encoded)
 
         if owners is None:
-            if staged:
-                return self._collect(frame, Instructions(transaction))
-            return self._collect(frame.mapInArrow(guarded(encode_and_publish), from_arrow_schema(WRITTEN)))
+            job = frame if staged else frame.mapInArrow(guarded(encode_and_publish), from_arrow_schema(WRITTEN))
+            return self._collect(job, Instructions(transaction), once=transaction is not None)
         with self._folder() as folder:
 
             def encode(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -470,14 +459,13 @@ class SparkWriteJobs:
 
             encoded = frame if staged else frame.mapInArrow(guarded(encode), from_arrow_schema(WRITTEN))
             owned = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*PUBLISHING_ORDER)
-            return self._collect(
-                owned.mapInArrow(guarded(publish_encoded), from_arrow_schema(WRITTEN)), Instructions(folder=folder)
-            )
+            job = owned.mapInArrow(guarded(publish_encoded), from_arrow_schema(WRITTEN))
+            return self._collect(job, Instructions(folder=folder), once=True)
 
     @contextmanager
     def _folder(self) -> Iterator[str]:
-        """Where encoded batches wait for their owners when all tasks run on this machine: copied once instead of a
-        dozen times on the way through Spark. Empty on a cluster, where they travel with the shuffle."""
+        """The folder in which encoded batches wait for their owners when all tasks run on this machine: copied once
+        instead of a dozen times on the way through Spark. Empty on a cluster, where Spark shuffles them."""
         context = self._spark.sparkContext
         if not _LOCAL.fullmatch(str(context.master)):
             yield ""
@@ -485,51 +473,25 @@ class SparkWriteJobs:
         with tempfile.TemporaryDirectory(prefix="penstock-", dir=SparkFiles.getRootDirectory()) as folder:
             yield folder
 
-    def write_plainly(self, frame: DataFrame, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
-        """Every task encodes and publishes its rows; with ``staged`` it does so as it reads them."""
-        from penstock.connectors.kafka.sink.writer import WRITTEN, encode_rows_and_publish
-
-        def encode_and_publish(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from encode_rows_and_publish(spec, None, _task(tasks), rows)
-
-        job = frame if staged else frame.mapInArrow(guarded(encode_and_publish), from_arrow_schema(WRITTEN))
-        return self._collect(job, once=False)
-
-    def _collect(self, job: DataFrame, told: Instructions | None = None, *, once: bool = True) -> Acknowledged:
-        """Run ``job`` and add up its answers; with ``once`` it is found out whether each task ran once."""
+    def _collect(self, job: DataFrame, instructions: Instructions, *, once: bool) -> Acknowledged:
+        """Run ``job`` and sum up its answers. With ``once`` check that each task ran once."""
         from penstock.connectors.kafka.sink.committer import Acknowledged
 
         tag = f"penstock-{uuid.uuid4().hex}"
         context = self._spark.sparkContext
         context.addJobTag(tag)
-        if told is not None:
-            context.setLocalProperty(_INSTRUCTIONS, told.to_text())
+        context.setLocalProperty(_INSTRUCTIONS, pickled(instructions))
         try:
             rows = job.collect()
         except (PySparkException, Py4JJavaError) as error:
-            found = from_wire(str(error))
-            # Without an error of ours a worker or an executor was lost, or the user's own code failed.
-            raise found or AbortableError(cause_of(str(error))) from error
+            raise failure_of(error) from error
         finally:
             context.removeJobTag(tag)
-            context.setLocalProperty(_INSTRUCTIONS, None)  # type: ignore[arg-type]  # None takes it away
-        doubt = self._repeated(tag, rows) if once else ""
-        acks = [row for row in rows if row.topic]
-        encoded: dict[int, Written] = {}
-        for row in rows:
-            if not row.topic:
-                encoded[row.partition] = _added(encoded.get(row.partition, Written()), row)
-        return Acknowledged(
-            records=sum(row["count"] for row in acks),
-            topics=frozenset(row.topic for row in acks),
-            encoded=encoded,
-            doubt=doubt,
-            one_writer=len(acks) == len({(row.topic, row.partition) for row in acks}),
-            whole=all((row.first_sequence, row.last_sequence) == (0, row["count"] - 1) for row in acks),
-        )
+            context.setLocalProperty(_INSTRUCTIONS, None)  # type: ignore[arg-type]  # None removes it
+        return Acknowledged.of(rows, self._repeated(tag, rows) if once else "")
 
     def _repeated(self, tag: str, rows: Sequence[Row]) -> str:
-        """Why a job that gave ``rows`` may not be committed, as not every task of it is known to have run once."""
+        """Why the job of ``rows`` may not be committed; empty when each of its tasks ran exactly once."""
         gateway: Any = self._spark.sparkContext
         try:
             return repeated(gateway._jsc.sc(), tag, (row.attempt for row in rows))
@@ -539,13 +501,7 @@ class SparkWriteJobs:
             return not_known(type(error).__name__)
 
 
-def _added(before: Written, row: Row) -> Written:
-    """What was written to an output, with what a row of another task counts."""
-    times = [each for each in (before.send_millis, row.send_millis) if each is not None]
-    return Written(before.records + row["count"], before.bytes + row.bytes, max(times, default=None))
-
-
 def _task(of: int) -> Task:
-    """The running task, one of so many."""
+    """The running task, one of ``of``."""
     context = TaskContext.get()
     return Task(0, of) if context is None else Task(context.partitionId(), of, attempt=context.attemptNumber())

@@ -1,4 +1,4 @@
-"""What reading and writing tasks need, imported and run once."""
+"""Prepares for reading and writing tasks: imports their modules and runs their compiled loops once."""
 
 from __future__ import annotations
 

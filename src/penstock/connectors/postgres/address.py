@@ -1,4 +1,4 @@
-"""Where a database is and who connects to it."""
+"""The address of a database and the user who connects to it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,16 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from penstock.options import Properties
 
-#: What may follow the question mark of a URL: libpq's name, by that and by the one of the JDBC driver.
+#: Parameters of a URL: libpq's names and those of the JDBC driver, with libpq's name for each.
 PARAMETERS = {
-    "application_name": "application_name",
+    **{name: name for name in ("application_name", "connect_timeout", "password", "user")},
+    **{name: name for name in ("sslcert", "sslkey", "sslmode", "sslrootcert")},
     "ApplicationName": "application_name",
-    "connect_timeout": "connect_timeout",
     "connectTimeout": "connect_timeout",
-    "password": "password",
-    "sslcert": "sslcert",
-    "sslkey": "sslkey",
-    "sslmode": "sslmode",
-    "sslrootcert": "sslrootcert",
-    "user": "user",
 }
 
-#: What libpq is told unless the URL says otherwise. A connection whose other end is silently gone is given up after
-#: about a minute; without the time-outs it would be waited for for hours.
+#: Parameters of libpq that the URL may override. A connection whose other end is silently gone is given up after about
+#: a minute; without the time-outs that would take hours.
 _DEFAULTS = {
     "application_name": "penstock",
     "connect_timeout": "10",
@@ -35,7 +29,7 @@ _DEFAULTS = {
 
 @dataclass(frozen=True)
 class Address:
-    """A database and the credentials to enter it. ``parameters`` are libpq's, sorted. ``str()`` shows no secret."""
+    """A database and the credentials for it. ``parameters`` are libpq's, sorted. ``str()`` shows no secret."""
 
     host: str
     port: int
@@ -49,7 +43,7 @@ class Address:
         return f"postgresql://{host}:{self.port}/{self.database}"
 
     def connection_string(self) -> str:
-        """What libpq connects with, secrets included: ``host='localhost' port='5432' ...``."""
+        """The connection string of libpq, secrets included: ``host='localhost' port='5432' ...``."""
         given = {
             **_DEFAULTS,
             **dict(self.parameters),
@@ -64,18 +58,18 @@ class Address:
 
 
 def parse_address(url: str, username: str | None = None, password: str | None = None) -> Address:
-    """The address that a URL names, in libpq's form or in that of the JDBC driver.
+    """The address of a URL, in libpq's form or in that of the JDBC driver.
 
-    Raises ValueError with what was expected; it never repeats the URL, which may hold a password.
+    Raises ValueError with the expected form. It never quotes the URL, which may hold a password.
     """
     plain = url.strip().removeprefix("jdbc:")
     try:
         parts = urlsplit(plain)
         port = parts.port
     except ValueError:
-        raise ValueError("expected a port from 0 to 65535 behind the host") from None
+        raise ValueError("expected a port from 0 to 65535 after the host") from None
     if parts.scheme not in {"postgresql", "postgres"} or not plain.startswith(f"{parts.scheme}://") or parts.fragment:
-        raise ValueError("expected postgresql://host:port/database, or the same behind jdbc:")
+        raise ValueError("expected postgresql://host:port/database, which may follow jdbc:")
     parameters = {"user": unquote(parts.username or ""), "password": unquote(parts.password or "")}
     parameters = {name: value for name, value in parameters.items() if value}
     for name, value in parse_qsl(parts.query, keep_blank_values=True):

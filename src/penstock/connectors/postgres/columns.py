@@ -1,7 +1,7 @@
-"""Which columns of a PostgreSQL table a sink's columns can be inserted into without loss.
+"""Matches a sink's columns with columns of a PostgreSQL table that hold all their values.
 
-A task copies rows into a staging table, whose columns have the types that Arrow's columns are copied to as they are
-(:func:`stage_type`). From there they are inserted into the table itself, whose columns may be wider.
+A task copies rows into a staging table, whose columns have the types of Arrow's columns (:func:`stage_type`). From
+there they are inserted into the table, whose columns may be wider.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PRIMITIVES = {
     "DOUBLE": "double precision",
     "DATE": "date",
 }
-#: Which types hold every value of a staged one. A ``numeric`` must have the digits for it, too.
+#: The types that hold every value of a staged type. A ``numeric`` must also have enough digits.
 _HOLDS = {
     "smallint": ("smallint", "integer", "bigint", "numeric"),
     "integer": ("integer", "bigint", "numeric"),
@@ -42,7 +42,7 @@ _HOLDS = {
     "text": ("text", "character varying", "character"),
 }
 _DIGITS = {"smallint": 5, "integer": 10, "bigint": 19}
-#: What text may also be written to. It is cast, and a text that is no such value fails.
+#: More types for text, which is cast; a text that is not a value of the type fails.
 _FROM_TEXT = ("json", "jsonb", "uuid")
 #: PostgreSQL's finest time is a microsecond.
 _FINEST = 6
@@ -53,7 +53,7 @@ _TYPE = re.compile(
 
 
 def stage_type(logical: DataType) -> str | None:
-    """The type of a column in the staging table, or None when there is none: for maps, rows and arrays of arrays."""
+    """The type of a column in the staging table; None for maps, rows and arrays of arrays."""
     match logical:
         case PrimitiveType(name=name):
             return _PRIMITIVES[name]
@@ -75,9 +75,10 @@ def stage_type(logical: DataType) -> str | None:
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column of the table in the database. ``type`` is as ``format_type`` writes it, a domain's being that below it.
+    """A column of the table in the database. ``type`` is the text of ``format_type``, for a domain that of its base
+    type.
 
-    ``generated``: the database makes its values and takes none. ``defaulted``: it may be left out. ``enum``: its type
+    ``generated``: the database makes its values and accepts none. ``defaulted``: it may be left out. ``enum``: its type
     is an enumeration.
     """
 
@@ -91,18 +92,18 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class Insertion:
-    """How a sink's columns get from the staging table into the table: the names of the table's columns, in the order of
-    the sink's, and the type that each is cast to on the way, empty for none."""
+    """The way of a sink's columns from the staging table into the table: the names of the table's columns, in the order
+    of the sink's, and the type that each is cast to, or an empty text."""
 
     names: tuple[str, ...]
     casts: tuple[str, ...]
 
 
 def match_columns(table: str, schema: RowType, found: Sequence[TableColumn]) -> Insertion:
-    """How rows of ``schema`` are inserted into a table of the columns ``found``.
+    """How rows of ``schema`` are inserted into a table with the columns ``found``.
 
-    A name that is not there as it is written means the same in lower case, as SQL without quotes has it. Raises
-    SchemaError with every problem; ``table`` names the place.
+    A name without an exact match is looked up in lower case, as for names without quotes in SQL. Raises SchemaError
+    with every problem; ``table`` names the table in them.
     """
     by_name = {column.name: column for column in found}
     problems: list[Problem] = []
@@ -111,17 +112,18 @@ def match_columns(table: str, schema: RowType, found: Sequence[TableColumn]) -> 
     for field in schema.fields:
         column = by_name.get(field.name) or by_name.get(field.name.lower())
         if column is None:
-            problems.append(_problem(table, field.name, "the table has no such column", f"it has {', '.join(by_name)}"))
+            hint = f"its columns are {', '.join(by_name)}"
+            problems.append(Problem("the table has no column of this name", field.name, table, hint))
             continue
         if column in matched:
-            problems.append(_problem(table, field.name, f"is written to '{column.name}', as another column is", ""))
+            problems.append(Problem(f"is written to '{column.name}', as another column is", field.name, table))
         matched.append(column)
         casts.append(column.type if _is_cast(field.type, column) else "")
-        problems += (_problem(table, field.name, *each) for each in _misfits(field.type, column))
+        problems += (Problem(reason, field.name, table, hint) for reason, hint in _misfits(field.type, column))
     for column in found:
         if column.required and not column.defaulted and column not in matched:
             hint = "add it to the table's declaration, or give it a default in the database"
-            problems.append(_problem(table, column.name, "is NOT NULL without a default, and is not written", hint))
+            problems.append(Problem("is NOT NULL without a default, and is not written", column.name, table, hint))
     if problems:
         raise SchemaError(tuple(problems))
     return Insertion(tuple(column.name for column in matched), tuple(casts))
@@ -132,16 +134,12 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _problem(table: str, column: str, reason: str, hint: str) -> Problem:
-    return Problem(reason, column, table, hint)
-
-
 def _is_cast(logical: DataType, column: TableColumn) -> bool:
     return isinstance(logical, StringType) and (column.enum or column.type in _FROM_TEXT)
 
 
 def _misfits(logical: DataType, column: TableColumn) -> Iterator[tuple[str, str]]:
-    """What is wrong about writing a type to a column, with a hint."""
+    """Why a type cannot be written to a column, with a hint."""
     if column.generated:
         yield "is generated by the database and cannot be written", "leave it out"
         return
@@ -161,7 +159,7 @@ def _misfits(logical: DataType, column: TableColumn) -> Iterator[tuple[str, str]
     element = logical.element if isinstance(logical, ArrayType) else logical
     first = None if found["first"] is None else int(found["first"])
     if first is not None and _loses(element, staged.removesuffix("[]"), first, int(found["second"] or 0)):
-        hint = "declare as much as the table holds, and CAST in the query"
+        hint = "declare the precision of the table's column, and CAST in the query"
         yield f"{logical} is declared, but the table's column is {column.type}, which would round or refuse it", hint
 
 
@@ -172,4 +170,4 @@ def _loses(logical: DataType, staged: str, first: int, second: int) -> bool:
             return second < scale or first - second < precision - scale
         case TimeType(precision=precision) | TimestampType(precision=precision):
             return first < min(precision, _FINEST)
-    return first - second < _DIGITS.get(staged, 0)  # a text that is too long fails by itself
+    return first - second < _DIGITS.get(staged, 0)  # PostgreSQL refuses a text that is too long

@@ -1,12 +1,12 @@
-"""How the rows of a batch get into PostgreSQL: at least once, or exactly once in one transaction with the progress."""
+"""Committers of PostgreSQL sinks: at-least-once, or exactly-once in one transaction with the job's progress."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from penstock.connectors.postgres.columns import quoted
 from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
@@ -25,19 +25,20 @@ from penstock.errors import (
     PossibleDataLossError,
     Problem,
 )
-from penstock.spi import Batch, JobContext, Output, Published, Written
+from penstock.spi import Batch, Committer, JobContext, Output, Published, Written
 
 _ATTEMPTS_PER_BATCH = 3
-#: Clearing away is put off rather than waited for.
+#: Clearing does not wait long for a lock: it can be done later.
 _HOUSEKEEPING_MS = 1000
 
 
 @dataclass(frozen=True)
 class Staged:
-    """What the task attempts that count have copied: for each output the writers with their numbers of rows."""
+    """The rows that successful task attempts have copied: for each output the number of rows by writer, and the
+    bytes."""
 
     records: tuple[dict[int, int], ...]
-    bytes: tuple[int, ...] = ()
+    bytes: tuple[int, ...]
 
     @property
     def written(self) -> tuple[Written, ...]:
@@ -47,107 +48,79 @@ class Staged:
         )
 
 
-class StagingJobs(Protocol):
-    """Runs the tasks that copy a batch's frame."""
-
-    def stage(self, frame: Any, spec: StageSpec) -> Staged:
-        """Copy the rows. Raises what a task raised, and AbortableError when a worker or an executor was lost."""
-        ...
+#: Copies the rows of a frame in tasks. Raises the error of a task, and AbortableError when a worker was lost.
+CopyRows = Callable[[Any, StageSpec], Staged]
 
 
-class AtLeastOnceCommitter:
-    """Inserts rows from the tasks that compute them. A batch that fails is inserted again, so rows may be repeated."""
+class AtLeastOnceCommitter(Committer):
+    """Inserts rows from the tasks that compute them. A batch that is retried is inserted again, so rows may repeat."""
 
-    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: StagingJobs, database: Database):
+    def __init__(self, outputs: Sequence[Output], context: JobContext, copy_rows: CopyRows, database: Database):
         self._outputs = outputs
-        self._jobs = jobs
+        self._copy_rows = copy_rows
         self._database = database
         self._branches: tuple[PostgresOutput, ...] = ()
 
-    def stage(self) -> None:
-        """Rows are taken as Spark makes them."""
-
     def check(self) -> None:
-        """Check the tables. Raises SchemaError with all that is missing or does not fit."""
+        """Check the tables. Raises SchemaError with everything that is missing or does not fit."""
         with self._database.transaction() as transaction:
             tables = find_tables(transaction, self._outputs)
         self._database.close()
         branches = []
         for number, (output, table) in enumerate(zip(self._outputs, tables, strict=True)):
-            # A worker's connection is used by one job after another: the name says what the columns are.
+            # One job after another uses a worker's connection, so the name depends on the columns.
             staging = f"penstock_stage_{_hash(f'{number} {staging_columns(output.schema)}')}"
             insert = table.insert_from(staging)
-            branches.append(PostgresOutput(output.table, output.schema, output.column, output.columns, staging, insert))
+            branches.append(PostgresOutput(**vars(output), staging=staging, insert=insert))
         self._branches = tuple(branches)
-
-    def open(self) -> None:
-        """Nothing to own."""
-
-    def records(self, consumed: Any) -> bool:
-        """No source's consumption is kept here."""
-        return False
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Insert the batch's rows."""
         if not batch.tasks:
             return Published()
-        done = self._jobs.stage(frame, StageSpec(self._database.address, "", self._branches))
+        done = self._copy_rows(frame, StageSpec(self._database.address, "", self._branches))
         return Published(done.written)
 
-    def close(self) -> None:
-        """Nothing is open between batches."""
 
-
-@dataclass(frozen=True)
-class _Written:
-    """A table that is written, and where tasks put its rows first. ``staging`` is quoted and has its schema."""
-
-    table: Table
-    branch: PostgresOutput
-    staging: str
-
-
-class PostgresCommitter:
+class PostgresCommitter(Committer):
     """One transaction per batch inserts the rows of all tables of a database and records the job's progress.
 
-    Tasks copy rows into staging tables, each in a transaction of its own, and the driver's transaction inserts what is
-    there. The protocol and its rules are described in docs/decisions/0015-postgresql.md.
+    Each task copies rows into staging tables, in a transaction of its own, and the driver's transaction inserts them
+    from there. The protocol and its rules are described in docs/decisions/0015-postgresql.md.
     """
 
-    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: StagingJobs, database: Database):
+    def __init__(self, outputs: Sequence[Output], context: JobContext, copy_rows: CopyRows, database: Database):
         self._outputs = outputs
         self._context = context
-        self._jobs = jobs
+        self._copy_rows = copy_rows
         self._database = database
-        self._row = ProgressTable("", context.job)
+        self._rows = ProgressTable("")
+        self._key = ""
         self._tables: Sequence[Table] = ()
         self._names: tuple[str, ...] = ()
         self._document = ""
-        self._whole_before: int | None = None  # the batch before which the rows together hold everything
-        self._committed = False
-        self._written: tuple[_Written, ...] = ()
+        self._complete_before: int | None = None  # the batch before which the rows cover all tables
+        self._published = False
+        self._branches: tuple[PostgresOutput, ...] = ()
         self._progress: Progress | None = None
         self._closed = False
-
-    def stage(self) -> None:
-        """Rows are taken as Spark makes them; which of them are committed is decided when all have been copied."""
 
     # --- ownership -------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Check the tables, find the job's row of the progress table, and raise what must stop a start, before the row
-        is owned.
+        """Check the tables, find the job's row of the progress table, and raise errors that must stop a start before
+        the row is owned.
 
-        Raises SchemaError with all that is missing or does not fit, DatabaseError when something may not be done, and
-        CheckpointError where the query has committed more than the checkpoint knows.
+        Raises SchemaError with everything that is missing or does not fit, DatabaseError when a right is missing, and
+        CheckpointError when the query has committed more than the checkpoint knows.
         """
         with self._database.transaction() as transaction:
             self._tables = find_tables(transaction, self._outputs)
             self._names = tuple(sorted({table.name for table in self._tables}))
-            namespace = self._current_schema(transaction)
+            self._rows = ProgressTable(self._current_schema(transaction))
         with self._database.transaction() as transaction:
-            ProgressTable(namespace, "").create(transaction)
-        self._row = ProgressTable(namespace, self._kept_key(namespace))
+            self._rows.create(transaction)
+        self._key = self._kept_key()
         self._check_rows()
 
     def open(self) -> None:
@@ -157,34 +130,31 @@ class PostgresCommitter:
         """
         if not self._names:
             self.check()
-        # Another group of the job's sinks may have been opened since, and go on with the row.
-        self._row = ProgressTable(self._row.namespace, self._kept_key(self._row.namespace))
+        # Another group of the job's sinks may have been opened since, and own the row.
+        self._key = self._kept_key()
         self._own()
-        self._check_rows()  # what a former owner was about to commit is there now
-        self._keep(self._row.key)
-        namespace, prefix = self._row.namespace, f"penstock_stage_{_hash(self._row.key)}_"
+        self._check_rows()  # now with the last commit of a former owner
+        self._keep()
+        namespace, prefix = self._rows.namespace, f"penstock_stage_{_hash(self._key)}_"
         self._drop_former(namespace, prefix)
-        # Each run has tables of its own, so that a former one's tasks and transactions cannot get into its way.
+        # Each run has its own tables, so that the tasks and transactions of a former run cannot interfere.
         prefix += self._context.run_id.replace("-", "")[:12]
         with self._database.transaction() as transaction:
-            for number, (output, table) in enumerate(zip(self._outputs, self._tables, strict=True)):
-                branch = PostgresOutput(
-                    output.table, output.schema, output.column, output.columns, f"{prefix}_{number}"
-                )
-                staging = f"{quoted(namespace)}.{quoted(branch.staging)}"
-                transaction.run(f"CREATE UNLOGGED TABLE {staging} ({staging_columns(output.schema)})")
-                self._written += (_Written(table, branch, staging),)
+            for number, output in enumerate(self._outputs):
+                branch = PostgresOutput(**vars(output), staging=f"{prefix}_{number}")
+                transaction.run(f"CREATE UNLOGGED TABLE {self._staging(branch)} ({staging_columns(output.schema)})")
+                self._branches += (branch,)
 
-    def _kept_key(self, namespace: str) -> str:
-        """The key of the row that goes on with these tables: one that the query has written, else one that the
-        checkpoint knows, else the job's name and the tables. So a batch that was committed is known when tables come,
-        go, or are written as another user."""
+    def _kept_key(self) -> str:
+        """The key of the row for these tables: one that the query has written, else one that the checkpoint knows, else
+        the job's name and the tables. So a committed batch is known when tables are added or removed, or written as
+        another user."""
         context, mine = self._context, set(self._names)
         with self._database.transaction() as transaction:
-            rows = ProgressTable(namespace, "").of_query(transaction, context.query_id)
+            rows = self._rows.of_query(transaction, context.query_id)
         of_rows = {row.key: row.tables for row in rows if row.owner.run_id != context.run_id}
         new = f"{context.job}: {', '.join(self._names)}"
-        self._document = f"postgres-{_hash(f'{self._identity()}/{namespace}')}"
+        self._document = self._document or f"postgres-{_hash(f'{self._identity()}/{self._rows.namespace}')}"
 
         def find(tables: Mapping[str, Sequence[str]]) -> str | None:
             shared = {key: len(mine & set(names)) for key, names in sorted(tables.items())}
@@ -195,7 +165,7 @@ class PostgresCommitter:
             if find(of_rows) or find(now):
                 return now
             key = new
-            while key in now or key in {row.key for row in rows}:  # a row that has moved on to other tables
+            while key in now or key in {row.key for row in rows}:  # a row that is used for other tables now
                 key += "'"
             return {**now, key: self._names}
 
@@ -203,7 +173,7 @@ class PostgresCommitter:
         return find(of_rows) or find(known) or new
 
     def _identity(self) -> str:
-        """The database, whatever name of its host it is reached by; by that name where the server does not say."""
+        """The identity of the database, whatever the name of its host; its address where the server does not tell."""
         sql = (
             "SELECT (SELECT system_identifier FROM pg_control_system())::text, oid::text FROM pg_database "
             "WHERE datname = current_database()"
@@ -213,23 +183,23 @@ class PostgresCommitter:
             return f"{system}/{database}"
         return str(self._database.address)
 
-    def _keep(self, key: str) -> None:
-        """Note in the checkpoint which row goes on with which tables."""
+    def _keep(self) -> None:
+        """Write to the checkpoint which row is for which tables."""
 
         def change(now: dict[str, Any]) -> dict[str, Any]:
             left = {other: [name for name in names if name not in self._names] for other, names in now.items()}
-            return {**{other: names for other, names in left.items() if names}, key: self._names}
+            return {**{other: names for other, names in left.items() if names}, self._key: self._names}
 
         self._context.checkpoint.revise(self._document, change)
 
     def _check_rows(self) -> None:
-        """Raises CheckpointError where this query has committed more than the checkpoint knows, or a batch that Spark
-        has not logged as done into some of the tables, and not into others: these would miss it, or get it twice."""
+        """Raises CheckpointError when this query has committed more than the checkpoint knows, or has committed a batch
+        that Spark has not logged as done into only some of the tables: others would miss it, or get it twice."""
         context = self._context
         with self._database.transaction() as transaction:
-            rows = self._row.of_query(transaction, context.query_id)
-        upcoming = context.next_batch()  # behind the read, since a run that is well goes on with the checkpoint
-        batch = Progress(context.query_id, upcoming.id, _document(upcoming.start), None)
+            rows = self._rows.of_query(transaction, context.query_id)
+        upcoming = context.next_batch()  # after the rows, since a healthy run goes on with the checkpoint
+        batch = Progress(context.query_id, upcoming.id, {"sources": list(upcoming.start)}, None)
         names, here = set(self._names), dict[int, set[str]]()
         for row in rows:
             if row.progress and row.progress.batch_id >= upcoming.id and names & set(row.tables):
@@ -242,8 +212,8 @@ class PostgresCommitter:
             if row.progress and row.progress.batch_id == upcoming.id - 1 and row.progress.end == batch.start
             for name in row.tables
         }
-        self._whole_before = upcoming.id if names <= covered else None
-        own = next((row for row in rows if row.key == self._row.key), None)
+        self._complete_before = upcoming.id if names <= covered else None
+        own = next((row for row in rows if row.key == self._key), None)
         whole = own and own.progress and own.progress.batch_id == upcoming.id and names <= set(own.tables)
         if done and not whole:
             missing = ", ".join(repr(name) for name in self._names if name not in done)
@@ -259,40 +229,36 @@ class PostgresCommitter:
         if not namespace:
             raise DatabaseError(
                 f"database {self._database.address}: the user's search path names no schema that exists, so there is "
-                f"no place for {TABLE}; set it with ALTER ROLE ... SET search_path = ..."
+                f"none for {TABLE}; set it with ALTER ROLE ... SET search_path = ..."
             )
         return str(namespace)
 
     def _own(self) -> None:
         context = self._context
         with self._database.transaction() as transaction:
-            known = self._row.locked(transaction)  # a former owner that is about to commit is waited for
+            known = self._rows.locked(transaction, self._key)  # waits for a former owner that is about to commit
             if known is not None and known.owner.run_id == context.run_id:
                 reason = "sinks of one job write to the same tables with different addresses or users"
                 hint = "give them the same, so that they share one transaction"
                 where = f"job '{context.job}', {self._database.address}"
                 raise OptionsError((Problem(reason, where=where, hint=hint),))
             mine = Claim.mine(context.run_id)
-            self._row.own(transaction, mine, context.query_id, self._names)
-            # A former run may write these tables under other rows: it is shut out of those too.
-            for row in self._row.of_query(transaction, context.query_id):
+            self._rows.own(transaction, self._key, mine, context.query_id, self._names)
+            # A former run may write these tables under other rows, and is fenced from those too.
+            for row in self._rows.of_query(transaction, context.query_id):
                 if row.owner.run_id != context.run_id and set(row.tables) & set(self._names):
-                    replace(self._row, key=row.key).own(transaction, mine, context.query_id, row.tables)
+                    self._rows.own(transaction, row.key, mine, context.query_id, row.tables)
             self._progress = self._owned(transaction).progress
 
     # --- batches ---------------------------------------------------------------------------------------------
 
-    def records(self, consumed: Any) -> bool:
-        """No source's consumption is kept here."""
-        return False
-
     def publish(self, batch: Batch, frame: Any) -> Published:
-        """Insert and commit the batch, unless progress says that this was done before.
+        """Insert and commit the batch, unless progress shows that it was committed before.
 
-        What fails for the moment is redone a few times. Raises FencedError when another run took over,
+        Retries a few times after passing errors. Raises FencedError when another run took over, and
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
-        start, end = _document(batch.start), _document(batch.end)
+        start, end = ({"sources": list(each)} for each in (batch.start, batch.end))
         progress = Progress(self._context.query_id, batch.id, start, end, tables=self._names)
         if self._is_done(progress):
             return Published(skipped=True)
@@ -303,44 +269,41 @@ class PostgresCommitter:
                 self._check_owner()
                 if not error.retriable or attempt == _ATTEMPTS_PER_BATCH or self._context.stopping():
                     raise
-                self._context.warn(f"batch {batch.id} is redone: {error}")
+                self._context.warn(f"batch {batch.id} is retried: {error}")
             else:
-                self._progress, self._committed = progress, True
+                self._progress, self._published = progress, True
                 return published
         raise ExecutionError(f"batch {batch.id} was not published")
 
     def _is_done(self, progress: Progress) -> bool:
         """Whether the batch was committed before (rule 5)."""
-        adopt = self._context.settings.adopt_progress and not self._committed
+        adopt = self._context.settings.adopt_progress and not self._published
         known = self._progress
         behind = known is None or (known.query_id == progress.query_id and known.batch_id < progress.batch_id - 1)
-        if behind and progress.batch_id == self._whole_before:
-            return False  # other rows of the query have what came before
+        if behind and progress.batch_id == self._complete_before:
+            return False  # other rows of the query record the batches before
         if known is None and progress.batch_id > 0 and not adopt:
             raise CheckpointError(
-                f"the checkpoint goes on with {progress}, but {self._place()} holds nothing: progress was lost, or the "
-                "sink came to the job with this batch. Restore the row, or go on with --adopt-progress, if you are "
-                "sure that the batch was not inserted"
+                f"the checkpoint goes on with {progress}, but {self._shown_row} holds nothing: progress was lost, or "
+                "the sink was added to the job with this batch. Restore the row, or go on with --adopt-progress, if "
+                "you are sure that the batch was not inserted"
             )
         decision = decide(known, progress.query_id, progress.batch_id, progress.start, progress.end, adopt)
         if isinstance(decision, TakeOver):
-            took = f"{progress} takes over {self._place()}, which last recorded {self._progress}"
-            self._context.warn(took if self._progress else decision.warning)
+            takeover = f"{progress} takes over {self._shown_row}, which last recorded {self._progress}"
+            self._context.warn(takeover if self._progress else decision.warning)
         return isinstance(decision, Skip)
 
     def _attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:
-        """Copy the rows and commit them. After an error that is retriable it may be called again."""
-        spec = StageSpec(self._database.address, self._row.namespace, tuple(each.branch for each in self._written))
-        staged = (
-            self._jobs.stage(frame, spec)
-            if batch.tasks
-            else Staged(tuple({} for _ in self._written), tuple(0 for _ in self._written))
-        )
+        """Copy the rows and commit them. May be called again after a retriable error."""
+        spec = StageSpec(self._database.address, self._rows.namespace, self._branches)
+        nothing = Staged(({},) * len(self._branches), (0,) * len(self._branches))
+        staged = self._copy_rows(frame, spec) if batch.tasks else nothing
         try:
             with self._transaction() as transaction:
                 self._commit(transaction, staged, progress)
         except CommitOutcomeError as error:
-            # While that transaction is open it holds the lock on the row: whoever gets the lock sees how it ended.
+            # While the transaction is open it locks the row: a transaction that gets the lock sees how it ended.
             with self._transaction() as transaction:
                 if not _same(self._owned(transaction).progress, progress):
                     raise error.__cause__ or error from None
@@ -349,79 +312,84 @@ class PostgresCommitter:
         return Published(staged.written)
 
     def _commit(self, transaction: Transaction, staged: Staged, progress: Progress) -> None:
-        """What is committed as one. An attempt before this one, whose outcome could not be learned, may have done it:
-        then there is nothing to do."""
+        """Insert the staged rows and record the progress. Does nothing when an earlier attempt of unknown outcome has
+        committed the batch."""
         found = self._owned(transaction).progress
         if _same(found, progress):
             return
         if not _same(found, self._progress):
             raise PossibleDataLossError(
-                f"{self._place()} holds {found}, but what was committed last is {self._progress}: something else "
-                "changed it. Find out what writes to this table"
+                f"{self._shown_row} holds {found}, but the last commit was {self._progress}: something else changed "
+                "the row. Find out what writes to this table"
             )
-        for each, writers in zip(self._written, staged.records, strict=True):
+        for table, branch, writers in zip(self._tables, self._branches, staged.records, strict=True):
             if not writers:
                 continue
             which = f"WHERE writer IN ({', '.join(map(str, writers))})"
-            # From here on the staging table is locked against being emptied.
-            counted = transaction.rows(f"SELECT writer, count(*) FROM {each.staging} {which} GROUP BY writer")  # noqa: S608
+            # This locks the staging table: nothing can empty it until the commit.
+            staging = self._staging(branch)
+            counted = transaction.rows(f"SELECT writer, count(*) FROM {staging} {which} GROUP BY writer")  # noqa: S608
             if dict(counted) != writers:
                 raise AbortableError(
-                    f"tasks have copied {sum(writers.values())} rows for table '{each.branch.table}', but "
-                    f"{sum(dict(counted).values())} are there; did the database restart?"
+                    f"tasks have copied {sum(writers.values())} rows for table '{branch.table}', but its staging "
+                    f"table has {sum(dict(counted).values())}; did the database restart?"
                 )
-            where = f"table '{each.branch.table}'"
-            transaction.run(f"{each.table.insert_from(each.staging)} {which}", where=where)
-        self._row.record(transaction, progress)
+            where = f"table '{branch.table}'"
+            transaction.run(f"{table.insert_from(staging)} {which}", where=where)
+        self._rows.record(transaction, self._key, progress)
 
     # --- fencing ---------------------------------------------------------------------------------------------
 
     def _owned(self, transaction: Transaction) -> Row:
         """The job's row, locked. Raises FencedError when another run owns it."""
-        row = self._row.locked(transaction)
+        row = self._rows.locked(transaction, self._key)
         if row is None:
             raise CheckpointError(
-                f"{self._place()} was deleted while the job ran. Restore it, or start the job again with "
+                f"{self._shown_row} was deleted while the job ran. Restore it, or start the job again with "
                 "--adopt-progress, if you are sure that its checkpoint is right"
             )
         if row.owner.run_id != self._context.run_id:
-            raise FencedError(f"{self._place()} was taken over by {row.owner}; stop one of the two")
+            raise FencedError(f"{self._shown_row} was taken over by {row.owner}; stop one of the two")
         return row
 
     def _check_owner(self) -> None:
-        """Raises FencedError when something failed because another run owns the job, which drops our staging tables."""
+        """Raises FencedError when another run owns the job: it drops our staging tables, which makes us fail."""
         with contextlib.suppress(DatabaseError), self._transaction() as transaction:
             self._owned(transaction)
 
     def _transaction(self) -> contextlib.AbstractContextManager[Transaction]:
         return self._database.transaction(patience=PATIENCE_SECONDS, giving_up=self._context.stopping)
 
-    def _place(self) -> str:
-        return f"the row '{self._row.key}' of table {TABLE} in {self._database.address}"
+    def _staging(self, branch: PostgresOutput) -> str:
+        return f"{quoted(self._rows.namespace)}.{quoted(branch.staging)}"
 
-    # --- clearing away ---------------------------------------------------------------------------------------
+    @property
+    def _shown_row(self) -> str:
+        return f"the row '{self._key}' of table {TABLE} in {self._database.address}"
+
+    # --- clearing --------------------------------------------------------------------------------------------
 
     def _clear(self) -> None:
-        """Empty the staging tables. Rows that stay, because somebody has a lock, do no harm: their writers are past."""
-        self._tidy(f"TRUNCATE {', '.join(each.staging for each in self._written)}")
+        """Empty the staging tables. Rows that a lock keeps there do no harm: no later batch reads their writers."""
+        self._tidy(f"TRUNCATE {', '.join(map(self._staging, self._branches))}")
 
     def _drop_former(self, namespace: str, prefix: str) -> None:
-        """Drop what former runs of the job have left behind when they were killed."""
+        """Drop staging tables of former runs of the job that were killed."""
         sql = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1 AND starts_with(tablename::text, $2)"
         with self._database.transaction() as transaction:
             names = [name for (name,) in transaction.rows(sql, (namespace, prefix))]
-        for name in names:  # one by one: a table that a task of a former run still writes to is left to the next start
+        for name in names:  # one by one: a table that a task of a former run still writes to stays until the next start
             self._tidy(f"DROP TABLE IF EXISTS {quoted(namespace)}.{quoted(name)}")
 
     def _tidy(self, sql: str) -> None:
-        """Run a statement that may as well fail."""
+        """Run a statement whose failure does no harm."""
         with contextlib.suppress(DatabaseError), self._database.transaction(lock_ms=_HOUSEKEEPING_MS) as transaction:
             transaction.run(sql)
 
     def close(self) -> None:
-        """Drop this run's staging tables, and let go of the connections."""
-        if self._written and not self._closed:
-            self._tidy(f"DROP TABLE IF EXISTS {', '.join(each.staging for each in self._written)}")
+        """Drop this run's staging tables, and close the connections."""
+        if self._branches and not self._closed:
+            self._tidy(f"DROP TABLE IF EXISTS {', '.join(map(self._staging, self._branches))}")
         self._closed = True
         self._database.close()
 
@@ -435,8 +403,3 @@ def _same(one: Progress | None, other: Progress | None) -> bool:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _document(positions: Sequence[Any]) -> dict[str, Any]:
-    """The positions of all sources as the JSON object that progress holds."""
-    return {"sources": list(positions)}

@@ -1,4 +1,4 @@
-"""Connections to a PostgreSQL database by way of ADBC, in transactions, with its errors as ours."""
+"""Transactions on a PostgreSQL database through ADBC, with its errors translated."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from adbc_driver_postgresql.dbapi import Connection, connect
 from penstock.connectors.postgres.address import Address
 from penstock.errors import DatabaseError, DatabaseUnavailableError, PenstockError
 
-#: Classes of SQLSTATE that say nothing against trying again: connection, rollback (deadlock, serialization),
-#: resources, object in use (lock time-out), operator intervention (shutdown, time-out).
+#: Classes of SQLSTATE after which a retry may succeed: connection, rollback (deadlock, serialization), resources,
+#: object in use (lock time-out), operator intervention (shutdown, time-out).
 _PASSING = frozenset({"08", "40", "53", "55", "57"})
 
 #: What to do about some errors, by SQLSTATE.
 _HINTS = {
-    "23502": "a column of the table takes no NULL: filter such rows, or give them a value",
-    "23505": "a row is there already: look for what wrote it, or filter such rows",
+    "23502": "a column of the table does not accept NULL: filter these rows, or give them a value",
+    "23505": "the table already has this row: find out what wrote it, or filter these rows",
     "28P01": "check user and password",
-    "42501": "grant the user what is missing",
+    "42501": "grant the user the missing right",
     "42P01": "check 'table-name', and the user's search path",
 }
 
-#: A transaction that its client leaves alone for so long is rolled back by the server, and lets go of its locks.
+#: After this idle time of a transaction the server rolls it back, which releases its locks.
 _IDLE_MS = 60_000
-#: Locks are waited for longer than that.
+#: Waits for locks are longer than that.
 _LOCK_MS = 2 * _IDLE_MS
 
 _PAUSE_SECONDS = 0.2
 
 
-#: What the transactions of this module need, whatever the user's or the server's defaults are: a view of what others
-#: have committed at each statement, and that nothing is lost that was told to be committed.
+#: Settings of each transaction, whatever the defaults of the user or the server: each statement sees the commits of
+#: others, and a confirmed commit is not lost.
 _ISOLATION = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 _SETTINGS = (
     "SELECT set_config('idle_in_transaction_session_timeout', $1, true), set_config('lock_timeout', $2, true), "
@@ -48,12 +48,12 @@ _SETTINGS = (
 
 
 class CommitOutcomeError(DatabaseUnavailableError):
-    """A COMMIT had no definite answer; its cause is the error that came instead. Within this process only: whoever
-    commits finds out what became of it."""
+    """A COMMIT had no definite answer; its cause is the error that came instead. It stays in this process: the caller
+    finds out how the transaction ended."""
 
 
 class Transaction:
-    """What can be done inside an open transaction."""
+    """An open transaction."""
 
     def __init__(self, connection: Connection, failing: Callable[[Error, str], DatabaseError]):
         self._connection = connection
@@ -64,10 +64,10 @@ class Transaction:
         self.rows(sql, parameters, where)
 
     def rows(self, sql: str, parameters: Sequence[Any] = (), where: str = "") -> list[tuple[Any, ...]]:
-        """What one statement gives. Raises DatabaseError, naming ``where``."""
+        """The rows of one statement. Raises DatabaseError, naming ``where``."""
         try:
             with self._connection.cursor() as cursor:
-                # By COPY, which is the driver's default, not every statement can be run.
+                # COPY, the driver's default, cannot run every statement.
                 cursor.adbc_statement.set_options(**{StatementOptions.USE_COPY.value: "false"})
                 cursor.execute(sql, tuple(parameters) or None)
                 return [] if cursor.description is None else [tuple(row) for row in cursor.fetchall()]
@@ -75,7 +75,7 @@ class Transaction:
             raise self._failing(error, where) from error
 
     def copy(self, schema: str | None, table: str, rows: pa.RecordBatch, where: str) -> None:
-        """Append rows to a table whose columns have their names, by COPY; without ``schema`` it is a temporary one.
+        """Append rows to a table by COPY, by the names of its columns; without ``schema`` to a temporary table.
 
         Raises DatabaseError, naming ``where``.
         """
@@ -88,7 +88,7 @@ class Transaction:
 
 
 class Database:
-    """A database at an address. Connections are kept, for the next transaction of this process."""
+    """A database at an address. Keeps connections for the next transactions of this process."""
 
     def __init__(self, address: Address):
         self.address = address
@@ -98,10 +98,10 @@ class Database:
     def transaction(
         self, *, patience: float = 0, giving_up: Callable[[], bool] = lambda: False, lock_ms: int = _LOCK_MS
     ) -> Iterator[Transaction]:
-        """A transaction that is committed at the end of the block, and rolled back when that raises.
+        """A transaction that is committed at the end of the block, and rolled back when the block raises.
 
-        A connection is tried for ``patience`` seconds, unless ``giving_up`` says otherwise. Raises DatabaseError, and
-        CommitOutcomeError when it is open whether the transaction was committed.
+        Tries to connect for ``patience`` seconds, unless ``giving_up`` returns true. Raises DatabaseError, and
+        CommitOutcomeError when it is not known whether the transaction was committed.
         """
         connection = self._begin(patience, giving_up, lock_ms)
         try:
@@ -117,29 +117,27 @@ class Database:
         self._idle.append(connection)
 
     def close(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the idle connections."""
         while self._idle:
             _close(self._idle.pop())
 
     def _begin(self, patience: float, giving_up: Callable[[], bool], lock_ms: int) -> Connection:
-        """A connection with a transaction begun. One that was kept may be dead by now; nothing is lost with it."""
+        """A connection with an open transaction. A kept connection may be dead, and is replaced."""
         while self._idle:
             with contextlib.suppress(IndexError, DatabaseUnavailableError):
                 return self._set_up(self._idle.pop(), lock_ms)
         until = time.monotonic() + patience
         while True:
             try:
-                return self._set_up(self._connect(), lock_ms)
+                try:
+                    connection = connect(self.address.connection_string())
+                except Error as error:
+                    raise self._failure(error, "connecting") from error
+                return self._set_up(connection, lock_ms)
             except DatabaseUnavailableError:
                 if time.monotonic() >= until or giving_up():
                     raise
             time.sleep(_PAUSE_SECONDS)
-
-    def _connect(self) -> Connection:
-        try:
-            return connect(self.address.connection_string())
-        except Error as error:
-            raise self._failure(error, "connecting") from error
 
     def _set_up(self, connection: Connection, lock_ms: int) -> Connection:
         transaction = Transaction(connection, self._failure)
@@ -152,11 +150,11 @@ class Database:
         return connection
 
     def _failure(self, error: Error, where: str) -> DatabaseError:
-        """The driver's error as ours."""
+        """The driver's error as a DatabaseError."""
         state = error.sqlstate or ""
         details = {name: value.decode("utf-8", "replace") for name, value in error.details or ()}
-        told = details.get("PG_DIAG_MESSAGE_PRIMARY") or str(error).partition(": ")[2].removeprefix("[libpq] ")
-        parts = [told.strip(), details.get("PG_DIAG_MESSAGE_DETAIL", ""), state and f"SQLSTATE {state}"]
+        primary = details.get("PG_DIAG_MESSAGE_PRIMARY") or str(error).partition(": ")[2].removeprefix("[libpq] ")
+        parts = [primary.strip(), details.get("PG_DIAG_MESSAGE_DETAIL", ""), state and f"SQLSTATE {state}"]
         text = "; ".join(" ".join(part.split()) for part in parts if part)
         text = f"database {self.address}{where and f', {where}'}: {text}"
         if state in _HINTS:
@@ -174,5 +172,5 @@ def _close(connection: Connection) -> None:
 
 @cache
 def database_at(address: Address) -> Database:
-    """The database at ``address``, one for this process, so that its connections are used again."""
+    """The database at ``address``, one object per process, so that connections are reused."""
     return Database(address)

@@ -1,4 +1,4 @@
-"""The ``postgres`` connector: from a table definition to what is written."""
+"""The ``postgres`` connector: from a table definition to a sink."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from penstock.connectors.postgres.columns import stage_type
 from penstock.connectors.postgres.options import PostgresSinkOptions
 from penstock.connectors.postgres.spec import PostgresSinkSpec
-from penstock.errors import OptionsError, Problem, UnsupportedError
-from penstock.options import OptionSet, unknown_keys
+from penstock.errors import Problem, UnsupportedError
+from penstock.options import OptionSet
 from penstock.spi import ColumnKind, TableDefinition
 
 
 class PostgresConnector:
-    """A sink that inserts rows into an existing table of a PostgreSQL database. It cannot be read, and updates nothing:
+    """A sink that inserts rows into an existing table of a PostgreSQL database. It cannot be read, and updates no rows:
     a declared PRIMARY KEY is refused."""
 
     identifier = "postgres"
@@ -21,21 +21,14 @@ class PostgresConnector:
     runtime = "penstock.connectors.postgres.spark:PostgresRuntime"
 
     def sink(self, table: TableDefinition) -> PostgresSinkSpec:
-        """What writing ``table`` means. Raises OptionsError or UnsupportedError with every problem found."""
-        problems = list(unknown_keys(table.options, {"connector", *PostgresSinkOptions.keys()}, (), table.origin))
-        options: PostgresSinkOptions | None = None
-        try:
-            options = PostgresSinkOptions.from_text(table.options, table.origin)
-        except OptionsError as error:
-            problems += error.problems
-        if options is None or problems:
-            raise OptionsError(tuple(problems))
+        """How ``table`` is written. Raises OptionsError or UnsupportedError with every problem found."""
+        options = table.bound(PostgresSinkOptions)
         unsupported = tuple(_unsupported(table))
         if unsupported:
             raise UnsupportedError(unsupported)
         return PostgresSinkSpec(
             table=table.name,
-            target=options.table_name.strip(),
+            table_name=options.table_name.strip(),
             schema=table.written,
             guarantee=options.guarantee,
             address=options.address,
@@ -47,14 +40,14 @@ def _unsupported(table: TableDefinition) -> list[Problem]:
     problems = []
     if table.primary_key:
         reason = "writing by PRIMARY KEY (upserts) is not supported yet: rows are only inserted"
-        hint = "leave PRIMARY KEY out; constraints of the table in the database hold all the same"
+        hint = "leave PRIMARY KEY out; the constraints of the table in the database still hold"
         problems.append(Problem(reason, where=where, hint=hint))
     for column in table.columns:
         if column.kind is ColumnKind.METADATA:
             reason = f"column '{column.name}': connector 'postgres' has no metadata columns"
             problems.append(Problem(reason, where=where, hint="declare it without METADATA"))
         elif column.kind is ColumnKind.PHYSICAL and stage_type(column.type) is None:
-            reason = f"column '{column.name}': {column.type} has no counterpart that can be written"
-            hint = "select the parts that you need, or turn it into text, for example with JSON functions"
+            reason = f"column '{column.name}': PostgreSQL has no type for {column.type} that can be written"
+            hint = "select the parts that you need, or convert it to text, for example with JSON functions"
             problems.append(Problem(reason, where=where, hint=hint))
     return problems

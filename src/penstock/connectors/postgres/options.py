@@ -1,4 +1,4 @@
-"""The options of the ``postgres`` connector, under the names of Flink's JDBC connector where that has them."""
+"""The options of the ``postgres`` connector, with the names of Flink's JDBC connector where it has them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PostgresSinkOptions(OptionSet):
         "url",
         TEXT,
         doc=(
-            "Address of the database; `jdbc:` may stand before it. Parameters: user, password, sslmode, sslrootcert, "
+            "Address of the database; `jdbc:` may precede it. Parameters: user, password, sslmode, sslrootcert, "
             "sslcert, sslkey, application_name, connect_timeout."
         ),
         example="postgresql://localhost:5432/shop",
@@ -48,16 +48,16 @@ class PostgresSinkOptions(OptionSet):
         "table-name",
         TEXT,
         doc=(
-            "The table to insert into, which must exist; written as in SQL, so that without double quotes case does "
-            "not matter, and perhaps with its schema."
+            "The table to insert into, which must exist. As in SQL, case does not matter without double quotes, and "
+            "the schema may precede the name."
         ),
         example="shop.orders",
     )
     username: str | None = opt(
-        "username", TEXT, default=None, doc="Who connects; may also stand in the URL.", example="penstock"
+        "username", TEXT, default=None, doc="The user who connects; may also be in the URL.", example="penstock"
     )
     password: str | None = opt(
-        "password", TEXT, default=None, doc="The user's password; may also stand in the URL.", secret=True
+        "password", TEXT, default=None, doc="The user's password; may also be in the URL.", secret=True
     )
     guarantee: Guarantee = opt(
         "sink.delivery-guarantee",
@@ -65,7 +65,7 @@ class PostgresSinkOptions(OptionSet):
         default=Guarantee.EXACTLY_ONCE,
         doc=(
             "exactly-once: the job's progress is kept in the table `penstock_progress` of the same database; "
-            "at-least-once: a batch that is done again after a crash is inserted again. none is refused."
+            "at-least-once: a batch that is retried after a failure is inserted again. none is refused."
         ),
         example="at-least-once",
     )

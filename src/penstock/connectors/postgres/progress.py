@@ -1,9 +1,9 @@
 """The progress table: which batch of a job was committed last, and which run of the job may commit.
 
-One row for each job and set of tables. It is written in the transaction that inserts a batch, which first locks it, so
-that only one run at a time can be about to commit, and so that a look at it under the lock is definite. It names the
-tables that the batch was inserted into: by these a query finds its rows again when tables come to it, leave it, or are
-written as another user.
+There is one row for each job and set of tables. The transaction that inserts a batch locks the row and writes it, so
+that only one run at a time can be about to commit, and a read under the lock is definite. The row names the tables that
+the batch was inserted into. By these a query finds its rows again when tables are added or removed, or are written as
+another user.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from penstock.connectors.postgres.columns import quoted
 from penstock.connectors.postgres.database import Transaction
@@ -25,8 +24,8 @@ _COLUMNS = "job, run_id, owner, query_id, batch_id, start_position, end_position
 
 @dataclass(frozen=True)
 class Row:
-    """A row: the run that owns it, and what was committed last, and into which ``tables``. Without progress these are
-    the tables that its first owner is to write."""
+    """A row: the run that owns it, and the last commit and its ``tables``. Without progress these are the tables that
+    the first owner is going to write."""
 
     key: str
     owner: Claim
@@ -36,25 +35,24 @@ class Row:
 
 @dataclass(frozen=True)
 class ProgressTable:
-    """The progress table in the schema ``namespace``, as the job with ``key`` sees it."""
+    """The progress table in the schema ``namespace``. A row has the key of a job and its tables."""
 
     namespace: str
-    key: str
 
     @property
     def _name(self) -> str:
         return f"{quoted(self.namespace)}.{TABLE}"
 
     def create(self, transaction: Transaction) -> None:
-        """Create the table where it is missing. The right to do so is needed only then."""
-        ((there,),) = transaction.rows("SELECT to_regclass($1) IS NOT NULL", (self._name,))
-        if there:
-            # Of versions before 0.1.0.
+        """Create the table if it is missing, for which the user needs the right."""
+        ((exists,),) = transaction.rows("SELECT to_regclass($1) IS NOT NULL", (self._name,))
+        if exists:
+            # Tables of versions before 0.1.0 lack a column.
             sql = "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = 'tables'"
             if not transaction.rows(sql, (self._name,)):
                 transaction.run(f"ALTER TABLE {self._name} ADD COLUMN IF NOT EXISTS tables text")
             return
-        # Two that create a table at the same time get in each other's way, in spite of IF NOT EXISTS.
+        # Two transactions that create a table at the same time fail in spite of IF NOT EXISTS.
         transaction.run("SELECT pg_advisory_xact_lock(hashtext($1))", (self._name,))
         transaction.run(
             f"CREATE TABLE IF NOT EXISTS {self._name} ("
@@ -62,18 +60,18 @@ class ProgressTable:
             "start_position text, end_position text, tables text, updated_at timestamptz NOT NULL DEFAULT now())"
         )
 
-    def locked(self, transaction: Transaction) -> Row | None:
-        """The job's row, locked until the transaction ends. A former owner that is about to commit is waited for."""
+    def locked(self, transaction: Transaction, key: str) -> Row | None:
+        """The row of ``key``, locked until the transaction ends. Waits for a former owner that is about to commit."""
         sql = f"SELECT {_COLUMNS} FROM {self._name} WHERE job = $1 FOR UPDATE"  # noqa: S608 - a quoted name
-        return next(self._read(transaction, sql, self.key), None)
+        return next(self._read(transaction, sql, key), None)
 
     def of_query(self, transaction: Transaction, query_id: str) -> list[Row]:
-        """The rows that a query has written, whatever their keys."""
+        """All rows that a query has written."""
         sql = f"SELECT {_COLUMNS} FROM {self._name} WHERE query_id = $1 ORDER BY job"  # noqa: S608 - a quoted name
         return list(self._read(transaction, sql, query_id))
 
-    def _read(self, transaction: Transaction, sql: str, wanted: str) -> Iterator[Row]:
-        for key, run_id, owner, query_id, batch_id, start, end, tables in transaction.rows(sql, (wanted,)):
+    def _read(self, transaction: Transaction, sql: str, parameter: str) -> Iterator[Row]:
+        for key, run_id, owner, query_id, batch_id, start, end, tables in transaction.rows(sql, (parameter,)):
             try:
                 claim = Claim(run_id, **json.loads(owner))
                 committed = (
@@ -81,27 +79,23 @@ class ProgressTable:
                 )
                 yield Row(key, claim, committed, tuple(json.loads(tables or "[]")))
             except (ValueError, TypeError):
-                reason = "is none of penstock's; check that nothing else writes to this table"
-                raise CheckpointError(f"the row of '{key}' in table {self._name} {reason}") from None
+                reason = "was not written by penstock; check that nothing else writes to this table"
+                raise CheckpointError(f"the row '{key}' of table {self._name} {reason}") from None
 
-    def own(self, transaction: Transaction, claim: Claim, query_id: str, tables: Sequence[str]) -> None:
-        """Make ``claim`` the owner, whoever was it before. A new row is that of the query, for ``tables``."""
+    def own(self, transaction: Transaction, key: str, claim: Claim, query_id: str, tables: Sequence[str]) -> None:
+        """Make ``claim`` the owner of a row. A new row is of this query and these tables."""
         owner = {name: value for name, value in asdict(claim).items() if name != "run_id"}
         transaction.run(
             f"INSERT INTO {self._name} (job, run_id, owner, query_id, tables) VALUES ($1, $2, $3, $4, $5) "  # noqa: S608
             "ON CONFLICT (job) DO UPDATE SET run_id = excluded.run_id, owner = excluded.owner, updated_at = now()",
-            (self.key, claim.run_id, json.dumps(owner), query_id, json.dumps(list(tables))),
+            (key, claim.run_id, json.dumps(owner), query_id, json.dumps(list(tables))),
         )
 
-    def record(self, transaction: Transaction, progress: Progress) -> None:
-        """Write what is committed with this transaction."""
-        positions = (_text(progress.start), _text(progress.end))
+    def record(self, transaction: Transaction, key: str, progress: Progress) -> None:
+        """Write the batch that this transaction commits."""
+        positions = [json.dumps(each, sort_keys=True, separators=(",", ":")) for each in (progress.start, progress.end)]
         transaction.run(
             f"UPDATE {self._name} SET query_id = $2, batch_id = $3, start_position = $4, end_position = $5, "  # noqa: S608
             "tables = $6, updated_at = now() WHERE job = $1",
-            (self.key, progress.query_id, progress.batch_id, *positions, json.dumps(list(progress.tables))),
+            (key, progress.query_id, progress.batch_id, *positions, json.dumps(list(progress.tables))),
         )
-
-
-def _text(position: Any) -> str:
-    return json.dumps(position, sort_keys=True, separators=(",", ":"))

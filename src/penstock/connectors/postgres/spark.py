@@ -12,8 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.connectors.postgres.spec import PostgresSinkSpec
-from penstock.errors import AbortableError, from_wire
-from penstock.spi import Committer, Guarantee, JobContext, Output, cause_of, guarded
+from penstock.spi import Committer, Guarantee, JobContext, Output, failure_of, guarded
 
 if TYPE_CHECKING:
     from penstock.connectors.postgres.committer import Staged
@@ -24,7 +23,7 @@ class PostgresRuntime:
     """Builds the committers of a job's postgres tables."""
 
     def commit_group(self, spec: PostgresSinkSpec) -> Hashable:
-        """One committer for all tables of a database that are written as one user and with one guarantee."""
+        """Tables of a database that are written as one user and with one guarantee share a committer."""
         return spec.address, spec.guarantee
 
     def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
@@ -33,31 +32,26 @@ class PostgresRuntime:
         from penstock.connectors.postgres.database import Database
 
         exactly_once = outputs[0].spec.guarantee is Guarantee.EXACTLY_ONCE
-        kind = PostgresCommitter if exactly_once else AtLeastOnceCommitter
-        return kind(outputs, context, SparkStagingJobs(), Database(outputs[0].spec.address))
+        committer = PostgresCommitter if exactly_once else AtLeastOnceCommitter
+        return committer(outputs, context, _copy_rows, Database(outputs[0].spec.address))
 
 
-class SparkStagingJobs:
-    """Runs the tasks that copy rows on Spark."""
+def _copy_rows(frame: DataFrame, spec: StageSpec) -> Staged:
+    """Copy the rows. Raises the error of a task, and AbortableError when a worker or an executor was lost."""
+    from penstock.connectors.postgres.committer import Staged
+    from penstock.connectors.postgres.staging import STAGED, stage_rows
 
-    def stage(self, frame: DataFrame, spec: StageSpec) -> Staged:
-        """Copy the rows. Raises what a task raised, and AbortableError when a worker or an executor was lost."""
-        from penstock.connectors.postgres.committer import Staged
-        from penstock.connectors.postgres.staging import STAGED, stage_rows
+    def stage(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from stage_rows(spec, rows)
 
-        def stage(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from stage_rows(spec, rows)
-
-        try:
-            told = frame.mapInArrow(guarded(stage), from_arrow_schema(STAGED)).collect()
-        except (PySparkException, Py4JJavaError) as error:
-            found = from_wire(str(error))
-            # Without an error of ours a worker or an executor was lost, or the user's own code failed.
-            raise found or AbortableError(cause_of(str(error))) from error
-        records: tuple[dict[int, int], ...] = tuple({} for _ in spec.branches)
-        sizes = [0 for _ in spec.branches]
-        for row in told:
-            sizes[row.output] += row.bytes
-            if row.records:
-                records[row.output][row.writer] = row.records
-        return Staged(records, tuple(sizes))
+    try:
+        rows = frame.mapInArrow(guarded(stage), from_arrow_schema(STAGED)).collect()
+    except (PySparkException, Py4JJavaError) as error:
+        raise failure_of(error) from error
+    records: tuple[dict[int, int], ...] = tuple({} for _ in spec.branches)
+    sizes = [0 for _ in spec.branches]
+    for row in rows:
+        sizes[row.output] += row.bytes
+        if row.records:
+            records[row.output][row.writer] = row.records
+    return Staged(records, tuple(sizes))

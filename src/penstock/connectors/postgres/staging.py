@@ -1,8 +1,8 @@
-"""What writing tasks do with their rows: copy them into staging tables.
+"""The work of writing tasks: copy rows into staging tables.
 
-A staging table has the columns ``writer`` and ``c0``, ``c1`` and so on, in the order of the sink's. Every attempt of a
-task is a writer of its own, and only the rows of the writers that the driver was told of count: those of an attempt
-that failed, or that Spark ran twice, are left lying and cleared away later.
+A staging table has the columns ``writer`` and ``c0``, ``c1`` and so on, in the order of the sink's. Each attempt of a
+task has a writer's number of its own. Only rows of writers in the tasks' results count. The rows of an attempt that
+failed, or that Spark ran twice, stay in the table and are cleared later.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -20,40 +20,28 @@ from penstock.connectors.postgres.address import Address
 from penstock.connectors.postgres.columns import stage_type
 from penstock.connectors.postgres.database import CommitOutcomeError, Transaction, database_at
 from penstock.errors import DatabaseUnavailableError, RecordError
+from penstock.spi import HIDDEN, Output
 from penstock.types import RowType
 
-#: How long a database that cannot be reached is waited for, once the job is running.
+#: How long a running job waits for a database that cannot be reached.
 PATIENCE_SECONDS = 30.0
 
-#: What tasks give: one row for each of the outputs.
-STAGED = pa.schema([
-    pa.field("output", pa.int32()),
-    pa.field("writer", pa.int64()),
-    pa.field("records", pa.int64()),
-    pa.field("bytes", pa.int64()),
-])  # fmt: skip
+#: The result of a task: one row for each output.
+STAGED = pa.schema({"output": pa.int32(), "writer": pa.int64(), "records": pa.int64(), "bytes": pa.int64()})
 
 
 @dataclass(frozen=True)
-class PostgresOutput:
-    """One sink of the batch's frame.
+class PostgresOutput(Output):
+    """One sink, and its staging table. With ``insert``, the statement that moves rows from there to the table, the
+    staging table is a temporary one of the task, and the task runs the statement."""
 
-    Its rows are in the struct column ``column`` of the frame, or (None) in the frame's own columns, those of the names
-    ``columns`` in the order of the sink's. ``staging`` is the staging table. With ``insert``, the statement that brings
-    rows from there to where they belong, the staging table is a temporary one of the task's own, and the task runs it.
-    """
-
-    table: str
-    schema: RowType
-    column: str | None
-    columns: tuple[str, ...]
-    staging: str
-    insert: str = ""
+    staging: str = field(kw_only=True)
+    insert: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True)
 class StageSpec:
-    """All that tasks need to know. ``namespace`` is the schema of the staging tables that are not temporary."""
+    """The parameters of tasks. ``namespace`` is the schema of staging tables that are not temporary."""
 
     address: Address
     namespace: str
@@ -67,10 +55,10 @@ def staging_columns(schema: RowType) -> str:
 
 
 def stage_rows(spec: StageSpec, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Copy the rows of one task, in one transaction, and tell what was copied as :data:`STAGED`.
+    """Copy the rows of one task, in one transaction, and yield its counts as :data:`STAGED`.
 
-    Raises RecordError for a row that PostgreSQL cannot take, with its place as partition and without a topic: the
-    driver knows the topic's name.
+    Raises RecordError for a row that PostgreSQL cannot hold, with the number of its partition and without a topic: the
+    driver knows both names.
     """
     writer = secrets.randbits(63)
     records, size = [0] * len(spec.branches), [0] * len(spec.branches)
@@ -85,49 +73,36 @@ def stage_rows(spec: StageSpec, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.R
                     if transaction is None:
                         database = database_at(spec.address)
                         transaction = stack.enter_context(database.transaction(patience=PATIENCE_SECONDS))
-                    _copy(spec, branch, transaction, staged, first=not records[output])
+                    if branch.insert and not records[output]:
+                        table = f"{branch.staging} ({staging_columns(branch.schema)})"
+                        transaction.run(f"CREATE TEMP TABLE IF NOT EXISTS {table} ON COMMIT DELETE ROWS")
+                    namespace = None if branch.insert else spec.namespace
+                    transaction.copy(namespace, branch.staging, staged, f"table '{branch.table}'")
                     records[output] += staged.num_rows
                     size[output] += staged.nbytes
             for branch, count in zip(spec.branches, records, strict=True):
                 if transaction is not None and branch.insert and count:
                     transaction.run(branch.insert, where=f"table '{branch.table}'")
     except CommitOutcomeError as error:
-        raise DatabaseUnavailableError(str(error)) from error  # rows that no driver is told of do not count
+        raise DatabaseUnavailableError(str(error)) from error  # rows without a result do not count
     outputs = range(len(spec.branches))
     columns = [list(outputs), [writer for _ in outputs], records, size]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, STAGED, strict=True)]
     yield pa.RecordBatch.from_arrays(arrays, schema=STAGED)
 
 
-def _copy(
-    spec: StageSpec, branch: PostgresOutput, transaction: Transaction, rows: pa.RecordBatch, *, first: bool
-) -> None:
-    if branch.insert and first:
-        columns = staging_columns(branch.schema)
-        transaction.run(f"CREATE TEMP TABLE IF NOT EXISTS {branch.staging} ({columns}) ON COMMIT DELETE ROWS")
-    namespace = None if branch.insert else spec.namespace
-    transaction.copy(namespace, branch.staging, rows, f"table '{branch.table}'")
-
-
 def _staged(branch: PostgresOutput, batch: pa.RecordBatch, writer: int) -> pa.RecordBatch:
-    """The rows of one sink as they are copied."""
-    places, offsets = batch.column("__place"), batch.column("__offset")
-    if branch.column is None:
-        columns = [batch.column(name) for name in branch.columns]
-    else:
-        struct = batch.column(branch.column)
-        chosen = struct.is_valid()
-        columns = struct.filter(chosen).flatten()
-        places, offsets = places.filter(chosen), offsets.filter(chosen)
-    for name, column in zip(branch.schema.names, columns, strict=True):
-        _refuse_nul(branch, name, column, places, offsets)
-    writers = pa.repeat(pa.scalar(writer, pa.int64()), len(places))
-    names = ["writer", *(f"c{number}" for number in range(len(columns)))]
-    return pa.RecordBatch.from_arrays([writers, *columns], names=names)
+    """The rows of one sink for the staging table."""
+    columns, origins = branch.rows(batch)
+    for name, column in zip(columns.schema.names, columns.columns, strict=True):
+        _refuse_nul(branch, name, column, origins)
+    writers = pa.repeat(pa.scalar(writer, pa.int64()), origins.num_rows)
+    names = ["writer", *(f"c{number}" for number in range(columns.num_columns))]
+    return pa.RecordBatch.from_arrays([writers, *columns.columns], names=names)
 
 
-def _refuse_nul(branch: PostgresOutput, name: str, column: pa.Array, places: pa.Array, offsets: pa.Array) -> None:
-    """Texts in PostgreSQL cannot hold the character U+0000."""
+def _refuse_nul(branch: PostgresOutput, name: str, column: pa.Array, origins: pa.RecordBatch) -> None:
+    """Raises RecordError for a text with the character U+0000, which PostgreSQL cannot hold."""
     texts, rows = column, None
     if pa.types.is_list(column.type):
         texts, rows = pc.list_flatten(column), pc.list_parent_indices(column)
@@ -137,18 +112,19 @@ def _refuse_nul(branch: PostgresOutput, name: str, column: pa.Array, places: pa.
     if first < 0:  # it was below a null
         return
     row = first if rows is None else rows[first].as_py()
+    partition, offset = (origins.column(each)[row].as_py() for each in HIDDEN.names)
     raise RecordError(
         f"table '{branch.table}': a text of PostgreSQL cannot hold the character U+0000",
         "",
-        places[row].as_py(),
-        offsets[row].as_py(),
+        partition,
+        offset,
         field=name,
-        hint="take it out in the query, or filter such rows",
+        hint="remove it in the query, or filter rows with it",
     )
 
 
 def _has_zero_byte(texts: pa.StringArray) -> bool:
-    """Whether a byte of the texts is zero: many times faster than a search, and almost always the end of it."""
+    """Whether a byte of the texts is zero: many times faster than a search, which is then rarely needed."""
     _, offsets, data = texts.buffers()
     if data is None or not len(texts):
         return False

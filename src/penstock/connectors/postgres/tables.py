@@ -1,4 +1,4 @@
-"""The tables of the database that a job writes: found in its catalogue, and compared with what the job declares."""
+"""The tables of the database that a job writes: found in its catalogue, and compared with the job's declarations."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 """
 
-#: Ordinary tables, partitioned ones, foreign ones, and views, of which some take rows.
+#: Ordinary tables, partitioned ones, foreign ones, and views, some of which accept rows.
 _TAKES_ROWS = "rpfv"
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table that rows are inserted into. ``name`` is quoted where it has to be, and has its schema."""
+    """A table for rows. ``name`` is quoted where necessary, and has its schema."""
 
     name: str
     insertion: Insertion
 
     def insert_from(self, staging: str) -> str:
-        """The statement that inserts all that is in a staging table, without a condition; ``staging`` is quoted."""
+        """The statement that inserts all rows of a staging table, without a WHERE clause; ``staging`` is quoted."""
         columns = ", ".join(map(quoted, self.insertion.names))
         values = ", ".join(
             f"c{number}::{cast}" if cast else f"c{number}" for number, cast in enumerate(self.insertion.casts)
@@ -68,13 +68,13 @@ def find_tables(transaction: Transaction, outputs: Sequence[Output]) -> tuple[Ta
 
 def _find_table(transaction: Transaction, output: Output) -> Table:
     spec: PostgresSinkSpec = output.spec
-    where = f"table '{output.table}', {spec.target} in {spec.address}"
-    rows = transaction.rows(_TABLE, (spec.target,))
+    where = f"table '{output.table}', {spec.table_name} in {spec.address}"
+    rows = transaction.rows(_TABLE, (spec.table_name,))
     if not rows:
-        hint = "create it, or correct 'table-name'; a name without schema is looked for along the user's search path"
-        raise SchemaError((Problem("there is no such table", where=where, hint=hint),))
-    ((oid, name, kind, granted),) = rows
-    if kind not in _TAKES_ROWS:
+        hint = "create it, or correct 'table-name'; a name without schema is looked up in the user's search path"
+        raise SchemaError((Problem("the database has no table of this name", where=where, hint=hint),))
+    ((oid, name, relkind, granted),) = rows
+    if relkind not in _TAKES_ROWS:
         raise SchemaError((Problem("is not a table that rows can be inserted into", where=where),))
     if not granted:
         hint = f"GRANT INSERT ON {name} to the user who connects"

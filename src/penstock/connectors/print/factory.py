@@ -1,14 +1,58 @@
-"""The ``print`` connector."""
+"""The ``print`` connector: its options, under Flink's names, its sink spec, and its factory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
-from penstock.connectors.print.options import PrintOptions
-from penstock.connectors.print.sink import PrintSinkSpec
-from penstock.errors import OptionsError
-from penstock.options import OptionSet, unknown_keys
-from penstock.spi import TableDefinition
+from penstock.errors import Problem
+from penstock.options import BOOLEAN, TEXT, OptionSet, Rule, choice, opt
+from penstock.spi import CHANGES, AnySettings, Guarantee, SinkCapabilities, TableDefinition
+from penstock.types import RowType
+
+
+def _not_exactly_once(options: PrintOptions) -> Iterator[Problem]:
+    if options.guarantee is Guarantee.EXACTLY_ONCE:
+        reason = "'print' cannot tell what it has printed before"
+        yield Problem(reason, "sink.delivery-guarantee", hint="set it to at-least-once")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintOptions(OptionSet):
+    """How rows are printed."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (_not_exactly_once,)
+
+    identifier: str = opt(
+        "print-identifier", TEXT, default="", doc="Text that begins every line, followed by '> '.", example="orders"
+    )
+    standard_error: bool = opt("standard-error", BOOLEAN, default=False, doc="Print to standard error.", example="true")
+    guarantee: Guarantee | None = opt(
+        "sink.delivery-guarantee",
+        choice(Guarantee),
+        default=None,
+        doc="Set it to at-least-once beside an exactly-once table: a batch that is retried is printed again.",
+        example="at-least-once",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintSinkSpec(AnySettings):
+    """Prints rows of ``schema``, one line each, as Flink does: ``orders> +I[1, apple]``."""
+
+    table: str
+    options: PrintOptions
+    schema: RowType
+
+    @property
+    def capabilities(self) -> SinkCapabilities:
+        """No guarantee, unless the table agrees that a batch that is retried may be printed again."""
+        return SinkCapabilities(kinds=CHANGES, guarantee=self.options.guarantee)
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f"print sink '{self.table}' to standard {'error' if self.options.standard_error else 'output'}"
 
 
 class PrintConnector:
@@ -19,12 +63,5 @@ class PrintConnector:
     runtime = "penstock.connectors.print.spark:PrintRuntime"
 
     def sink(self, table: TableDefinition) -> PrintSinkSpec:
-        """What writing ``table`` means. Raises OptionsError with every problem found."""
-        problems = unknown_keys(table.options, {"connector", *PrintOptions.keys()}, (), table.origin)
-        try:
-            options = PrintOptions.from_text(table.options, table.origin)
-        except OptionsError as error:
-            raise OptionsError((*problems, *error.problems)) from None
-        if problems:
-            raise OptionsError(problems)
-        return PrintSinkSpec(table=table.name, options=options, schema=table.written)
+        """How ``table`` is written. Raises OptionsError with every problem found."""
+        return PrintSinkSpec(table=table.name, options=table.bound(PrintOptions), schema=table.written)

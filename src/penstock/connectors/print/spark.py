@@ -1,4 +1,4 @@
-"""The print connector on Spark. Rows are printed by the driver, where somebody sees them."""
+"""The print connector on Spark. The driver prints the rows, where the user sees them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from penstock.connectors.print.sink import PrintSinkSpec
+from penstock.connectors.print.factory import PrintSinkSpec
 from penstock.spi import KIND, Batch, Committer, JobContext, Output, Published, Written
 from penstock.types import RowKind, quoted_name
 
@@ -20,7 +20,7 @@ class PrintRuntime:
     """Builds the committer of a job's print tables."""
 
     def commit_group(self, spec: PrintSinkSpec) -> Hashable:
-        """One committer per table."""
+        """Each table has a committer."""
         return spec.table
 
     def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
@@ -28,24 +28,11 @@ class PrintRuntime:
         return PrintCommitter(outputs)
 
 
-class PrintCommitter:
-    """Prints rows; a batch that is done again is printed again."""
+class PrintCommitter(Committer):
+    """Prints rows; a batch that is retried is printed again."""
 
     def __init__(self, outputs: Sequence[Output]):
         self._outputs = outputs
-
-    def stage(self) -> None:
-        """Rows are taken as they come."""
-
-    def check(self) -> None:
-        """Nothing to check."""
-
-    def open(self) -> None:
-        """Nothing to own."""
-
-    def records(self, consumed: Any) -> bool:
-        """No source's consumption is kept here."""
-        return False
 
     def publish(self, batch: Batch, frame: DataFrame) -> Published:
         """Print the batch's rows in the order of the tasks."""
@@ -66,9 +53,6 @@ class PrintCommitter:
             printed += 1
         stream.flush()
         return printed
-
-    def close(self) -> None:
-        """Nothing to release."""
 
 
 def _text(value: Any) -> str:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.common import Row
 from penstock.connectors.values import memory
 from penstock.connectors.values.options import ValuesSinkOptions, ValuesSourceOptions
-from penstock.connectors.values.scan import ValuesScanSpec
-from penstock.connectors.values.sink import ValuesSinkSpec
+from penstock.connectors.values.spec import ValuesScanSpec, ValuesSinkSpec
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
-from penstock.options import OptionSet, nearest, unknown_keys
+from penstock.options import OptionSet, nearest
 from penstock.spi import KIND, ColumnKind, TableDefinition
 from penstock.types import Field, RowType, arrow_type
-
-_Options = TypeVar("_Options", bound=OptionSet)
 
 
 class ValuesConnector:
@@ -30,8 +27,8 @@ class ValuesConnector:
 
     def scan(self, table: TableDefinition) -> ValuesScanSpec:
         """How ``table`` is read. Raises OptionsError, UnsupportedError or SchemaError with every problem of the
-        options, of the columns or of the rows."""
-        options = _bound(table, ValuesSourceOptions)
+        options, the columns or the rows."""
+        options = table.bound(ValuesSourceOptions, ValuesSinkOptions)
         if options.data_id not in memory.known():
             hint = nearest(options.data_id, memory.known()) or "register them with penstock.connectors.values.register"
             problem = Problem(
@@ -46,20 +43,8 @@ class ValuesConnector:
 
     def sink(self, table: TableDefinition) -> ValuesSinkSpec:
         """How ``table`` is written. Raises OptionsError with every problem found."""
-        return ValuesSinkSpec(table=table.name, options=_bound(table, ValuesSinkOptions), schema=table.written)
-
-
-def _bound(table: TableDefinition, side: type[_Options]) -> _Options:
-    """The options of one side. Those of the other may stand beside them: a table may be read and written."""
-    known = {"connector", *ValuesSourceOptions.keys(), *ValuesSinkOptions.keys()}
-    problems = unknown_keys(table.options, known, (), table.origin)
-    try:
-        options = side.from_text(table.options, table.origin)
-    except OptionsError as error:
-        raise OptionsError((*problems, *error.problems)) from None
-    if problems:
-        raise OptionsError(problems)
-    return options
+        options = table.bound(ValuesSinkOptions, ValuesSourceOptions)
+        return ValuesSinkSpec(table=table.name, options=options, schema=table.written)
 
 
 def _unsupported(table: TableDefinition) -> Iterator[Problem]:
@@ -73,7 +58,7 @@ def _unsupported(table: TableDefinition) -> Iterator[Problem]:
 
 
 def _encoded(rows: Sequence[Row], table: TableDefinition, options: ValuesSourceOptions) -> bytes:
-    """The rows as an Arrow IPC stream. Raises SchemaError with what does not fit."""
+    """The rows as an Arrow IPC stream. Raises SchemaError with every value that does not fit."""
     fields = table.produced.fields
     problems = tuple(_misfits(rows, table.produced, options))
     columns = []
@@ -107,7 +92,7 @@ def _misfits(rows: Sequence[Row], schema: RowType, options: ValuesSourceOptions)
 
 
 def _misfit(values: Sequence[Any], field: Field) -> str:
-    """Names the first value that is not of a column's type."""
+    """The position of the first value that is not of a column's type."""
     for number, value in enumerate(values):
         try:
             pa.array([value], arrow_type(field.type))
@@ -117,7 +102,7 @@ def _misfit(values: Sequence[Any], field: Field) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as Arrow takes it: a Row is no tuple."""
+    """A value as Arrow accepts it, with tuples for Rows."""
     match value:
         case Row():
             return tuple(_plain(each) for each in value)

@@ -1,7 +1,7 @@
 """The rows that this process keeps, each list under an id: tables read them, and append to them.
 
-The state is the process's own: a table in SQL can name rows by an id only, and whoever wants the rows that a job has
-written looks for them under the same id.
+The state belongs to the process: a table in SQL can name rows only by an id, and the caller finds the rows that a job
+has written under the same id.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _ROWS: dict[str, tuple[Row, ...]] = {}
 
 
 def register(values: Iterable[Row | Sequence[Any]], data_id: str = "") -> str:
-    """Keep these rows and give their id, which is the ``data-id`` of a table. Without ``data_id`` a number is taken.
+    """Keep these rows and return their id, which is the ``data-id`` of a table: a number unless ``data_id`` is given.
 
     A row is a sequence of values in the order of the table's columns, or a :class:`~penstock.common.Row`, which may
-    have a row kind (``row.set_row_kind(RowKind.DELETE)``). Rows that had the id before are replaced.
+    have a row kind (``row.set_row_kind(RowKind.DELETE)``). Replaces rows that had the id before.
     """
     data_id = data_id or str(next(_NUMBERS))
     _ROWS[data_id] = tuple(each if isinstance(each, Row) else Row(*each) for each in values)
@@ -28,7 +28,7 @@ def register(values: Iterable[Row | Sequence[Any]], data_id: str = "") -> str:
 
 
 def rows(data_id: str) -> list[Row]:
-    """The rows under an id, in the order in which they came; none for an id that nobody has used.
+    """The rows under an id, in the order of their arrival; none for an unknown id.
 
     Rows that a job has written have names. ROW values in them are dictionaries, MAP values are lists of pairs.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.errors import Problem
-from penstock.options import BOOLEAN, INTEGER, TEXT, Codec, OptionSet, Rule, choice, opt
+from penstock.options import BOOLEAN, TEXT, Codec, OptionSet, Rule, choice, number, opt
 from penstock.spi import INSERTIONS, Guarantee
 from penstock.types import RowKind
 
@@ -28,11 +28,6 @@ def _show_kinds(kinds: frozenset[RowKind]) -> str:
 _CHANGELOG = Codec("ChangelogMode", _parse_kinds, _show_kinds)
 
 
-def _some_rows(options: ValuesSourceOptions) -> Iterator[Problem]:
-    if options.most is not None and options.most < 1:
-        yield Problem("expected a whole number from 1", "scan.max-records-per-trigger")
-
-
 def _not_exactly_once(options: ValuesSinkOptions) -> Iterator[Problem]:
     if options.guarantee is Guarantee.EXACTLY_ONCE:
         reason = "rows in memory are not part of a transaction"
@@ -42,8 +37,6 @@ def _not_exactly_once(options: ValuesSinkOptions) -> Iterator[Problem]:
 @dataclass(frozen=True, kw_only=True)
 class ValuesSourceOptions(OptionSet):
     """How rows are read."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (_some_rows,)
 
     data_id: str = opt(
         "data-id", TEXT, doc="The id of the rows, which `penstock.connectors.values.register` gives.", example="orders"
@@ -63,7 +56,7 @@ class ValuesSourceOptions(OptionSet):
         example="I,UB,UA,D",
     )
     most: int | None = opt(
-        "scan.max-records-per-trigger", INTEGER, default=None, doc="The most rows of a batch.", example="100"
+        "scan.max-records-per-trigger", number(1), default=None, doc="The most rows of a batch.", example="100"
     )
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import pickle
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,8 +15,7 @@ from pyspark.sql.types import StructType
 
 from penstock.common import Row
 from penstock.connectors.values import memory
-from penstock.connectors.values.scan import ValuesScanSpec
-from penstock.connectors.values.sink import ValuesSinkSpec
+from penstock.connectors.values.spec import ValuesScanSpec, ValuesSinkSpec
 from penstock.errors import CheckpointError, ExecutionError
 from penstock.spi import (
     HIDDEN,
@@ -34,6 +31,8 @@ from penstock.spi import (
     Source,
     Stage,
     Written,
+    pickled,
+    unpickled,
 )
 from penstock.types import TINYINT, RowKind, quoted_name, spark_ddl, spark_type
 
@@ -48,7 +47,7 @@ class ValuesRuntime:
         return RowsSource(spec, ordinal, context)
 
     def commit_group(self, spec: ValuesSinkSpec) -> Hashable:
-        """One committer for all tables: nothing is committed that could keep them apart."""
+        """All tables share a committer: nothing is committed."""
         return None
 
     def committer(self, outputs: Sequence[Output], context: JobContext) -> Committer:
@@ -59,11 +58,8 @@ class ValuesRuntime:
 # --- reading -------------------------------------------------------------------------------------------------
 
 
-class RowsSource:
+class RowsSource(Source):
     """One scan of a running job. A position is ``{"row": n}``: rows before number n are read."""
-
-    timed = False
-    measures = False
 
     def __init__(self, scan: ValuesScanSpec, ordinal: int, context: JobContext):
         self._scan = scan
@@ -74,7 +70,7 @@ class RowsSource:
         self._check_unchanged(context)
 
     def _check_unchanged(self, context: JobContext) -> None:
-        """Positions in the checkpoint are those of the rows that the job was first started with."""
+        """Raises CheckpointError unless the rows are those of the job's first start, to which its positions refer."""
         name, asked = f"source-{self._ordinal}", {"values": hashlib.sha256(self._scan.data).hexdigest()}
         if context.checkpoint.create(name, asked) != asked:
             raise CheckpointError(
@@ -89,24 +85,20 @@ class RowsSource:
         if self._scan.options.kinds != INSERTIONS:
             columns.append(f"{KIND} {spark_type(TINYINT)}")
         schema = ", ".join([*columns, f"{REPORT} BINARY"])
-        spec = base64.b64encode(pickle.dumps((self._scan, self._ordinal))).decode("ascii")
-        return self._spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", spec).load()
+        reader = self._spark.readStream.format(_FORMAT).schema(schema)
+        return reader.option("secret.spec", pickled((self._scan, self._ordinal))).load()
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """One task reads a batch."""
         return 1
 
-    def place(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
-        """All rows are in the one partition of the id."""
+    def partition(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
+        """All rows are in partition 0 of the id."""
         return (self._scan.options.data_id, 0) if number == self._ordinal * PARTITIONS_PER_SOURCE else None
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
         """The rows between the two positions."""
         return int(end["row"]) - (start["row"] if start else 0)
-
-    def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
-        """None: memory loses no rows."""
-        return ()
 
     def ended(self, reached: dict[str, Any] | None) -> bool:
         """Whether the last row is read and the table ends with it."""
@@ -115,22 +107,6 @@ class RowsSource:
     def lag(self, reached: dict[str, Any]) -> int | None:
         """The rows that are not read yet."""
         return self._rows - int(reached["row"])
-
-    def consumed(self, end: dict[str, Any]) -> Any:
-        """Nothing: no system keeps what was read."""
-        return None
-
-    def done(self, end: dict[str, Any], recorded: bool | None) -> None:
-        """Nobody has to be informed."""
-
-    def reported(self, reports: Sequence[bytes]) -> None:
-        """The tasks report nothing."""
-
-    def progressed(self, watermarks: Mapping[int, int], end: dict[str, Any]) -> None:
-        """The rows have no event time."""
-
-    def close(self) -> None:
-        """Nothing to release."""
 
 
 class ValuesDataSource(DataSource):
@@ -147,8 +123,7 @@ class ValuesDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> ValuesReader:
         """The reader that plans and reads."""
-        scan, ordinal = pickle.loads(base64.b64decode(self.options["secret.spec"]))  # noqa: S301 - of the same job
-        return ValuesReader(scan, ordinal)
+        return ValuesReader(*unpickled(self.options["secret.spec"]))
 
 
 class ValuesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -179,12 +154,12 @@ class ValuesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition((start["row"], end["row"]))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows, and the engine's columns behind them."""
+        """The rows, followed by the engine's columns."""
         start, end = partition.value
         rows = self._scan.rows.slice(start, end - start)
         kinds = [rows.column(KIND)] if self._scan.options.kinds != INSERTIONS else []
-        place = pa.array([self._ordinal * PARTITIONS_PER_SOURCE] * rows.num_rows, pa.int32())
-        arrays = [*rows.drop_columns(KIND).columns, place, pa.array(range(start, end), pa.int64()), *kinds]
+        partition = pa.array([self._ordinal * PARTITIONS_PER_SOURCE] * rows.num_rows, pa.int32())
+        arrays = [*rows.drop_columns(KIND).columns, partition, pa.array(range(start, end), pa.int64()), *kinds]
         names = [*self._scan.schema.names, *HIDDEN.names, *([KIND] if kinds else []), REPORT]
         yield pa.RecordBatch.from_arrays([*arrays, pa.nulls(rows.num_rows, pa.binary())], names=names)
 
@@ -192,24 +167,11 @@ class ValuesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 # --- writing -------------------------------------------------------------------------------------------------
 
 
-class ValuesCommitter:
+class ValuesCommitter(Committer):
     """Adds the rows of each batch to those in memory; when a batch is retried, it adds them again."""
 
     def __init__(self, outputs: Sequence[Output]):
         self._outputs = outputs
-
-    def stage(self) -> None:
-        """Tasks do nothing: the driver keeps the rows."""
-
-    def check(self) -> None:
-        """Nothing to check."""
-
-    def open(self) -> None:
-        """Nothing to own."""
-
-    def records(self, consumed: Any) -> bool:
-        """What a source has consumed is not kept here."""
-        return False
 
     def publish(self, batch: Batch, frame: DataFrame) -> Published:
         """Collect the rows of each output, in the order of the tasks."""
@@ -226,9 +188,6 @@ class ValuesCommitter:
             memory.append(spec.data_id, [_row(kind, each, spec.schema.names) for kind, each in found])
             written.append(Written(len(kinds)))
         return Published(tuple(written))
-
-    def close(self) -> None:
-        """Nothing to release."""
 
 
 def _tuples(columns: Sequence[pa.ChunkedArray], count: int) -> list[tuple[Any, ...]]:

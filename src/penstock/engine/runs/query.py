@@ -296,10 +296,10 @@ class Query:
         """``error`` of a task, which knows a record's topic and partition as a number, with their names."""
         ends = self._checkpoint.offsets(self._current) or ()
         for source, end in zip(self._sources, ends, strict=False):
-            place = source.place(error.partition, end)
-            if place is not None:
+            partition = source.partition(error.partition, end)
+            if partition is not None:
                 args = list(error.args)
-                args[1:3] = place
+                args[1:3] = partition
                 return RecordError(*args)
         return error
 

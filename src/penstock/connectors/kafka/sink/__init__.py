@@ -1,1 +1,1 @@
-"""Writing Kafka tables: what writing tasks do, and how a batch is committed."""
+"""Writing Kafka tables: the work of tasks, and the commit of a batch."""

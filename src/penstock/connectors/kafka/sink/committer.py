@@ -1,18 +1,16 @@
-"""How the rows of a batch get into Kafka: exactly once in one transaction, or without transactions."""
+"""Committers of Kafka sinks: exactly-once in one transaction per batch, or without transactions."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Protocol
 from uuid import UUID
 
 from penstock.connectors.kafka.sink.encoding import DEFAULT_MAX_MESSAGE_BYTES
-from penstock.connectors.kafka.sink.metrics import count_produced
-from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.sink.writer import (
     WRITTEN,
     KafkaOutput,
@@ -21,7 +19,6 @@ from penstock.connectors.kafka.sink.writer import (
     encode_rows_and_publish,
     stage_rows,
 )
-from penstock.connectors.kafka.table.client import completed
 from penstock.deadline import Deadline
 from penstock.delivery import Progress, Skip, TakeOver, check_ahead, decide
 from penstock.errors import (
@@ -50,19 +47,18 @@ from penstock.kafka.progress import (
     read_present_progress,
     read_progress,
 )
-from penstock.kafka.properties import ClientConfig
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, TopicPartition, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
-from penstock.spi import Batch, Checkpoint, JobContext, Output, Published, Stage, Written
+from penstock.spi import Batch, Committer, JobContext, Output, Published, Stage, Written
 
 _ATTEMPTS_PER_BATCH = 3
 
 
 @dataclass(frozen=True)
 class Consumed:
-    """The offsets of a consumer group that a batch reaches in one cluster."""
+    """The offsets of a consumer group in a cluster after a batch."""
 
     cluster_id: str
     group: str
@@ -71,10 +67,10 @@ class Consumed:
 
 @dataclass(frozen=True)
 class Acknowledged:
-    """What a publishing job was told by the brokers, and of which ``topics``. ``encoded`` is what its tasks have
-    encoded, by the number of the output. ``doubt``: why it is not certain that each task ran once, empty when it is;
-    ``one_writer``: no two tasks wrote to one partition; ``whole``: in each partition the sequences run from 0 to the
-    last record's."""
+    """The acknowledgements of a publishing job: the number of records, and their ``topics``. ``encoded`` has the counts
+    of its tasks, by the number of the output. ``doubt`` says why it is not certain that each task ran once, and is
+    empty when it is. ``one_writer``: no two tasks wrote to one partition. ``whole``: in each partition the sequences
+    run from 0 to the last record's."""
 
     records: int = 0
     topics: frozenset[str] = frozenset()
@@ -83,75 +79,111 @@ class Acknowledged:
     one_writer: bool = True
     whole: bool = True
 
+    @classmethod
+    def of(cls, rows: Iterable[Any], doubt: str) -> Acknowledged:
+        """The sum of the tasks' rows (:data:`penstock.connectors.kafka.sink.writer.WRITTEN`), as mappings."""
+        acks, encoded = [], dict[int, Written]()
+        for row in rows:
+            if row["topic"]:
+                acks.append(row)
+                continue
+            before = encoded.get(row["partition"], Written())
+            times = [each for each in (before.send_millis, row["send_millis"]) if each is not None]
+            millis = max(times, default=None)
+            encoded[row["partition"]] = Written(before.records + row["count"], before.bytes + row["bytes"], millis)
+        return cls(
+            records=sum(row["count"] for row in acks),
+            topics=frozenset(row["topic"] for row in acks),
+            encoded=encoded,
+            doubt=doubt,
+            one_writer=len(acks) == len({(row["topic"], row["partition"]) for row in acks}),
+            whole=all((row["first_sequence"], row["last_sequence"]) == (0, row["count"] - 1) for row in acks),
+        )
+
 
 class WriteJobs(Protocol):
     """Runs writing tasks on a batch's frame."""
 
     def write(
-        self, frame: Any, spec: WriteSpec, tasks: int, *, transaction: OpenTransaction, owners: int | None, staged: bool
+        self,
+        frame: Any,
+        spec: WriteSpec,
+        tasks: int,
+        *,
+        transaction: OpenTransaction | None,
+        owners: int | None,
+        staged: bool,
     ) -> Acknowledged:
-        """Encode the rows, unless ``staged`` says that reading the frame does, and publish them in the transaction.
+        """Encode the rows, unless ``staged`` says that reading the frame does, and publish them in the transaction, or
+        outside of transactions.
 
-        With ``owners`` each partition's batches are published, in order, by the one of so many tasks that owns it;
-        without, every task publishes what it has encoded.
+        With ``owners`` that many tasks each publish the batches of the partitions they own, in order. Without it each
+        task publishes the rows that it has encoded.
         """
-        ...
-
-    def write_plainly(self, frame: Any, spec: WriteSpec, tasks: int, *, staged: bool) -> Acknowledged:
-        """Let every task encode and publish its rows outside transactions, unless ``staged`` says that reading does."""
-        ...
 
 
-class _Writing:
-    """What both committers share: the session, the topics' layouts, the tasks' spec."""
+class _Writing(Committer):
+    """The common part of both committers: the session, the topics and the tasks' spec."""
 
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
-        self.branches = tuple(
-            KafkaOutput(output.spec, _client(output.spec), output.column, output.columns) for output in outputs
-        )
+        self.branches = tuple(KafkaOutput(**vars(each), client=each.spec.client_config) for each in outputs)
         self.context = context
         self.jobs = jobs
-        self.config = self.branches[0].client
-        self.session: Session = session_for(self.config)
+        self.session: Session = session_for(self.branches[0].client)
         self.staged = False
         self._limits: dict[str, int] = {}
 
     def spec(self) -> WriteSpec:
-        """The tasks' spec, with the topics as they are now. Raises KafkaError for a topic that does not exist."""
+        """The tasks' spec, with the present topics. Raises KafkaError for a topic that does not exist."""
         found: set[str] = set()
         for branch in self.branches:
-            for name in branch.sink.topics:
-                there = self.session.topic(name, create=branch.client.allow_auto_create_topics)
-                if there.internal or name in self.progress_topics:
-                    whose = "an internal topic of Kafka's" if there.internal else "the job's own progress topic"
-                    where, hint = f"table '{branch.sink.table}'", "name another topic"
-                    raise OptionsError((Problem(f"'{name}' is {whose}, which no table writes", "topic", where, hint),))
+            for name in branch.spec.topics:
+                topic = self.session.topic(name, create=branch.client.allow_auto_create_topics)
+                if topic.internal or name in self.progress_topics:
+                    role = "an internal topic of Kafka" if topic.internal else "the job's own progress topic"
+                    reason = f"'{name}' is {role}, which no table may write"
+                    raise OptionsError(
+                        (Problem(reason, "topic", f"table '{branch.spec.table}'", "name another topic"),)
+                    )
                 found.add(name)
-            if branch.sink.topic_pattern:
-                found |= matching_topics(self.session, branch.sink.topic_pattern).keys() - set(self.progress_topics)
+            if pattern := branch.spec.options.topic_pattern:
+                found |= matching_topics(self.session, pattern).keys() - set(self.progress_topics)
         new = found - self._limits.keys()
         if new:
             settings = topic_configs(self.session, sorted(new), ["max.message.bytes"]) or {}
             for name in new:
                 limit = settings.get(name, {}).get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES)
                 self._limits[name] = int(limit)
-        return WriteSpec(self.branches, self.config, dict(self._limits), self.progress_topics)
+        return WriteSpec(self.branches, self.branches[0].client, dict(self._limits), self.progress_topics)
 
     @cached_property
     def progress_topics(self) -> tuple[str, ...]:
-        """The job's progress topic, as it is configured and as the checkpoint has kept it."""
-        kept = _known_identity(self.context.checkpoint, self.session).get("progress_topic")
+        """The job's progress topics: the configured one, and the one that the checkpoint names."""
+        kept = self.identity().get("progress_topic")
         return tuple(dict.fromkeys(filter(None, (self.context.settings.progress_topic, kept))))
 
+    def identity(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> dict[str, Any]:
+        """The checkpoint's document about the job's transactional id in the cluster, after this change: the id, and the
+        progress topic with its first number of partitions; empty before the first start. Raises CheckpointError."""
+        name, checkpoint = f"identity-{cluster_id(self.session)}", self.context.checkpoint
+        known = checkpoint.revise(name, change)
+        missing = {"transactional_id", "progress_topic", "progress_topic_id", "progress_partitions"} - known.keys()
+        if known and missing:
+            raise CheckpointError(
+                f"the last revision of 'penstock/{name}.*.json' in the checkpoint '{checkpoint.location}' lacks "
+                f"{', '.join(sorted(missing))}; restore the file from a backup"
+            )
+        return known
+
     def one_writer_each(self, tasks: int) -> bool:
-        """Whether no two of so many tasks write to one partition as it is: each has its own, if there are enough."""
-        keyed = any(branch.sink.keyed for branch in self.branches)
+        """Whether no two of ``tasks`` write to one partition: each has its own, if there are enough."""
+        keyed = any(branch.spec.keyed for branch in self.branches)
         fewest = min((len(self.session.topic(name).partitions) for name in self._limits), default=0)
         return tasks == 1 or (not keyed and tasks <= fewest)
 
     def check_topics(self, done: Acknowledged) -> None:
-        """Raises RecordError when a task reports records in a topic that no table may write to. Encoders refuse such
-        rows; this is the last check, and before a commit it keeps them out of sight."""
+        """Raises RecordError when a task reports records in a topic that no table may write. Encoders refuse these
+        rows; this is the last check, before a commit makes them visible."""
         for name in sorted(done.topics):
             if is_out_of_reach(self.session, name, self.progress_topics):
                 raise RecordError(
@@ -159,92 +191,63 @@ class _Writing:
                 )
 
     def written(self, done: Acknowledged) -> tuple[Written, ...]:
-        """What was written to each output, and is counted."""
+        """The records and bytes written to each output. Counts them in the metrics."""
         found = tuple(done.encoded.get(number, Written()) for number in range(len(self.branches)))
         for branch, each in zip(self.branches, found, strict=True):
-            if branch.sink.options.producer_metrics:
-                count_produced(self.context.operator(branch.sink.table), each)
+            if branch.spec.options.producer_metrics:  # under the names of Kafka's own producer
+                group = self.context.operator(branch.spec.table).add_group("KafkaProducer")
+                group.count("record-send-total", "record-send-rate", each.records)
+                group.count("outgoing-byte-total", "outgoing-byte-rate", each.bytes)
         return found
 
     def owners(self) -> int:
-        """How many tasks share the partitions among them."""
-        asked = [branch.sink.options.parallelism for branch in self.branches if branch.sink.options.parallelism]
+        """The number of tasks that own partitions."""
+        asked = [branch.spec.options.parallelism for branch in self.branches if branch.spec.options.parallelism]
         partitions = sum(len(self.session.topic(name).partitions) for name in self._limits)
         return max(1, min(max(asked) if asked else self.context.parallelism, partitions))
 
 
-def _known_identity(
-    checkpoint: Checkpoint, session: Session, change: Callable[[dict[str, Any]], dict[str, Any]] = dict
-) -> dict[str, Any]:
-    """What a checkpoint knows of a job's transactional id in a cluster, after this change: its name, and the progress
-    topic with the number of partitions that it had first; nothing before the first start. Raises CheckpointError."""
-    name = f"identity-{cluster_id(session)}"
-    known = checkpoint.revise(name, change)
-    missing = {"transactional_id", "progress_topic", "progress_topic_id", "progress_partitions"} - known.keys()
-    if known and missing:
-        raise CheckpointError(
-            f"the last revision of 'penstock/{name}.*.json' in the checkpoint '{checkpoint.location}' lacks "
-            f"{', '.join(sorted(missing))}; restore the file from a backup"
-        )
-    return known
-
-
-def _client(sink: KafkaSinkSpec) -> ClientConfig:
-    return ClientConfig.from_properties(dict(completed(sink.client, "")), f"table '{sink.table}'")
-
-
-class PlainCommitter:
+class PlainCommitter(_Writing):
     """Publishes from the tasks that encode, without transactions.
 
-    A batch is done when the brokers have acknowledged it as ``acks`` asks; one that fails is written again, so records
-    may be repeated. A sink without a guarantee is written in the same way: a job that ends has delivered what it read.
+    A batch is done when the brokers have acknowledged it as ``acks`` asks. A batch that fails is written again, so
+    records may be repeated. Sinks without a guarantee are written in the same way, so a job that ends has delivered all
+    records that it has read.
     """
-
-    def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
-        self._writing = _Writing(outputs, context, jobs)
 
     def stage(self) -> Stage:
         """Encode and publish in the tasks that read."""
-        self._writing.staged = True
-        return Stage(partial(encode_rows_and_publish, self._writing.spec(), None), WRITTEN)
+        self.staged = True
+        return Stage(partial(encode_rows_and_publish, self.spec(), None), WRITTEN)
 
     def check(self) -> None:
-        """Make sure that the topics are there."""
-        self._writing.spec()
+        """Make sure that the topics exist."""
+        self.spec()
 
     def open(self) -> None:
-        """Warn of what weakens the guarantee."""
-        for branch in self._writing.branches:
-            if branch.sink.weakness:
-                self._writing.context.warn(f"table '{branch.sink.table}': {branch.sink.weakness}")
-
-    def records(self, consumed: Any) -> bool:
-        """No source's consumption is kept here."""
-        return False
+        """Warn of options that weaken the guarantee."""
+        for branch in self.branches:
+            if branch.spec.weakness:
+                self.context.warn(f"table '{branch.spec.table}': {branch.spec.weakness}")
 
     def publish(self, batch: Batch, frame: Any) -> Published:
         """Write the batch."""
         if not batch.tasks:
             return Published()
-        writing = self._writing
-        done = writing.jobs.write_plainly(frame, writing.spec(), batch.tasks, staged=writing.staged)
-        writing.check_topics(done)
+        done = self.jobs.write(frame, self.spec(), batch.tasks, transaction=None, owners=None, staged=self.staged)
+        self.check_topics(done)
         _check_counts(done, batch)
-        return Published(writing.written(done))
-
-    def close(self) -> None:
-        """Nothing is open between batches."""
+        return Published(self.written(done))
 
 
-class KafkaCommitter:
+class KafkaCommitter(_Writing):
     """One Kafka transaction per batch: records, progress record and group offsets become visible together, or never.
 
     The protocol and its rules are described in docs/exactly-once.md.
     """
 
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
-        self._writing = _Writing(outputs, context, jobs)
-        self._context = context
+        super().__init__(outputs, context, jobs)
         prefixes = sorted({output.spec.transactional_id_prefix for output in outputs})
         self.transactional_id = f"{prefixes[0]}-{context.job}"
         if len(prefixes) > 1:
@@ -252,31 +255,32 @@ class KafkaCommitter:
                 f"sinks {', '.join(repr(output.table) for output in outputs)} are written in one transaction, as "
                 f"'{self.transactional_id}'; the prefixes {', '.join(map(repr, prefixes[1:]))} are not used"
             )
-        # By name and topic: names may be made of positions, which change when a sink is added or removed.
-        self._tables = tuple(sorted(f"{output.table} -> {output.spec.destination}" for output in outputs))
+        # By name and topic: generated names are numbered, and change when a sink is added or removed.
+        self._tables = tuple(sorted(f"{output.table} -> {output.spec.shown_topics}" for output in outputs))
         self._topic: ProgressTopic | None = None
         self._client: TransactionClient | None = None
         self._progress: Progress | None = None
         self._known: dict[str, Any] = {}
         self._published = False
         self._shared = False
-        self._refused: Counter[str] = Counter()  # batches whose offsets a group may not be given
+        self._refused: Counter[str] = Counter()  # batches whose offsets may not be committed, by group
 
     def stage(self) -> Stage:
-        """Encode in the tasks that read, and publish there too where each is the only writer of its partitions."""
-        self._writing.staged = True
-        return Stage(partial(stage_rows, self._writing.spec()), WRITTEN)
+        """Encode in the tasks that read, and publish there too when each is the only writer of its partitions."""
+        self.staged = True
+        return Stage(partial(stage_rows, self.spec()), WRITTEN)
 
     # --- ownership -------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Find the transactional id and the progress topic, and raise what must stop a start, before the id is taken.
+        """Find the transactional id and the progress topic, and raise errors that must stop a start before the id is
+        taken.
 
-        Raises CheckpointError where the query has published more than the checkpoint knows, and OptionsError when
+        Raises CheckpointError when the query has published more than the checkpoint knows, and OptionsError when
         another group of the job's sinks writes to the same cluster.
         """
-        session, context = self._writing.session, self._context
-        self._writing.spec()
+        session, context = self.session, self.context
+        self.spec()
         document = f"target-{cluster_id(session)}"
         if (context.checkpoint.read(document) or {}).get("run_id") == context.run_id:
             reason = "sinks of one job write to one cluster with different addresses or credentials"
@@ -284,14 +288,14 @@ class KafkaCommitter:
             where = f"job '{context.job}', cluster {cluster_id(session)}"
             raise OptionsError((Problem(reason, where=where, hint=hint),))
         context.checkpoint.write(document, {"run_id": context.run_id})
-        known = self._identity()
+        known = self.identity()
         found = self._found_topic(known)
         topic_id = str(found.topic_id or "")
         topic = {"progress_topic": found.name, "progress_topic_id": topic_id, "progress_partitions": found.partitions}
         if not known:
             mine = {"transactional_id": self.transactional_id, **topic}
-            known = self._identity(lambda now: now or mine)  # of two copies that start at once both have the same
-        elif known["progress_topic_id"] != topic_id:  # which the user adopts
+            known = self.identity(lambda now: now or mine)  # two copies that start at once get the same
+        elif known["progress_topic_id"] != topic_id:  # the user adopts that
             known = self._changed(known, {**known, **topic})
         if (known["progress_topic"], known["progress_topic_id"]) != (found.name, topic_id):
             raise self._overtaken()
@@ -304,83 +308,80 @@ class KafkaCommitter:
         if not self._known:
             self.check()
         self._client, self._progress = self._taken()
-        self._changed(self._known, self._known)  # behind the claim: who changes it later fences this run
+        self._changed(self._known, self._known)  # after the claim: a copy that changes it later fences this run
 
     @property
     def _adopts(self) -> bool:
-        """Whether progress may be missing: what this run has published is there."""
-        return self._context.settings.adopt_progress and not self._published
-
-    def _identity(self, change: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> dict[str, Any]:
-        return _known_identity(self._context.checkpoint, self._writing.session, change)
+        """Whether progress may be missing, which that of this run may not."""
+        return self.context.settings.adopt_progress and not self._published
 
     def _changed(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-        """Change what the checkpoint knows. Raises FencedError when another copy of the job was quicker."""
+        """Change the checkpoint's document. Raises FencedError when another copy of the job was quicker."""
 
         def change(now: dict[str, Any]) -> dict[str, Any]:
             if now != before:
                 raise self._overtaken()
             return after
 
-        return self._identity(change)
+        return self.identity(change)
 
     def _overtaken(self) -> FencedError:
         return FencedError(
-            f"another copy of job '{self._context.job}' was started on the checkpoint "
-            f"'{self._context.checkpoint.location}' with another progress topic; stop one of the two"
+            f"another copy of job '{self.context.job}' was started on the checkpoint "
+            f"'{self.context.checkpoint.location}' with another progress topic; stop one of the two"
         )
 
     def _found_topic(self, known: Mapping[str, Any]) -> ProgressTopic:
-        """The progress topic that the checkpoint knows, or at first the one that is configured. Where it is lost, and
-        the user adopts that, the configured one."""
-        session, settings = self._writing.session, self._context.settings
+        """The progress topic that the checkpoint names. At the first start, and when it is lost and the user adopts
+        that, the configured one."""
+        session, settings = self.session, self.context.settings
         name, topic_id = known.get("progress_topic", settings.progress_topic), known.get("progress_topic_id", "")
         try:
             found = ensure_progress_topic(session, name, topic_id=UUID(topic_id) if topic_id else None)
         except CheckpointError:
-            if not settings.adopt_progress or self._context.restarted:
+            if not settings.adopt_progress or self.context.restarted:
                 raise
             found = ensure_progress_topic(session, settings.progress_topic)
         for warning in found.warnings:
-            self._context.warn(warning)
+            self.context.warn(warning)
         return found
 
     def _keep(self, known: Mapping[str, Any], found: ProgressTopic) -> None:
-        """Go on with the transactional id and the progress topic that the checkpoint knows. The id's records stay in
-        their partition when the topic is enlarged (docs/decisions/0027-one-transactional-id.md)."""
-        context = self._context
+        """Use the transactional id and the progress topic that the checkpoint knows. The id's records stay in their
+        partition when the topic is enlarged (docs/decisions/0027-one-transactional-id.md)."""
+        context = self.context
         kept = [
             ("transactional id", self.transactional_id, known["transactional_id"]),
             ("progress topic", context.settings.progress_topic, found.name),
         ]
-        for what, asked, stays in kept:
-            if asked != stays:
+        for name, configured, known_value in kept:
+            if configured != known_value:
                 context.warn(
-                    f"the {what} stays '{stays}', as the checkpoint '{context.checkpoint.location}' knows it, and does "
-                    f"not become '{asked}'; for that the job has to start with a new checkpoint"
+                    f"the {name} stays '{known_value}', as in the checkpoint '{context.checkpoint.location}', and does "
+                    f"not become '{configured}'; to change it, start the job with a new checkpoint"
                 )
         self.transactional_id = known["transactional_id"]
         seal = Seal(context.query_id, context.secret, context.unsealed_to)
         self._topic = replace(found, partitions=known["progress_partitions"], seal=seal)
 
     def _check_ahead(self) -> None:
-        """Raises CheckpointError where the query has published more than the checkpoint knows, before the id is taken:
-        the run that got so far may be well, and would be fenced for nothing. An old answer says less; of another query
-        it says nothing, for our own progress may be on its way. The checkpoint is asked after that, since the run that
-        is well goes on with it meanwhile."""
-        context = self._context
-        found = read_progress(self._writing.session, self._progress_topic(), self.transactional_id).progress
+        """Raises CheckpointError when the query has published more than the checkpoint knows. This comes before the id
+        is taken: the run that published it may be healthy, and would be fenced for nothing. An outdated read only finds
+        less. Progress of another query proves nothing, since our own may be on its way. The checkpoint is read last,
+        because the healthy run goes on with it meanwhile."""
+        context = self.context
+        found = read_progress(self.session, self._progress_topic(), self.transactional_id).progress
         if found is not None and found.query_id == context.query_id:
             upcoming = context.next_batch()
-            check_ahead(found, Progress(context.query_id, upcoming.id, _document(upcoming.start), None))
+            check_ahead(found, Progress(context.query_id, upcoming.id, {"sources": list(upcoming.start)}, None))
 
     def _taken(self) -> tuple[TransactionClient, Progress | None]:
         """Fence the former owner of the id, claim it, and read what was committed under it."""
-        session, context, topic = self._writing.session, self._context, self._progress_topic()
-        timeout = transaction_timeout_ms(session, self._writing.config.transaction_timeout_ms)
+        session, context, topic = self.session, self.context, self._progress_topic()
+        timeout = transaction_timeout_ms(session, self.branches[0].client.transaction_timeout_ms)
         client = TransactionClient(session, self.transactional_id, timeout)
         client.init()
-        # Before progress is read: until then a former owner may take the id back and commit a batch.
+        # Before progress is read: until then a former owner can take the id back and commit a batch.
         claim(session, client, topic, context.run_id)
         read = read_present_progress(session, topic, self.transactional_id)
         for reason in read.ignored:
@@ -390,82 +391,81 @@ class KafkaCommitter:
     # --- batches ---------------------------------------------------------------------------------------------
 
     def records(self, consumed: Any) -> bool:
-        """In its transaction, the offsets of a group that is in the same cluster."""
-        return isinstance(consumed, Consumed) and consumed.cluster_id == self._writing.session.cluster_id
+        """Whether ``consumed`` is of a group in the same cluster, whose offsets the transaction can hold."""
+        return isinstance(consumed, Consumed) and consumed.cluster_id == self.session.cluster_id
 
     def publish(self, batch: Batch, frame: Any) -> Published:
-        """Publish and commit the batch, unless progress says that this was done before.
+        """Publish and commit the batch, unless progress shows that it was committed before.
 
-        What the broker aborts is redone a few times. Raises FencedError when another instance took over,
+        Retries a few times when the broker aborts. Raises FencedError when another instance took over, and
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
-        start, end = _document(batch.start), _document(batch.end)
+        start, end = ({"sources": list(each)} for each in (batch.start, batch.end))
         try:
-            decision = decide(self._progress, self._context.query_id, batch.id, start, end, self._adopts)
+            decision = decide(self._progress, self.context.query_id, batch.id, start, end, self._adopts)
         except (CheckpointError, PossibleDataLossError):
-            self._check_owner()  # another copy that has gone on with the checkpoint explains it better
+            self._check_owner()  # another copy on the checkpoint is the better explanation
             raise
         if isinstance(decision, Skip):
             self._check_tables(decision.record)
             return Published(skipped=True)
         if isinstance(decision, TakeOver):
-            self._context.warn(decision.warning)
-        progress = Progress(self._context.query_id, batch.id, start, end, tables=self._tables)
-        _, topic = self._opened()
+            self.context.warn(decision.warning)
+        progress = Progress(self.context.query_id, batch.id, start, end, tables=self._tables)
         # Before anything is sent: a record above the topic's limit raises here.
-        progress_batch(topic, self.transactional_id, progress)
+        progress_batch(self._progress_topic(), self.transactional_id, progress)
         for attempt in range(1, _ATTEMPTS_PER_BATCH + 1):
             try:
                 published = self._attempt(batch, progress, frame)
             except (KafkaError, TransactionExpiredError) as error:
-                if not error.retriable or attempt == _ATTEMPTS_PER_BATCH or self._context.stopping():
+                if not error.retriable or attempt == _ATTEMPTS_PER_BATCH or self.context.stopping():
                     raise
-                self._context.warn(f"batch {batch.id} is redone: {error}")
+                self.context.warn(f"batch {batch.id} is retried: {error}")
             else:
                 self._progress, self._published = progress, True
                 return published
         raise ExecutionError(f"batch {batch.id} was not published")
 
     def _check_tables(self, published: Progress) -> None:
-        """Raises CheckpointError for a batch that was published before a table was written to this cluster: the table
-        would never get it."""
+        """Raises CheckpointError for a batch that was published without one of the present tables, which would never
+        get it."""
         missing = sorted(Counter(self._tables) - Counter(published.tables)) if published.tables else []
         if missing:
             raise CheckpointError(
                 f"{published} was published into {', '.join(map(repr, published.tables))}, but not into "
-                f"{', '.join(map(repr, missing))}, which came to the job since. Start it once with the former "
+                f"{', '.join(map(repr, missing))}, which the job did not write then. Start it once with the former "
                 "definition, so that it finishes this batch, and stop it; then start it with the present one"
             )
 
     def _check_owner(self) -> None:
         """Raises FencedError when another run has claimed the id."""
-        _, topic = self._opened()
-        claimed = read_progress(self._writing.session, topic, self.transactional_id).latest_claim
-        if claimed is not None and claimed.run_id != self._context.run_id:
+        claimed = read_progress(self.session, self._progress_topic(), self.transactional_id).latest_claim
+        if claimed is not None and claimed.run_id != self.context.run_id:
             raise FencedError(
                 f"transactional id '{self.transactional_id}' was taken over by {claimed}; stop one of the two"
             )
 
     def _attempt(self, batch: Batch, progress: Progress, frame: Any) -> Published:
-        """One transaction. After an error that is retriable nothing of it is published or open, and the batch may be
-        redone. Raises UnknownOutcomeError when that is not known, after which nothing may be published."""
+        """One transaction. After a retriable error nothing of it is published or open, and the batch may be retried.
+        Raises UnknownOutcomeError when its outcome is not known; nothing may be published after that."""
         client, topic = self._opened()
         done = Acknowledged()
         recorded: dict[int, bool] = {}
         try:
             transaction = OpenTransaction(self.transactional_id, client.begin())
             done = self._write(batch, frame, transaction)
-            record(self._writing.session, client, topic, progress)
+            record(self.session, client, topic, progress)
             recorded = self._add_offsets(batch)
             client.commit()
         except BaseException as error:
             if not self._ended(progress, error) or not isinstance(error, Exception):
                 raise
-        return Published(self._writing.written(done), consumed=recorded)
+        return Published(self.written(done), consumed=recorded)
 
     def _ended(self, batch: Progress, reason: BaseException) -> bool:
-        """End the transaction that ``reason`` has cut short, or find out how it ended: whether it was committed. If it
-        was not, nothing of it is left open (unless the job is being stopped and the abort got no answer).
+        """End the transaction that ``reason`` has interrupted, or find out how it ended. Returns whether it was
+        committed. If it was not, nothing of it is left open (unless the job is being stopped and the abort got no
+        answer).
 
         Raises FencedError when another instance has taken over, TransactionExpiredError when it was open for too long,
         and UnknownOutcomeError.
@@ -476,8 +476,10 @@ class KafkaCommitter:
             try:
                 client.abort()
             except UnknownOutcomeError as failure:
-                if self._context.stopping() and not client.commit_asked:
-                    self._context.warn(f"the transaction of batch {batch.batch_id} is left to its time-out: {failure}")
+                if self.context.stopping() and not client.commit_asked:
+                    self.context.warn(
+                        f"the transaction of batch {batch.batch_id} is left open until its time-out: {failure}"
+                    )
                     return False
                 committed = self._settled(batch, reason)
         elif client.state is State.UNKNOWN:
@@ -487,26 +489,26 @@ class KafkaCommitter:
             return committed
         if seconds * 1000 >= client.timeout_ms:
             raise TransactionExpiredError(
-                f"batch {batch.batch_id}: its transaction was open for {seconds:.1f} s, and the brokers abort what is "
+                f"batch {batch.batch_id}: its transaction was open for {seconds:.1f} s, and the brokers abort those "
                 f"open for longer than transaction.timeout.ms, which is {client.timeout_ms}; nothing of it was "
                 "published. Raise 'properties.transaction.timeout.ms' of the sink, or make batches smaller with "
-                f"'scan.max-records-per-trigger'. The first sign of it was: {reason}"
+                f"'scan.max-records-per-trigger'. The first symptom was: {reason}"
             ) from reason
         if isinstance(reason, StaleEpochError):
             raise AbortableError(
-                f"{reason}: the brokers aborted the transaction after {seconds:.1f} s, before its time was up; did "
+                f"{reason}: the brokers aborted the transaction after {seconds:.1f} s, before its time-out; did "
                 "somebody abort it by hand? Nothing of it was published"
             ) from reason
         if unknown:
             raise AbortableError(
-                f"batch {batch.batch_id} was not committed, it has been found out: {reason}"
+                f"the brokers now confirm that batch {batch.batch_id} was not committed: {reason}"
             ) from reason
         return False
 
     def _settled(self, batch: Progress, reason: BaseException) -> bool:
-        """Whether a batch was committed, asked until it is known. Raises UnknownOutcomeError when that takes too long
-        or the job is being stopped."""
-        session, context = self._writing.session, self._context
+        """Whether a batch was committed. Asks until it is known. Raises UnknownOutcomeError when that takes too long or
+        the job is being stopped."""
+        session, context = self.session, self.context
         client, topic = self._opened()
         patience, backoff = Deadline.after(session.config.delivery_timeout_ms), session.backoff()
         while True:
@@ -518,7 +520,7 @@ class KafkaCommitter:
                         f"whether batch {batch.batch_id} was committed is not known: {error}. Nothing was published "
                         f"since; start the job again when the brokers answer, and it will find out ({reason})"
                     )
-                    if context.stopping():  # a job that was asked to stop is not heard to have failed
+                    if context.stopping():  # the failure of a job that is being stopped is not reported
                         context.warn(str(unknown))
                     raise unknown from error
                 context.warn(f"whether batch {batch.batch_id} was committed is not known yet: {error}")
@@ -527,25 +529,24 @@ class KafkaCommitter:
     def _write(self, batch: Batch, frame: Any, transaction: OpenTransaction) -> Acknowledged:
         if not batch.tasks:
             return Acknowledged()
-        writing = self._writing
-        spec = writing.spec()
-        owners = None if not self._shared and writing.one_writer_each(batch.tasks) else writing.owners()
+        spec = self.spec()
+        owners = None if not self._shared and self.one_writer_each(batch.tasks) else self.owners()
         try:
-            done = writing.jobs.write(
-                frame, spec, batch.tasks, transaction=transaction, owners=owners, staged=writing.staged
-            )
+            done = self.jobs.write(frame, spec, batch.tasks, transaction=transaction, owners=owners, staged=self.staged)
         except SequenceError:
-            self._shared = True  # two writers of one partition show like this too, before they can be counted
+            self._shared = True  # two writers of one partition may cause this before they can be counted
             raise
-        writing.check_topics(done)
+        self.check_topics(done)
         if done.doubt:
             raise AbortableError(done.doubt)
         if not done.one_writer:
-            self._shared = True  # the tasks know other partitions than the driver; owners do not depend on that
-            raise AbortableError("two tasks wrote to one partition; did its topic just get more partitions?")
+            self._shared = True  # tasks and driver know different numbers of partitions; owners do not depend on that
+            raise AbortableError(
+                f"batch {batch.id}: two tasks wrote to one partition; did the topic get more partitions?"
+            )
         _check_counts(done, batch)
         if not done.whole:
-            raise AbortableError(f"batch {batch.id}: the acknowledged sequences are not those of the records sent")
+            raise AbortableError(f"batch {batch.id}: the acknowledged sequences are not those of the sent records")
         return done
 
     def _add_offsets(self, batch: Batch) -> dict[int, bool]:
@@ -561,13 +562,13 @@ class KafkaCommitter:
                 recorded[number] = False
                 self._refused[consumed.group] += 1
                 if self._refused[consumed.group] == 1:
-                    self._context.warn(f"offsets of group '{consumed.group}' are not committed: {error}")
+                    self.context.warn(f"offsets of group '{consumed.group}' are not committed: {error}")
         return recorded
 
     def close(self) -> None:
-        """Nothing is open between batches; ``publish`` aborts what it began."""
+        """Report offsets that were not committed. No transaction is open: ``publish`` ends those that it begins."""
         for group, batches in self._refused.items():
-            self._context.warn(f"offsets of group '{group}' were not committed in {batches} batch(es)")
+            self.context.warn(f"offsets of group '{group}' were not committed in {batches} batch(es)")
         self._refused.clear()
 
     def _opened(self) -> tuple[TransactionClient, ProgressTopic]:
@@ -581,13 +582,8 @@ class KafkaCommitter:
         return self._topic
 
 
-def _document(positions: Sequence[Any]) -> dict[str, Any]:
-    """The positions of all sources as the JSON object that progress records hold."""
-    return {"sources": list(positions)}
-
-
 def _check_counts(done: Acknowledged, batch: Batch) -> None:
-    """What was encoded must have been acknowledged, record by record."""
+    """Raises AbortableError unless every encoded record was acknowledged."""
     encoded = sum(each.records for each in done.encoded.values())
     if done.records != encoded:
         raise AbortableError(

@@ -1,4 +1,4 @@
-"""Dead letters: records that cannot be decoded, as they go to a topic of their own."""
+"""Dead letters: records that cannot be decoded, and go to a topic of their own."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ _METADATA = {"key": "__raw_key__", "value": "__raw_value__", "headers": "header-
 #: A dead letter: a record as it was, with further headers.
 LETTER = RowType(tuple(Field(name, WRITABLE[key].with_nullability(True)) for name, key in _METADATA.items()))
 
-#: The headers that say where a dead letter comes from and what is wrong with it, in this order, values as UTF-8 text:
-#: ``part`` is ``key`` or ``value``, ``field`` is empty when no single field is to blame.
+#: The headers with the position of a dead letter and the reason, in this order, values as UTF-8 text: ``part`` is
+#: ``key`` or ``value``, ``field`` is empty when no single field is the cause.
 HEADERS = tuple(
     f"penstock.dead-letter.{name}" for name in ("topic", "partition", "offset", "part", "format", "field", "reason")
 )
 
-#: The most characters of a reason that a header takes: a dead letter has to fit where its record did.
+#: The most characters of a reason in a header: a dead letter must not grow much beyond its record.
 _LONGEST_REASON = 1000
 
-#: Begins the transactional ids of jobs that write nothing else to Kafka.
+#: The prefix of transactional ids of jobs that write nothing else to Kafka.
 _PREFIX = "penstock-dead-letters"
 
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A record that was refused: which of those that were read, by the format of which part, and why."""
+    """A refused record: its index among the records, the part (``key`` or ``value``) and the format that refused it,
+    and the reason."""
 
     index: int
     part: str
@@ -41,7 +42,7 @@ class DeadLetter:
 
 
 def definition(table: TableDefinition, topic: str) -> TableDefinition:
-    """The table of the dead letters of ``table``: in the same cluster, by the same client properties."""
+    """The table of the dead letters of ``table``: in the same cluster, with the same client properties."""
     columns = tuple(
         Column(name, WRITABLE[key].with_nullability(True), ColumnKind.METADATA, key) for name, key in _METADATA.items()
     )
@@ -51,8 +52,8 @@ def definition(table: TableDefinition, topic: str) -> TableDefinition:
 
 
 def beside(sink: KafkaSinkSpec, others: Sequence[SinkSpec]) -> KafkaSinkSpec:
-    """The sink of dead letters with the strongest guarantee among the specs of a job's other sinks, and in the
-    transactions of those that are Kafka's."""
+    """The sink of dead letters in a job with ``others``: exactly-once when one of them is, and in the transactions of
+    those that write to Kafka."""
     exact = [each for each in others if each.capabilities.guarantee is Guarantee.EXACTLY_ONCE]
     if not exact:
         return sink
@@ -63,18 +64,18 @@ def beside(sink: KafkaSinkSpec, others: Sequence[SinkSpec]) -> KafkaSinkSpec:
 def letters(
     found: Sequence[DeadLetter], record: Mapping[str, pa.Array], topic: str, partition: int, offsets: Sequence[int]
 ) -> pa.StructArray:
-    """Dead letters, one for each of ``found``; ``record`` has their keys, values, headers and timestamps, by the names
-    of :data:`LETTER`, as they were."""
+    """The dead letters of ``found``. ``record`` has their unchanged keys, values, headers and timestamps, by the names
+    of :data:`LETTER`."""
     headers = []
     for letter, given, offset in zip(found, record["headers"].to_pylist(), offsets, strict=True):
         reason = letter.bad.reason[:_LONGEST_REASON]
-        told = (topic, partition, offset, letter.part, letter.format, letter.bad.field, reason)
+        facts = (topic, partition, offset, letter.part, letter.format, letter.bad.field, reason)
         added = [
-            {"key": key, "value": str(value).encode(errors="replace")} for key, value in zip(HEADERS, told, strict=True)
+            {"key": key, "value": str(fact).encode(errors="replace")} for key, fact in zip(HEADERS, facts, strict=True)
         ]
         headers.append([*(given or []), *added])
-    kinds = {field.name: arrow_type(field.type) for field in LETTER.fields}
+    types = {field.name: arrow_type(field.type) for field in LETTER.fields}
     columns = [
-        pa.array(headers, kind) if name == "headers" else record[name].cast(kind) for name, kind in kinds.items()
+        pa.array(headers, each) if name == "headers" else record[name].cast(each) for name, each in types.items()
     ]
     return pa.StructArray.from_arrays(columns, fields=list(arrow_type(LETTER)))

@@ -1,4 +1,4 @@
-"""Rows of a sink to whole record batches, ready to be published."""
+"""From rows of a sink to whole record batches that are ready to be published."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from penstock.kafka.partitioner import by_key, fixed, round_robin
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.reserved import is_reserved
 from penstock.options import java_pattern
-from penstock.spi import ChangeFormat, FormatSpec, Task, formats
-from penstock.types import RowType, arrow_type
+from penstock.spi import HIDDEN, KIND, ChangeFormat, FormatSpec, Task, formats
+from penstock.types import RowKind, RowType, arrow_type
 
-#: Brokers' default of max.message.bytes, for topics whose settings may not be read.
+#: The brokers' default of max.message.bytes, for topics whose settings the user may not read.
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 
 _ROWS_IN_A_RUN = 4096
 
 _Kinds = NDArray[np.int8] | None
-_Encode = Callable[[pa.RecordBatch, _Kinds], pa.BinaryArray]
+_Encode = Callable[[pa.RecordBatch, _Kinds], pa.BinaryArray | None]
 
 
 class RowEncoder:
-    """Encodes the rows of one sink. One per task.
+    """Encodes the rows of one sink. Each task has one.
 
-    ``partitions`` gives the number of a topic's partitions, ``limits`` the max.message.bytes of topics that are known.
-    ``reserved`` says of a topic that matches the table's whether it is out of reach all the same.
+    ``partitions`` returns the number of a topic's partitions, ``limits`` has the max.message.bytes of known topics.
+    ``reserved`` says whether a topic may not be written although it matches the table's.
     """
 
     def __init__(
@@ -55,36 +55,32 @@ class RowEncoder:
         self._task = task
         self._reserved = reserved
         self._metadata = {column.key: sink.schema.names.index(column.name) for column in sink.metadata}
-        self._value = _encoder(sink.value, sink.value_schema) if "__raw_value__" not in self._metadata else None
-        self._key = _encoder(sink.key, sink.key_schema) if sink.key and "__raw_key__" not in self._metadata else None
-        self._pattern = java_pattern(sink.topic_pattern) if sink.topic_pattern else None
+        self._key = self._part("__raw_key__", sink.key, sink.key_columns, sink.key_schema)
+        self._value = self._part("__raw_value__", sink.value, sink.value_columns, sink.value_schema)
+        self._pattern = java_pattern(sink.options.topic_pattern) if sink.options.topic_pattern else None
         self._compression = Compression[client.compression_type.upper()]
         self._level = {
             Compression.GZIP: client.compression_gzip_level,
             Compression.LZ4: client.compression_lz4_level,
             Compression.ZSTD: client.compression_zstd_level,
         }.get(self._compression)
-        self._turn = random.randrange(1 << 16)  # noqa: S311 - so that small batches do not all begin with one partition
+        self._turn = random.randrange(1 << 16)  # noqa: S311 - small batches begin with different partitions
 
-    def encode(
-        self, rows: pa.RecordBatch, places: pa.Array, offsets: pa.Array, kinds: _Kinds = None
-    ) -> Iterator[tuple[str, EncodedBatch]]:
+    def encode(self, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[tuple[str, EncodedBatch]]:
         """The record batches of ``rows``, by topic and partition; each partition's rows keep their order.
 
-        ``places`` and ``offsets`` say where each row came from, ``kinds`` what it is (None: all are insertions).
-        Raises RecordError with the row's place as partition and without a topic: the driver knows the topic's name.
+        ``hidden`` has the columns :data:`penstock.spi.HIDDEN` of the rows, and :data:`penstock.spi.KIND` if they have
+        kinds. Raises RecordError with the number of the row's partition and without a topic: the driver knows both
+        names.
         """
         if not rows.num_rows:
             return
-        for topic, chosen in self._by_topic(rows, places, offsets):
+        for topic, chosen in self._by_topic(rows, hidden):
             part = rows if chosen is None else rows.take(chosen)
-            where = (places, offsets) if chosen is None else (places.take(chosen), offsets.take(chosen))
+            origins = hidden if chosen is None else hidden.take(chosen)
             try:
-                kinds_of = kinds if kinds is None or chosen is None else kinds[chosen]
-                keys = self._part(part, None, self._key, self._sink.key_columns, self._sink.key_prefix, "__raw_key__")
-                values = self._part(
-                    part, kinds_of, self._value, self._sink.value_columns, self._sink.value_prefix, "__raw_value__"
-                )
+                kinds = _kinds(origins)
+                keys, values = self._key(part, None), self._value(part, kinds)
                 batches = encode(
                     keys=keys,
                     values=values,
@@ -99,40 +95,28 @@ class RowEncoder:
                     batch_bytes=self._client.batch_size,
                 )
             except RecordTooLargeError as error:
-                raise self._located(error, f"topic '{topic}': a {error}", error.row, *where) from error
+                raise _located(error, f"topic '{topic}': a {error}", error.row, origins) from error
             except RecordError as error:
                 if error.topic or error.offset < 0:
                     raise
-                raise self._located(error, error.reason, error.offset, *where) from error
+                raise _located(error, error.reason, error.offset, origins) from error
             for batch in batches:
                 yield topic, batch
 
-    def _part(
-        self,
-        rows: pa.RecordBatch,
-        kinds: _Kinds,
-        encode: _Encode | None,
-        columns: tuple[str, ...],
-        prefix: str,
-        raw: str,
-    ) -> pa.BinaryArray | None:
-        """The keys or values of messages: made by ``encode`` of columns without their prefix, or as the metadata
-        column ``raw`` has them."""
-        if encode is not None:
-            part = rows.select(list(columns))
-            return encode(part.rename_columns([name.removeprefix(prefix) for name in columns]), kinds)
+    def _part(self, raw: str, spec: FormatSpec | None, columns: tuple[str, ...], schema: RowType) -> _Encode:
+        """Makes the keys or the values of messages: from the metadata column ``raw``, or from ``columns`` by a
+        format."""
         if raw in self._metadata:
-            return rows.column(self._metadata[raw])
-        return None
+            index = self._metadata[raw]
+            return lambda rows, _: rows.column(index)
+        if spec is None:
+            return lambda rows, _: None
+        encode = _encoder(spec, schema)
+        return lambda rows, kinds: encode(rows.select(list(columns)).rename_columns(list(schema.names)), kinds)
 
-    def _located(self, error: RecordError, reason: str, row: int, places: pa.Array, offsets: pa.Array) -> RecordError:
-        return RecordError(reason, "", places[row].as_py(), offsets[row].as_py(), error.format, error.field, error.hint)
+    # --- topics and partitions -------------------------------------------------------------------------------
 
-    # --- where to -------------------------------------------------------------------------------------------
-
-    def _by_topic(
-        self, rows: pa.RecordBatch, places: pa.Array, offsets: pa.Array
-    ) -> Iterator[tuple[str, pa.Array | None]]:
+    def _by_topic(self, rows: pa.RecordBatch, hidden: pa.RecordBatch) -> Iterator[tuple[str, pa.Array | None]]:
         if "topic" not in self._metadata:
             yield self._sink.topics[0], None
             return
@@ -146,21 +130,20 @@ class RowEncoder:
                 raise RecordError(
                     f"the row's topic is {topic!r}, which is {refused}",
                     "",
-                    places[row].as_py(),
-                    offsets[row].as_py(),
+                    *_origin(hidden, row),
                     field="topic",
                     hint=f"correct the metadata column of table '{self._sink.table}', or the table's topics",
                 )
             yield topic, pa.array(chosen)
 
     def _refused(self, topic: str | None) -> str:
-        """What is wrong with a row's topic; nothing when it may be written."""
+        """Why a row's topic may not be written; empty when it may."""
         listed = topic is not None and (
             topic in self._sink.topics or bool(self._pattern and self._pattern.fullmatch(topic))
         )
         if topic is None or not listed:
-            return f"not one of '{self._sink.topic_pattern or '; '.join(self._sink.topics)}'"
-        return "a topic of Kafka's or penstock's own, which no table writes" if self._reserved(topic) else ""
+            return f"not one of '{self._sink.options.topic_pattern or self._sink.shown_topics}'"
+        return "an internal topic of Kafka or penstock, which no table may write" if self._reserved(topic) else ""
 
     def _partitions(self, keys: pa.BinaryArray | None, rows: int, partitions: int) -> NDArray[np.int32]:
         match self._sink.partitioner:
@@ -178,8 +161,8 @@ class RowEncoder:
         return by_key(keys, partitions, fallback=self._turn % partitions)
 
     def _in_runs(self, rows: int, partitions: int) -> NDArray[np.int32]:
-        """Partitions of rows without keys, which may go anywhere: in runs, as Kafka's clients fill one batch after
-        another, and to partitions that no other task chooses, as long as there are enough."""
+        """Partitions of rows without keys: in runs, as Kafka's clients fill one batch after another, and of partitions
+        that no other task chooses, as long as there are enough."""
         enough = partitions >= self._task.of
         choice = np.arange(self._task.number, partitions, self._task.of) if enough else np.arange(partitions)
         run = min(_ROWS_IN_A_RUN, -(-rows // choice.size))
@@ -200,9 +183,27 @@ class RowEncoder:
     def _headers(self, rows: pa.RecordBatch) -> pa.Array | None:
         for key in ("headers", "header-list"):
             if key in self._metadata:
-                # Spark names the parts of maps and rows in its own way.
+                # Spark has names of its own for the parts of maps and rows.
                 return rows.column(self._metadata[key]).cast(arrow_type(WRITABLE[key]))
         return None
+
+
+def _kinds(hidden: pa.RecordBatch) -> _Kinds:
+    """The row kinds of ``hidden``, None when all rows are insertions."""
+    if KIND not in hidden.schema.names:
+        return None
+    kinds: NDArray[np.int8] = hidden.column(KIND).fill_null(int(RowKind.INSERT)).to_numpy(zero_copy_only=False)
+    return kinds
+
+
+def _origin(hidden: pa.RecordBatch, row: int) -> tuple[int, int]:
+    """The partition's number and the offset of a row."""
+    partition, offset = (hidden.column(name)[row].as_py() for name in HIDDEN.names)
+    return partition, offset
+
+
+def _located(error: RecordError, reason: str, row: int, hidden: pa.RecordBatch) -> RecordError:
+    return RecordError(reason, "", *_origin(hidden, row), error.format, error.field, error.hint)
 
 
 def _encoder(spec: FormatSpec, schema: RowType) -> _Encode:

@@ -1,20 +1,17 @@
-"""What writing tasks do: encode rows to record batches, hand them to the partition's owner, publish them."""
+"""The work of writing tasks: encode rows to record batches, hand them to the owners of partitions, publish them."""
 
 from __future__ import annotations
 
-import json
 import mmap
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from penstock.connectors.kafka.sink.encoding import RowEncoder
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
@@ -23,54 +20,49 @@ from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import session_for
-from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Task
-from penstock.types import RowKind
+from penstock.spi import DEAD_LETTER, Output, Task, unpickled
 
-#: What writing tasks give. An encoded record batch on its way to the task that owns its partition has ``data``, or
-#: the ``file`` and ``position`` where its ``bytes`` are. An acknowledgement, one per task and partition, has sequences
-#: instead. Rows with an empty topic count the records and bytes that a task has encoded, one row for each branch, whose
-#: number is in ``partition``, so that nothing can get lost on the way unnoticed. What a publishing task gives has its
-#: ``attempt``.
+#: The output of writing tasks. A record batch on its way to the task that owns its partition has ``data``, or the
+#: ``file`` and ``position`` of its ``bytes``. An acknowledgement, one per task and partition, has sequences instead.
+#: Rows with an empty topic count the records and bytes that a task has encoded for the output whose number is
+#: ``partition``: nothing can get lost unnoticed. Rows of publishing tasks have an ``attempt``.
 WRITTEN = pa.schema(
-    [
-        pa.field("owner", pa.int32()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("task", pa.int32()),
-        pa.field("ordinal", pa.int32()),
-        pa.field("count", pa.int64()),
-        pa.field("data", pa.binary()),
-        pa.field("file", pa.string()),
-        pa.field("position", pa.int64()),
-        pa.field("bytes", pa.int64()),
-        pa.field("first_sequence", pa.int64()),
-        pa.field("last_sequence", pa.int64()),
-        pa.field("send_millis", pa.float64()),
-        pa.field("attempt", pa.int32()),
-    ]
+    {
+        "owner": pa.int32(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "task": pa.int32(),
+        "ordinal": pa.int32(),
+        "count": pa.int64(),
+        "data": pa.binary(),
+        "file": pa.string(),
+        "position": pa.int64(),
+        "bytes": pa.int64(),
+        "first_sequence": pa.int64(),
+        "last_sequence": pa.int64(),
+        "send_millis": pa.float64(),
+        "attempt": pa.int32(),
+    }
 )
 
-#: The order in which an owner publishes: that of the reading tasks, and within a task that of its rows.
+#: The order in which an owner publishes: by reading task, and within a task by row.
 PUBLISHING_ORDER = ("task", "ordinal")
 
 _ROWS_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class KafkaOutput:
-    """One sink, the client settings it encodes with, and where its rows are: a struct column of the frame, or (None)
-    the frame's own columns, those of the names ``columns`` in the order of the sink's."""
+class KafkaOutput(Output):
+    """One sink, and the client settings of its encoder."""
 
-    sink: KafkaSinkSpec
-    client: ClientConfig
-    column: str | None
-    columns: tuple[str, ...]
+    spec: KafkaSinkSpec
+    client: ClientConfig = field(kw_only=True)
 
 
 @dataclass(frozen=True)
 class WriteSpec:
-    """All that writing tasks need to know; goes to other processes by pickling. ``client`` publishes; ``limits`` are
-    the max.message.bytes of topics; ``progress_topics`` are the job's, which no row may name."""
+    """The parameters of writing tasks, which other processes unpickle. ``client`` publishes, ``limits`` are the
+    max.message.bytes of topics, and ``progress_topics`` are those of the job, which no row may name."""
 
     branches: tuple[KafkaOutput, ...]
     client: ClientConfig
@@ -88,35 +80,20 @@ class OpenTransaction:
 
 @dataclass(frozen=True)
 class Instructions:
-    """What the driver tells the tasks of one Spark job: either the transaction to publish in, or the folder, on the one
-    machine where all tasks run, in which to leave encoded batches for the owners of their partitions."""
+    """The driver's instructions for the tasks of one Spark job: either the transaction to publish in, or a folder for
+    encoded batches on their way to the owners of their partitions, when all tasks run on one machine."""
 
     transaction: OpenTransaction | None = None
     folder: str = ""
 
-    def to_text(self) -> str:
-        """As the property of a Spark job."""
-        transaction = self.transaction and (self.transaction.transactional_id, *astuple(self.transaction.identity))
-        return json.dumps([transaction, self.folder])
-
-    @classmethod
-    def from_text(cls, text: str) -> Instructions:
-        """What :meth:`to_text` said; nothing when the driver said nothing."""
-        if not text:
-            return cls()
-        transaction, folder = json.loads(text)
-        if transaction is None:
-            return cls(None, folder)
-        transactional_id, *identity = transaction
-        return cls(OpenTransaction(transactional_id, ProducerIdentity(*identity)), folder)
-
 
 def encode_rows(spec: WriteSpec, folder: str, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows to encoded batches, the task's counts last. With ``folder`` their bytes are left in a file there."""
+    """Encode rows to record batches, followed by the task's counts. With ``folder`` their bytes go to a file there."""
     pending: list[dict[str, Any]] = []
     counts = _Counts()
     size = 0
-    with _Spool(folder) if folder else nullcontext() as spool:
+    path = Path(folder) / uuid.uuid4().hex
+    with path.open("xb") if folder else nullcontext() as file:  # readers see its batches once it is closed
         for ordinal, (branch, topic, batch) in enumerate(_encoded(spec, task, rows)):
             row = {
                 "owner": _owner(topic, batch.partition),
@@ -126,7 +103,12 @@ def encode_rows(spec: WriteSpec, folder: str, task: Task, rows: Iterable[pa.Reco
                 "ordinal": ordinal,
                 "count": batch.count,
             }
-            pending.append(row | (spool.add(batch.data) if spool else {"data": batch.data}))
+            if file is None:
+                row["data"] = batch.data
+            else:
+                row |= {"file": str(path), "position": file.tell(), "bytes": len(batch.data)}
+                file.write(batch.data)
+            pending.append(row)
             counts.add(branch, batch.count, len(batch.data))
             size += len(batch.data)
             if size >= _ROWS_BYTES:
@@ -136,18 +118,18 @@ def encode_rows(spec: WriteSpec, folder: str, task: Task, rows: Iterable[pa.Reco
 
 
 class _Counts:
-    """Records and bytes that a task has encoded, or that were encoded for it, by branch."""
+    """Records and bytes that a task has encoded, or has received encoded, by output."""
 
     def __init__(self) -> None:
         self._of: dict[int, tuple[int, int]] = {}
 
     def add(self, branch: int, records: int, size: int) -> None:
-        """Count so many records of so many bytes."""
+        """Add records with ``size`` bytes in all."""
         before = self._of.get(branch, (0, 0))
         self._of[branch] = (before[0] + records, before[1] + size)
 
     def rows(self, task: int, send_millis: float | None = None) -> list[dict[str, Any]]:
-        """Their rows; any owner may have them."""
+        """The counts as rows of :data:`WRITTEN`; any owner may get them."""
         return [
             {
                 "owner": 0,
@@ -163,31 +145,10 @@ class _Counts:
         ]
 
 
-class _Spool:
-    """A file of a task's encoded batches."""
-
-    def __init__(self, folder: str):
-        self._path = Path(folder) / uuid.uuid4().hex
-        self._position = 0
-
-    def __enter__(self) -> Self:
-        self._file = self._path.open("xb")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def add(self, data: memoryview) -> dict[str, Any]:
-        """Append a batch; the fields of its row. Seen by readers once the file is closed."""
-        self._file.write(data)
-        self._position += len(data)
-        return {"file": str(self._path), "position": self._position - len(data), "bytes": len(data)}
-
-
 def publish(
     spec: WriteSpec, transaction: OpenTransaction | None, task: Task, encoded: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Encoded batches, sorted by :data:`PUBLISHING_ORDER`, to the brokers; gives what they acknowledged."""
+    """Publish encoded batches, sorted by :data:`PUBLISHING_ORDER`, and yield the acknowledgements."""
     counts = _Counts()
     files: dict[str, memoryview] = {}
     with _producer(spec, transaction) as producer:
@@ -208,7 +169,7 @@ def publish(
 
 
 def _mapped(file: str) -> memoryview:
-    """A file's bytes, which may be written to without changing the file: batches are stamped in place."""
+    """A writable copy of a file's bytes, without effect on the file: producers stamp batches in place."""
     with open(file, "rb") as opened:
         return memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY))
 
@@ -216,7 +177,7 @@ def _mapped(file: str) -> memoryview:
 def encode_rows_and_publish(
     spec: WriteSpec, transaction: OpenTransaction | None, task: Task, rows: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Rows straight to the brokers, for a task that is the only writer of its partitions, or needs not be."""
+    """Encode rows and publish them at once, in a task that is the only writer of its partitions or need not be."""
     counts = _Counts()
     with _producer(spec, transaction) as producer:
         for branch, topic, batch in _encoded(spec, task, rows):
@@ -227,28 +188,27 @@ def encode_rows_and_publish(
 
 
 def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What a reading task does with its rows under exactly-once: publish them when the driver told it the transaction,
-    else encode them for the owners of their partitions."""
-    told = Instructions.from_text(task.instructions)
-    if told.transaction is not None:
-        return encode_rows_and_publish(spec, told.transaction, task, rows)
-    return encode_rows(spec, told.folder, task, rows)
+    """The stage of reading tasks under exactly-once: publish their rows when the driver's instructions have a
+    transaction, else encode them for the owners of their partitions."""
+    instructions: Instructions = unpickled(task.instructions) if task.instructions else Instructions()
+    if instructions.transaction is not None:
+        return encode_rows_and_publish(spec, instructions.transaction, task, rows)
+    return encode_rows(spec, instructions.folder, task, rows)
 
 
 def _producer(spec: WriteSpec, transaction: OpenTransaction | None) -> Producer:
-    session = session_for(spec.client)
-    if transaction is None:
-        return Producer(session)
-    return Producer(session, transaction.identity, transactional_id=transaction.transactional_id)
+    identity, name = (transaction.identity, transaction.transactional_id) if transaction else (None, None)
+    return Producer(session_for(spec.client), identity, transactional_id=name)
 
 
 def _owner(topic: str, partition: int) -> int:
-    """A number that tells which task publishes a partition: the same in every task, whatever it knows of the topic."""
+    """The number of the task, modulo their count, that publishes a partition: the same in all tasks, even if they know
+    different numbers of partitions."""
     return zlib.crc32(topic.encode()) % 1_000_000 + partition
 
 
 def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, str, EncodedBatch]]:
-    """Record batches, each with the number of its branch and its topic."""
+    """Record batches, each with the number of its output and its topic."""
     session = session_for(spec.client)
 
     def partitions(topic: str) -> int:
@@ -258,43 +218,22 @@ def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Ite
         return is_out_of_reach(session, topic, spec.progress_topics)
 
     encoders = [
-        RowEncoder(branch.sink, branch.client, partitions, spec.limits, task, reserved) for branch in spec.branches
+        RowEncoder(branch.spec, branch.client, partitions, spec.limits, task, reserved) for branch in spec.branches
     ]
     for batch in rows:
         kept = _without_dead_letters(batch)
         for number, (branch, encoder) in enumerate(zip(spec.branches, encoders, strict=True)):
-            names = list(branch.sink.schema.names)
-            if branch.column is None:
-                columns, hidden = [kept.column(name) for name in branch.columns], _hidden(kept)
-            else:
-                struct = batch.column(branch.column)
-                chosen = struct.is_valid()
-                columns, hidden = struct.filter(chosen).flatten(), _hidden(batch).filter(chosen)
-            part = pa.RecordBatch.from_arrays(columns, names=names)
-            places, offsets = (hidden.column(name) for name in HIDDEN.names)
-            for topic, encoded in encoder.encode(part, places, offsets, _kinds(hidden)):
+            part, hidden = branch.rows(kept if branch.column is None else batch)
+            for topic, encoded in encoder.encode(part, hidden):
                 yield number, topic, encoded
 
 
 def _without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows that are a table's."""
+    """The rows of the table."""
     if DEAD_LETTER not in batch.schema.names:
         return batch
     letters = batch.column(DEAD_LETTER)
     return batch if letters.null_count == len(letters) else batch.filter(letters.is_null())
-
-
-def _hidden(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Where rows came from and, as the last column if there is one, their kinds."""
-    return batch.select([*HIDDEN.names, KIND] if KIND in batch.schema.names else list(HIDDEN.names))
-
-
-def _kinds(hidden: pa.RecordBatch) -> NDArray[np.int8] | None:
-    """What :func:`_hidden` has of kinds."""
-    if KIND not in hidden.schema.names:
-        return None
-    kinds: NDArray[np.int8] = hidden.column(KIND).fill_null(int(RowKind.INSERT)).to_numpy(zero_copy_only=False)
-    return kinds
 
 
 def _acknowledged(producer: Producer, task: Task, counts: _Counts) -> pa.RecordBatch:

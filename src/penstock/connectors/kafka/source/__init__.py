@@ -1,1 +1,1 @@
-"""Reading Kafka tables: where a scan starts, how far each batch goes, and what its tasks do."""
+"""Reading Kafka tables: start and stop of a scan, the planning of batches, and the work of tasks."""

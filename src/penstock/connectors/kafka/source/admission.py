@@ -1,4 +1,4 @@
-"""How many records the next batch may have, and whether it is time for one."""
+"""How many records the next batch may have, and whether a batch is due."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from penstock.connectors.kafka.table.options import KafkaSourceOptions
 
 
 class Admission:
-    """What has been admitted so far. Lives in the process that plans, and is forgotten with it.
+    """The admission control of one scan, in the planning process. Its state may be lost.
 
-    ``clock`` gives seconds that never go back.
+    ``clock`` is monotonic, in seconds.
     """
 
     def __init__(self, options: KafkaSourceOptions, clock: Callable[[], float] = time.monotonic):
@@ -20,18 +20,18 @@ class Admission:
         self._patience = options.max_trigger_delay.total_seconds()
         self._clock = clock
         self._batch_began = clock()
-        # Nothing has been planned yet: the first batch gets what a second gives.
+        # Nothing has been planned yet: the first batch gets the records of one second.
         self._granted_until = clock() - 1.0
 
     def postpones(self, waiting: int) -> bool:
-        """Whether ``waiting`` records are too few for a batch, and the wait for more has not been too long."""
+        """Whether ``waiting`` records are too few for a batch, and the longest wait for more is not over."""
         if self._least is None or not 0 < waiting < self._least:
             return False
         return self._clock() - self._batch_began < self._patience
 
     def grant(self, most: int | None) -> int | None:
-        """At most how many records may be read now: ``most`` (None: any number), or what the rate gives for the time
-        since it was last asked. What is not used is not kept, but for the fraction of a record."""
+        """How many records may be read now: at most ``most`` (None: any number), and at most those that the rate allows
+        for the time since the last grant. An unused grant is lost, but not the fraction of a record."""
         if self._rate is None:
             return most
         granted = int((self._clock() - self._granted_until) * self._rate)
@@ -39,7 +39,7 @@ class Admission:
         return granted if most is None else min(most, granted)
 
     def pause(self) -> float:
-        """Seconds until the rate gives another record."""
+        """Seconds until the rate allows another record."""
         if self._rate is None:
             return 0.0
         return max(0.0, self._granted_until + 1 / self._rate - self._clock())

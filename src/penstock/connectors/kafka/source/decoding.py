@@ -1,9 +1,9 @@
-"""Records of a partition to rows of the table: decode, pair keys with values, add metadata."""
+"""From records of a partition to rows of the table: decode, pair keys with values, add metadata."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.connectors.kafka.sink.dead_letters import LETTER, DeadLetter, letters
+from penstock.connectors.kafka.source.positions import Split
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import Measure
 from penstock.connectors.kafka.table.header_filter import matching
@@ -20,6 +21,7 @@ from penstock.kafka.batches import TIMESTAMP_TYPES, Records
 from penstock.spi import (
     DEAD_LETTER,
     HIDDEN,
+    INSERTIONS,
     KIND,
     BadRecord,
     ChangeFormat,
@@ -35,21 +37,30 @@ _HEADER_KEYS = ("headers", "header-list")
 
 
 class RowReader:
-    """Makes rows of a scan's table out of records. One per task."""
+    """Makes rows of a scan's table from records. Each task has one."""
 
     def __init__(self, scan: KafkaScanSpec):
         self._scan = scan
-        self._value = _value_decoder(scan)
+        found, schema, options = formats.get(scan.value.identifier), scan.value_schema, scan.value.options
+        wanted = [column.key.removeprefix(OF_VALUE) for column in scan.value_metadata]
+        #: The metadata that names a message's table, for formats that have it.
+        self._table_keys = found.table_keys if scan.table_id and isinstance(found, TableFormat) else ()
+        #: The metadata that the value's format reads: that of the table's columns, and that which names the table.
+        self._keys = [*wanted, *(key for key in self._table_keys if key not in wanted)]
+        if isinstance(found, ChangeFormat):
+            self._value = found.decoder(schema, options, self._keys)
+        else:
+            self._value = found.decoder(schema, options)
         self._key = formats.get(scan.key.identifier).decoder(scan.key_schema, scan.key.options) if scan.key else None
         self._native = scan.native
         self._metadata = {column.name: column.key for column in scan.metadata if column not in scan.value_metadata}
         self._in_value = (*scan.value_columns, *(column.name for column in scan.value_metadata))
         self._keeps = scan.dead_letters is not None
-        self._skips = scan.options.ignore_errors
+        self._has_kinds = scan.kinds != INSERTIONS
         hidden = [*arrow_schema(HIDDEN)]
-        hidden += [pa.field(KIND, pa.int8())] if scan.changes else []
+        hidden += [pa.field(KIND, pa.int8())] if self._has_kinds else []
         hidden += [pa.field(DEAD_LETTER, arrow_type(LETTER))] if self._keeps else []
-        #: Arrow schema of what :meth:`rows` gives.
+        #: The Arrow schema of the result of :meth:`rows`.
         self.schema = pa.schema([*arrow_schema(self._native), *hidden])
         #: Whether records have to be scanned with their headers.
         self.wants_headers = (
@@ -57,38 +68,38 @@ class RowReader:
             or self._keeps
             or any(column.key in _HEADER_KEYS for column in scan.metadata)
         )
-        #: How far event time has come, None in a scan without.
+        #: The watermarks of the rows; None in a scan without event time.
         self.measure = Measure(scan.watermark) if scan.watermark is not None else None
-        #: Records that could not be decoded, and were left out or became dead letters, as the user asked.
+        #: The number of records that could not be decoded, and were left out or became dead letters.
         self.refused = 0
-        #: Records that the header filter left out.
+        #: The number of records that the header filter left out.
         self.filtered = 0
 
-    def rows(self, records: Records, topic: str, partition: int, place: int) -> pa.RecordBatch:
-        """The rows of ``records``, and their dead letters. Raises RecordError naming the position of the first message
-        that cannot be decoded, unless such are kept as dead letters or the format was told to ignore them."""
-        chosen = _Chosen.all_of(records)
+    def rows(self, records: Records, split: Split) -> pa.RecordBatch:
+        """The rows of ``records``, which are of ``split``, and their dead letters. Raises RecordError with the position
+        of the first message that cannot be decoded, unless the user keeps or ignores those."""
+        chosen = records
         if self._scan.options.header_filter:
-            chosen = chosen.where(matching(self._scan.options.header_filter, records.headers))
+            chosen = _where(records, matching(self._scan.options.header_filter, records.headers))
             self.filtered += len(records) - len(chosen)
         value = self._of_table(self._value.decode(chosen.values))
-        refused = self._judged("value", value, self._scan.value, self._value.ignores_errors, chosen, topic, partition)
+        refused = self._checked("value", value, self._scan.value, self._value, chosen, split)
         key: Decoded | None = None
         if self._key is not None and self._scan.key is not None:
             key = self._key.decode(chosen.keys)
-            refused |= self._judged("key", key, self._scan.key, self._key.ignores_errors, chosen, topic, partition)
+            refused |= self._checked("key", key, self._scan.key, self._key, chosen, split)
         self.refused += len(refused)
         value_at, key_at, record_at = _pair(value, key, len(chosen))
         columns: dict[str, pa.Array] = {}
         if key is not None:
-            columns |= _columns(self._scan.key_fields, key.rows, key_at)
-        # Where key and value carry the same column, the value's is the one that counts, as in Flink.
+            columns |= _columns(self._scan.key_columns, key.rows, key_at)
+        # Where key and value have the same column, the value's counts, as in Flink.
         columns |= _columns(self._in_value, value.rows, value_at)
         for name, metadata in self._metadata.items():
-            columns[name] = _taken(_metadata(metadata, chosen, topic, partition), record_at)
+            columns[name] = _taken(_metadata(metadata, chosen, split), record_at)
         offsets = pa.array(chosen.offsets if record_at is None else chosen.offsets[record_at])
-        hidden = [pa.repeat(pa.scalar(place, pa.int32()), len(offsets)), offsets]
-        if self._scan.changes:
+        hidden = [pa.repeat(pa.scalar(split.number, pa.int32()), len(offsets)), offsets]
+        if self._has_kinds:
             hidden.append(_kinds(value, value_at))
         if self._keeps:
             hidden.append(pa.nulls(len(offsets), self.schema.field(DEAD_LETTER).type))
@@ -96,39 +107,37 @@ class RowReader:
         rows = pa.RecordBatch.from_arrays([*arrays, *hidden], schema=self.schema)
         if self.measure is not None:
             timestamps = chosen.timestamps if record_at is None else chosen.timestamps[record_at]
-            self.measure.note((topic, partition), timestamps, rows)
+            self.measure.note((split.topic, split.partition), timestamps, rows)
         if self._keeps and refused:
-            dead = self._dead([refused[index] for index in sorted(refused)], chosen, topic, partition, place)
+            dead = self._dead([refused[index] for index in sorted(refused)], chosen, split)
             return pa.concat_batches([rows, dead])
         return rows
 
-    def _dead(self, found: list[DeadLetter], chosen: _Chosen, topic: str, partition: int, place: int) -> pa.RecordBatch:
-        """Rows that hold nothing but dead letters."""
+    def _dead(self, found: list[DeadLetter], chosen: Records, split: Split) -> pa.RecordBatch:
+        """Rows with only dead letters in them."""
         at = np.array([letter.index for letter in found], np.int64)
         index, offsets = pa.array(at), chosen.offsets[at]
         record = {
             "key": chosen.keys.take(index),
             "value": chosen.values.take(index),
             "headers": chosen.headers.take(index),  # type: ignore[union-attr]
-            "timestamp": _metadata("timestamp", chosen, topic, partition).take(index),
+            "timestamp": _metadata("timestamp", chosen, split).take(index),
         }
         known = {
-            HIDDEN.names[0]: pa.repeat(pa.scalar(place, pa.int32()), len(at)),
+            HIDDEN.names[0]: pa.repeat(pa.scalar(split.number, pa.int32()), len(at)),
             HIDDEN.names[1]: pa.array(offsets),
-            DEAD_LETTER: letters(found, record, topic, partition, offsets.tolist()),
+            DEAD_LETTER: letters(found, record, split.topic, split.partition, offsets.tolist()),
         }
         columns = [known.get(field.name, pa.nulls(len(at), field.type)) for field in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _of_table(self, value: Decoded) -> Decoded:
-        """``value`` without the messages of other tables than the scan's, which are refused. A message that names no
-        table passes."""
-        found = formats.get(self._scan.value.identifier)
-        if not self._scan.table_id or not isinstance(found, TableFormat):
+        """``value``, with messages of other tables than the scan's refused. A message that names no table passes."""
+        if not self._table_keys:
             return value
         *spaces, table = self._scan.table_id
-        first, keys = len(self._scan.value_columns), [*_wanted(self._scan), *_table_keys(self._scan)]
-        database, name = (value.rows.column(first + keys.index(key)) for key in found.table_keys)
+        first = len(self._scan.value_columns)
+        database, name = (value.rows.column(first + self._keys.index(key)) for key in self._table_keys)
         mask = np.asarray(pc.not_equal(name, table).fill_null(False))
         if spaces:
             elsewhere = pc.and_(pc.is_valid(database), pc.invert(pc.is_in(database, pa.array(spaces))))
@@ -146,56 +155,29 @@ class RowReader:
         kinds = None if value.kinds is None else value.kinds[kept]
         return Decoded(value.rows.filter(pa.array(kept)), origin[kept], kinds, (*value.bad, *bad))
 
-    def _judged(
-        self,
-        part: str,
-        decoded: Decoded,
-        spec: FormatSpec,
-        ignores: bool,
-        chosen: _Chosen,
-        topic: str,
-        partition: int,
+    def _checked(
+        self, part: str, decoded: Decoded, spec: FormatSpec, decoder: Decoder, chosen: Records, split: Split
     ) -> dict[int, DeadLetter]:
-        """The records whose ``part`` was refused, by their index. Raises RecordError when there is one and it may
-        not."""
-        if not decoded.bad or self._keeps or self._skips or ignores:
+        """The records whose ``part`` was refused, by their index. Raises RecordError unless the user keeps or ignores
+        those."""
+        if not decoded.bad or self._keeps or self._scan.options.ignore_errors or decoder.ignores_errors:
             return {bad.index: DeadLetter(bad.index, part, spec.identifier, bad) for bad in decoded.bad}
         first: BadRecord = min(decoded.bad, key=lambda bad: bad.index)
         raise RecordError(
             first.reason,
-            topic,
-            partition,
+            split.topic,
+            split.partition,
             int(chosen.offsets[first.index]),
             spec.identifier,
             first.field,
             "look at the record; "
             + (
-                f"'{spec.prefix}ignore-parse-errors' = 'true' leaves such records out, "
+                f"'{spec.prefix}ignore-parse-errors' = 'true' leaves records like it out, "
                 if "ignore-parse-errors" in spec.options.keys()  # noqa: SIM118 - the option set's own method
                 else ""
             )
-            + "'scan.dead-letter.topic' keeps them elsewhere",
+            + "'scan.dead-letter.topic' keeps them in a topic of their own",
         )
-
-
-def _value_decoder(scan: KafkaScanSpec) -> Decoder:
-    found = formats.get(scan.value.identifier)
-    if not isinstance(found, ChangeFormat):
-        return found.decoder(scan.value_schema, scan.value.options)
-    return found.decoder(scan.value_schema, scan.value.options, [*_wanted(scan), *_table_keys(scan)])
-
-
-def _wanted(scan: KafkaScanSpec) -> list[str]:
-    """The keys of the metadata columns that the value's format reads."""
-    return [column.key.removeprefix(OF_VALUE) for column in scan.value_metadata]
-
-
-def _table_keys(scan: KafkaScanSpec) -> list[str]:
-    """The keys of the metadata that names a message's table, unless they are among the wanted ones."""
-    found = formats.get(scan.value.identifier)
-    if not scan.table_id or not isinstance(found, TableFormat):
-        return []
-    return [key for key in found.table_keys if key not in _wanted(scan)]
 
 
 def _id(database: pa.Scalar, table: pa.Scalar) -> str:
@@ -203,60 +185,35 @@ def _id(database: pa.Scalar, table: pa.Scalar) -> str:
 
 
 def _kinds(value: Decoded, index: _Index) -> pa.Array:
-    """The kind of each row of the table."""
+    """The row kind of each row of the table."""
     kinds = np.zeros(value.rows.num_rows, np.int8) if value.kinds is None else value.kinds
     return pa.array(kinds if index is None else kinds[index])
 
 
-@dataclass(frozen=True)
-class _Chosen:
-    """The records that passed the header filter."""
-
-    keys: pa.BinaryArray
-    values: pa.BinaryArray
-    headers: pa.ListArray | None
-    offsets: NDArray[np.int64]
-    timestamps: NDArray[np.int64]
-    timestamp_types: NDArray[np.int8]
-    leader_epochs: NDArray[np.int32]
-
-    @classmethod
-    def all_of(cls, records: Records) -> _Chosen:
-        return cls(
-            records.keys,
-            records.values,
-            records.headers,
-            records.offsets,
-            records.timestamps,
-            records.timestamp_types,
-            records.leader_epochs,
-        )
-
-    def __len__(self) -> int:
-        return int(self.offsets.size)
-
-    def where(self, mask: NDArray[np.bool_]) -> _Chosen:
-        if mask.all():
-            return self
-        chosen = pa.array(mask)
-        return _Chosen(
-            self.keys.filter(chosen),
-            self.values.filter(chosen),
-            None if self.headers is None else self.headers.filter(chosen),
-            self.offsets[mask],
-            self.timestamps[mask],
-            self.timestamp_types[mask],
-            self.leader_epochs[mask],
-        )
+def _where(records: Records, mask: NDArray[np.bool_]) -> Records:
+    """The records that ``mask`` chooses."""
+    if mask.all():
+        return records
+    chosen = pa.array(mask)
+    return replace(
+        records,
+        keys=records.keys.filter(chosen),
+        values=records.values.filter(chosen),
+        headers=None if records.headers is None else records.headers.filter(chosen),
+        offsets=records.offsets[mask],
+        timestamps=records.timestamps[mask],
+        timestamp_types=records.timestamp_types[mask],
+        leader_epochs=records.leader_epochs[mask],
+    )
 
 
 _Index = NDArray[np.int64] | None
 
 
 def _pair(value: Decoded, key: Decoded | None, records: int) -> tuple[_Index, _Index, _Index]:
-    """For each row of the table: which value row, which key row and which record it is made of (None: all, in order).
+    """The value row, the key row and the record of each row of the table (None: all, in order).
 
-    A message whose key gives n rows and whose value gives m gives n times m rows, so none when either is empty.
+    A message with n key rows and m value rows is n times m rows of the table, and none when it has no rows of either.
     """
     if key is None:
         return None, None, value.origin
@@ -282,27 +239,27 @@ def _taken(array: pa.Array, index: _Index) -> pa.Array:
     return array if index is None else array.take(pa.array(index))
 
 
-def _metadata(key: str, chosen: _Chosen, topic: str, partition: int) -> pa.Array:
-    """The metadata column ``key``, one value per record, in the type that READABLE gives it."""
-    kind, count = arrow_type(READABLE[key]), len(chosen)
+def _metadata(key: str, chosen: Records, split: Split) -> pa.Array:
+    """The metadata column ``key``, one value per record, in its type of READABLE."""
+    type_, count = arrow_type(READABLE[key]), len(chosen)
     match key:
         case "topic":
-            return pa.repeat(pa.scalar(topic, kind), count)
+            return pa.repeat(pa.scalar(split.topic, type_), count)
         case "partition":
-            return pa.repeat(pa.scalar(partition, kind), count)
+            return pa.repeat(pa.scalar(split.partition, type_), count)
         case "offset":
             return pa.array(chosen.offsets)
         case "leader-epoch":
             return pa.array(chosen.leader_epochs)
         case "timestamp":
-            return pa.array(chosen.timestamps * 1000).cast(kind)
+            return pa.array(chosen.timestamps * 1000).cast(type_)
         case "timestamp-type":
-            names = pa.array(TIMESTAMP_TYPES, kind)
+            names = pa.array(TIMESTAMP_TYPES, type_)
             return names.take(pa.array(chosen.timestamp_types))
         case "header-list":
-            return chosen.headers.cast(kind)  # type: ignore[union-attr]
+            return chosen.headers.cast(type_)  # type: ignore[union-attr]
         case "headers":
-            return _header_map(chosen.headers, kind)
+            return _header_map(chosen.headers, type_)
         case "__raw_key__":
             return chosen.keys
         case "__raw_value__":
@@ -310,20 +267,17 @@ def _metadata(key: str, chosen: _Chosen, topic: str, partition: int) -> pa.Array
     raise KeyError(key)
 
 
-def _header_map(headers: pa.ListArray, kind: pa.DataType) -> pa.MapArray:
+def _header_map(headers: pa.ListArray, type_: pa.MapType) -> pa.MapArray:
     """Headers as a map; of headers with the same key the last counts."""
     entries = headers.flatten()
     record = np.asarray(headers.value_parent_indices()).astype(np.int64)
-    if not len(entries):
-        return pa.MapArray.from_arrays(pa.array(np.zeros(len(headers) + 1, np.int32)), *_map_fields(entries, kind))
-    keys = pc.dictionary_encode(entries.field(0)).indices.to_numpy()
-    marks = record * (int(keys.max()) + 1) + keys
-    _, last_from_end = np.unique(marks[::-1], return_index=True)
-    kept = np.sort(marks.size - 1 - last_from_end)
     offsets = np.zeros(len(headers) + 1, np.int32)
-    np.cumsum(np.bincount(record[kept], minlength=len(headers)), out=offsets[1:])
-    return pa.MapArray.from_arrays(pa.array(offsets), *_map_fields(entries.take(pa.array(kept)), kind))
-
-
-def _map_fields(entries: pa.StructArray, kind: pa.MapType) -> tuple[pa.Array, pa.Array]:
-    return entries.field(0).cast(kind.key_type), entries.field(1).cast(kind.item_type)
+    if len(entries):
+        keys = pc.dictionary_encode(entries.field(0)).indices.to_numpy()
+        marks = record * (int(keys.max()) + 1) + keys
+        _, last_from_end = np.unique(marks[::-1], return_index=True)
+        kept = np.sort(marks.size - 1 - last_from_end)
+        np.cumsum(np.bincount(record[kept], minlength=len(headers)), out=offsets[1:])
+        entries = entries.take(pa.array(kept))
+    keys, values = entries.field(0).cast(type_.key_type), entries.field(1).cast(type_.item_type)
+    return pa.MapArray.from_arrays(pa.array(offsets), keys, values)

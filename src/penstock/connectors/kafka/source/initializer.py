@@ -1,46 +1,58 @@
-"""Offsets that a user's own object chooses, and what it may ask the cluster for."""
+"""Offsets that an object of the user chooses, and the questions about the cluster that it may ask."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.kafka.session import TopicPartition
+from penstock.errors import KafkaError
+from penstock.kafka.offsets import EARLIEST, LATEST, CommittedOffset, LogOffset, committed_offsets, list_offsets
+from penstock.kafka.session import Session, TopicPartition
 
-
-@dataclass(frozen=True)
-class Found:
-    """A record that was looked for by time: its offset, its timestamp in ms, its leader epoch (-1: not known)."""
-
-    offset: int
-    timestamp: int
-    leader_epoch: int
+if TYPE_CHECKING:
+    from penstock.connectors.kafka.source.spec import KafkaScanSpec
 
 
-class Retriever(Protocol):
-    """Answers questions about partitions, as Flink's ``OffsetsInitializer.PartitionOffsetsRetriever``."""
+class Retriever:
+    """Answers questions about partitions, as Flink's ``OffsetsInitializer.PartitionOffsetsRetriever`` does."""
 
-    def committed_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """What the scan's group has committed; partitions without a commit are left out."""
-        ...
+    def __init__(self, session: Session, scan: KafkaScanSpec):
+        self._session = session
+        self._scan = scan
 
-    def end_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the logs end."""
-        ...
+    def committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offsets that the scan's group has committed. Raises KafkaError without a group."""
+        return {tp: each.offset for tp, each in group_offsets(self._session, self._scan, partitions).items()}
 
-    def beginning_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the logs begin."""
-        ...
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The ends of the logs."""
+        return {tp: at.offset for tp, at in list_offsets(self._session, partitions, LATEST).items() if at}
 
-    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, Found | None]:
-        """The first record of each partition that is not older than its time, in ms since 1970; None: there is none."""
-        ...
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The beginnings of the logs."""
+        return {tp: at.offset for tp, at in list_offsets(self._session, partitions, EARLIEST).items() if at}
+
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, LogOffset | None]:
+        """The first record of each partition that is not older than its time, in ms since 1970, or None."""
+        found: dict[TopicPartition, LogOffset | None] = {}
+        for millis in sorted(set(times.values())):
+            if millis < 0:  # in the protocol negative times have other meanings
+                raise ValueError(f"expected milliseconds since 1970, not {millis}")
+            found |= list_offsets(self._session, [tp for tp, each in times.items() if each == millis], millis)
+        return found
 
 
 class CustomOffsets(Protocol):
     """Chooses an offset for each partition. Called once, on the driver, when the job first starts."""
 
-    def offsets(self, places: tuple[TopicPartition, ...], retriever: Retriever) -> Mapping[TopicPartition, int]:
-        """The offsets, for some or all of ``places``. Whatever it raises fails the start of the job."""
-        ...
+    def offsets(self, partitions: tuple[TopicPartition, ...], retriever: Retriever, /) -> Mapping[TopicPartition, int]:
+        """The offsets, for some or all of ``partitions``. An exception fails the start of the job."""
+
+
+def group_offsets(
+    session: Session, scan: KafkaScanSpec, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, CommittedOffset]:
+    """The offsets that the scan's group has committed. Raises KafkaError without a group."""
+    if not scan.group_id:
+        raise KafkaError(f"table '{scan.table}': 'group-offsets' needs 'properties.group.id'; name the consumer group")
+    return committed_offsets(session, scan.group_id, partitions)

@@ -1,9 +1,9 @@
-"""What topics have lost since a position was reached: found when a batch is planned, refused or passed over, and told.
+"""Records that topics have lost since a position was reached: found when a batch is planned, and refused or skipped.
 
-A position that jumps - to the end of a log that was cut, into a topic that was created anew, or away with a topic that
-exists no more - is logged as the end of a batch that reads nothing, so that a batch never spans the jump. Offsets that
-retention has removed are passed over inside a batch: the end says how many (``Position.lost``). Everything that the
-driver tells of them is in the positions.
+A position jumps to the end of a log that was truncated, to the start of a topic that was recreated, or away with a
+topic that was deleted. It is logged as the end of a batch that reads nothing, so that a batch never spans the jump.
+Offsets that retention has removed are skipped inside a batch, whose end counts them (``Position.lost``). The driver's
+messages about losses follow from the positions alone.
 """
 
 from __future__ import annotations
@@ -17,100 +17,98 @@ from penstock.errors import PossibleDataLossError
 from penstock.kafka.offsets import EARLIEST, LATEST, end_of_epochs
 from penstock.kafka.session import Session, TopicInfo, TopicPartition
 
-#: What an error of lost records suggests.
+#: Ends errors about lost records.
 SKIPPING = "'scan.fail-on-data-loss' = 'false' goes on without them"
 
 
 def without(start: Positions, gone: Collection[str], seen: Mapping[TopicPartition, int], skips: bool) -> Positions:
-    """``start`` without the topics that are ``gone``. ``seen`` are the ends that their logs had when last looked at.
+    """``start`` without the topics that are ``gone``. ``seen`` are the last known ends of their logs.
 
-    Raises PossibleDataLossError, unless ``skips``, for a partition that was not read to its end as far as is known.
+    Unless it ``skips``, raises PossibleDataLossError for a partition that is not known to be read to its end.
     """
-    for place in start.places():
-        topic, partition = place
+    for tp in start.partitions():
+        topic, partition = tp
         if topic not in gone or skips:
             continue
-        reached, end = start.at[place].offset, seen.get(place)
+        reached, end = start.at[tp].offset, seen.get(tp)
         if end is None or reached < end:
             known = "where it ended is not known" if end is None else f"its log ended at {end}"
             raise PossibleDataLossError(
-                f"topic '{topic}' exists no more, and its partition {partition} was read up to offset {reached} only: "
-                f"{known}; {SKIPPING}"
+                f"topic '{topic}' no longer exists, and its partition {partition} was only read up to offset "
+                f"{reached}: {known}; {SKIPPING}"
             )
-    return _with(start, {place: at for place, at in start.at.items() if place[0] not in gone}, start.topic_ids)
+    return _with(start, {tp: at for tp, at in start.at.items() if tp[0] not in gone}, start.topic_ids)
 
 
-def created_anew(session: Session, start: Positions, topics: Mapping[str, TopicInfo], skips: bool) -> Positions:
-    """``start`` with topics that were deleted and created anew at the beginnings of the new ones.
+def recreated(session: Session, start: Positions, topics: Mapping[str, TopicInfo], skips: bool) -> Positions:
+    """``start``, moved to the beginning of topics that were recreated; ``start`` itself when there are none.
 
-    Raises PossibleDataLossError for such a topic, unless ``skips``. Gives ``start`` itself when there is none.
+    Unless it ``skips``, raises PossibleDataLossError for a recreated topic.
     """
     ids = {topic: str(topics[topic].topic_id or "") for topic in start.topic_ids if topic in topics}
-    anew = [topic for topic, known in start.topic_ids.items() if known and ids.get(topic) and ids[topic] != known]
-    if not anew:
+    new = [topic for topic, known in start.topic_ids.items() if known and ids.get(topic) and ids[topic] != known]
+    if not new:
         return start
     if not skips:
         raise PossibleDataLossError(
-            f"topic '{anew[0]}' was deleted and created anew (its id was {start.topic_ids[anew[0]]}, now it is "
-            f"{ids[anew[0]]}), so the offsets read so far mean nothing in it; start with a new checkpoint directory to "
+            f"topic '{new[0]}' was deleted and recreated (its id was {start.topic_ids[new[0]]}, now it is "
+            f"{ids[new[0]]}), so the offsets read so far mean nothing in it; start with a new checkpoint directory to "
             f"read it, or {SKIPPING}"
         )
-    there = {(topic, each.partition) for topic in anew for each in topics[topic].partitions}
+    there = {(topic, each.partition) for topic in new for each in topics[topic].partitions}
     begun = listed(session, there & start.at.keys(), EARLIEST)
-    kept = {place: at for place, at in start.at.items() if place[0] not in anew}
-    moved = {place: replace(at, lost=start.at[place].lost) for place, at in begun.items()}
-    return _with(start, kept | moved, {**start.topic_ids, **{topic: ids[topic] for topic in anew}})
+    kept = {tp: at for tp, at in start.at.items() if tp[0] not in new}
+    moved = {tp: replace(at, lost=start.at[tp].lost) for tp, at in begun.items()}
+    return _with(start, kept | moved, {**start.topic_ids, **{topic: ids[topic] for topic in new}})
 
 
 def jumped(session: Session, start: Positions) -> Positions:
-    """``start`` with positions beyond what is left of a log that was cut at the cut; ``start`` itself without any."""
+    """``start``, moved to the end of logs that were truncated below it; ``start`` itself when there are none."""
     ends = listed(session, start.at, LATEST)
-    moved = {place: end for place, end in ends.items() if end.offset < start.at[place].offset}
-    doubtful = {
-        place: at.epoch for place, at in start.at.items() if place not in moved and ends[place].epoch > at.epoch >= 0
-    }
-    for place, end in end_of_epochs(session, doubtful).items() if doubtful else ():
-        if 0 <= end.offset < start.at[place].offset:
-            moved[place] = Position(end.offset, end.leader_epoch)
+    moved = {tp: end for tp, end in ends.items() if end.offset < start.at[tp].offset}
+    doubtful = {tp: at.epoch for tp, at in start.at.items() if tp not in moved and ends[tp].epoch > at.epoch >= 0}
+    for tp, end in end_of_epochs(session, doubtful).items() if doubtful else ():
+        if 0 <= end.offset < start.at[tp].offset:
+            moved[tp] = Position(end.offset, end.leader_epoch)
     if not moved:
         return start
-    cut = {place: replace(at, lost=start.at[place].lost) for place, at in moved.items()}
+    cut = {tp: replace(at, lost=start.at[tp].lost) for tp, at in moved.items()}
     return _with(start, {**start.at, **cut}, start.topic_ids)
 
 
-def passed_over(session: Session, start: Positions) -> Positions:
-    """``start`` with positions that retention has overtaken at the present beginnings of their logs."""
+def skipped(session: Session, start: Positions) -> Positions:
+    """``start``, moved to the beginning of logs whose records at it retention has removed."""
     begun = listed(session, start.at, EARLIEST)
     moved = {
-        place: Position(first.offset, -1, start.at[place].lost + first.offset - start.at[place].offset)
-        for place, first in begun.items()
-        if first.offset > start.at[place].offset
+        tp: Position(first.offset, -1, start.at[tp].lost + first.offset - start.at[tp].offset)
+        for tp, first in begun.items()
+        if first.offset > start.at[tp].offset
     }
     return _with(start, {**start.at, **moved}, start.topic_ids) if moved else start
 
 
 def described(start: Positions, end: Positions) -> Iterator[str]:
-    """What was lost between two positions, a sentence for each partition."""
-    for place in start.places():
-        before, after = start.at[place], end.at.get(place)
-        where = f"topic '{place[0]}', partition {place[1]}"
+    """The losses between two positions, as a sentence for each partition."""
+    for tp in start.partitions():
+        before, after = start.at[tp], end.at.get(tp)
+        where = f"topic '{tp[0]}', partition {tp[1]}"
         if after is None:
-            yield f"{where} exists no more; it was read up to offset {before.offset}"
-        elif start.topic_ids.get(place[0], "") != end.topic_ids.get(place[0], ""):
+            yield f"{where} no longer exists; it was read up to offset {before.offset}"
+        elif start.topic_ids.get(tp[0], "") != end.topic_ids.get(tp[0], ""):
             yield (
-                f"{where} was deleted and created anew; the former one was read up to offset {before.offset}, the new "
+                f"{where} was deleted and recreated; the former one was read up to offset {before.offset}, the new "
                 f"one is read from {after.offset} on"
             )
         elif after.lost > before.lost:
             count = after.lost - before.lost
             yield (
-                f"{where}: offsets {before.offset} to {before.offset + count} are not in the log any more; "
-                f"{count:,} were passed over"
+                f"{where}: offsets {before.offset} to {before.offset + count} are no longer in the log; "
+                f"{count:,} were skipped"
             )
         elif after.offset < before.offset:
             yield (
-                f"{where} was read up to offset {before.offset}, but its log was cut at {after.offset}; what is "
-                "written from there on is read"
+                f"{where} was read up to offset {before.offset}, but its log was truncated at {after.offset}; reading "
+                "goes on there"
             )
 
 

@@ -12,8 +12,8 @@ from penstock.spi import MetricGroup
 
 
 class SourceMetrics:
-    """Counters and gauges of one scan. ``pending`` asks how many records are left to be read; without ``consumer`` the
-    names of Kafka's own consumer are left out ('register.consumer.metrics')."""
+    """Counters and gauges of one scan. ``pending`` returns how many records are left to read. ``consumer`` adds the
+    names of Kafka's own consumer ('register.consumer.metrics')."""
 
     def __init__(self, operator: MetricGroup, pending: Callable[[], int | None], *, consumer: bool):
         self._operator = operator
@@ -32,12 +32,14 @@ class SourceMetrics:
         operator.gauge("pendingRecords", pending)
         operator.gauge("numBytesInPerScond", operator.meter("numBytesInPerSecond").get_rate)  # as seed 003 spells it
         operator.gauge("currentOutputWatermark", lambda: self._watermark)
-        operator.gauge("watermarkLag", self._watermark_lag)
+        operator.gauge(
+            "watermarkLag", lambda: None if self._watermark is None else time.time() * 1000 - self._watermark
+        )
         if self._consumer:
             self._reader.add_group("KafkaConsumer").gauge("records-lag-max", lambda: self._last.behind)
 
     def read(self, report: ReadReport) -> None:
-        """Count what a batch has read."""
+        """Count the records of a batch."""
         self._operator.count("numRecordsIn", "numRecordsInPerSecond", report.records)
         self._operator.count("numBytesIn", "numBytesInPerSecond", report.fetched_bytes)
         self._operator.counter("numRecordsInErrors").inc(report.refused)
@@ -53,29 +55,25 @@ class SourceMetrics:
             self._last = report
 
     def done(self, end: Positions, committed: bool | None) -> None:
-        """A batch was done up to ``end``; ``committed``: whether the group has its offsets, None when it has no part in
-        this."""
+        """A batch was done up to ``end``. ``committed`` says whether the group has its offsets; None when none were
+        committed."""
         if committed is not None:
             (self.commits_succeeded if committed else self.commits_failed).inc()
         self._watermark = end.watermark
-        for place, position in end.at.items():
-            if place not in self._current:
-                self._register(place)
-            self._current[place] = position.offset - 1
+        for tp, position in end.at.items():
+            if tp not in self._current:
+                self._register(tp)
+            self._current[tp] = position.offset - 1
             if committed:
-                self._committed[place] = position.offset
+                self._committed[tp] = position.offset
 
-    def _watermark_lag(self) -> float | None:
-        return None if self._watermark is None else time.time() * 1000 - self._watermark
-
-    def _register(self, place: TopicPartition) -> None:
-        """Gauges of a partition: those of the source, and under their former names those of the former consumer."""
-        topic, partition = place
-        group = self._reader.add_group("topic", topic).add_group("partition", str(partition))
-        group.gauge("currentOffset", lambda: self._current.get(place, -1))
-        group.gauge("committedOffset", lambda: self._committed.get(place, -1))
-        former = (
-            self._operator.add_group("KafkaConsumer").add_group("topic", topic).add_group("partition", str(partition))
+    def _register(self, tp: TopicPartition) -> None:
+        """Gauges of a partition: those of the source, and the older names of Flink's former consumer."""
+        names = (
+            (self._reader, "currentOffset", "committedOffset"),
+            (self._operator.add_group("KafkaConsumer"), "current-offsets", "committed-offsets"),
         )
-        former.gauge("current-offsets", lambda: self._current.get(place, -1))
-        former.gauge("committed-offsets", lambda: self._committed.get(place, -1))
+        for parent, current, committed in names:
+            group = parent.add_group("topic", tp[0]).add_group("partition", str(tp[1]))
+            group.gauge(current, lambda: self._current.get(tp, -1))
+            group.gauge(committed, lambda: self._committed.get(tp, -1))

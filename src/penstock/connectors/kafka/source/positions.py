@@ -1,4 +1,4 @@
-"""Positions in topics, as they stand in Spark's offset log, and how a range between two is cut into tasks."""
+"""Positions in topics, as Spark's offset log holds them, and how a range between two is divided among tasks."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.errors import CheckpointError
-
-#: (topic, partition)
-TopicPartition = tuple[str, int]
+from penstock.kafka.session import TopicPartition
 
 #: A batch of fewer records than this is one task: starting a second one costs more than it saves.
 _RECORDS_WORTH_A_TASK = 25_000
@@ -20,9 +18,9 @@ _MOST_RECORDS_IN_A_TASK = 500_000
 class Position:
     """The next offset to read, and the leader epoch of the record before it (-1: not known).
 
-    ``lost`` counts the offsets before it that were passed over because the log had them no more. In a scan with event
-    time ``watermark`` (ms since 1970, None: none yet) is how far that has come in the partition, and ``idle`` says that
-    the partition has been silent for too long to be waited for.
+    ``lost`` counts the offsets before it that were skipped because the log no longer had them. In a scan with event
+    time ``watermark`` is that of the partition (ms since 1970; None: none yet), and an ``idle`` partition has had no
+    records for so long that the watermark of the scan does not wait for it.
     """
 
     offset: int
@@ -32,17 +30,14 @@ class Position:
     idle: bool = False
 
     def to_json(self) -> dict[str, int]:
-        """As :meth:`Positions.to_json` holds it."""
+        """The JSON object of the position."""
         extras = {"lost": self.lost or None, "watermark": self.watermark, "idle": int(self.idle) or None}
-        return {
-            "offset": self.offset,
-            "epoch": self.epoch,
-            **{name: value for name, value in extras.items() if value is not None},
-        }
+        given = {name: value for name, value in extras.items() if value is not None}
+        return {"offset": self.offset, "epoch": self.epoch, **given}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Position:
-        """Read what :meth:`to_json` wrote. Raises KeyError, TypeError or ValueError when it is something else."""
+        """The position of a JSON object. Raises KeyError, TypeError or ValueError for another document."""
         watermark = document.get("watermark")
         return cls(
             int(document["offset"]),
@@ -55,13 +50,13 @@ class Position:
 
 @dataclass(frozen=True)
 class Positions:
-    """Positions by (topic, partition), with the topics' ids, so that a topic that was created anew is noticed."""
+    """Positions by (topic, partition), with the topics' ids, which show that a topic was recreated."""
 
     at: Mapping[TopicPartition, Position]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Canonical: equal positions give equal text."""
+        """The canonical JSON object: equal positions have equal texts."""
         topics: dict[str, Any] = {}
         for (topic, partition), position in sorted(self.at.items()):
             entry = topics.setdefault(topic, {"id": self.topic_ids.get(topic, ""), "partitions": {}})
@@ -70,7 +65,7 @@ class Positions:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Positions:
-        """Read what :meth:`to_json` wrote. Raises CheckpointError when it is something else."""
+        """The positions of a JSON object. Raises CheckpointError for another document."""
         try:
             at = {
                 (topic, int(partition)): Position.from_json(each)
@@ -80,31 +75,32 @@ class Positions:
             return cls(at, {topic: str(entry["id"]) for topic, entry in document.items()})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(
-                f"the checkpoint holds positions that are not penstock's ({error!r}); was it written by another job?"
+                f"the checkpoint holds positions that are not penstock's ({error!r}). Another program may have written "
+                "it: name another checkpoint directory"
             ) from error
 
     @property
     def watermark(self) -> int | None:
-        """The event time, in ms since 1970, up to which all has come: the smallest of the partitions that are not idle,
-        None as long as one of them has none. When all are idle it is the smallest that is known."""
+        """The watermark of all, in ms since 1970: the smallest of the partitions that are not idle, None while one
+        of them has none. When all are idle it is the smallest known one."""
         awaited = [at.watermark for at in self.at.values() if not at.idle]
         known = [each for each in awaited or (at.watermark for at in self.at.values()) if each is not None]
         return min(known) if known and len(known) >= len(awaited) else None
 
-    def offset(self, place: TopicPartition, default: int) -> int:
-        """The offset at ``place``, or ``default`` when it has no position."""
-        position = self.at.get(place)
+    def offset(self, tp: TopicPartition, default: int) -> int:
+        """The offset at ``tp``, or ``default`` when it has no position."""
+        position = self.at.get(tp)
         return default if position is None else position.offset
 
-    def places(self) -> tuple[TopicPartition, ...]:
-        """All places, in the order by which they are numbered."""
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """All partitions, in the order of their numbers."""
         return tuple(sorted(self.at))
 
 
 @dataclass(frozen=True)
 class Split:
-    """Offsets ``start`` up to, without, ``end`` of one partition. ``number`` is that of its place, ``epoch`` the leader
-    epoch in which the end was there (-1: not known)."""
+    """The offsets of one partition from ``start`` to ``end``, which is excluded. ``number`` is that of the partition
+    (:meth:`penstock.spi.Source.partition`), ``epoch`` the leader epoch of the end (-1: not known)."""
 
     number: int
     topic: str
@@ -119,19 +115,18 @@ class Split:
 
 
 def cut(ranges: Iterable[Split], parallelism: int, most: int | None = None) -> list[tuple[Split, ...]]:
-    """The ranges as tasks of about equal volume: one for little, as many as run at a time for more, ``most`` at most.
+    """The ranges as tasks of about equal volume: one for a small batch, as many as run at a time for a larger one, and
+    at most ``most``.
 
-    Tasks are contiguous in the order of places and offsets, so that of two tasks that read one partition the one
-    with the lower number reads the lower offsets.
+    Tasks are contiguous in the order of partitions and offsets: of two tasks that read one partition, the one with the
+    lower number reads the lower offsets.
     """
     wanted = [each for each in ranges if len(each) > 0]
     total = sum(len(each) for each in wanted)
     if not total:
         return []
     tasks = max(1, min(parallelism, total // _RECORDS_WORTH_A_TASK))
-    if total > tasks * _MOST_RECORDS_IN_A_TASK:
-        rounds = -(-total // (tasks * _MOST_RECORDS_IN_A_TASK))
-        tasks *= rounds
+    tasks *= -(-total // (tasks * _MOST_RECORDS_IN_A_TASK))  # in rounds
     tasks = min(tasks, most or tasks)
     size = -(-total // tasks)
     cuts: list[tuple[Split, ...]] = []

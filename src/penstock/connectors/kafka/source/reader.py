@@ -1,4 +1,4 @@
-"""What a reading task does: fetch ranges, scan them, decode them, and report on it."""
+"""The work of a reading task: fetch ranges, scan and decode them, and report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from penstock.connectors.kafka.source.decoding import RowReader
-from penstock.connectors.kafka.source.enumerator import ReaderSpec, client_of
+from penstock.connectors.kafka.source.enumerator import ReaderSpec
 from penstock.connectors.kafka.source.positions import Split
 from penstock.connectors.kafka.source.reports import ReadReport
 from penstock.kafka import fetch
@@ -19,12 +19,12 @@ from penstock.spi import REPORT, WATERMARK
 
 
 class RangeReader:
-    """Reads the ranges of one task, once. :attr:`report` says what :meth:`rows` has read so far."""
+    """Reads the ranges of one task, once. :attr:`report` counts what :meth:`rows` has read so far."""
 
     def __init__(self, spec: ReaderSpec, ranges: Sequence[Split]):
         self._spec, self._ranges = spec, ranges
         self._reader = RowReader(spec.scan)
-        #: Arrow schema of what :meth:`rows` gives.
+        #: The Arrow schema of the result of :meth:`rows`.
         self.schema = self._reader.schema
         self._report = ReadReport()
         self._lags: dict[int, tuple[float, float]] = {}
@@ -32,12 +32,12 @@ class RangeReader:
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The rows of the ranges: each range in the order of its offsets, different ranges in any order.
 
-        Raises RecordError for a message that cannot be decoded, PossibleDataLossError for offsets that are gone unless
-        those are to be passed over.
+        Raises RecordError for a message that cannot be decoded, and PossibleDataLossError for lost offsets unless the
+        user skips those.
         """
         if not self._ranges:
             return
-        client = client_of(self._spec.scan)
+        client = self._spec.scan.client_config
         wanted = [
             fetch.Range(
                 each.topic,
@@ -67,24 +67,24 @@ class RangeReader:
                 )
                 if len(records):
                     self._report.records += len(records)
-                    rows = self._reader.rows(records, chunk.topic, chunk.partition, self._ranges[chunk.range].number)
+                    rows = self._reader.rows(records, self._ranges[chunk.range])
                     timestamp = int(records.timestamps[-1])
                     if timestamp >= 0:
                         self._lags[chunk.range] = (fetched * 1000 - timestamp, time.time() * 1000 - timestamp)
                     if rows.num_rows:
                         yield rows
-                if records.next_offset <= at:  # what is left up to the end was compacted away
+                if records.next_offset <= at:  # the rest up to the end was compacted away
                     break
                 at = records.next_offset
         self._report.lost = fetcher.lost
 
     @property
     def report(self) -> ReadReport:
-        """What was read so far."""
+        """The counts so far."""
         report = self._report
         report.filtered, report.refused = self._reader.filtered, self._reader.refused
         if self._reader.measure is not None:
-            report.watermarks = [(*place, at) for place, at in self._reader.measure.reached.items()]
+            report.watermarks = [(*tp, at) for tp, at in self._reader.measure.reached.items()]
         if self._lags:
             report.fetch_lag, report.emit_lag = (max(lags) for lags in zip(*self._lags.values(), strict=True))
         return report
@@ -100,17 +100,17 @@ class RangeReader:
 def with_report(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, report: Callable[[], ReadReport]
 ) -> Iterator[pa.RecordBatch]:
-    """``batches`` with the engine's report column, and the report in a row of its own at their end."""
+    """``batches`` with the engine's report column, and a last row that holds only the report."""
     field = pa.field(REPORT, pa.binary())
     for batch in batches:
         yield batch.append_column(field, pa.nulls(batch.num_rows, pa.binary()))
-    nulls = [pa.nulls(1, kind) for kind in schema.types]
-    told = pa.array([report().to_bytes()], pa.binary())
-    yield pa.RecordBatch.from_arrays([*nulls, told], schema=schema.append(field))
+    nulls = [pa.nulls(1, each) for each in schema.types]
+    reported = pa.array([report().to_bytes()], pa.binary())
+    yield pa.RecordBatch.from_arrays([*nulls, reported], schema=schema.append(field))
 
 
 def with_watermark(reported: Iterable[pa.RecordBatch], watermark: int | None) -> Iterator[pa.RecordBatch]:
-    """Batches that :func:`with_report` gave, with the engine's watermark column before the report."""
+    """Batches of :func:`with_report`, with the engine's watermark column before the report."""
     field, value = pa.field(WATERMARK, pa.int64()), pa.scalar(watermark, pa.int64())
     for batch in reported:
         yield batch.add_column(batch.num_columns - 1, field, pa.repeat(value, batch.num_rows))

@@ -1,4 +1,4 @@
-"""What a reading task tells the driver: counters, on their way as JSON in the engine's report column."""
+"""Reports of reading tasks to the driver: counters, as JSON in the engine's report column."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass, field
 
 @dataclass
 class ReadReport:
-    """What one task, or (:meth:`merged`) the tasks of a batch have read.
+    """The counts of one task, or (:meth:`merged`) of all tasks of a batch.
 
-    ``records`` were read, in record batches of ``fetched_bytes``; of them ``filtered`` did not pass the header filter,
-    and ``refused`` could not be decoded, and were left out or became dead letters. ``lost`` counts offsets that were to
-    be read and are not in the log any more, passed over as the user asked. ``fetches`` counts answers with records.
-    Lags are in milliseconds, of the last record of the partition where it was largest: ``fetch_lag`` from the record's
-    timestamp until it was there, ``emit_lag`` until its row was made. ``behind`` is the most records that a partition
-    had beyond what was fetched of it. ``watermarks`` lists topic, partition and the watermark of its rows, in ms since
-    1970, for scans with event time.
+    ``records`` were read, in record batches of ``fetched_bytes``. Of these ``filtered`` did not pass the header filter,
+    and ``refused`` could not be decoded, and were left out or became dead letters. ``lost`` counts offsets that are no
+    longer in the log and were skipped as the user asked. ``fetches`` counts answers with records. Lags are in
+    milliseconds, of the last record of the partition with the largest one: ``fetch_lag`` from the record's timestamp
+    until it was fetched, ``emit_lag`` until its row was made. ``behind`` is the largest number of records that a
+    partition had beyond the fetched ones. ``watermarks`` lists topic, partition and the watermark of its rows, in ms
+    since 1970, for scans with event time.
     """
 
     records: int = 0
@@ -37,7 +37,7 @@ class ReadReport:
 
     @classmethod
     def merged(cls, reports: Sequence[bytes]) -> ReadReport:
-        """One report for all: counters add up, of lags the largest counts."""
+        """One report for all: the sums of the counters, and the largest lags."""
         documents = [json.loads(each) for each in reports]
         whole = cls()
         for name in ("records", "fetched_bytes", "filtered", "refused", "lost", "fetches"):

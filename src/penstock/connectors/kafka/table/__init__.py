@@ -1,1 +1,1 @@
-"""What a Kafka table is: its options, columns and formats, for both directions."""
+"""Kafka tables: options, columns and formats of both directions."""

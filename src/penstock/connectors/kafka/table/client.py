@@ -1,16 +1,14 @@
-"""The client properties of a Kafka table: checked, completed, and masked before anybody sees them."""
+"""The client properties of a Kafka table: completed, and masked before they are shown."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
-from penstock.errors import Problem
-from penstock.kafka.properties import ACTS, check
-from penstock.options import Origin, Properties
+from penstock.kafka.properties import ACTS
+from penstock.options import Properties
 from penstock.settings import KerberosSettings
 
-#: Properties that are for the connector and not for the client that it makes.
+#: Properties for the connector, which its client does not get.
 CONNECTOR_PROPERTIES = (
     "auto.commit.interval.ms",
     "commit.offsets.on.checkpoint",
@@ -34,7 +32,7 @@ def _is_secret(key: str) -> bool:
 
 
 def completed(properties: Properties, group_id: str) -> Properties:
-    """The properties with the group in use, and with ``client.id.prefix`` as client id where only that was given."""
+    """The properties with this group, and with ``client.id.prefix`` as the client id where only that is given."""
     given = dict(properties)
     if group_id:
         given["group.id"] = group_id
@@ -44,7 +42,7 @@ def completed(properties: Properties, group_id: str) -> Properties:
 
 
 def with_login(properties: Properties, kerberos: KerberosSettings | None) -> Properties:
-    """The properties with the job's Kerberos login, where they ask for Kerberos and name none themselves."""
+    """The properties with the job's Kerberos login, where they ask for Kerberos and have no login of their own."""
     given = dict(properties)
     asks = given.get("security.protocol", "").strip().upper().startswith("SASL_")
     asks = asks and given.get("sasl.mechanism", "GSSAPI").strip().upper() == "GSSAPI"
@@ -58,12 +56,3 @@ def with_login(properties: Properties, kerberos: KerberosSettings | None) -> Pro
 
 def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def checked(properties: Mapping[str, str], origin: Origin) -> tuple[Problem, ...]:
-    """Every problem of the properties, under the names and at the places the user wrote."""
-    problems = []
-    for problem in check(properties):
-        key = f"properties.{problem.key}"
-        problems.append(Problem(problem.reason, key, problem.where or origin.of(key), problem.hint))
-    return tuple(problems)

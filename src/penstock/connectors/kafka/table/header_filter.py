@@ -15,10 +15,10 @@ from penstock.options import Codec
 
 @dataclass(frozen=True)
 class HeaderTerm:
-    """Whether a record has the header ``key`` with ``value`` (UTF-8), or with ``negated`` whether it has not.
+    """Keeps records with the header ``key`` and the ``value`` (UTF-8), or, when ``negated``, those without it.
 
-    ``joined`` is how the result of all terms before is combined with this one: ``&``, ``|``, or empty for the first.
-    Terms are evaluated from left to right; neither operator binds tighter.
+    ``joined`` is the operator between the earlier terms and this one: ``&``, ``|``, or empty for the first. Terms are
+    evaluated from left to right; neither operator binds tighter.
     """
 
     key: str
@@ -34,7 +34,7 @@ def _parse(text: str) -> tuple[HeaderTerm, ...]:
         term = pieces[index].strip()
         key, colon, value = term.removeprefix("!").partition(":")
         if not colon or not key:
-            raise ValueError("expected terms such as 'key:value' or '!key:value', joined by & or |")
+            raise ValueError("expected terms 'key:value' or '!key:value', joined by & or |")
         if key[0] in "(!":
             raise ValueError(f"'{key[0]}' cannot be used there: a term is negated once, and terms are not grouped")
         terms.append(HeaderTerm(key, value, term.startswith("!"), pieces[index - 1] if index else ""))
@@ -49,7 +49,7 @@ HEADER_FILTER = Codec("HeaderFilter", _parse, _show)
 
 
 def matching(terms: tuple[HeaderTerm, ...], headers: pa.ListArray) -> NDArray[np.bool_]:
-    """Which records the filter keeps; ``headers`` is a column of lists of (key, value), one per record."""
+    """A mask of the records that the filter keeps. ``headers`` has a list of (key, value) for each record."""
     entries = headers.flatten()
     record = np.asarray(headers.value_parent_indices())
     keys, values = (entries.field(0), entries.field(1)) if len(entries) else (None, None)

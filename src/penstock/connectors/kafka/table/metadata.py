@@ -1,4 +1,4 @@
-"""The metadata columns of Kafka tables: what a record has besides its key and value."""
+"""The metadata columns of Kafka tables: the parts of a record besides its key and value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.types import (
     TimestampType,
 )
 
-#: What stands before the keys of what the value's format reads besides the row.
+#: The prefix of the keys of metadata that the value's format reads.
 OF_VALUE = "value."
 
 _TIMESTAMP = TimestampType(3, True)
@@ -38,8 +38,8 @@ READABLE: Mapping[str, DataType] = {
     "__raw_value__": BYTES,
 }
 
-#: Metadata key to the type that is written. ``__raw_key__`` and ``__raw_value__`` are a message's key and value as they
-#: stand, NULL included, in place of what the formats would make of the physical columns.
+#: Metadata key to the type that is written. ``__raw_key__`` and ``__raw_value__`` are a message's whole key and value,
+#: NULL included, and replace those that the formats would make of the physical columns.
 WRITABLE: Mapping[str, DataType] = {
     key: READABLE[key] for key in ("topic", "headers", "header-list", "timestamp", "__raw_key__", "__raw_value__")
 }
@@ -56,7 +56,7 @@ class MetadataColumn:
 
 
 def as_metadata(row: RowType, metadata: Sequence[MetadataColumn]) -> RowType:
-    """``row`` with its metadata columns in the types that messages have."""
+    """``row`` with its metadata columns in the types that Kafka has."""
     native = {column.name: column.native for column in metadata}
     fields = tuple(replace(each, type=native.get(each.name, each.type)) for each in row.fields)
     return replace(row, fields=fields)

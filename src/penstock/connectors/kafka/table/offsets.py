@@ -1,69 +1,55 @@
-"""Positions in partitions as text: ``partition:0,offset:42;partition:1,offset:300``.
+"""Offsets and partitions as text: ``partition:0,offset:42;partition:1,offset:300``, and ``partition:0;partition:3``.
 
-The grammar is Flink's: case matters, no blanks inside, a repeated partition keeps the last offset. Tables name one
-topic, so that is all they need; builders may name several, and then write ``topic:<name>,`` before an entry. Sets of
-partitions are written likewise, without offsets: ``partition:0;partition:3``.
+The grammar is Flink's: case matters, blanks are not allowed, and of a repeated partition the last offset counts. Tables
+with one topic need no more. Builders may name several topics, with ``topic:<name>,`` before an entry; elsewhere the
+topic is empty, and the table's only topic is meant.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 
+from penstock.kafka.session import TopicPartition
 from penstock.options import Codec
 
-_PARTITION = re.compile(r"(?:topic:(?P<topic>[a-zA-Z0-9._-]+),)?partition:(?P<partition>\d+)")
-_ENTRY = re.compile(_PARTITION.pattern + r",offset:(?P<offset>\d+)")
+#: Partitions and the next offset to read of each, sorted.
+PartitionOffsets = tuple[tuple[TopicPartition, int], ...]
+
+_PARTITION = r"(?:topic:(?P<topic>[a-zA-Z0-9._-]+),)?partition:(?P<partition>\d+)"
+_ENTRY = _PARTITION + r",offset:(?P<offset>\d+)"
 
 
-@dataclass(frozen=True, order=True)
-class PartitionOffset:
-    """The next offset to read of one partition. ``topic`` is empty where the table's only topic is meant."""
-
-    topic: str
-    partition: int
-    offset: int
-
-
-def _parse(text: str) -> tuple[PartitionOffset, ...]:
-    found: dict[tuple[str, int], int] = {}
+def _entries(pattern: str, expected: str, text: str) -> Iterator[tuple[TopicPartition, re.Match[str]]]:
     for entry in text.strip().rstrip(";").split(";"):
-        match = _ENTRY.fullmatch(entry)
+        match = re.fullmatch(pattern, entry)
         if match is None:
-            raise ValueError("expected 'partition:<number>,offset:<number>', joined by ';' and without blanks")
-        found[match["topic"] or "", int(match["partition"])] = int(match["offset"])
-    return tuple(sorted(PartitionOffset(topic, partition, offset) for (topic, partition), offset in found.items()))
+            raise ValueError(f"expected '{expected}', joined by ';' and without blanks")
+        yield (match["topic"] or "", int(match["partition"])), match
 
 
-def _show(offsets: tuple[PartitionOffset, ...]) -> str:
-    return ";".join(
-        (f"topic:{each.topic}," if each.topic else "") + f"partition:{each.partition},offset:{each.offset}"
-        for each in offsets
-    )
+def _parse(text: str) -> PartitionOffsets:
+    entries = _entries(_ENTRY, "partition:<number>,offset:<number>", text)
+    return tuple(sorted({tp: int(match["offset"]) for tp, match in entries}.items()))
 
 
-def offsets_text(offsets: Mapping[tuple[str, int], int]) -> str:
+def _parse_partitions(text: str) -> tuple[TopicPartition, ...]:
+    return tuple(sorted({tp for tp, _ in _entries(_PARTITION, "partition:<number>", text)}))
+
+
+def _shown(topic: str, partition: int) -> str:
+    return (f"topic:{topic}," if topic else "") + f"partition:{partition}"
+
+
+def offsets_text(offsets: Mapping[TopicPartition, int]) -> str:
     """Offsets by (topic, partition) as the text that :data:`OFFSETS` reads."""
-    return _show(tuple(PartitionOffset(topic, partition, at) for (topic, partition), at in sorted(offsets.items())))
+    return ";".join(f"{_shown(*tp)},offset:{offset}" for tp, offset in sorted(offsets.items()))
 
 
-OFFSETS = Codec("Offsets", _parse, _show)
-
-
-def _parse_partitions(text: str) -> tuple[tuple[str, int], ...]:
-    found = set()
-    for entry in text.strip().rstrip(";").split(";"):
-        match = _PARTITION.fullmatch(entry)
-        if match is None:
-            raise ValueError("expected 'partition:<number>', joined by ';' and without blanks")
-        found.add((match["topic"] or "", int(match["partition"])))
-    return tuple(sorted(found))
-
-
-def partitions_text(partitions: Iterable[tuple[str, int]]) -> str:
+def partitions_text(partitions: Iterable[TopicPartition]) -> str:
     """A set of (topic, partition) as the text that :data:`PARTITIONS` reads; the topic may be empty."""
-    return ";".join((f"topic:{topic}," if topic else "") + f"partition:{at}" for topic, at in sorted(partitions))
+    return ";".join(_shown(*tp) for tp in sorted(partitions))
 
 
+OFFSETS = Codec("Offsets", _parse, lambda offsets: offsets_text(dict(offsets)))
 PARTITIONS = Codec("Partitions", _parse_partitions, partitions_text)

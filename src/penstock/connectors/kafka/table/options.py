@@ -10,9 +10,10 @@ from datetime import timedelta
 from typing import ClassVar
 
 from penstock.connectors.kafka.table.header_filter import HEADER_FILTER, HeaderTerm
-from penstock.connectors.kafka.table.offsets import OFFSETS, PARTITIONS, PartitionOffset
+from penstock.connectors.kafka.table.offsets import OFFSETS, PARTITIONS, PartitionOffsets
 from penstock.errors import Problem
 from penstock.kafka.reserved import is_reserved
+from penstock.kafka.session import TopicPartition
 from penstock.options import (
     BOOLEAN,
     DURATION,
@@ -20,6 +21,7 @@ from penstock.options import (
     LIST,
     PATTERN,
     TEXT,
+    Codec,
     OptionSet,
     Properties,
     Rule,
@@ -41,7 +43,7 @@ class StartupMode(enum.Enum):
 
 
 class BoundedMode(enum.Enum):
-    """Where reading ends; the offset itself is not read."""
+    """Where reading ends; the record at the end offset is not read."""
 
     UNBOUNDED = "unbounded"
     LATEST = "latest-offset"
@@ -65,7 +67,7 @@ class FieldsInclude(enum.Enum):
     EXCEPT_KEY = "EXCEPT_KEY"
 
 
-#: What Kafka takes for a topic's name.
+#: The names that Kafka allows for topics.
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _ANOTHER = "name another topic"
 
@@ -75,6 +77,21 @@ class NamingStrategy(enum.Enum):
 
     INCREMENTING = "incrementing"
     POOLING = "pooling"
+
+
+def _at_least(low: int, expected: str) -> Codec:
+    def parse(text: str) -> int:
+        found: int = INTEGER.parse(text)
+        if found < low:
+            raise ValueError(f"expected {expected}")
+        return found
+
+    return Codec("Integer", parse)
+
+
+_COUNT = _at_least(1, "1 or more")
+#: In Kafka's protocol negative times have other meanings: -1 stands for the end.
+_MILLIS = _at_least(0, "milliseconds since 1970")
 
 
 def _one_topic_choice(options: KafkaTableOptions) -> Iterator[Problem]:
@@ -105,14 +122,9 @@ def _prefixes(options: KafkaTableOptions) -> Iterator[Problem]:
         yield Problem("neither prefix may begin with the other", "value.fields-prefix")
 
 
-def _one_or_more(key: str, given: int | None) -> Iterator[Problem]:
-    if given is not None and given < 1:
-        yield Problem(f"expected 1 or more, not {given}", key)
-
-
 @dataclass(frozen=True, kw_only=True)
 class KafkaTableOptions(OptionSet):
-    """Options of reading and writing alike. ``properties`` are Kafka's own, from under ``properties.``."""
+    """Options of both reading and writing. ``properties`` are Kafka's own, with the prefix ``properties.``."""
 
     bootstrap_servers: str = opt(
         "properties.bootstrap.servers",
@@ -166,53 +178,48 @@ class KafkaTableOptions(OptionSet):
     )
     properties: Properties = field(default=(), repr=False)
 
-    #: What the Python builders assume where SQL and YAML assume the declared default.
+    #: Defaults of the Python builders where they differ from the declared ones, which SQL and YAML have.
     builder_defaults: ClassVar[Mapping[str, str]] = {}
     rules: ClassVar[tuple[Rule, ...]] = (_one_topic_choice, _key_and_its_fields, _prefixes)
 
     def property(self, name: str) -> str | None:
-        """The client property of that (Java) name, or None when it was not given."""
+        """The client property of this (Java) name, or None when it is not set."""
         return dict(self.properties).get(name)
 
 
 def _reserved(topics: Iterable[str], key: str) -> Iterator[Problem]:
     for topic in filter(is_reserved, topics):
-        yield Problem(f"'{topic}' is a topic of Kafka's or penstock's own, which no table writes", key, hint=_ANOTHER)
+        yield Problem(
+            f"'{topic}' is an internal topic of Kafka or penstock, which no table may write", key, hint=_ANOTHER
+        )
 
 
 def _startup(options: KafkaSourceOptions) -> Iterator[Problem]:
-    mode, key = options.startup_mode, "scan.startup.mode"
-    if mode is StartupMode.TIMESTAMP and options.startup_timestamp is None:
-        yield Problem("'timestamp' needs 'scan.startup.timestamp-millis'", key)
-    yield from _time("scan.startup.timestamp-millis", options.startup_timestamp)
-    if mode is StartupMode.SPECIFIC_OFFSETS:
-        yield from _specific(key, "scan.startup.specific-offsets", options.startup_offsets, options)
+    yield from _timed("scan.startup", options.startup_mode, options.startup_timestamp)
+    if options.startup_mode is StartupMode.SPECIFIC_OFFSETS:
+        yield from _specific("scan.startup", options.startup_offsets, options)
 
 
 def _bounded(options: KafkaSourceOptions) -> Iterator[Problem]:
-    mode, key = options.bounded_mode, "scan.bounded.mode"
-    if mode is BoundedMode.TIMESTAMP and options.bounded_timestamp is None:
-        yield Problem("'timestamp' needs 'scan.bounded.timestamp-millis'", key)
-    yield from _time("scan.bounded.timestamp-millis", options.bounded_timestamp)
-    if mode is BoundedMode.SPECIFIC_OFFSETS:
-        yield from _specific(key, "scan.bounded.specific-offsets", options.bounded_offsets, options)
+    yield from _timed("scan.bounded", options.bounded_mode, options.bounded_timestamp)
+    if options.bounded_mode is BoundedMode.SPECIFIC_OFFSETS:
+        yield from _specific("scan.bounded", options.bounded_offsets, options)
 
 
-def _time(key: str, given: int | None) -> Iterator[Problem]:
-    if given is not None and given < 0:  # to Kafka, negative times are other questions: -1 asks for the end
-        yield Problem(f"expected milliseconds since 1970, not {given}", key)
+def _timed(prefix: str, mode: StartupMode | BoundedMode, timestamp: int | None) -> Iterator[Problem]:
+    if mode in {StartupMode.TIMESTAMP, BoundedMode.TIMESTAMP} and timestamp is None:
+        yield Problem(f"'timestamp' needs '{prefix}.timestamp-millis'", f"{prefix}.mode")
 
 
-def _specific(
-    mode: str, key: str, offsets: tuple[PartitionOffset, ...], options: KafkaSourceOptions
-) -> Iterator[Problem]:
+def _specific(prefix: str, offsets: PartitionOffsets, options: KafkaSourceOptions) -> Iterator[Problem]:
+    key, topics = f"{prefix}.specific-offsets", {topic for (topic, _), _ in offsets}
     if not offsets:
-        yield Problem(f"'specific-offsets' needs '{key}'", mode, hint="for example 'partition:0,offset:42'")
-    elif len(options.topic) != 1 and any(not each.topic for each in offsets):
+        yield Problem(f"'specific-offsets' needs '{key}'", f"{prefix}.mode", hint="for example 'partition:0,offset:42'")
+    elif len(options.topic) != 1 and "" in topics:
         yield Problem("offsets without a topic need exactly one 'topic'", key, hint="name one topic, and no pattern")
-    elif not options.topic_pattern and not {each.topic for each in offsets} - {""} <= set(options.topic):
-        strangers = ", ".join(sorted({each.topic for each in offsets} - {"", *options.topic}))
-        yield Problem(f"names topics that are not read: {strangers}", key)
+    elif not options.topic_pattern and topics - {"", *options.topic}:
+        unread = ", ".join(sorted(topics - {"", *options.topic}))
+        yield Problem(f"names topics that are not read: {unread}", key)
 
 
 def _chosen(options: KafkaSourceOptions) -> Iterator[Problem]:
@@ -242,16 +249,12 @@ def _dead_letters(options: KafkaSourceOptions) -> Iterator[Problem]:
         hint = "letters, digits, '.', '_' and '-', at most 249"
         yield Problem(f"expected the name of a topic, not '{topic}'", key, hint=hint)
     elif topic in options.topic or (options.topic_pattern and java_pattern(options.topic_pattern).fullmatch(topic)):
-        reason = f"'{topic}' is read by this table, so that what cannot be decoded would come back for ever"
+        reason = f"'{topic}' is read by this table: records that cannot be decoded would come back forever"
         yield Problem(reason, key, hint=_ANOTHER)
     yield from _reserved([topic], key)
 
 
 def _amounts(options: KafkaSourceOptions) -> Iterator[Problem]:
-    yield from _one_or_more("scan.parallelism", options.parallelism)
-    yield from _one_or_more("scan.max-records-per-trigger", options.max_records_per_trigger)
-    yield from _one_or_more("scan.max-records-per-second", options.max_records_per_second)
-    yield from _one_or_more("scan.min-records-per-trigger", options.min_records_per_trigger)
     if (options.min_records_per_trigger or 0) > options.max_records_per_trigger:
         yield Problem(
             f"is more than 'scan.max-records-per-trigger', which is {options.max_records_per_trigger}",
@@ -260,7 +263,7 @@ def _amounts(options: KafkaSourceOptions) -> Iterator[Problem]:
     if options.auto_commit_interval < timedelta(0):
         yield Problem("expected 0 or more", "properties.auto.commit.interval.ms")
     if options.max_trigger_delay <= timedelta(0):
-        yield Problem(f"expected more than nothing, not '{options.max_trigger_delay}'", "scan.max-trigger-delay")
+        yield Problem(f"expected more than 0, not '{options.max_trigger_delay}'", "scan.max-trigger-delay")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,7 +286,7 @@ class KafkaSourceOptions(KafkaTableOptions):
         doc="Where reading starts when there is no checkpoint.",
         example="earliest-offset",
     )
-    startup_offsets: tuple[PartitionOffset, ...] = opt(
+    startup_offsets: PartitionOffsets = opt(
         "scan.startup.specific-offsets",
         OFFSETS,
         default=(),
@@ -292,7 +295,7 @@ class KafkaSourceOptions(KafkaTableOptions):
     )
     startup_timestamp: int | None = opt(
         "scan.startup.timestamp-millis",
-        INTEGER,
+        _MILLIS,
         default=None,
         doc="With 'timestamp': milliseconds since 1970 of the first record to read, by the records' own timestamps.",
         example="1655395200000",
@@ -307,7 +310,7 @@ class KafkaSourceOptions(KafkaTableOptions):
         ),
         example="latest-offset",
     )
-    bounded_offsets: tuple[PartitionOffset, ...] = opt(
+    bounded_offsets: PartitionOffsets = opt(
         "scan.bounded.specific-offsets",
         OFFSETS,
         default=(),
@@ -319,7 +322,7 @@ class KafkaSourceOptions(KafkaTableOptions):
     )
     bounded_timestamp: int | None = opt(
         "scan.bounded.timestamp-millis",
-        INTEGER,
+        _MILLIS,
         default=None,
         doc="With 'timestamp': milliseconds since 1970 of the first record that is not read.",
         example="1655481600000",
@@ -329,12 +332,12 @@ class KafkaSourceOptions(KafkaTableOptions):
         BOOLEAN,
         default=False,
         doc=(
-            "With an end: read up to it in batches that keep the job's interval, as without an end, "
-            "and not in one batch right after the other."
+            "For a bounded scan: keep the job's interval between batches, as in an unbounded scan, instead of starting "
+            "each batch right after the last."
         ),
         example="true",
     )
-    partitions: tuple[tuple[str, int], ...] = opt(
+    partitions: tuple[TopicPartition, ...] = opt(
         "scan.partitions",
         PARTITIONS,
         default=(),
@@ -372,8 +375,8 @@ class KafkaSourceOptions(KafkaTableOptions):
         BOOLEAN,
         default=True,
         doc=(
-            "Whether records that are lost before they were read end the job: by retention, by a log that was cut, "
-            "with a topic that was deleted. If not, reading goes on at what is left, and what was lost is counted."
+            "Whether the job fails when records are lost before they are read: removed by retention, truncated, or "
+            "deleted with their topic. If not, reading goes on with the remaining records, and the losses are counted."
         ),
         example="false",
     )
@@ -399,32 +402,32 @@ class KafkaSourceOptions(KafkaTableOptions):
         example="orders-dead",
     )
     parallelism: int | None = opt(
-        "scan.parallelism", INTEGER, default=None, doc="Most tasks that read at a time.", example="4"
+        "scan.parallelism", _COUNT, default=None, doc="Most tasks that read at a time.", example="4"
     )
     max_records_per_trigger: int = opt(
         "scan.max-records-per-trigger",
-        INTEGER,
+        _COUNT,
         default=1_000_000,
         doc="Most records that one micro-batch reads, over all partitions.",
         example="50000",
     )
     max_records_per_second: int | None = opt(
         "scan.max-records-per-second",
-        INTEGER,
+        _COUNT,
         default=None,
         doc=(
-            "Most records that are read per second, over all partitions: a batch has at most what the time since the "
-            "last planning gives, and what is not used is not kept."
+            "Most records that are read per second, over all partitions. A batch may have as many as the time since "
+            "the last planning allows; an unused allowance is lost."
         ),
         example="20000",
     )
     min_records_per_trigger: int | None = opt(
         "scan.min-records-per-trigger",
-        INTEGER,
+        _COUNT,
         default=None,
         doc=(
-            "A micro-batch begins when so many records are waiting, or after 'scan.max-trigger-delay'. "
-            "The last batch of a scan with an end waits for nothing."
+            "A micro-batch begins when this many records are waiting, or after 'scan.max-trigger-delay'. "
+            "The last batch of a bounded scan does not wait."
         ),
         example="10000",
     )
@@ -447,14 +450,14 @@ class KafkaSourceOptions(KafkaTableOptions):
         "properties.register.consumer.metrics",
         BOOLEAN,
         default=True,
-        doc="Whether the source's metrics are also there under the names of Kafka's own consumer.",
+        doc="Whether the source's metrics also have the names of Kafka's own consumer.",
         example="false",
     )
     auto_commit: bool = opt(
         "properties.enable.auto.commit",
         BOOLEAN,
         default=False,
-        doc="Without checkpointing: whether the group's offsets are committed now and then, and when the job ends.",
+        doc="Without checkpointing: whether the group's offsets are committed at intervals, and when the job ends.",
         example="true",
     )
     auto_commit_interval: timedelta = opt(
@@ -504,10 +507,6 @@ def _writable(options: KafkaSinkOptions) -> Iterator[Problem]:
     yield from _reserved(options.topic, "topic")
 
 
-def _sink_parallelism(options: KafkaSinkOptions) -> Iterator[Problem]:
-    yield from _one_or_more("sink.parallelism", options.parallelism)
-
-
 @dataclass(frozen=True, kw_only=True)
 class KafkaSinkOptions(KafkaTableOptions):
     """Options of writing."""
@@ -528,9 +527,8 @@ class KafkaSinkOptions(KafkaTableOptions):
         default=Guarantee.AT_LEAST_ONCE,
         default_text="at-least-once; none from the builder",
         aliases=("sink.semantic",),
-        doc="none: no promise about a failure; at-least-once: it may repeat records; exactly-once: it neither loses "
-        "nor repeats any. A batch is done, with none too, when the brokers have acknowledged it as "
-        "'properties.acks' asks.",
+        doc="none: a failure may lose or repeat records; at-least-once: it may repeat them; exactly-once: it does "
+        "neither. With each of them a batch is done when the brokers have acknowledged it as 'properties.acks' asks.",
         example="at-least-once",
     )
     transactional_id_prefix: str | None = opt(
@@ -549,15 +547,15 @@ class KafkaSinkOptions(KafkaTableOptions):
         example="pooling",
     )
     parallelism: int | None = opt(
-        "sink.parallelism", INTEGER, default=None, doc="Most tasks that write at a time.", example="4"
+        "sink.parallelism", _COUNT, default=None, doc="Most tasks that write at a time.", example="4"
     )
     producer_metrics: bool = opt(
         "properties.register.producer.metrics",
         BOOLEAN,
         default=True,
-        doc="Whether the sink's metrics are also there under the names of Kafka's own producer.",
+        doc="Whether the sink's metrics also have the names of Kafka's own producer.",
         example="false",
     )
 
     builder_defaults = {"sink.delivery-guarantee": "none"}  # noqa: RUF012 - a ClassVar of the base
-    rules = (*KafkaTableOptions.rules, _writable, _partitioner, _exactly_once, _sink_parallelism)
+    rules = (*KafkaTableOptions.rules, _writable, _partitioner, _exactly_once)

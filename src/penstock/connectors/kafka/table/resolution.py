@@ -1,13 +1,11 @@
-"""From a table as it was written to options, formats and columns that fit together."""
+"""From a table definition to options, formats and columns that fit together."""
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
-from penstock.connectors.kafka.table.client import CONNECTOR_PROPERTIES, checked
+from penstock.connectors.kafka.table.client import CONNECTOR_PROPERTIES, completed
 from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE, WRITABLE, MetadataColumn
 from penstock.connectors.kafka.table.options import (
     FieldsInclude,
@@ -15,8 +13,10 @@ from penstock.connectors.kafka.table.options import (
     KafkaSourceOptions,
     KafkaTableOptions,
 )
+from penstock.connectors.kafka.table.spec import KafkaTableSpec
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
-from penstock.options import LIST, Option, nearest, properties_of, unknown_keys
+from penstock.kafka.properties import check
+from penstock.options import LIST, nearest, properties_of, unknown_keys
 from penstock.spi import (
     ChangeFormat,
     Column,
@@ -34,41 +34,21 @@ from penstock.types.casts import castable
 _Options = TypeVar("_Options", bound=KafkaTableOptions)
 
 
-class Side(enum.Enum):
-    """What a table is resolved for."""
-
-    READ = "read"
-    WRITE = "written"
-
-
-@dataclass(frozen=True)
-class Resolved(Generic[_Options]):
-    """What reading and writing have in common: options, formats, and the columns that each format carries."""
-
-    options: _Options
-    value: FormatSpec
-    key: FormatSpec | None
-    key_columns: tuple[str, ...]
-    value_columns: tuple[str, ...]
-    metadata: tuple[MetadataColumn, ...]
-    notes: tuple[str, ...]
-
-
 class Resolution:
-    """Resolves one side of one table; every problem is collected before any is raised."""
+    """Resolves a table for reading or (``writes``) writing. Collects every problem before it raises."""
 
-    def __init__(self, table: TableDefinition, side: Side):
+    def __init__(self, table: TableDefinition, *, writes: bool):
         self.table = table
-        self.side = side
+        self.writes = writes
         self.origin = table.origin if table.origin.name else replace(table.origin, name=f"table '{table.name}'")
         self.given = dict(table.options)
         self.problems: list[Problem] = []
         self.unsupported: list[Problem] = []
         self.notes: list[str] = []
 
-    def resolve(self, cls: type[_Options]) -> Resolved[_Options]:
-        """Everything, or an error with every problem found: UnsupportedError when each of them is something that
-        penstock does not have, OptionsError otherwise."""
+    def resolve(self, cls: type[_Options]) -> KafkaTableSpec[_Options]:
+        """The table with options of ``cls``. Raises UnsupportedError with every problem when penstock lacks what each
+        is about, OptionsError otherwise."""
         self._older_names()
         self._unknown_options()
         options = self._options(cls)
@@ -80,26 +60,37 @@ class Resolution:
             key_schema = physical.select(keys).without_prefix(options.key_fields_prefix)
             value_schema = physical.select(values).without_prefix(options.value_fields_prefix)
         metadata = self._metadata(options)
-        written_raw = {column.key for column in metadata} if self.side is Side.WRITE else set()
+        written_raw = {column.key for column in metadata} if self.writes else set()
         if "__raw_value__" in written_raw:
-            self._remark_unwritten("__raw_value__", "value", values)
+            self._note_unwritten("__raw_value__", "value", values)
             value_schema = None
         if "__raw_key__" in written_raw:
-            self._remark_unwritten("__raw_key__", "key", keys)
+            self._note_unwritten("__raw_key__", "key", keys)
             key_schema = None
         value = self._format("value.format" if "value.format" in self.given else "format", value_schema)
         key = self._format("key.format", key_schema)
         if self.table.primary_key and value and not isinstance(formats.get(value.identifier), ChangeFormat):
             self.notes.append(
-                f"PRIMARY KEY has no effect: with '{value.identifier}' every message is a new row and replaces none"
+                f"PRIMARY KEY has no effect: with '{value.identifier}' each message is a new row and replaces none"
             )
         if options is None or value is None or self.problems or self.unsupported:
-            kind = OptionsError if self.problems else UnsupportedError
-            raise kind((*self.problems, *self.unsupported))
-        return Resolved(options, value, key, keys, values, metadata, tuple(self.notes))
+            error = OptionsError if self.problems else UnsupportedError
+            raise error((*self.problems, *self.unsupported))
+        return KafkaTableSpec(
+            table=self.table.name,
+            options=options,
+            value=value,
+            key=key,
+            physical=physical,
+            key_columns=keys,
+            value_columns=values,
+            metadata=metadata,
+            client=completed(options.properties, ""),
+            notes=tuple(self.notes),
+        )
 
     def problem(self, reason: str, key: str = "", hint: str = "") -> None:
-        """Take note of a problem with an option, or with the whole table."""
+        """Add a problem of an option, or of the whole table."""
         self.problems.append(Problem(reason, key, self.origin.of(key), hint))
 
     # --- options ---------------------------------------------------------------------------------------------
@@ -111,37 +102,24 @@ class Resolution:
 
     def _options(self, cls: type[_Options]) -> _Options | None:
         properties = properties_of(self.given)
-        self.problems += checked(dict(properties), self.origin)
+        for each in check(dict(properties)):
+            key = f"properties.{each.key}"
+            self.problems.append(replace(each, key=key, where=each.where or self.origin.of(key)))
         properties = tuple(pair for pair in properties if pair[0] not in CONNECTOR_PROPERTIES)
         given = dict(self.given)
         if self.table.surface is Surface.BUILDER:
             for option in cls.declared().values():
-                if option.key in cls.builder_defaults and given.keys().isdisjoint((option.key, *option.aliases)):
+                if option.key in cls.builder_defaults and given.keys().isdisjoint(option.all_keys):
                     given[option.key] = cls.builder_defaults[option.key]
         try:
             return cls.from_text(given, self.origin, properties=properties)
         except OptionsError as error:
-            self._add_new(error.problems)
-        unreadable = [option for option in cls.declared().values() if not _readable_option(option, given)]
-        if not unreadable:
+            known = {problem.key for problem in self.problems}
+            self.problems += [problem for problem in error.problems if problem.key not in known]
             return None
-        # cross-field rules need a bound set: examples stand in for what cannot be read, so that their problems are
-        # reported in the same go
-        for option in unreadable:
-            given = {key: text for key, text in given.items() if key not in (option.key, *option.aliases)}
-            given[option.key] = option.example
-        try:
-            return cls.from_text(given, self.origin, properties=properties)
-        except OptionsError as error:
-            self._add_new(error.problems)
-            return None
-
-    def _add_new(self, problems: tuple[Problem, ...]) -> None:
-        known = {problem.key for problem in self.problems}
-        self.problems += [problem for problem in problems if problem.key not in known]
 
     def _unknown_options(self) -> None:
-        """A table may be read and written, so the options of both sides are known, and those of its formats."""
+        """A table may be both read and written, so the options of both sides are known, and those of its formats."""
         known = {"connector", *KafkaSourceOptions.keys(), *KafkaSinkOptions.keys()}
         lenient = ["properties."]
         for name in ("value.format", "format", "key.format"):
@@ -151,7 +129,7 @@ class Resolution:
                     declared = formats.get(identifier).options
                     known |= {prefix + key for key in declared.keys()}  # noqa: SIM118 - a method of option sets
                     lenient += [prefix + each for each in declared.prefixes()]
-                else:  # the format is reported; its options cannot be judged
+                else:  # the format is reported; its options cannot be checked
                     lenient.append(prefix)
         self.problems += unknown_keys(self.given, known, tuple(lenient), self.origin)
 
@@ -161,7 +139,7 @@ class Resolution:
         return self.given.get(name, "").strip().lower()
 
     def _prefixes(self, name: str) -> tuple[str, ...]:
-        """What may stand before the options of the format that option ``name`` names; YAML omits ``value.``."""
+        """The prefixes of the options of the format that option ``name`` names. YAML may leave ``value.`` out."""
         identifier = self._identifier(name)
         if not identifier:
             return ()
@@ -183,11 +161,11 @@ class Resolution:
         prefix = next((each for each in prefixes if any(key.startswith(each) for key in self.given)), prefixes[0])
         found = formats.get(identifier)
         if name == "key.format" and isinstance(found, ChangeFormat):
-            self.problem(f"'{identifier}' is for values: a key does not change", name, "for example 'json'")
+            self.problem(f"'{identifier}' is a format for values: keys are no changes", name, "for example 'json'")
             return None
         try:
             spec = FormatSpec.bind(found, self.given, self.origin, prefix, self._subject(name))
-            if isinstance(found, TableFormat) and self.table.surface is Surface.YAML and self.side is Side.WRITE:
+            if isinstance(found, TableFormat) and self.table.surface is Surface.YAML and self.writes:
                 table_id = tuple(self.table.name.split("."))
                 spec = replace(spec, options=found.with_table(spec.options, table_id, self.table.primary_key))
             if schema is not None:
@@ -198,20 +176,20 @@ class Resolution:
         return spec
 
     def _subject(self, name: str) -> str | None:
-        """The subject of what a sink writes, for a format with a schema registry: there is one for one topic only."""
+        """The subject of a sink's messages, for a format with a schema registry; None unless there is one topic."""
         topics = LIST.parse(self.given.get("topic", ""))
-        if self.side is Side.READ or len(topics) != 1 or "topic-pattern" in self.given:
+        if not self.writes or len(topics) != 1 or "topic-pattern" in self.given:
             return None
         return f"{topics[0]}-{'key' if name == 'key.format' else 'value'}"
 
     def _try_schema(self, found: Format, schema: RowType, spec: FormatSpec, prefix: str) -> None:
-        build = found.decoder if self.side is Side.READ else found.encoder
+        build = found.encoder if self.writes else found.decoder
         try:
             build(schema, spec.options)
         except SchemaError as error:
-            place = self.origin.of("")
+            where = self.origin.of("")
             self.problems += [
-                replace(each, where=", ".join(filter(None, (place, each.where)))) for each in error.problems
+                replace(each, where=", ".join(filter(None, (where, each.where)))) for each in error.problems
             ]
         except OptionsError as error:
             for each in error.problems:
@@ -250,7 +228,7 @@ class Resolution:
 
     def _metadata(self, options: KafkaTableOptions | None) -> tuple[MetadataColumn, ...]:
         columns = [column for column in self.table.columns if column.kind is ColumnKind.METADATA]
-        if self.side is Side.READ:
+        if not self.writes:
             found = [self._readable(column) for column in columns]
         else:
             found = [self._writable(column, options) for column in columns if not column.virtual]
@@ -284,10 +262,11 @@ class Resolution:
         return MetadataColumn(column.name, key, column.type, readable[key])
 
     def _of_value(self) -> dict[str, DataType]:
-        """What the value's format reads besides the row."""
+        """The metadata that the value's format reads."""
         identifier = self._identifier("value.format") or self._identifier("format")
         found = formats.get(identifier) if identifier in formats.names() else None
-        return {OF_VALUE + key: kind for key, kind in found.metadata.items()} if isinstance(found, ChangeFormat) else {}
+        metadata = found.metadata if isinstance(found, ChangeFormat) else {}
+        return {OF_VALUE + key: each for key, each in metadata.items()}
 
     def _writable(self, column: Column, options: KafkaTableOptions | None) -> MetadataColumn | None:
         key = column.key or column.name
@@ -304,20 +283,9 @@ class Resolution:
             )
         return MetadataColumn(column.name, key, column.type, WRITABLE[key])
 
-    def _remark_unwritten(self, key: str, part: str, columns: tuple[str, ...]) -> None:
+    def _note_unwritten(self, key: str, part: str, columns: tuple[str, ...]) -> None:
         if columns:
-            self.notes.append(f"the {part} of a message is '{key}': {', '.join(columns)} do not go into it")
+            self.notes.append(f"the {part} of a message is '{key}': it does not contain {', '.join(columns)}")
 
     def _column_problem(self, column: str, reason: str, hint: str) -> None:
         self.problems.append(Problem(reason, where=f"{self.origin.of('')}, column '{column}'", hint=hint))
-
-
-def _readable_option(option: Option, given: Mapping[str, str]) -> bool:
-    text = next((given[key] for key in (option.key, *option.aliases) if key in given), None)
-    if text is None:
-        return not option.required
-    try:
-        option.codec.parse(text)
-    except ValueError:
-        return False
-    return True

@@ -1,0 +1,79 @@
+"""What scans and sinks of Kafka tables have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from penstock.connectors.kafka.table.client import masked
+from penstock.connectors.kafka.table.metadata import MetadataColumn
+from penstock.connectors.kafka.table.options import KafkaTableOptions
+from penstock.kafka.properties import ClientConfig
+from penstock.options import Properties
+from penstock.spi import CHANGES, INSERTIONS, ChangeFormat, FormatSpec, formats
+from penstock.types import RowKind, RowType
+
+_Options = TypeVar("_Options", bound=KafkaTableOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaTableSpec(Generic[_Options]):
+    """A Kafka table whose options, formats and columns are checked and fit together.
+
+    ``key_columns`` and ``value_columns`` are names of columns of ``physical``, prefixes included; the formats see
+    :attr:`key_schema` and :attr:`value_schema`. ``client`` holds Kafka's own properties as text, by their Java names.
+    ``notes`` are remarks for ``penstock check``.
+    """
+
+    table: str
+    options: _Options
+    value: FormatSpec
+    key: FormatSpec | None
+    physical: RowType
+    key_columns: tuple[str, ...]
+    value_columns: tuple[str, ...]
+    metadata: tuple[MetadataColumn, ...]
+    client: Properties = field(repr=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def key_schema(self) -> RowType:
+        """The columns of the key format, under the names it uses, in the order of 'key.fields'."""
+        return self.physical.select(self.key_columns).without_prefix(self.options.key_fields_prefix)
+
+    @property
+    def value_schema(self) -> RowType:
+        """The columns of the value format, under the names it uses, in the table's order."""
+        return self.physical.select(self.value_columns).without_prefix(self.options.value_fields_prefix)
+
+    @property
+    def kinds(self) -> frozenset[RowKind]:
+        """The row kinds that the value format knows."""
+        return CHANGES if isinstance(formats.get(self.value.identifier), ChangeFormat) else INSERTIONS
+
+    @property
+    def shown_topics(self) -> str:
+        """The topics or the pattern, as text."""
+        return "; ".join(self.options.topic) or f"/{self.options.topic_pattern or ''}/"
+
+    @property
+    def client_config(self) -> ClientConfig:
+        """The configuration of the table's client."""
+        return ClientConfig.from_properties(dict(self.client), f"table '{self.table}'")
+
+    def _described(
+        self, heading: Sequence[str], preposition: str, properties: Sequence[str], notes: Sequence[str]
+    ) -> str:
+        """Lines for people, empty ones left out. Secrets are masked."""
+        metadata = ", ".join(f"{each.name} {preposition} {each.key}" for each in self.metadata)
+        lines = [
+            *heading,
+            f"value: {self.value.identifier} {self.value_schema}",
+            f"key: {self.key.identifier} {self.key_schema}" if self.key else "",
+            f"metadata: {metadata}" if metadata else "",
+            *properties,
+            f"client: {', '.join(f'{key}={value}' for key, value in masked(self.client))}",
+            *(f"note: {note}" for note in notes if note),
+        ]
+        return "\n  ".join(filter(None, lines))
