@@ -24,7 +24,7 @@ class Mishap(Enum):
     CRASH_WORKER = "the worker is killed"
     #: The Python process that made the :class:`Disturbance` is killed (SIGKILL). For jobs that run on this machine.
     CRASH_DRIVER = "the driver is killed"
-    #: The task fails with an ExecutionError, and with it the job.
+    #: The task fails with an ExecutionError, and the job with it.
     STOP = "the job fails"
     #: The task waits until :meth:`Disturbance.release`.
     PAUSE = "the task waits"
@@ -32,7 +32,7 @@ class Mishap(Enum):
 
 @dataclass(frozen=True)
 class Disturbance:
-    """Something that happens to a job when it reads a certain record: the first time only, also over restarts.
+    """A mishap of a job when it first reads a certain record. It does not happen again, not even after a restart.
 
     ::
 
@@ -41,10 +41,10 @@ class Disturbance:
         assert crash.happened
 
     Args:
-        when: says which record, given its columns as the table declares them, by name.
+        when: whether this is the record, given its columns by name as the table declares them.
         mishap: what happens.
-        folder: where it is noted that it has; keep it for as long as it shall not happen again. It has to be seen by
-            the machine that the task runs on.
+        folder: remembers that it has happened; keep it as long as it must not happen again. The machine that runs the
+            task must see it.
     """
 
     when: Callable[[Mapping[str, Any]], bool]
@@ -59,11 +59,11 @@ class Disturbance:
 
     @property
     def happened(self) -> bool:
-        """Whether it has."""
+        """Whether it has happened."""
         return (self.folder / "happened").exists()
 
     def wait(self, seconds: float) -> None:
-        """Wait until it happens. Raises ServiceError when it does not in so many seconds."""
+        """Waits until it happens. Raises ServiceError if it does not within ``seconds``."""
         until = time.monotonic() + seconds
         while not self.happened:
             if time.monotonic() > until:
@@ -71,14 +71,11 @@ class Disturbance:
             time.sleep(_POLL_SECONDS)
 
     def release(self) -> None:
-        """Let a task that waits go on."""
+        """Lets a task that waits go on."""
         (self.folder / "released").touch()
 
-    def _above_scan(self, node: Node) -> Node:
-        return MapRows(node.schema, node, _Rows(self, node.schema.names)) if isinstance(node, Scan) else node
-
     def happen(self) -> None:
-        """Do it, unless it was done before."""
+        """Makes it happen, unless it has happened before."""
         try:
             (self.folder / "happened").touch(exist_ok=False)
         except FileExistsError:
@@ -95,10 +92,13 @@ class Disturbance:
             while self.folder.exists() and not (self.folder / "released").exists():
                 time.sleep(_POLL_SECONDS)
 
+    def _above_scan(self, node: Node) -> Node:
+        return MapRows(node.schema, node, _Rows(self, node.schema.names)) if isinstance(node, Scan) else node
+
 
 @dataclass(frozen=True)
 class _Rows:
-    """Passes rows on; what a plan's MapRows calls."""
+    """Passes rows on. MapRows calls it, and plans compare it."""
 
     disturbance: Disturbance
     names: tuple[str, ...]
