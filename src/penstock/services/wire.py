@@ -1,4 +1,4 @@
-"""The least that is needed to ask a broker who belongs to its cluster: one Metadata request over plain TCP."""
+"""The members of a broker's cluster, by one Metadata request over plain TCP."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import struct
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-# Known to every broker from Kafka 2.4 on, and so to each that penstock can start.
+# Brokers know it from Kafka 2.4 on, and so do all that penstock can start.
 _METADATA_VERSION = 9
 _LARGEST_ANSWER = 1 << 20
 
 
 def cluster_members(host: str, port: int, seconds: float = 2.0) -> dict[int, tuple[str, int]]:
-    """The brokers that the one at ``host``:``port`` takes for alive: node id to advertised host and port.
+    """The brokers that the one at ``host``:``port`` believes alive: node id to advertised host and port.
 
     Raises:
-        OSError: it cannot be reached, does not answer in ``seconds``, or hangs up.
+        OSError: it cannot be reached, does not answer within ``seconds``, or closes the connection.
     """
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     request.API_VERSION = _METADATA_VERSION
@@ -35,6 +35,6 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     while len(received) < size:
         chunk = connection.recv(size - len(received))
         if not chunk:
-            raise ConnectionError("the broker hung up")
+            raise ConnectionError("the broker closed the connection")
         received += chunk
     return bytes(received)
