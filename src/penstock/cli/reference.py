@@ -27,10 +27,10 @@ _OWN_PAGE = "kafka"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register ``reference``."""
+    """Registers ``reference``."""
     text = "write the reference of all options as Markdown"
     parser = subparsers.add_parser("reference", help=text, description=text.capitalize() + ".")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 when a file differs")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a file differs")
     parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the files")
     parser.set_defaults(run=_run)
 
@@ -42,7 +42,7 @@ def _run(arguments: argparse.Namespace) -> int:
     differing = {folder / name: text for name, text in pages().items() if _read(folder / name) != text}
     for path, text in differing.items():
         if arguments.check:
-            print(f"{path} is not what the code declares; run: penstock reference {folder}", file=sys.stderr)
+            print(f"{path} differs from what the code declares; run: penstock reference {folder}", file=sys.stderr)
         else:
             path.write_text(text, "utf-8")
             print(f"wrote {path}")
@@ -57,7 +57,7 @@ def _read(path: Path) -> str:
 
 
 def pages() -> dict[str, str]:
-    """File name to Markdown, for all that penstock itself brings; plug-ins of others document themselves."""
+    """File names and their Markdown, for penstock's own connectors and formats. Plug-ins document themselves."""
     own = [connectors.get(name) for name, _ in connectors.built_in]
     kafka = next(each for each in own if each.identifier == _OWN_PAGE)
     return {
@@ -179,7 +179,7 @@ def _settings() -> Iterator[str]:
 
 
 def _option_sets(connector: Connector, level: str = "##") -> Iterator[str]:
-    """A table for what all of the connector's option sets share, and one for what each has of its own."""
+    """A table of the options that the connector's option sets share, and one of the other options of each."""
     declared = {title: tuple(options.declared().values()) for title, options in connector.options.items()}
     shared = _shared(declared)
     if shared:
@@ -228,12 +228,12 @@ def _meaning(option: Option, prefix: str) -> str:
 
 
 def _doc(of: object) -> str:
-    """What a class, or that of an object, says about itself, in one line."""
+    """The docstring of a class, or of an object's class, in one line."""
     return " ".join(((of if isinstance(of, type) else type(of)).__doc__ or "").split())
 
 
 def _prose(text: str) -> str:
-    """Text in which ``<table>`` is no tag, unless it stands in backticks."""
+    """Text in which ``<table>`` is not a tag, unless it is in backticks."""
     return re.sub(r"`[^`]*`|<", lambda found: "\\<" if found[0] == "<" else found[0], text)
 
 
