@@ -160,15 +160,15 @@ def _row_object(line: bytes, schema: RowType, changes: bool) -> tuple[RowKind, O
     document = parse(line)
     if not isinstance(document, Object):
         raise Malformed("expected a JSON object")
-    pairs = dict(document.pairs)
-    inner = pairs.get("row")
+    members = dict(document.pairs)
+    inner = members.get("row")
     if (
         not isinstance(inner, Object)
-        or not pairs.keys() <= {"op", "row"}
-        or ("op" not in pairs and schema.field("row"))
+        or not members.keys() <= {"op", "row"}
+        or ("op" not in members and schema.field("row"))
     ):
         return RowKind.INSERT, document
-    op = pairs.get("op", "+I")
+    op = members.get("op", "+I")
     kind = next((each for each in RowKind if each.short == op), None)
     if kind is None:
         raise Malformed(f"expected the op {', '.join(repr(each.short) for each in RowKind)}, not {op!r}")

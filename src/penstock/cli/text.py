@@ -11,7 +11,7 @@ _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 
 
 def pairs(given: Iterable[str], option: str) -> tuple[dict[str, str], list[Problem]]:
-    """The pairs KEY=VALUE of an option that may be repeated, and the problems of all that are none."""
+    """The pairs KEY=VALUE of an option that may be repeated, and a problem for each other text."""
     split = [each.partition("=") for each in given]
     problems = [Problem("expected KEY=VALUE", key, option) for key, equals, _ in split if not equals or not key]
     return {key.strip(): value for key, equals, value in split if key and equals}, problems

@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -74,14 +74,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         parser.set_defaults(run=function)
 
 
-def _connected(args: argparse.Namespace) -> Session:
-    session = Session(client_config(args))
-    try:
+@contextmanager
+def _connected(args: argparse.Namespace) -> Iterator[Session]:
+    with closing(Session(client_config(args))) as session:
         session.brokers(_patience(session))
-    except BaseException:
-        session.close()
-        raise
-    return session
+        yield session
 
 
 def _patience(session: Session) -> Deadline:
@@ -93,7 +90,7 @@ def _patience(session: Session) -> Deadline:
 
 def _list(args: argparse.Namespace) -> int:
     prefix = args.prefix or ""
-    with closing(_connected(args)) as session:
+    with _connected(args) as session:
         shown = transactions(session, prefix, ended=args.all)
         _warn_of_unseen(session, prefix, bool(shown))
         known, people = _owners(session, shown, args)
@@ -196,7 +193,7 @@ def _who(holder: Holder, doubt: str) -> str:
 
 
 def _describe(args: argparse.Namespace) -> int:
-    with closing(_connected(args)) as session:
+    with _connected(args) as session:
         chosen = _chosen(session, args, ended=True)
         known, people = _owners(session, chosen, args)
         held = held_back(session)
@@ -252,7 +249,7 @@ def _abort(args: argparse.Namespace) -> int:
     if args.prefix == "":
         hint = "name the ids, or give the prefix that they share"
         raise OptionsError((Problem("an empty prefix would mean every transaction", where="--prefix", hint=hint),))
-    with closing(_connected(args)) as session:
+    with _connected(args) as session:
         return _abort_hanging(session, args) if args.hanging else _abort_ids(session, args)
 
 

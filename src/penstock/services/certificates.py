@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
 from cryptography.x509.oid import NameOID
 
+_AUTHORITY = "authority.pem"
 _VALIDITY = timedelta(days=3650)
 _CLOCKS = timedelta(hours=1)  # by which clocks may differ
 
@@ -27,16 +28,24 @@ class Certificates:
     folder: Path
 
     @property
-    def authority(self) -> Path:
-        """The certificate that brokers and clients trust."""
-        return self.folder / "authority.pem"
+    def trust(self) -> dict[str, str]:
+        """Kafka's settings to trust the authority."""
+        return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.folder / _AUTHORITY)}
 
     @property
     def password(self) -> str:
         """The password of all key stores."""
         return (self.folder / "password").read_text()
 
-    def keystore(self, client: str = "") -> Path:
+    def key(self, client: str = "") -> dict[str, str]:
+        """Kafka's settings to use the key and the certificate of a client, or of the brokers."""
+        return {
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": str(self.store(client)),
+            "ssl.keystore.password": self.password,
+        }
+
+    def store(self, client: str = "") -> Path:
         """The key store of a client, or of the brokers."""
         return self.folder / (f"client-{client}.p12" if client else "server.p12")
 
@@ -49,18 +58,18 @@ def make_certificates(folder: Path, clients: Sequence[str] = ()) -> Certificates
     """
     made = Certificates(folder)
     authority = folder / "authority.p12"
-    if not made.authority.exists():
+    if not (folder / _AUTHORITY).exists():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         password = folder / "password"
         password.touch(mode=0o600)
         password.write_text(secrets.token_urlsafe(24))
         certificate = _issue(made, authority, "penstock development", x509.BasicConstraints(ca=True, path_length=None))
         names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))])
-        _issue(made, made.keystore(), "localhost", names, authority)
-        _write(made.authority, certificate.public_bytes(Encoding.PEM))
+        _issue(made, made.store(), "localhost", names, authority)
+        _write(folder / _AUTHORITY, certificate.public_bytes(Encoding.PEM))
     for name in clients:
-        if not made.keystore(name).exists():
-            _issue(made, made.keystore(name), name, x509.BasicConstraints(ca=False, path_length=None), authority)
+        if not made.store(name).exists():
+            _issue(made, made.store(name), name, x509.BasicConstraints(ca=False, path_length=None), authority)
     return made
 
 

@@ -55,7 +55,7 @@ def fetch_jars(java: Java, version: str = DEFAULT_VERSION, progress: Progress = 
         ServiceError: the version is unknown, or cannot be fetched.
     """
     if not _VERSION.fullmatch(version):
-        raise ServiceError(f"'{version}' is no Kafka version; expected three numbers, for example {DEFAULT_VERSION}")
+        raise ServiceError(f"'{version}' is not a Kafka version; expected three numbers, for example {DEFAULT_VERSION}")
     download = _download(version)
     download.fetch(java, _with_logging, progress)
     return KafkaJars(version, download.folder)

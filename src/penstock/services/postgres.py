@@ -20,7 +20,7 @@ import stat
 import struct
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.errors import ServiceError
@@ -110,12 +110,21 @@ class PostgresServer(Server):
         self._command = _unprivileged([str(programs / "postgres"), "-D", data, *options])
 
     def _answers(self, node: int) -> bool:
-        return _answers(self._port)
+        # A user that does not exist asks: a server that starts up or shuts down answers 57P03, and one that is ready
+        # answers anything else.
+        hello = struct.pack("!I", 196608) + b"user\0nobody\0database\0nobody\0\0"
+        try:
+            with socket.create_connection((HOST, self._port), timeout=5) as connection:
+                connection.sendall(struct.pack("!I", len(hello) + 4) + hello)
+                answer = connection.recv(4096)
+        except OSError:
+            return False
+        return bool(answer) and b"57P03" not in answer
 
     def _grace(self) -> float:
         return GRACE_SECONDS  # its processes leave shared memory behind when they are killed
 
-    def _end(self, processes: Iterable[Identity], grace: float) -> None:
+    def _end(self, processes: Sequence[Identity], grace: float) -> None:
         # SIGINT, "fast": open transactions are rolled back and files are closed. SIGQUIT, "immediate": every process
         # ends without writing anything; SIGKILL would leave some of them running.
         for process in processes:
@@ -144,16 +153,3 @@ def _reachable(programs: Path, folder: Path) -> Path:
     for each in (package / _PROGRAMS, package.with_name(f"{_PACKAGE}.libs")):
         shutil.copytree(each, folder / "programs" / each.relative_to(package.parent))
     return folder / "programs" / programs.relative_to(package.parent)
-
-
-def _answers(port: int) -> bool:
-    """Whether the server takes connections. A user that does not exist asks: a server that starts up or shuts down
-    answers 57P03, and one that is ready answers anything else."""
-    hello = struct.pack("!I", 196608) + b"user\0nobody\0database\0nobody\0\0"
-    try:
-        with socket.create_connection((HOST, port), timeout=5) as connection:
-            connection.sendall(struct.pack("!I", len(hello) + 4) + hello)
-            answer = connection.recv(4096)
-    except OSError:
-        return False
-    return bool(answer) and b"57P03" not in answer

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from penstock.deadline import awaited
 from penstock.errors import ServiceError
 
 #: How long a server may take to end or to stand still.
 GRACE_SECONDS = 20.0
 
-_POLL_SECONDS = 0.02
 _PROC = Path("/proc")
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 
@@ -76,21 +76,13 @@ class Identity:
         """
         if not self.signal(signal.SIGSTOP):
             return False
-        deadline = time.monotonic() + GRACE_SECONDS
-        while not self.frozen():
-            if time.monotonic() > deadline:
-                raise ServiceError(f"{name} has not stopped within {GRACE_SECONDS:g} s of SIGSTOP")
-            time.sleep(_POLL_SECONDS)
+        if not awaited(self.frozen, GRACE_SECONDS):
+            raise ServiceError(f"{name} has not stopped within {GRACE_SECONDS:g} s of SIGSTOP")
         return True
 
     def wait(self, seconds: float) -> bool:
         """Waits until the process has ended. False if it still runs after ``seconds``."""
-        deadline = time.monotonic() + seconds
-        while self.alive():
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_POLL_SECONDS)
-        return True
+        return awaited(lambda: not self.alive(), seconds)
 
 
 def _started(pid: int) -> str:

@@ -60,7 +60,7 @@ def fetch_registry(java: Java, progress: Progress = lambda line: None) -> Path:
     """The folder of the registry's programs, from the cache or else over the network (159 MB).
 
     Raises:
-        ServiceError: they cannot be fetched, or do not have the checksum of what was published.
+        ServiceError: they cannot be fetched, or do not have the published checksum.
     """
     download = _download()
     download.fetch(java, _unpack, progress)

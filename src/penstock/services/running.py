@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ _STATE = "state.json"
 
 
 @dataclass(frozen=True)
-class Background:
+class Background(ABC):
     """Servers that outlive the process that started them. ``address`` is for clients."""
 
     #: The command that starts and stops them, their title and product, and the name of the folder of their states.
@@ -55,9 +56,9 @@ class Background:
         return ", ".join(str(node.pid) for node in self.nodes)
 
     @property
+    @abstractmethod
     def state(self) -> str:
         """Whether they answer, in words."""
-        raise NotImplementedError
 
     def stop(self) -> None:
         """Stops them and deletes their data, unless the data are in a folder of the caller's.

@@ -8,7 +8,7 @@ import signal
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -154,7 +154,7 @@ class Service(ABC):
         """How many seconds servers get to close their files. Files that are deleted anyway need none."""
         return GRACE_SECONDS if self._given_data else 0.0
 
-    def _end(self, processes: Iterable[Identity], grace: float) -> None:
+    def _end(self, processes: Sequence[Identity], grace: float) -> None:
         """Ends processes within ``grace`` seconds; 0 ends them as a crash would."""
         end_all(processes, grace)
 

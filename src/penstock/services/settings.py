@@ -149,33 +149,18 @@ def node_settings(
 
 
 def _client_listener(security: Security, certificates: Certificates | None) -> dict[str, str]:
-    settings: dict[str, str] = {}
-    if certificates:
-        settings |= {
-            "ssl.keystore.type": "PKCS12",
-            "ssl.keystore.location": str(certificates.keystore()),
-            "ssl.keystore.password": certificates.password,
-        }
     listener = "listener.name.client"
+    settings = certificates.key() if certificates else {}
     if certificates and security.certificates:
-        settings |= {
-            # A listener with SASL ignores the general setting.
-            f"{listener}.ssl.client.auth": "required",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(certificates.authority),
-        }
+        # A listener with SASL ignores the general setting.
+        settings |= {f"{listener}.ssl.client.auth": "required", **certificates.trust}
     if security.sasl:
-        mechanism = security.mechanism.lower()
+        jaas = f"{_login_module(security)} required"
+        if security.mechanism == "PLAIN":
+            jaas += "".join(f" user_{name}={_quoted(password)}" for name, password in security.users.items())
         settings["sasl.enabled.mechanisms"] = security.mechanism
-        settings[f"{listener}.{mechanism}.sasl.jaas.config"] = _jaas(security)
+        settings[f"{listener}.{security.mechanism.lower()}.sasl.jaas.config"] = f"{jaas};"
     return settings
-
-
-def _jaas(security: Security) -> str:
-    users = ""
-    if security.mechanism == "PLAIN":
-        users = "".join(f" user_{name}={_quoted(password)}" for name, password in security.users.items())
-    return f"{_login_module(security)} required{users};"
 
 
 def _login_module(security: Security) -> str:
@@ -210,14 +195,10 @@ def client_settings(
     if security:
         settings["security.protocol"] = security.protocol
     if certificates:
-        settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(certificates.authority)}
+        settings |= certificates.trust
     if certificates and security and security.certificates:
         named = user if user and user in security.certificates else security.certificates[0]
-        settings |= {
-            "ssl.keystore.type": "PKCS12",
-            "ssl.keystore.location": str(certificates.keystore(named)),
-            "ssl.keystore.password": certificates.password,
-        }
+        settings |= certificates.key(named)
     if security and security.sasl:
         name = next(iter(security.users)) if user is None else user
         if name not in security.users:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import struct
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
@@ -21,20 +20,13 @@ def cluster_members(host: str, port: int, seconds: float = 2.0) -> dict[int, tup
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     request.API_VERSION = _METADATA_VERSION
     request.with_header(correlation_id=1, client_id="penstock")
-    with socket.create_connection((host, port), seconds) as connection:
+    with socket.create_connection((host, port), seconds) as connection, connection.makefile("rb") as stream:
         connection.sendall(request.encode(header=True, framed=True))
-        (size,) = struct.unpack(">i", _receive(connection, 4))
+        size = int.from_bytes(stream.read(4), "big")
         if not 0 < size <= _LARGEST_ANSWER:
             raise ConnectionError(f"{host}:{port} does not speak Kafka")
-        answer = MetadataResponse.decode(_receive(connection, size), version=_METADATA_VERSION, header=True)
+        body = stream.read(size)
+    if len(body) < size:
+        raise ConnectionError(f"{host}:{port} closed the connection within its answer")
+    answer = MetadataResponse.decode(body, version=_METADATA_VERSION, header=True)
     return {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    received = bytearray()
-    while len(received) < size:
-        chunk = connection.recv(size - len(received))
-        if not chunk:
-            raise ConnectionError("the broker closed the connection")
-        received += chunk
-    return bytes(received)

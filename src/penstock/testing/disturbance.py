@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from penstock.deadline import awaited
 from penstock.errors import ExecutionError, ServiceError
 from penstock.plan import Job, MapRows, Node, Scan, rewrite
-
-_POLL_SECONDS = 0.05
 
 
 class Mishap(Enum):
@@ -64,11 +63,8 @@ class Disturbance:
 
     def wait(self, seconds: float) -> None:
         """Waits until it happens. Raises ServiceError if it does not within ``seconds``."""
-        until = time.monotonic() + seconds
-        while not self.happened:
-            if time.monotonic() > until:
-                raise ServiceError(f"no record was read in {seconds:g} s at which {self.mishap.value}")
-            time.sleep(_POLL_SECONDS)
+        if not awaited(lambda: self.happened, seconds):
+            raise ServiceError(f"no record was read in {seconds:g} s at which {self.mishap.value}")
 
     def release(self) -> None:
         """Lets a task that waits go on."""
@@ -89,8 +85,7 @@ class Disturbance:
                 "a record was marked to stop the job; start it again, and it goes on from its checkpoint"
             )
         else:
-            while self.folder.exists() and not (self.folder / "released").exists():
-                time.sleep(_POLL_SECONDS)
+            awaited(lambda: not self.folder.exists() or (self.folder / "released").exists(), math.inf)
 
     def _above_scan(self, node: Node) -> Node:
         return MapRows(node.schema, node, _Rows(self, node.schema.names)) if isinstance(node, Scan) else node

@@ -22,19 +22,18 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from penstock.deadline import awaited
 from penstock.errors import ServiceError
 from penstock.services import DEFAULT_VERSION, KafkaCluster
 from penstock.services.settings import HOST
 from penstock.testing.frames import Catch, Frame, Then, Trap
 
-_LENGTH = struct.Struct(">i")
+_INT = struct.Struct(">i")
 _HEADER = struct.Struct(">hhi")  # api key, api version, correlation id
-_CORRELATION = struct.Struct(">i")
 _CONNECT_SECONDS = 10.0
 _JOIN_SECONDS = 10.0
 #: How long the broker may take to answer caught requests when the client has gone.
 _LATE_SECONDS = 30.0
-_POLL_SECONDS = 0.05
 
 
 @dataclass(eq=False)
@@ -49,17 +48,10 @@ class _Link:
     silent: threading.Event = field(default_factory=threading.Event)  # the broker sends nothing more
 
     @property
-    def awaited(self) -> bool:
+    def unanswered(self) -> bool:
         """Whether a request that was caught, and sent on, has no answer yet."""
         caught = [each for _, catches in [*self.requests.values()] for each in catches]
         return any(each.forwarded and not each.answered.is_set() for each in caught)
-
-    def wait_for_answers(self, seconds: float) -> None:
-        """Waits until nothing is :attr:`awaited`, or the broker sends nothing more."""
-        until = time.monotonic() + seconds
-        while self.awaited and time.monotonic() < until:
-            if self.silent.wait(_POLL_SECONDS):
-                return
 
     def cut(self, *, reset: bool = False) -> None:
         """Closes both ends; with ``reset`` the client sees ECONNRESET instead of an orderly end."""
@@ -83,8 +75,11 @@ class KafkaProxy:
     def __init__(self, target: tuple[str, int] | None = None):
         """``target`` is the broker's host and port. It may also be set later, before the first connection."""
         self.target = target
+        #: The proxy's port.
+        self.port = 0
+        #: How many connections were ever open, without the refused ones and those of a link that was down.
+        self.accepted = 0
         self._listener: socket.socket | None = None
-        self._port = 0
         self._threads: set[threading.Thread] = set()
         self._links: set[_Link] = set()
         self._lock = threading.Lock()
@@ -93,14 +88,6 @@ class KafkaProxy:
         self._passing.set()
         self._refusing = self._stopped = False
         self._delay = 0.0
-        self._accepted = 0
-
-    # --- life ------------------------------------------------------------------------------------------------
-
-    @property
-    def port(self) -> int:
-        """The proxy's port."""
-        return self._port
 
     @property
     def address(self) -> str:
@@ -110,7 +97,7 @@ class KafkaProxy:
     def start(self) -> Self:
         """Listens on a free port."""
         self._listener = socket.create_server((HOST, 0), backlog=128)
-        self._port = self._listener.getsockname()[1]
+        self.port = self._listener.getsockname()[1]
         self._run(self._accept, self._listener)
         return self
 
@@ -184,11 +171,6 @@ class KafkaProxy:
         with self._lock:
             return len(self._links)
 
-    @property
-    def accepted(self) -> int:
-        """How many connections were ever open, without the refused ones and those of a link that was down."""
-        return self._accepted
-
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _run(self, work: Callable[..., None], *arguments: object) -> None:
@@ -199,7 +181,7 @@ class KafkaProxy:
                 with self._lock:
                     self._threads.discard(thread)
 
-        thread = threading.Thread(target=run, name=f"proxy-{self._port}", daemon=True)
+        thread = threading.Thread(target=run, name=f"proxy-{self.port}", daemon=True)
         with self._lock:  # stop() joins threads, which must have started
             self._threads.add(thread)
             thread.start()
@@ -228,7 +210,7 @@ class KafkaProxy:
         with self._lock:
             self._links.add(link)
             late = self._refusing or self._stopped  # since it was accepted: cut() has not seen it
-            self._accepted += not late
+            self.accepted += not late
         if late:
             link.cut()
         self._run(self._pump, link, True)
@@ -256,7 +238,9 @@ class KafkaProxy:
                     except OSError:
                         for each in catches:
                             each.forwarded = False
-                        severed = not (response and link.awaited)  # the client has gone, later answers are still noted
+                        severed = not (
+                            response and link.unanswered
+                        )  # the client has gone, later answers are still noted
         except OSError:
             pass
         finally:
@@ -265,18 +249,18 @@ class KafkaProxy:
             if response:
                 link.silent.set()
             elif not severed:
-                link.wait_for_answers(_LATE_SECONDS)
+                awaited(lambda: link.silent.is_set() or not link.unanswered, _LATE_SECONDS)
             link.cut()
             with self._lock:
                 self._links.discard(link)
 
-    def _judge(self, link: _Link, frame: bytearray, response: bool) -> tuple[Then, list[Catch]]:
+    def _judge(self, link: _Link, frame: bytes, response: bool) -> tuple[Then, list[Catch]]:
         """What happens to a frame, and its catches."""
-        body = bytes(frame[_LENGTH.size :])
+        body = frame[_INT.size :]
         catches: list[Catch] = []
         if response:
-            (correlation,) = _CORRELATION.unpack_from(body)
-            unknown = Frame(-1, -1, correlation, True, link.address, self._port, body, b"")
+            (correlation,) = _INT.unpack_from(body)
+            unknown = Frame(-1, -1, correlation, True, link.address, self.port, body, b"")
             request, caught = link.requests.get(correlation, (unknown, []))
             found = replace(request, response=True, body=body)
             for each in caught:
@@ -284,7 +268,7 @@ class KafkaProxy:
             link.requests.pop(correlation, None)
         else:
             api, version, correlation = _HEADER.unpack_from(body)
-            found = Frame(api, version, correlation, False, link.address, self._port, body, body)
+            found = Frame(api, version, correlation, False, link.address, self.port, body, body)
             link.requests[correlation] = found, catches
         then = Then.FORWARD
         for trap in [each for each in self._traps if each.concerns(found.api, response)]:
@@ -296,24 +280,14 @@ class KafkaProxy:
         return then, catches
 
 
-def _receive(source: socket.socket) -> bytearray | None:
-    """A whole frame with its length; None at the end of the connection."""
-    head = _exactly(source, _LENGTH.size)
-    if head is None:
+def _receive(source: socket.socket) -> bytes | None:
+    """A whole frame with its length; None at the end of the connection. ``source`` is blocking."""
+    head = source.recv(_INT.size, socket.MSG_WAITALL)
+    if len(head) < _INT.size:
         return None
-    body = _exactly(source, _LENGTH.unpack(head)[0])
-    return None if body is None else head + body
-
-
-def _exactly(source: socket.socket, size: int) -> bytearray | None:
-    received = bytearray(size)
-    view, at = memoryview(received), 0
-    while at < size:
-        count = source.recv_into(view[at:])
-        if not count:
-            return None
-        at += count
-    return received
+    (size,) = _INT.unpack(head)
+    body = source.recv(size, socket.MSG_WAITALL)
+    return head + body if len(body) == size else None
 
 
 # --- a cluster behind proxies ------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.connectors.kafka.source.positions import Positions
+from penstock.deadline import awaited
 from penstock.errors import KafkaError, RetriableError
 from penstock.kafka.batches import ControlType, batch_headers, scan_slices
 from penstock.kafka.fetch import Chunk, Fetcher, Range
@@ -243,9 +244,8 @@ class _Follower:
 
     def catch_up(self, seconds: float = math.inf) -> None:
         """Returns when everything has been read that was visible at the time of the call, or after ``seconds``."""
-        wanted, until = self._rounds + 2, time.monotonic() + seconds  # the current round may have begun before
-        while self._rounds < wanted and self._thread.is_alive() and time.monotonic() < until:
-            time.sleep(_POLL_SECONDS)
+        wanted = self._rounds + 2  # the current round may have begun before
+        awaited(lambda: self._rounds >= wanted or not self._thread.is_alive(), seconds)
         if self._failure is not None:
             raise self._failure
 
