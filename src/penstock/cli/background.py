@@ -21,8 +21,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         parser.set_defaults(servers=servers)
         actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
         start = actions.add_parser("start", help=f"start a {name} and leave it running; prints one line of JSON")
-        start.add_argument("--port", type=int, default=default, metavar="P", help=f"default {default}")
-        start.add_argument("--data", type=Path, metavar="DIR", help="keep the data here; default: delete it at the end")
+        start.add_argument("--port", type=int, default=default, metavar="P", help=f"the first port; default {default}")
+        start.add_argument("--data", type=Path, metavar="DIR", help="keep the data here; default: a temporary folder")
         start.set_defaults(run=_start)
         stop = actions.add_parser("stop", help=f"stop the {name} that `start` started")
         stop.add_argument("--port", type=int, metavar="P", help="the port of the one to stop, when several run")
@@ -30,9 +30,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         status = actions.add_parser("status", help="show the servers that run; exit code 1 when there is none")
         status.set_defaults(run=_status)
         if servers is BackgroundCluster:
-            brokers = "how many: 1 (default), or 3, which take the two ports after the first"
+            brokers = "how many: 1 (default), or 3, on consecutive ports"
             start.add_argument("--brokers", type=int, default=1, metavar="N", help=brokers)
-            version = f"of Kafka; default {DEFAULT_VERSION}"
+            version = f"the version of Kafka; default {DEFAULT_VERSION}"
             start.add_argument("--version", default=DEFAULT_VERSION, metavar="V", help=version)
 
 

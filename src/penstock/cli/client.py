@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.cli.text import pairs
+from penstock.cli.text import add_pairs, pairs
 from penstock.errors import OptionsError, Problem
 from penstock.kafka.properties import ClientConfig, check
 
@@ -17,20 +17,14 @@ _SERVERS = "bootstrap.servers"
 
 def add_client_options(parser: argparse._ActionsContainer) -> None:
     """Adds ``--bootstrap-servers``, ``--command-config`` and ``--property``; :func:`client_config` reads them."""
-    parser.add_argument("--bootstrap-servers", "--bootstrap", metavar="H:P", help="brokers to ask first")
+    parser.add_argument("--bootstrap-servers", "--bootstrap", metavar="H:P", help="brokers of the cluster")
     parser.add_argument(
         "--command-config",
         type=Path,
         metavar="FILE",
         help="a properties file with the Kafka client's settings, such as security.protocol",
     )
-    parser.add_argument(
-        "--property",
-        action="append",
-        default=[],
-        metavar="K=V",
-        help="a setting of the Kafka client by Kafka's name; overrides the file; repeatable",
-    )
+    add_pairs(parser, "--property", "a setting of the Kafka client by Kafka's name; overrides the file")
 
 
 def client_config(args: argparse.Namespace) -> ClientConfig:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.cli.columns import Columns
-from penstock.cli.text import pairs
+from penstock.cli.text import add_pairs, pairs
 from penstock.errors import DefinitionError, OptionsError, PluginError, Problem, RecordError
 from penstock.formats.columns.buffers import batch_of
 from penstock.formats.exact.errors import FieldError, Malformed
@@ -45,13 +45,8 @@ def add_parser(subparsers: Any) -> None:
             help="the columns as in CREATE TABLE, for example 'id BIGINT, name STRING'; metadata of change data as in "
             "\"origin STRING METADATA FROM 'value.table'\"",
         )
-        parser.add_argument(
-            "--option",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="a format option as in a WITH clause, for example json.ignore-parse-errors=true; may be repeated",
-        )
+        option = "a format option as in a WITH clause, for example json.ignore-parse-errors=true"
+        add_pairs(parser, "--option", option)
         parser.add_argument(
             "--base64",
             action="store_true",

@@ -23,16 +23,23 @@ _FACADES = {"common", "datastream"}
 _MISSING = re.compile(r"cannot import name '(\w+)'")
 
 
-def run_program(path: Path, run_job: Callable[[Job], Any]) -> None:
+def run_program(path: Path, run_job: Callable[[Job], Any]) -> Problem | None:
     """Runs a file as ``python FILE`` does: without arguments, and with its own folder first on the import path. Each
     job that it executes goes to ``run_job``.
 
-    Raises UnsupportedError if the program uses a PyFlink name that penstock does not have.
+    Returns the problem of a program that has executed no job. Raises UnsupportedError if the program uses a PyFlink
+    name that penstock does not have.
     """
+    jobs: list[Job] = []
+
+    def run(job: Job) -> Any:
+        jobs.append(job)
+        return run_job(job)
+
     arguments, folders = sys.argv, sys.path
     sys.argv, sys.path = [str(path)], [str(path.resolve().parent), *folders]
     try:
-        with execution.runner(run_job):
+        with execution.runner(run):
             runpy.run_path(str(path), run_name="__main__")
     except (ImportError, AttributeError) as error:
         if problem := _unknown_name(error):
@@ -40,15 +47,8 @@ def run_program(path: Path, run_job: Callable[[Job], Any]) -> None:
         raise
     finally:
         sys.argv, sys.path = arguments, folders
-
-
-def no_job(path: Path) -> Problem:
-    """The problem of a program that ended without a job."""
-    return Problem(
-        "the program has started no job",
-        where=str(path),
-        hint="end it with execute() on its StreamExecutionEnvironment, and call the function that does so",
-    )
+    hint = "end it with execute() on its StreamExecutionEnvironment, and call the function that does so"
+    return None if jobs else Problem("the program has started no job", where=str(path), hint=hint)
 
 
 def _unknown_name(error: ImportError | AttributeError) -> Problem | None:

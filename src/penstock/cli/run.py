@@ -9,15 +9,15 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from penstock.cli.text import count, pairs
+from penstock.cli.text import add_pairs, count, pairs
 from penstock.errors import DefinitionError, ExecutionError, PenstockError, Problem
 from penstock.plan import Job, check_changes, check_settings, with_dead_letters
 from penstock.plan.identity import check_identities
@@ -37,9 +37,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     ):
         parser = subparsers.add_parser(name, help=text, description=text.capitalize() + ".")
         parser.add_argument("file", type=Path, metavar="FILE", help=".sql, .yaml or .py")
-        parser.add_argument(
-            "--var", action="append", default=[], metavar="KEY=VALUE", help="replace ${KEY} in the file; repeatable"
-        )
+        add_pairs(parser, "--var", "replace ${KEY} in the file")
         parser.set_defaults(run=function)
         if name == "run":
             parser.set_defaults(terminal_status=3)
@@ -210,23 +208,24 @@ def _after_restarts(restarts: int) -> str:
 
 
 def _run_python(arguments: argparse.Namespace) -> int:
-    from penstock.cli.program import no_job, run_program
-
-    _without_variables(arguments)
-    path = _existing(arguments.file)
-    started: list[str] = []
-
     def run_job(job: Job) -> JobResult:
-        started.append(job.name)
         results = run_jobs([_configured(job, arguments)], metrics=arguments.metrics_port)
         if results is None:
             raise SystemExit(0)  # the signal that ended the job ends the program
         return results[0]
 
-    run_program(path, run_job)
-    if not started:
-        print(f"warning: {no_job(path)}", file=sys.stderr)
+    if problem := _program(arguments, run_job):
+        print(f"warning: {problem}", file=sys.stderr)
     return 0
+
+
+def _program(arguments: argparse.Namespace, run_job: Callable[[Job], Any]) -> Problem | None:
+    from penstock.cli.program import run_program
+
+    if arguments.var:
+        reason = "replaces ${KEY} in .sql and .yaml files only"
+        raise DefinitionError((Problem(reason, where="--var", hint="a program can read os.environ"),))
+    return run_program(_existing(arguments.file), run_job)
 
 
 @contextmanager
@@ -314,12 +313,15 @@ class _Reporter:
 # --- files ---------------------------------------------------------------------------------------------------
 
 
-def _jobs(arguments: argparse.Namespace) -> Sequence[Job]:
+def _jobs(arguments: argparse.Namespace) -> list[Job]:
     """The jobs of a file. Prints its warnings. Raises DefinitionError with every problem of the file."""
+    jobs: list[Job] = []
     path = _existing(arguments.file)
     suffix = path.suffix.lower()
     if suffix == ".py":
-        return _jobs_of_program(arguments, path)
+        if problem := _program(arguments, jobs.append):
+            raise DefinitionError((problem,))
+        return jobs
     if suffix not in _SCRIPTS:
         raise DefinitionError((Problem("expected a .sql, .yaml or .py file", where=str(path)),))
     variables, problems = pairs(arguments.var, "--var")
@@ -329,12 +331,11 @@ def _jobs(arguments: argparse.Namespace) -> Sequence[Job]:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DefinitionError((Problem(f"cannot be read: {error}", where=str(path)),)) from None
-    jobs: Sequence[Job]
     if suffix == ".sql":
         from penstock.sql import parse_script
 
         script = parse_script(text, file=path.name, variables=variables, default_name=path.stem)
-        jobs, warnings = script.jobs, script.warnings
+        jobs, warnings = list(script.jobs), script.warnings
     else:
         from penstock.ingest import lower, parse_pipeline
 
@@ -343,23 +344,6 @@ def _jobs(arguments: argparse.Namespace) -> Sequence[Job]:
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return jobs
-
-
-def _jobs_of_program(arguments: argparse.Namespace, path: Path) -> Sequence[Job]:
-    from penstock.cli.program import no_job, run_program
-
-    _without_variables(arguments)
-    jobs: list[Job] = []
-    run_program(path, jobs.append)
-    if not jobs:
-        raise DefinitionError((no_job(path),))
-    return jobs
-
-
-def _without_variables(arguments: argparse.Namespace) -> None:
-    if arguments.var:
-        reason = "replaces ${KEY} in .sql and .yaml files only"
-        raise DefinitionError((Problem(reason, where="--var", hint="a program can read os.environ"),))
 
 
 def _existing(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Iterable, Sequence
 
@@ -10,8 +11,13 @@ from penstock.errors import Problem
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 
 
+def add_pairs(parser: argparse._ActionsContainer, option: str, help: str) -> None:
+    """Adds an option that takes KEY=VALUE and may be repeated; :func:`pairs` reads it."""
+    parser.add_argument(option, action="append", default=[], metavar="KEY=VALUE", help=f"{help}; repeatable")
+
+
 def pairs(given: Iterable[str], option: str) -> tuple[dict[str, str], list[Problem]]:
-    """The pairs KEY=VALUE of an option that may be repeated, and a problem for each other text."""
+    """The pairs that an option was given, and a problem for each text that is not one."""
     split = [each.partition("=") for each in given]
     problems = [Problem("expected KEY=VALUE", key, option) for key, equals, _ in split if not equals or not key]
     return {key.strip(): value for key, equals, value in split if key and equals}, problems
