@@ -48,7 +48,6 @@ class Download:
     dependency: tuple[str, ...] | str
     file: str
 
-    @property
     def intact(self) -> bool:
         """Whether the folder is complete, and nothing in it has changed since."""
         try:
@@ -65,14 +64,14 @@ class Download:
         Raises:
             ServiceError: the files cannot be fetched; Ivy's output is quoted.
         """
-        if self.intact:
+        if self.intact():
             return
         folder = self.folder
         with locked(
             folder.with_name(f"{folder.name}.lock"),
             lambda: progress(f"waiting for another process that fetches {self.name}"),
         ):
-            if self.intact:
+            if self.intact():
                 return
             if folder.exists():
                 progress(f"{folder} is damaged and is fetched again")

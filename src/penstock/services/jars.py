@@ -45,7 +45,7 @@ class KafkaJars:
 def cached_jars(version: str = DEFAULT_VERSION) -> KafkaJars | None:
     """The jars of ``version`` if they are in the cache, complete and undamaged."""
     download = _download(version)
-    return KafkaJars(version, download.folder) if download.intact else None
+    return KafkaJars(version, download.folder) if download.intact() else None
 
 
 def fetch_jars(java: Java, version: str = DEFAULT_VERSION, progress: Progress = lambda line: None) -> KafkaJars:

@@ -53,7 +53,7 @@ _IVY = f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
 def cached_registry() -> Path | None:
     """The folder of the registry's programs if they are in the cache, complete and undamaged."""
     download = _download()
-    return download.folder if download.intact else None
+    return download.folder if download.intact() else None
 
 
 def fetch_registry(java: Java, progress: Progress = lambda line: None) -> Path:

@@ -205,7 +205,8 @@ class Verifier:
         if not self.transactional_ids:
             return 0
         topic = self.source.topic
-        written = dict(iter(_read_all(self._session, [topic]).groupby("partition")))
+        read = _read_all(self._session, [topic])
+        written = {each: read[read["partition"] == each] for each in self.source.written}
         torn, covered = 0, [np.empty(0, np.int64)]
         for start, end in _batches(self._session, self.progress_topic, self.transactional_ids):
             pieces = [np.empty(0, np.int64)]
