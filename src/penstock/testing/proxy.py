@@ -203,8 +203,8 @@ class KafkaProxy:
         except OSError:  # the broker is down, and the client must see that
             client.close()
             return
-        broker.settimeout(None)
         for each in (client, broker):
+            each.settimeout(None)
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         link = _Link(client, broker, address)
         with self._lock:
