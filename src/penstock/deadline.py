@@ -1,10 +1,13 @@
-"""One time budget, shared by all the steps of an operation."""
+"""Time budgets: one for all the steps of an operation, and waiting for a condition."""
 
 from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+
+_POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
@@ -51,3 +54,13 @@ class Backoff:
         wait = min(self.longest_ms, self.first_ms * (1 << min(self.attempts, 30)))
         self.attempts += 1
         return wait / 1000 * random.uniform(0.8, 1.2)  # noqa: S311 - not for secrets
+
+
+def awaited(condition: Callable[[], bool], seconds: float) -> bool:
+    """Waits until ``condition`` holds. False if it does not within ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True

@@ -16,7 +16,7 @@ from kafka.admin import ConfigResource, KafkaAdminClient, OffsetSpec
 from kafka.errors import KafkaTimeoutError
 from kafka.structs import TopicPartition
 
-from penstock.cli import broker as broker_command
+from penstock.cli import background
 from penstock.errors import ServiceError
 from penstock.services import KafkaCluster, Security
 from penstock.services.kafka import choose_ports
@@ -255,7 +255,7 @@ class TestCommand:
 
     def run(self, *arguments: str) -> int:
         parser = argparse.ArgumentParser()
-        broker_command.add_parser(parser.add_subparsers())
+        background.add_parser(parser.add_subparsers())
         args = parser.parse_args(["broker", *arguments])
         return int(args.run(args))
 

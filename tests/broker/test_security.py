@@ -149,7 +149,7 @@ def test_a_truststore_of_java(guarded: Listener, tmp_path: Path, type: str) -> N
     authority = settings.pop("ssl.truststore.location")
     store = tmp_path / "trust"
     arguments = ["-importcert", "-noprompt", "-alias", "ca", "-file", authority, "-storetype", type]
-    keytool = [str(find_java().keytool()), *arguments, "-keystore", str(store), "-storepass", STORE_PASS]
+    keytool = [str(find_java().home / "bin" / "keytool"), *arguments, "-keystore", str(store), "-storepass", STORE_PASS]
     subprocess.run(keytool, check=True, capture_output=True)
     del settings["ssl.truststore.type"]  # JKS: Java's default
     settings["ssl.truststore.location"] = str(store)

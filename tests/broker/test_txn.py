@@ -314,8 +314,11 @@ class TestAbort:
     @pytest.mark.parametrize(
         ("claim", "reason"),
         [
-            (lambda: Claim("run", "another-host", os.getpid(), 0), "cannot be told on another host"),
-            (lambda: None, "whether its owner runs cannot be told (no claim in topic"),
+            (
+                lambda: Claim("run", "another-host", os.getpid(), 0),
+                "its owner may run on another host: run run (process",
+            ),
+            (lambda: None, "it is not known whether its owner runs (no claim in topic"),
         ],
     )
     def test_where_it_cannot_be_told_whether_the_owner_runs_it_is_left_alone(
@@ -374,7 +377,7 @@ class TestAbort:
             (("an-id", "--prefix", "a"), "and not both"),
             (("--prefix", ""), "every transaction"),
             (("--hanging", "topic", "--yes"), "'topic': expected a topic, a dash and a partition's number"),
-            (("--hanging", "t-0", "an-id"), "stands alone"),
+            (("--hanging", "t-0", "an-id"), "--hanging: cannot be combined"),
         ],
     )
     def test_what_cannot_be_meant_is_refused(
@@ -466,7 +469,7 @@ class TestHanging:
         alice(ResourceType.TOPIC, restricted.prefix, ACLOperation.READ)
         shown = txn("abort", "--hanging", f"{restricted.out}-0", "--yes", *restricted.options("alice"))
         assert shown.status == 1
-        assert "what is hanging cannot be told from what is in work: not all transactional ids" in shown.err
+        assert "hanging transactions look like those of ids that are not listed: not all transactional ids" in shown.err
         assert restricted.states() == {"query": "Ongoing"}
 
     def test_ending_it_needs_a_right_on_the_cluster(
@@ -515,7 +518,7 @@ def test_a_lost_broker_hides_what_it_coordinated_and_this_is_said(txn: Callable[
     listed = {name for name in homes if f"{name} " in shown.out.partition("Read_committed")[0]}
     assert listed == {name for name, home in homes.items() if home != lost}
     assert "partitions of '__transaction_state' have no leader" in shown.err
-    assert re.search(r"not looked at, for they have no leader: .*__transaction_state \d", shown.err)
+    assert re.search(r"left out, because they have no leader: .*__transaction_state \d", shown.err)
     # Those that are not listed hold readers back nevertheless, and are not taken for hanging.
     assert re.search(r" producer \d+, epoch \d+: hanging, or of an id that is not listed ", shown.out)
     assert "--hanging" not in shown.out

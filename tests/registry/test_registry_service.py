@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import registry as registry_command
+from penstock.cli import background
 from penstock.errors import ServiceError
 from penstock.services import RegistryServer
 from penstock.services.process import Identity
@@ -66,7 +66,7 @@ class TestCommand:
 
     def run(self, *arguments: str) -> int:
         parser = argparse.ArgumentParser()
-        registry_command.add_parser(parser.add_subparsers())
+        background.add_parser(parser.add_subparsers())
         args = parser.parse_args(["registry", *arguments])
         return int(args.run(args))
 

@@ -24,8 +24,9 @@ def guarded(tmp_path_factory):
         store = tmp_path_factory.mktemp("stores") / "trust.jks"
         authority = settings.pop("ssl.truststore.location")
         arguments = ["-importcert", "-noprompt", "-alias", "ca", "-file", authority, "-storetype", "JKS"]
-        keytool = [str(find_java().keytool()), *arguments, "-keystore", str(store), "-storepass", "hush-store"]
-        subprocess.run(keytool, check=True, capture_output=True)
+        keytool = find_java().home / "bin" / "keytool"
+        arguments += ["-keystore", str(store), "-storepass", "hush-store"]
+        subprocess.run([keytool, *arguments], check=True, capture_output=True)
         for name in ("bootstrap.servers", "ssl.truststore.type"):
             del settings[name]
         settings |= {"ssl.truststore.location": str(store), "ssl.truststore.password": "hush-store"}

@@ -1,4 +1,4 @@
-"""The columns that ``--schema`` declares: what a format reads and writes of them, and how rows of them are shown."""
+"""The columns that ``--schema`` declares: whether a format has them, and how their rows are shown."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ _ORIGIN = "--schema"
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns in the order of their declaration: of rows, and metadata that is read beside them."""
+    """Physical and metadata columns in the order of their declaration."""
 
     declared: tuple[Column, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Columns:
-        """Columns as they stand in CREATE TABLE. Raises DefinitionError with every problem found."""
+        """Columns as CREATE TABLE declares them. Raises DefinitionError with every problem found."""
         return cls(columns(text, origin=_ORIGIN))
 
     @cached_property
     def physical(self) -> RowType:
-        """What rows consist of."""
+        """The columns of rows."""
         fields = (Field(each.name, each.type) for each in self.declared if each.kind is ColumnKind.PHYSICAL)
         return RowType(tuple(fields), nullable=False)
 
     @property
     def metadata(self) -> tuple[str, ...]:
-        """The keys of the metadata columns by which formats know them."""
-        found = (each.key for each in self.declared if each.kind is ColumnKind.METADATA)
-        return tuple(key.removeprefix(OF_VALUE) for key in found)
+        """The formats' keys of the metadata columns."""
+        found = (each for each in self.declared if each.kind is ColumnKind.METADATA)
+        return tuple(each.key.removeprefix(OF_VALUE) for each in found)
 
     def problems(self, fmt: Format) -> Iterator[Problem]:
-        """The columns that ``fmt`` has nothing for."""
+        """The columns that messages of ``fmt`` do not have."""
         known = _known(fmt)
         for each in self.declared:
             if each.kind is ColumnKind.COMPUTED:
@@ -54,21 +54,20 @@ class Columns:
                 yield Problem(f"{fmt.identifier} messages have no metadata '{each.key}'", each.name, _ORIGIN, hint)
 
     def shower(self, fmt: Format) -> Callable[[pa.RecordBatch], list[bytes]]:
-        """Shows rows that ``fmt`` decoded, metadata behind the columns of the row, as JSON with all columns in their
-        order.
+        """A function that shows rows as JSON, all columns in their order. It takes rows that ``fmt`` decoded, with
+        metadata behind the physical columns.
 
-        Metadata is shown as the format gives it, before it is cast to the type of the column.
+        Metadata is shown with the format's types, not cast to the types of the columns.
         """
         known = _known(fmt)
         decoded = sorted(self.declared, key=lambda each: each.kind is ColumnKind.METADATA)
         order = [decoded.index(each) for each in self.declared]
-        kinds = [known.get(each.key, each.type) for each in self.declared]
         names = [each.name for each in self.declared]
-        shown = RowType(tuple(Field(name, _shown(kind)) for name, kind in zip(names, kinds, strict=True)))
-        encoder = JsonEncoder(shown, JsonOptions(decimal_as_plain_number=True))
+        shown = (Field(each.name, _shown(known.get(each.key, each.type))) for each in self.declared)
+        encoder = JsonEncoder(RowType(tuple(shown)), JsonOptions(decimal_as_plain_number=True))
 
         def show(rows: pa.RecordBatch) -> list[bytes]:
-            batch = pa.RecordBatch.from_arrays([rows.column(place) for place in order], names=names)
+            batch = pa.RecordBatch.from_arrays([rows.column(index) for index in order], names=names)
             texts: list[bytes] = encoder.encode(batch).to_pylist()
             return texts
 
@@ -80,13 +79,13 @@ def _known(fmt: Format) -> Mapping[str, DataType]:
     return {OF_VALUE + key: kind for key, kind in fmt.metadata.items()} if isinstance(fmt, ChangeFormat) else {}
 
 
-def _shown(kind: DataType) -> DataType:
-    """The type with text for the keys of maps, which JSON has alone."""
-    match kind:
+def _shown(type: DataType) -> DataType:
+    """The type with text for the keys of maps: JSON has no other keys."""
+    match type:
         case MapType(key=key, value=value):
-            return replace(kind, key=key if isinstance(key, StringType) else STRING, value=_shown(value))
+            return replace(type, key=key if isinstance(key, StringType) else STRING, value=_shown(value))
         case ArrayType(element=element):
-            return replace(kind, element=_shown(element))
+            return replace(type, element=_shown(element))
         case RowType(fields=fields):
-            return replace(kind, fields=tuple(replace(each, type=_shown(each.type)) for each in fields))
-    return kind
+            return replace(type, fields=tuple(replace(each, type=_shown(each.type)) for each in fields))
+    return type

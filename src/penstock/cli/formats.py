@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.cli.columns import Columns
+from penstock.cli.text import add_pairs, pairs
 from penstock.errors import DefinitionError, OptionsError, PluginError, Problem, RecordError
 from penstock.formats.columns.buffers import batch_of
 from penstock.formats.exact.errors import FieldError, Malformed
@@ -27,89 +28,95 @@ from penstock.types import RowKind, RowType, arrow_schema
 _Built = TypeVar("_Built")
 
 _LINES_AT_ONCE = 10_000
-_REFUSED = 2
 
 
 def add_parser(subparsers: Any) -> None:
-    """Register ``decode`` and ``encode``."""
-    for name, run, summary, file_help in (
-        ("decode", _decode, "turn messages into rows", "a file of messages, one per line"),
-        (
-            "encode",
-            _encode,
-            "turn rows into messages",
-            'a file of rows, one per line, {"op": "+I", "row": {...}} or {...}',
-        ),
+    """Registers ``decode`` and ``encode``."""
+    rows = 'rows, one per line, {"op": "+I", "row": {...}} or {...}'
+    for name, convert, summary, content in (
+        ("decode", _decode, "turn messages into rows", "messages, one per line"),
+        ("encode", _encode, "turn rows into messages", rows),
     ):
         parser = subparsers.add_parser(name, help=summary, description=f"{summary.capitalize()}, line by line.")
         parser.add_argument("--format", required=True, help=f"one of {', '.join(formats.names())}")
         parser.add_argument(
             "--schema",
             required=True,
-            help="the columns as in CREATE TABLE, for example 'id BIGINT, name STRING'; what change data says besides "
-            "its rows as in \"origin STRING METADATA FROM 'value.table'\"",
+            help="the columns as in CREATE TABLE, for example 'id BIGINT, name STRING'; metadata of change data as in "
+            "\"origin STRING METADATA FROM 'value.table'\"",
         )
-        parser.add_argument(
-            "--option",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="a format option as in a WITH clause, for example json.ignore-parse-errors=true; may be repeated",
-        )
+        option = "a format option as in a WITH clause, for example json.ignore-parse-errors=true"
+        add_pairs(parser, "--option", option)
         parser.add_argument(
             "--base64",
             action="store_true",
-            help="messages are base64, as those of a binary format must be: they may have line ends in them",
+            help="messages are base64; needed for binary formats, whose messages may contain line ends",
         )
-        parser.add_argument(
-            "file", nargs="?", default="-", metavar="FILE", help=f"{file_help}; standard input if absent"
-        )
-        parser.set_defaults(run=run)
+        file = f"a file of {content}; standard input if absent"
+        parser.add_argument("file", nargs="?", default="-", metavar="FILE", help=file)
+        parser.set_defaults(run=_run, command=name, convert=convert)
 
 
-def _decode(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace) -> int:
     try:
-        columns, fmt, spec = _definition(args)
-        decoder, show = _decoder(columns, fmt, spec), columns.shower(fmt)
-        source = _opened(args.file)
+        failed: bool = args.convert(args)
     except (DefinitionError, PluginError) as error:
-        return _refuse("decode", str(error))
+        for line in str(error).splitlines():
+            print(f"penstock {args.command}: {line}", file=sys.stderr)
+        return 2
+    sys.stdout.buffer.flush()
+    return int(failed)
+
+
+def _decode(args: argparse.Namespace) -> bool:
+    """Whether a message could not be read."""
+    columns, fmt, spec = _definition(args)
+    decoder, show = _decoder(columns, fmt, spec), columns.shower(fmt)
     failed, refused = False, 0
-    with source:
+    with _opened(args.file) as source:
         for first, given in _batches(source):
-            lines, places = _messages(given, first) if args.base64 else (given, range(first, first + len(given)))
-            failed |= len(lines) < len(given)
-            decoded = decoder.decode(pa.array(lines, pa.binary()))
+            numbers, messages = _messages(given, first) if args.base64 else (range(first, first + len(given)), given)
+            failed |= len(messages) < len(given)
+            decoded = decoder.decode(pa.array(messages, pa.binary()))
             texts = show(decoded.rows)
             ops = [RowKind.INSERT] * len(texts) if decoded.kinds is None else map(RowKind, decoded.kinds.tolist())
             for op, text in zip(ops, texts, strict=True):
                 sys.stdout.buffer.write(b'{"op": "%s", "row": %s}\n' % (op.short.encode(), text))
             for bad in () if decoder.ignores_errors else decoded.bad:
                 refused += 1
-                _complain(f"line {places[bad.index]}", RecordError(bad.reason, format=spec.identifier, field=bad.field))
-    sys.stdout.buffer.flush()
+                error = RecordError(bad.reason, format=spec.identifier, field=bad.field)
+                _complain(f"line {numbers[bad.index]}", error)
     if refused and "ignore-parse-errors" in fmt.options.keys():  # noqa: SIM118 - the option set's own method
         way = f"--option {spec.identifier}.ignore-parse-errors=true"
         print(f"penstock decode: {refused} of the messages cannot be read; {way} leaves them out", file=sys.stderr)
-    return int(failed or refused > 0)
+    return failed or refused > 0
 
 
-def _encode(args: argparse.Namespace) -> int:
-    try:
-        columns, fmt, spec = _definition(args)
-        schema = columns.physical
-        encoder = _built(lambda: fmt.encoder(schema, spec.options), spec)
-        changes = isinstance(fmt, ChangeFormat)
-        reader = ExactJsonReader(schema, JsonOptions())
-        source = _opened(args.file)
-    except (DefinitionError, PluginError) as error:
-        return _refuse("encode", str(error))
+def _messages(lines: list[bytes], first: int) -> tuple[list[int], list[bytes]]:
+    """The messages in lines of base64, and their line numbers. Complains of other lines."""
+    numbers, messages = [], []
+    for number, line in enumerate(lines, first):
+        try:
+            messages.append(base64.b64decode(line.strip(), validate=True))
+            numbers.append(number)
+        except ValueError as error:
+            _complain(f"line {number}", RecordError(f"expected base64: {error}"))
+    return numbers, messages
+
+
+def _encode(args: argparse.Namespace) -> bool:
+    """Whether a row could not be written."""
+    columns, fmt, spec = _definition(args)
+    schema, changes = columns.physical, isinstance(fmt, ChangeFormat)
+    encoder = _built(lambda: fmt.encoder(schema, spec.options), spec)
+    reader = ExactJsonReader(schema, JsonOptions())
+    arrow = arrow_schema(schema)
     failed = False
-    with source:
+    with _opened(args.file) as source:
         for first, lines in _batches(source):
-            rows: list[dict[str, Any]] = []
+            numbers: list[int] = []
             kinds: list[RowKind] = []
-            places: list[int] = []
+            rows: list[dict[str, Any]] = []
             for number, line in enumerate(lines, first):
                 if not line.strip():
                     continue
@@ -117,11 +124,10 @@ def _encode(args: argparse.Namespace) -> int:
                     kind, given = _row_object(line, schema, changes)
                     rows.append(reader.row(given))
                     kinds.append(kind)
-                    places.append(number)
+                    numbers.append(number)
                 except (Malformed, FieldError) as error:
                     failed = True
                     _complain(f"line {number}", RecordError(str(error), field=getattr(error, "field", "")))
-            arrow = arrow_schema(schema)
             arrays = [pa.array([row[field.name] for row in rows], field.type) for field in arrow]
             batch = batch_of(arrays, arrow, len(rows))
             try:
@@ -129,48 +135,35 @@ def _encode(args: argparse.Namespace) -> int:
                     encoded = cast(ChangeEncoder, encoder).encode(batch, np.array(kinds, np.int8))
                 else:
                     encoded = encoder.encode(batch)
-                messages = encoded.to_pylist()
             except RecordError as error:
-                _complain(f"line {places[error.offset]}" if error.offset >= 0 else f"lines from {first} on", error)
-                return 1
-            for place, message in zip(places, messages, strict=True):
-                if not args.base64 and b"\n" in (message or b""):
+                _complain(f"line {numbers[error.offset]}" if error.offset >= 0 else f"lines from {first} on", error)
+                return True
+            for number, message in zip(numbers, encoded.to_pylist(), strict=True):
+                text = base64.b64encode(message or b"") if args.base64 else message or b""
+                if b"\n" in text:
                     failed = True
                     hint = "write the messages with --base64"
-                    _complain(f"line {place}", RecordError("its message has a line end in it", hint=hint))
-                    continue
-                sys.stdout.buffer.write((base64.b64encode(message or b"") if args.base64 else message or b"") + b"\n")
-    sys.stdout.buffer.flush()
-    return int(failed)
-
-
-def _messages(lines: list[bytes], first: int) -> tuple[list[bytes], list[int]]:
-    """The messages in lines of base64, and the line of each; complains of those that are none."""
-    messages, places = [], []
-    for number, line in enumerate(lines, first):
-        try:
-            messages.append(base64.b64decode(line.strip(), validate=True))
-            places.append(number)
-        except ValueError as error:
-            _complain(f"line {number}", RecordError(f"expected base64: {error}"))
-    return messages, places
+                    _complain(f"line {number}", RecordError("its message has a line end in it", hint=hint))
+                else:
+                    sys.stdout.buffer.write(text + b"\n")
+    return failed
 
 
 def _row_object(line: bytes, schema: RowType, changes: bool) -> tuple[RowKind, Object]:
-    """The row in a line and its kind: the line itself, or what stands under ``row`` beside ``op``; ``changes``: the
-    format writes all kinds. Raises Malformed."""
+    """The row in a line and its kind. The row is the whole object, or its member ``row`` beside ``op``. ``changes``:
+    the format writes all kinds. Raises Malformed."""
     document = parse(line)
     if not isinstance(document, Object):
         raise Malformed("expected a JSON object")
-    pairs = dict(document.pairs)
-    inner = pairs.get("row")
+    members = dict(document.pairs)
+    inner = members.get("row")
     if (
         not isinstance(inner, Object)
-        or not pairs.keys() <= {"op", "row"}
-        or ("op" not in pairs and schema.field("row"))
+        or not members.keys() <= {"op", "row"}
+        or ("op" not in members and schema.field("row"))
     ):
         return RowKind.INSERT, document
-    op = pairs.get("op", "+I")
+    op = members.get("op", "+I")
     kind = next((each for each in RowKind if each.short == op), None)
     if kind is None:
         raise Malformed(f"expected the op {', '.join(repr(each.short) for each in RowKind)}, not {op!r}")
@@ -181,14 +174,7 @@ def _row_object(line: bytes, schema: RowType, changes: bool) -> tuple[RowKind, O
 
 def _definition(args: argparse.Namespace) -> tuple[Columns, Format, FormatSpec]:
     """Columns, format and bound options. Raises DefinitionError with every problem found."""
-    problems: list[Problem] = []
-    given: dict[str, str] = {}
-    for option in args.option:
-        key, equals, value = option.partition("=")
-        if not equals:
-            problems.append(Problem(f"expected KEY=VALUE, not '{option}'", where="--option"))
-        else:
-            given[key.strip()] = value
+    given, problems = pairs(args.option, "--option")
     columns = Columns()
     try:
         columns = Columns.parse(args.schema)
@@ -219,7 +205,7 @@ def _decoder(columns: Columns, fmt: Format, spec: FormatSpec) -> Decoder:
 
 
 def _built(build: Callable[[], _Built], spec: FormatSpec) -> _Built:
-    """A decoder or an encoder. Raises DefinitionError, options named as they are written."""
+    """A decoder or an encoder. Raises DefinitionError, which names options with their prefix."""
     try:
         return build()
     except OptionsError as error:
@@ -237,17 +223,11 @@ def _opened(path: str) -> BinaryIO:
 
 
 def _batches(source: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
-    """Lines without their ends, many at a time, each time with the number of the first."""
+    """Lines without their ends, in batches, each with the number of its first line."""
     first = 1
     while lines := [line.removesuffix(b"\n") for line in islice(source, _LINES_AT_ONCE)]:
         yield first, lines
         first += len(lines)
-
-
-def _refuse(command: str, text: str) -> int:
-    for line in text.splitlines():
-        print(f"penstock {command}: {line}", file=sys.stderr)
-    return _REFUSED
 
 
 def _complain(place: str, error: RecordError) -> None:

@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from penstock import __version__
 from penstock.errors import DefinitionError, ExecutionError, PenstockError
 
-#: The commands of each module. Only the module of the command that is given is imported, which takes a third of the
-#: time of all.
+#: The commands of each module. Only the module of the given command is imported, in a third of the time of all.
 _COMMANDS = {
     "run": ("run", "check"),
     "formats": ("decode", "encode"),
     "txn": ("txn",),
-    "broker": ("broker",),
-    "registry": ("registry",),
+    "background": ("broker", "registry"),
     "doctor": ("doctor",),
     "demo": ("demo",),
     "reference": ("reference",),
@@ -25,12 +23,12 @@ _COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``penstock`` with ``argv`` (default: the process's arguments) and return its exit status.
+    """Runs ``penstock`` with ``argv`` (default: the process's arguments) and returns its exit status.
 
-    0: success. 1: the command failed, or some input was bad. 2: the request cannot mean anything. 3: a job of ``run``
-    failed, and a supervisor should not start the process again, because that does not help or does harm: another copy
-    took over, data may be lost, the checkpoint does not fit, a record cannot be read, a right or a password is wrong.
-    130: interrupted.
+    0: success. 1: the command failed, or some input was bad. 2: the request makes no sense. 3: a job of ``run`` failed,
+    and a supervisor should not start the process again, because that does not help or does harm: another copy took
+    over, data may be lost, the checkpoint does not fit, a record cannot be read, a right or a password is wrong. 130:
+    interrupted.
     """
     parser = argparse.ArgumentParser(
         prog="penstock",
@@ -51,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"error: {problem}", file=sys.stderr)
         return 2
     except PenstockError as error:
-        print("\n".join((f"error: {error}", *_notes(error))), file=sys.stderr)
+        notes = (f"note: {note}" for note in getattr(error, "__notes__", ()))
+        print(f"error: {error}", *notes, sep="\n", file=sys.stderr)
         terminal = isinstance(error, ExecutionError) and not error.restartable
         return int(arguments.terminal_status) if terminal else 1
     except KeyboardInterrupt:
@@ -60,10 +59,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 1
     return status
-
-
-def _notes(error: PenstockError) -> list[str]:
-    return [f"note: {note}" for note in getattr(error, "__notes__", ())]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Python programs as ``penstock run`` and ``penstock check`` start them."""
+"""Python programs for ``penstock run`` and ``penstock check``."""
 
 from __future__ import annotations
 
@@ -23,39 +23,38 @@ _FACADES = {"common", "datastream"}
 _MISSING = re.compile(r"cannot import name '(\w+)'")
 
 
-def run_program(path: Path, run_job: Callable[[Job], Any]) -> None:
-    """Run a file as ``python FILE`` would: without arguments, and with its own folder first on the import path. Each
+def run_program(path: Path, run_job: Callable[[Job], Any]) -> Problem | None:
+    """Runs a file as ``python FILE`` does: without arguments, and with its own folder first on the import path. Each
     job that it executes goes to ``run_job``.
 
-    Raises UnsupportedError when the program uses a name of PyFlink's that penstock does not have.
+    Returns the problem of a program that has executed no job. Raises UnsupportedError if the program uses a PyFlink
+    name that penstock does not have.
     """
+    jobs: list[Job] = []
+
+    def run(job: Job) -> Any:
+        jobs.append(job)
+        return run_job(job)
+
     arguments, folders = sys.argv, sys.path
     sys.argv, sys.path = [str(path)], [str(path.resolve().parent), *folders]
     try:
-        with execution.runner(run_job):
+        with execution.runner(run):
             runpy.run_path(str(path), run_name="__main__")
     except (ImportError, AttributeError) as error:
-        problem = _unknown_name(error)
-        if problem is None:
-            raise
-        raise UnsupportedError((problem,)) from error
+        if problem := _unknown_name(error):
+            raise UnsupportedError((problem,)) from error
+        raise
     finally:
         sys.argv, sys.path = arguments, folders
-
-
-def no_job(path: Path) -> Problem:
-    """The problem of a program that has ended without a job."""
-    return Problem(
-        "the program has started no job",
-        where=str(path),
-        hint="end it with execute() on its StreamExecutionEnvironment, outside of any function that is not called",
-    )
+    hint = "end it with execute() on its StreamExecutionEnvironment, and call the function that does so"
+    return None if jobs else Problem("the program has started no job", where=str(path), hint=hint)
 
 
 def _unknown_name(error: ImportError | AttributeError) -> Problem | None:
-    """The problem of a program that uses a name that penstock lacks; None for any other error."""
+    """The problem of a program that uses a name that penstock does not have; None for any other error."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    if Path(frame.filename).is_relative_to(_PACKAGE):  # it is our own mistake
+    if Path(frame.filename).is_relative_to(_PACKAGE):  # a bug of penstock
         return None
     reason = _missing_import(error) if isinstance(error, ImportError) else _missing_attribute(error)
     if reason is None:
@@ -64,7 +63,7 @@ def _unknown_name(error: ImportError | AttributeError) -> Problem | None:
 
 
 def _missing_import(error: ImportError) -> tuple[str, str] | None:
-    """What is missing, and a hint."""
+    """The reason and the hint of an import that failed; None if it is not of penstock."""
     module = error.name or ""
     package = module.partition(".")[0]
     if package == "pyflink":
@@ -84,8 +83,8 @@ def _missing_attribute(error: AttributeError) -> tuple[str, str] | None:
     if isinstance(owner, ModuleType):
         title, home = f"'{owner.__name__}'", owner.__name__
     else:
-        kind = owner if isinstance(owner, type) else type(owner)
-        title, home = kind.__name__, kind.__module__
+        owner_type = owner if isinstance(owner, type) else type(owner)
+        title, home = owner_type.__name__, owner_type.__module__
     if home.partition(".")[0] != "penstock" or error.name is None:
         return None
     return _lacks(title, error.name, _public(owner))
@@ -98,7 +97,7 @@ def _lacks(owner: str, name: str, names: Iterable[str]) -> tuple[str, str]:
 
 
 def _public(owner: Any) -> set[str]:
-    """The names that a program may use of a module, a class or an object."""
+    """The public names of a module, a class or an object."""
     if not isinstance(owner, ModuleType):
         return {name for name in dir(owner) if not name.startswith("_")}
     if owner.__name__ == "penstock":

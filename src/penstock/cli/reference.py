@@ -27,10 +27,10 @@ _OWN_PAGE = "kafka"
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register ``reference``."""
+    """Registers ``reference``."""
     text = "write the reference of all options as Markdown"
     parser = subparsers.add_parser("reference", help=text, description=text.capitalize() + ".")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 when a file differs")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a file differs")
     parser.add_argument("folder", type=Path, metavar="DIR", help="the folder of the files")
     parser.set_defaults(run=_run)
 
@@ -42,7 +42,7 @@ def _run(arguments: argparse.Namespace) -> int:
     differing = {folder / name: text for name, text in pages().items() if _read(folder / name) != text}
     for path, text in differing.items():
         if arguments.check:
-            print(f"{path} is not what the code declares; run: penstock reference {folder}", file=sys.stderr)
+            print(f"{path} differs from what the code declares; run: penstock reference {folder}", file=sys.stderr)
         else:
             path.write_text(text, "utf-8")
             print(f"wrote {path}")
@@ -57,7 +57,7 @@ def _read(path: Path) -> str:
 
 
 def pages() -> dict[str, str]:
-    """File name to Markdown, for all that penstock itself brings; plug-ins of others document themselves."""
+    """File names and their Markdown, for penstock's own connectors and formats. Plug-ins document themselves."""
     own = [connectors.get(name) for name, _ in connectors.built_in]
     kafka = next(each for each in own if each.identifier == _OWN_PAGE)
     return {
@@ -75,18 +75,17 @@ def _page(lines: Iterable[str]) -> str:
 
 def _kafka(connector: Connector) -> Iterator[str]:
     yield from ("# Connector `kafka`", "", _doc(connector), "")
-    yield "In SQL these options stand in a table's WITH clause, in YAML below `source` or `sink`. Python builders set"
-    yield "them by their methods. Options of the formats: [formats.md](formats.md)."
+    yield "In SQL these options go in a table's WITH clause, in YAML under `source` or `sink`. Python builders have"
+    yield "methods for them. Options of the formats: [formats.md](formats.md)."
     yield ""
     yield from _option_sets(connector)
     yield from ("## Metadata columns", "")
-    yield "Declared as `name TYPE METADATA FROM 'key'`; any type that the type below can be cast to will do."
+    yield "Declare them as `name TYPE METADATA FROM 'key'`, with any type that the type below can be cast to."
     yield ""
     rows = [(_code(key), _code(kind), "yes" if key in WRITABLE else "no") for key, kind in READABLE.items()]
     yield from _table(("Key", "Type", "Can be written"), rows)
-    yield "A column that is declared VIRTUAL is written when INSERT names it. `__raw_key__` and `__raw_value__` are a"
-    yield "message's key and value as they stand; written, they take the place, NULL included, of what the formats"
-    yield "would make of the physical columns."
+    yield "A VIRTUAL column is written only if INSERT names it. `__raw_key__` and `__raw_value__` are the bytes of a"
+    yield "message's key and value. Written, they replace what the formats make of the physical columns, NULL included."
     yield ""
     yield from ("## In YAML only", "", "### Source", "")
     yield from _options(KafkaIngestSourceOptions.declared().values())
@@ -97,13 +96,13 @@ def _kafka(connector: Connector) -> Iterator[str]:
 
 def _client_properties() -> Iterator[str]:
     yield from ("## Client properties", "")
-    yield "Written as `properties.<name>`, by the names of Kafka's Java client. An unknown name is an error."
-    yield from ("", "### That act", "", "Values marked *secret* are masked wherever they are shown.", "")
+    yield "Set them as `properties.<name>`, by the names of Kafka's Java client. An unknown name is an error."
+    yield from ("", "### With an effect", "", "Values marked *secret* are masked wherever they are shown.", "")
     acts = [(_code(name), each.doc + (" *secret*" if each.secret else "")) for name, each in sorted(ACTS.items())]
     yield from _table(("Property", "Meaning"), acts)
-    yield from ("### That are refused", "")
+    yield from ("### Refused", "")
     yield from _table(("Property", "Because"), [(_code(name), why) for name, why in sorted(REFUSED.items())])
-    yield from ("### That are accepted and do nothing", "")
+    yield from ("### Accepted without effect", "")
     by_reason = sorted((why, name) for name, why in WITHOUT_MEANING.items())
     grouped = [
         (", ".join(_code(name) for _, name in members), why)
@@ -121,14 +120,14 @@ def _connectors(found: Sequence[Connector]) -> Iterator[str]:
 
 def _formats(found: Sequence[Format]) -> Iterator[str]:
     yield from ("# Formats", "")
-    yield "An option stands behind the name of the format: `json.ignore-parse-errors` with `'format' = 'json'`,"
+    yield "The name of the format comes before an option: `json.ignore-parse-errors` with `'format' = 'json'`,"
     yield "`value.json.ignore-parse-errors` with `'value.format'`, `key.json.ignore-parse-errors` with `'key.format'`."
-    yield "In YAML `value.` may be left out. Departures from Flink: [decision 0011](../decisions/0011-formats.md)."
+    yield "In YAML `value.` may be left out. Differences from Flink: [decision 0011](../decisions/0011-formats.md)."
     yield "Guides: [Avro with a schema registry](../schema-registry.md), [Protobuf](../protobuf.md), the four of"
     yield "[change data](../change-data.md)."
     yield ""
     for each in found:
-        how = "by name" if each.by_name else "by position: a table declares all of them, in the order of the message"
+        how = "by name" if each.by_name else "by position: a table declares all of them in the order of the message"
         yield from (f"## `{each.identifier}`", "", _doc(each), "", f"Columns are found {how}.", "")
         yield from _options(each.options.declared().values(), prefix=f"{each.identifier}.")
         if isinstance(each, ChangeFormat):
@@ -143,13 +142,13 @@ def _pipeline() -> Iterator[str]:
     yield "Options of the source and the sink: [kafka.md](kafka.md), [connectors.md](connectors.md)."
     yield ""
     yield from _options(PipelineOptions.declared().values())
-    yield "The job's settings stand here too, by the keys of [settings.md](settings.md). `name`, `parallelism` and"
+    yield "The job's settings go here too, with the keys of [settings.md](settings.md). `name`, `parallelism` and"
     yield "`local-time-zone` are short for `pipeline.name`, `parallelism.default` and `table.local-time-zone`."
 
 
 def _settings() -> Iterator[str]:
     yield from ("# Settings of a job", "")
-    yield "The keys are Flink's, with the same values in SQL (`SET 'key' = 'value';`), in YAML (below `pipeline`) and"
+    yield "The keys are Flink's, with the same values in SQL (`SET 'key' = 'value';`), in YAML (under `pipeline`) and"
     yield "in a `Configuration` in Python."
     yield ""
     yield from _options(OPTIONS.values())
@@ -179,7 +178,7 @@ def _settings() -> Iterator[str]:
 
 
 def _option_sets(connector: Connector, level: str = "##") -> Iterator[str]:
-    """A table for what all of the connector's option sets share, and one for what each has of its own."""
+    """A table of the options that the connector's option sets share, and one of the other options of each."""
     declared = {title: tuple(options.declared().values()) for title, options in connector.options.items()}
     shared = _shared(declared)
     if shared:
@@ -228,12 +227,12 @@ def _meaning(option: Option, prefix: str) -> str:
 
 
 def _doc(of: object) -> str:
-    """What a class, or that of an object, says about itself, in one line."""
+    """The docstring of a class, or of an object or its class, in one line."""
     return " ".join((of.__doc__ or "").split())
 
 
 def _prose(text: str) -> str:
-    """Text in which ``<table>`` is no tag, unless it stands in backticks."""
+    """Text in which ``<table>`` is not a tag, unless it is in backticks."""
     return re.sub(r"`[^`]*`|<", lambda found: "\\<" if found[0] == "<" else found[0], text)
 
 

@@ -9,14 +9,15 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any
 
+from penstock.cli.text import add_pairs, count, pairs
 from penstock.errors import DefinitionError, ExecutionError, PenstockError, Problem
 from penstock.plan import Job, check_changes, check_settings, with_dead_letters
 from penstock.plan.identity import check_identities
@@ -29,16 +30,14 @@ _SCRIPTS = (".sql", ".yaml", ".yml")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register ``run`` and ``check``."""
+    """Registers ``run`` and ``check``."""
     for name, function, text in (
         ("run", _run, "run the jobs of a .sql, .yaml or .py file"),
         ("check", _check, "validate a file and print its plan without running it"),
     ):
         parser = subparsers.add_parser(name, help=text, description=text.capitalize() + ".")
         parser.add_argument("file", type=Path, metavar="FILE", help=".sql, .yaml or .py")
-        parser.add_argument(
-            "--var", action="append", default=[], metavar="KEY=VALUE", help="replace ${KEY} in the file; repeatable"
-        )
+        add_pairs(parser, "--var", "replace ${KEY} in the file")
         parser.set_defaults(run=function)
         if name == "run":
             parser.set_defaults(terminal_status=3)
@@ -60,13 +59,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                 "--start-time",
                 type=_start_time,
                 metavar="TIME",
-                help="start sources without a checkpoint at the first record from this time on, instead of where their "
+                help="without a checkpoint, start sources at the first record from this time on, whatever their "
                 "options say: ISO 8601 (in this machine's zone if it names none) or milliseconds since 1970",
             )
 
 
 def _start_time(text: str) -> int:
-    """Milliseconds since 1970 of ISO 8601 text, or of a number that is those already."""
+    """Milliseconds since 1970, given as such or in ISO 8601."""
     try:
         millis = int(text) if text.isdecimal() else round(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
@@ -84,7 +83,7 @@ def _start_time(text: str) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     from penstock.plan.explain import explain
 
-    jobs = _jobs(arguments).jobs
+    jobs = _jobs(arguments)
     if arguments.file.suffix.lower() != ".py":  # the jobs of a program run one after the other
         check_identities(jobs)
     for job in jobs:
@@ -104,11 +103,11 @@ def _run(arguments: argparse.Namespace) -> int:
         from penstock.engine import session
 
         session.prepare()  # Spark starts while the file is read
-    run_jobs([_as_asked(job, arguments) for job in _jobs(arguments).jobs], metrics=arguments.metrics_port)
+    run_jobs([_configured(job, arguments) for job in _jobs(arguments)], metrics=arguments.metrics_port)
     return 0
 
 
-def _as_asked(job: Job, arguments: argparse.Namespace) -> Job:
+def _configured(job: Job, arguments: argparse.Namespace) -> Job:
     """``job`` with the settings of the command line."""
     settings = replace(
         job.settings,
@@ -124,20 +123,20 @@ def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) >= 1 << 16:
         raise argparse.ArgumentTypeError(f"expected [HOST:]PORT with a port below 65536, not '{text}'")
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - who asks for metrics is elsewhere
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - metrics are read from other machines
 
 
 def run_jobs(jobs: Sequence[Job], metrics: tuple[str, int] | None = None) -> list[JobResult] | None:
-    """Run jobs side by side until all have ended, one has failed, or a signal stops them, and show their progress.
+    """Runs jobs side by side until all have ended, one has failed, or a signal stops them, and shows their progress.
     ``metrics`` are host and port of the server for Prometheus.
 
-    Returns the result of each job, None after a signal. Raises the PenstockError of the job that failed; OptionsError,
-    before any job is started, for jobs that would interfere with each other.
+    Returns the result of each job, None after a signal. Raises the PenstockError of the job that failed, and
+    OptionsError, before any job is started, for jobs that would interfere with each other.
     """
     check_identities(jobs)
     from penstock import engine
 
-    reporter = Reporter(sys.stderr)
+    reporter = _Reporter()
     running: list[engine.RunningJob] = []
     with _stopped_by_signals() as stopped:
         try:
@@ -154,24 +153,28 @@ def run_jobs(jobs: Sequence[Job], metrics: tuple[str, int] | None = None) -> lis
                     running.append(engine.start(job, reporter.warn))
                     stops.callback(running[-1].stop)
                     reporter.say(f"job '{job.name}': checkpoint {running[-1].checkpoint.location}")
-                with _stopped_by_signals(stopped):  # Spark has put its own handler in place of ours
+                with _stopped_by_signals(stopped):  # Spark has replaced our handlers
                     _wait(running, reporter, stopped)
         except Exception as error:
             if not stopped or isinstance(error, PenstockError):
                 raise
             raise ExecutionError(
                 "the signal also ended Spark's own processes, before the jobs were stopped; their next start aborts "
-                f"the open transactions. Send the signal to process {os.getpid()} alone"
+                f"the open transactions. Send the signal to process {os.getpid()} only"
             ) from error
     for each in running:
-        _check_ending(each)
+        try:
+            each.wait()
+        except PenstockError as error:  # it ended while it was being stopped
+            if not error.restartable:
+                raise
     results = [each.result() for each in running]
     for result in results:
         _say_result(reporter, result, bool(stopped))
     return None if stopped else results
 
 
-def _wait(running: Sequence[RunningJob], reporter: Reporter, stopped: Sequence[int]) -> None:
+def _wait(running: Sequence[RunningJob], reporter: _Reporter, stopped: Sequence[int]) -> None:
     """Returns when all jobs have ended or ``stopped`` says so. Raises the PenstockError that ended one."""
     left = list(running)
     while left and not stopped:
@@ -180,22 +183,13 @@ def _wait(running: Sequence[RunningJob], reporter: Reporter, stopped: Sequence[i
         except PenstockError as error:
             if not stopped:
                 raise
-            # Ctrl-C reaches Spark's workers too. Their batch is aborted, and done again by the next start.
+            # Ctrl-C reaches Spark's workers too. Their batch is aborted, and retried at the next start.
             reporter.warn(f"the current batch was aborted: {error}")
             return
         reporter.progress(running)
 
 
-def _check_ending(job: RunningJob) -> None:
-    """Raises the PenstockError of a job that ended while it was being stopped, if a restart would not heal it."""
-    try:
-        job.wait()
-    except PenstockError as error:
-        if not error.restartable:
-            raise
-
-
-def _say_result(reporter: Reporter, result: JobResult, stopped: bool) -> None:
+def _say_result(reporter: _Reporter, result: JobResult, stopped: bool) -> None:
     done = result.progress
     how = "stopped" if stopped else "finished"
     reporter.say(
@@ -204,42 +198,43 @@ def _say_result(reporter: Reporter, result: JobResult, stopped: bool) -> None:
     )
     if not stopped and not done.records_in:
         reporter.say(
-            f"job '{result.job}': its sources had no records after those that the checkpoint has as done; "
+            f"job '{result.job}': its sources had no records beyond those in the checkpoint; "
             "use another --checkpoint-dir to read them again"
         )
 
 
-def _after_restarts(count: int) -> str:
-    return f", after {count:,} restart{'s' if count > 1 else ''}" if count else ""
+def _after_restarts(restarts: int) -> str:
+    return f", after {count(restarts, 'restart')}" if restarts else ""
 
 
 def _run_python(arguments: argparse.Namespace) -> int:
-    from penstock.cli.program import no_job, run_program
-
-    _without_variables(arguments)
-    path = _existing(arguments.file)
-    started: list[str] = []
-
     def run_job(job: Job) -> JobResult:
-        started.append(job.name)
-        results = run_jobs([_as_asked(job, arguments)], metrics=arguments.metrics_port)
+        results = run_jobs([_configured(job, arguments)], metrics=arguments.metrics_port)
         if results is None:
             raise SystemExit(0)  # the signal that ended the job ends the program
         return results[0]
 
-    run_program(path, run_job)
-    if not started:
-        print(f"warning: {no_job(path)}", file=sys.stderr)
+    if problem := _program(arguments, run_job):
+        print(f"warning: {problem}", file=sys.stderr)
     return 0
+
+
+def _program(arguments: argparse.Namespace, run_job: Callable[[Job], Any]) -> Problem | None:
+    from penstock.cli.program import run_program
+
+    if arguments.var:
+        reason = "replaces ${KEY} in .sql and .yaml files only"
+        raise DefinitionError((Problem(reason, where="--var", hint="a program can read os.environ"),))
+    return run_program(_existing(arguments.file), run_job)
 
 
 @contextmanager
 def _stopped_by_signals(received: list[int] | None = None) -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM in the list that it yields; they no longer end the process."""
+    """Collects SIGINT and SIGTERM in the list that it yields; they do not end the process."""
     received = [] if received is None else received
 
     def note(number: int, _: FrameType | None) -> None:
-        if received:  # a second signal: the user does not want to wait
+        if received:  # a second signal: the user will not wait
             raise KeyboardInterrupt
         received.append(number)
 
@@ -253,8 +248,8 @@ def _stopped_by_signals(received: list[int] | None = None) -> Iterator[list[int]
 
 @contextmanager
 def _without_tracebacks_of_py4j() -> Iterator[None]:
-    """When the JVM is gone, py4j logs the traceback of every call to the root logger. The error that ends the job says
-    what has happened."""
+    """Keeps the root logger from showing the tracebacks that py4j logs for every call when the JVM has gone. The error
+    that ends the job says what has happened."""
 
     def keep(record: logging.LogRecord) -> bool:
         return Path(record.pathname).parent.name != "py4j"
@@ -266,27 +261,26 @@ def _without_tracebacks_of_py4j() -> Iterator[None]:
         logging.getLogger().removeFilter(keep)
 
 
-class Reporter:
+class _Reporter:
     """Shows the progress of jobs: on a terminal in a line that is rewritten, elsewhere in a line every few seconds."""
 
-    def __init__(self, stream: TextIO):
-        self._stream = stream
-        self._live = stream.isatty()
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
         self._shown = 0
         self._last = (time.monotonic(), 0)
         self._logged = 0.0
 
     def say(self, text: str) -> None:
-        """Print a line."""
+        """Prints a line."""
         self.close()
-        print(text, file=self._stream, flush=True)
+        print(text, file=sys.stderr, flush=True)
 
     def warn(self, text: str) -> None:
-        """Print a warning."""
+        """Prints a warning."""
         self.say(f"warning: {text}")
 
     def progress(self, running: Sequence[RunningJob]) -> None:
-        """Show how far the jobs are: records per second, lag, time since the last commit."""
+        """Shows how far the jobs are: records per second, lag, time since the last commit."""
         now = time.monotonic()
         if not self._live and now - self._logged < _LOG_EVERY_SECONDS:
             return
@@ -297,94 +291,62 @@ class Reporter:
         rate = (read - records) / max(now - before, 1e-9)
         self._last = (now, read)
         lags = [each.lag() for each in running]
-        lag = "unknown" if None in lags else f"{sum(each for each in lags if each is not None):,}"
+        lag = "unknown" if None in lags else f"{sum(filter(None, lags)):,}"
         commits = [each.committed_at for each in done if each.committed_at]
         committed = f"{time.time() - min(commits):.0f} s ago" if commits else "not yet"
         text = f"{read:,} read ({rate:,.0f}/s), {written:,} written, lag {lag}, last commit {committed}"
         text += _after_restarts(sum(each.restarts for each in done))
         if self._live:
             text = text[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be rewritten
-            self._stream.write("\r" + text.ljust(self._shown))
-            self._stream.flush()
+            print("\r" + text.ljust(self._shown), end="", file=sys.stderr, flush=True)
             self._shown = len(text)
         else:
-            print(text, file=self._stream, flush=True)
+            print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """End the line that is being rewritten."""
+        """Ends the line that is being rewritten."""
         if self._shown:
-            self._stream.write("\n")
+            print(file=sys.stderr)
             self._shown = 0
 
 
 # --- files ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Loaded:
-    jobs: tuple[Job, ...]
-    warnings: tuple[str, ...]
-
-
-def _jobs(arguments: argparse.Namespace) -> _Loaded:
+def _jobs(arguments: argparse.Namespace) -> list[Job]:
     """The jobs of a file. Prints its warnings. Raises DefinitionError with every problem of the file."""
+    jobs: list[Job] = []
     path = _existing(arguments.file)
-    if path.suffix.lower() == ".py":
-        _without_variables(arguments)
-    loaded = _load(path, _variables(arguments.var))
-    for warning in loaded.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    return loaded
-
-
-def _load(path: Path, variables: dict[str, str]) -> _Loaded:
+    suffix = path.suffix.lower()
+    if suffix == ".py":
+        if problem := _program(arguments, jobs.append):
+            raise DefinitionError((problem,))
+        return jobs
+    if suffix not in _SCRIPTS:
+        raise DefinitionError((Problem("expected a .sql, .yaml or .py file", where=str(path)),))
+    variables, problems = pairs(arguments.var, "--var")
+    if problems:
+        raise DefinitionError(tuple(problems))
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DefinitionError((Problem(f"cannot be read: {error}", where=str(path)),)) from None
-    match path.suffix.lower():
-        case ".sql":
-            from penstock.sql import parse_script
+    if suffix == ".sql":
+        from penstock.sql import parse_script
 
-            script = parse_script(text, file=path.name, variables=variables, default_name=path.stem)
-            return _Loaded(script.jobs, script.warnings)
-        case ".yaml" | ".yml":
-            from penstock.ingest import lower, parse_pipeline
+        script = parse_script(text, file=path.name, variables=variables, default_name=path.stem)
+        jobs, warnings = list(script.jobs), script.warnings
+    else:
+        from penstock.ingest import lower, parse_pipeline
 
-            pipeline = parse_pipeline(text, file=path.name, variables=variables)
-            return _Loaded((lower(pipeline, default_name=path.stem),), pipeline.warnings)
-        case ".py":
-            return _collect_python(path)
-    raise DefinitionError((Problem("expected a .sql, .yaml or .py file", where=str(path)),))
-
-
-def _collect_python(path: Path) -> _Loaded:
-    from penstock.cli.program import no_job, run_program
-
-    jobs: list[Job] = []
-    run_program(path, jobs.append)
-    if not jobs:
-        raise DefinitionError((no_job(path),))
-    return _Loaded(tuple(jobs), ())
-
-
-def _without_variables(arguments: argparse.Namespace) -> None:
-    if arguments.var:
-        reason = "replaces ${KEY} in .sql and .yaml files only"
-        raise DefinitionError((Problem(reason, where="--var", hint="a program can read os.environ"),))
+        pipeline = parse_pipeline(text, file=path.name, variables=variables)
+        jobs, warnings = [lower(pipeline, default_name=path.stem)], pipeline.warnings
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return jobs
 
 
 def _existing(path: Path) -> Path:
     if not path.is_file():
         raise DefinitionError((Problem("no such file", where=str(path), hint="check the path"),))
     return path
-
-
-def _variables(given: list[str]) -> dict[str, str]:
-    variables = {}
-    for each in given:
-        key, equals, value = each.partition("=")
-        if not equals or not key:
-            raise DefinitionError((Problem(f"expected KEY=VALUE, not '{key}'", where="--var"),))
-        variables[key] = value
-    return variables

@@ -1,12 +1,26 @@
-"""How the command line writes tables, durations and moments."""
+"""How the command line reads pairs, and writes tables, durations and moments."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable, Sequence
 
 from penstock.delivery import utc
+from penstock.errors import Problem
 
-_SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
+
+
+def add_pairs(parser: argparse._ActionsContainer, option: str, help: str) -> None:
+    """Adds an option that takes KEY=VALUE and may be repeated; :func:`pairs` reads it."""
+    parser.add_argument(option, action="append", default=[], metavar="KEY=VALUE", help=f"{help}; repeatable")
+
+
+def pairs(given: Iterable[str], option: str) -> tuple[dict[str, str], list[Problem]]:
+    """The pairs that an option was given, and a problem for each text that is not one."""
+    split = [each.partition("=") for each in given]
+    problems = [Problem("expected KEY=VALUE", key, option) for key, equals, _ in split if not equals or not key]
+    return {key.strip(): value for key, equals, value in split if key and equals}, problems
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -20,23 +34,21 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def span(ms: int) -> str:
     """A duration by its two largest units: ``850 ms``, ``12 s``, ``2 min 3 s``, ``1 h``."""
-    if ms < _SECOND:
+    first = next((index for index, (_, size) in enumerate(_UNITS) if ms >= size), None)
+    if first is None:
         return f"{ms} ms"
-    units = (("d", _DAY), ("h", _HOUR), ("min", _MINUTE), ("s", _SECOND))
-    first = next(index for index, (_, size) in enumerate(units) if ms >= size)
     parts = []
-    for name, size in units[first : first + 2]:
+    for name, size in _UNITS[first : first + 2]:
         whole, ms = divmod(ms, size)
-        if whole:
-            parts.append(f"{whole} {name}")
+        parts += [f"{whole} {name}"] if whole else []
     return " ".join(parts)
 
 
 def moment(ms: int) -> str:
-    """A time in ms since the epoch; below zero it is not known."""
+    """A time in ms since the epoch; a negative one is unknown."""
     return utc(ms) if ms >= 0 else "an unknown time"
 
 
-def count(number: int, what: str) -> str:
+def count(number: int, noun: str) -> str:
     """``1 record``, ``2 records``"""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

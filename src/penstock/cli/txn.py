@@ -1,4 +1,4 @@
-"""``penstock txn``: a cluster's open transactions, whom they hold back, and ending those that nobody else will end."""
+"""``penstock txn``: a cluster's open transactions: who holds back which readers, and how to abort what is left open."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -36,21 +36,21 @@ from penstock.kafka.session import TRANSACTION, Session, TopicPartition
 from penstock.kafka.transactions import TransactionDescription, describe_transaction
 from penstock.services.process import Identity
 
-#: How long the cluster may take to answer at all, and the progress topic to tell owners.
+#: How long the cluster may take to answer, and the progress topic to be read.
 _PATIENCE_MS = 10_000.0
-# A process that started this much after a claim was written is not the one that wrote it.
+# A process that started later than this after a claim was written is not the one that wrote it.
 _CLOCK_MS = 5_000
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register ``txn list``, ``txn describe`` and ``txn abort``."""
+    """Registers ``txn list``, ``txn describe`` and ``txn abort``."""
     text = "open transactions of a cluster: look at them, abort them"
     txn = subparsers.add_parser("txn", help=text, description=text.capitalize() + ".")
     actions = txn.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, function, text in (
         ("list", _list, "show open transactions, and the partitions whose last stable offset they hold back"),
-        ("describe", _describe, "show all that is known about some transactional ids"),
-        ("abort", _abort, "abort open transactions; fences whoever still uses the id"),
+        ("describe", _describe, "show everything that is known about transactional ids"),
+        ("abort", _abort, "abort open transactions; fences a process that still uses the id"),
     ):
         parser = actions.add_parser(name, help=text, description=text.capitalize() + ".")
         if name != "list":
@@ -67,24 +67,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
                 help="end the transactions in this partition that no coordinator knows; repeatable",
             )
             parser.add_argument("--yes", action="store_true", help="do not ask")
-            parser.add_argument(
-                "--force", action="store_true", help="also where the owner still runs, or may still run"
-            )
+            parser.add_argument("--force", action="store_true", help="even if the owner still runs, or may still run")
         add_client_options(parser)
-        parser.add_argument(
-            "--progress-topic", default=TOPIC, metavar="NAME", help=f"tells who owns an id; default {TOPIC}"
-        )
+        topic = f"the topic that says who owns an id; default {TOPIC}"
+        parser.add_argument("--progress-topic", default=TOPIC, metavar="NAME", help=topic)
         parser.set_defaults(run=function)
 
 
-def _connected(args: argparse.Namespace) -> Session:
-    session = Session(client_config(args))
-    try:
+@contextmanager
+def _connected(args: argparse.Namespace) -> Iterator[Session]:
+    with closing(Session(client_config(args))) as session:
         session.brokers(_patience(session))
-    except BaseException:
-        session.close()
-        raise
-    return session
+        yield session
 
 
 def _patience(session: Session) -> Deadline:
@@ -96,24 +90,30 @@ def _patience(session: Session) -> Deadline:
 
 def _list(args: argparse.Namespace) -> int:
     prefix = args.prefix or ""
-    with closing(_connected(args)) as session:
+    with _connected(args) as session:
         shown = transactions(session, prefix, ended=args.all)
         _warn_of_unseen(session, prefix, bool(shown))
-        known = _owners(session, shown, args)
-        held = [each for each in held_back(session) if not prefix or _of_prefix(each, prefix)]
+        known, people = _owners(session, shown, args)
+        held = [
+            each
+            for each in held_back(session)
+            if not prefix or any(holder.transactional_id.startswith(prefix) for holder in each.holders)
+        ]
         lost = without_leader(session)
-        # What is of an id that is not listed looks as if it were hanging.
-        doubt = blind_spot(session) if any(holder.hanging for each in held for holder in each.holders) else ""
+        hanging = [each for each in held if any(holder.hanging for holder in each.holders)]
+        # A transaction of an id that is not listed looks as if it were hanging.
+        doubt = blind_spot(session) if hanging else ""
     if shown:
-        people = {each.transactional_id: _owner(each.transactional_id, known, args.progress_topic) for each in shown}
-        print(table(_TITLES, [_row(each, people[each.transactional_id]) for each in shown]))
+        print(_table(shown, people))
     else:
         which = f" of ids that start with '{prefix}'" if prefix else ""
         print("No transactions" + which if args.all else "No open transactions" + which)
     if held:
         print("\nRead_committed readers wait at the last stable offset of:")
         print(table(_HELD_TITLES, _held_rows(held, doubt)))
-        _say_how_to_end(held, doubt)
+        if hanging and not doubt:
+            options = " ".join(f"--hanging {each.topic}-{each.partition}" for each in hanging)
+            print(f"No coordinator will end the hanging transactions; this does: penstock txn abort {options}")
     else:
         print("No last stable offset is held back" + (" by them" if prefix else ""))
     if shown and known.unknown:
@@ -127,7 +127,7 @@ _HELD_TITLES = ("PARTITION", "FROM OFFSET", "RECORDS", "HELD BACK BY", "SINCE")
 
 
 def _warn_of_unseen(session: Session, prefix: str, any_seen: bool) -> None:
-    """Warns where open transactions may not be listed. Raises KafkaError where none of the ids is."""
+    """Warns when open transactions may be missing from a list. Raises KafkaError when no id is listed at all."""
     unseen = blind_spot(session, prefix)
     if unseen and not any_seen and not transactions(session, prefix, ended=True):
         raise KafkaError(f"no transactional id is listed: {unseen}")
@@ -137,40 +137,45 @@ def _warn_of_unseen(session: Session, prefix: str, any_seen: bool) -> None:
 
 def _warn_of_lost(lost: Sequence[TopicPartition]) -> None:
     if lost:
-        _warn(f"not looked at, for they have no leader: {_partitions(lost)}")
+        _warn(f"these partitions are left out, because they have no leader: {_partitions(lost)}")
 
 
-def _row(transaction: TransactionDescription, owner: _Owner) -> Sequence[str]:
-    age = age_ms(transaction)
-    return (
-        transaction.transactional_id,
-        transaction.state,
-        "-" if age is None else span(age),
-        span(transaction.timeout_ms),
-        str(transaction.producer_id),
-        str(transaction.epoch),
-        _partitions(transaction.partitions) or "-",
-        owner.short,
+def _table(shown: Iterable[TransactionDescription], people: Mapping[str, _Owner]) -> str:
+    return table(
+        _TITLES,
+        [
+            (
+                each.transactional_id,
+                each.state,
+                "-" if (age := age_ms(each)) is None else span(age),
+                span(each.timeout_ms),
+                str(each.producer_id),
+                str(each.epoch),
+                _partitions(each.partitions) or "-",
+                people[each.transactional_id].short,
+            )
+            for each in shown
+        ],
     )
 
 
-def _of_prefix(held: HeldBack, prefix: str) -> bool:
-    return any(each.transactional_id.startswith(prefix) for each in held.holders)
-
-
 def _held_rows(held: Iterable[HeldBack], doubt: str) -> Iterator[Sequence[str]]:
-    """A row for each open transaction in each partition: the first one holds, the others will when it has ended."""
+    """A row for each open transaction in each partition. The first one holds readers back, the others will do so when
+    it has ended."""
     for each in held:
-        place = f"{each.topic} {each.partition}"
+        partition = f"{each.topic} {each.partition}"
         if not each.holders:
-            yield place, str(each.last_stable_offset), str(each.records), "not known: needs Read on the topic", "-"
+            waiting = str(each.last_stable_offset), str(each.records)
+            yield partition, *waiting, "not known: needs Read on the topic", "-"
         for holder in each.holders:
-            start = holder.start_offset
+            start = each.last_stable_offset if holder is each.holders[0] else holder.start_offset
             offset, records = ("-", "-") if start < 0 else (str(start), str(each.high_watermark - start))
-            if holder is each.holders[0]:
-                offset, records = str(each.last_stable_offset), str(each.records)
-            yield place, offset, records, _who(holder, doubt), _since(holder)
-            place = ""
+            if holder.transaction:
+                since = moment(holder.transaction.started_ms)
+            else:
+                since = f"last record of {moment(holder.last_timestamp)}"
+            yield partition, offset, records, _who(holder, doubt), since
+            partition = ""
 
 
 def _who(holder: Holder, doubt: str) -> str:
@@ -184,26 +189,13 @@ def _who(holder: Holder, doubt: str) -> str:
     return f"{producer}, hanging: no coordinator knows it"
 
 
-def _since(holder: Holder) -> str:
-    if holder.transaction:
-        return moment(holder.transaction.started_ms)
-    return f"last record of {moment(holder.last_timestamp)}"
-
-
-def _say_how_to_end(held: Iterable[HeldBack], doubt: str) -> None:
-    hanging = [each for each in held if any(holder.hanging for holder in each.holders)]
-    if hanging and not doubt:
-        places = " ".join(f"--hanging {each.topic}-{each.partition}" for each in hanging)
-        print(f"No coordinator will end what is hanging; this does: penstock txn abort {places}")
-
-
 # --- describe --------------------------------------------------------------------------------------------------
 
 
 def _describe(args: argparse.Namespace) -> int:
-    with closing(_connected(args)) as session:
+    with _connected(args) as session:
         chosen = _chosen(session, args, ended=True)
-        known = _owners(session, chosen, args)
+        known, people = _owners(session, chosen, args)
         held = held_back(session)
         _warn_of_lost(without_leader(session))
         for number, each in enumerate(chosen):
@@ -211,44 +203,43 @@ def _describe(args: argparse.Namespace) -> int:
                 print()
             print(each.transactional_id)
             node = session.coordinator(TRANSACTION, each.transactional_id, session.deadline())
-            coordinator = f"node {node}, {session.address(node)}"
-            for title, text in _details(each, coordinator, known, held, args.progress_topic):
+            progress = known.of(each.transactional_id).progress
+            for title, text in (
+                ("state", each.state),
+                ("producer", f"id {each.producer_id}, epoch {each.epoch}"),
+                ("coordinator", f"node {node}, {session.address(node)}"),
+                *_times(each),
+                ("partitions", _partitions(each.partitions) or "none"),
+                ("owner", people[each.transactional_id].long),
+                ("last progress", known.unknown or str(progress or f"none in topic '{args.progress_topic}'")),
+                *(("holds back", text) for text in _holds_back(each, held)),
+            ):
                 print(f"  {title:<14}{text}")
     if not chosen:
         print(f"No transactional id starts with '{args.prefix}'")
     return 0
 
 
-def _details(
-    seen: TransactionDescription, coordinator: str, known: Owners, held: Iterable[HeldBack], progress_topic: str
-) -> Iterator[tuple[str, str]]:
-    yield "state", seen.state
-    yield "producer", f"id {seen.producer_id}, epoch {seen.epoch}"
-    yield "coordinator", coordinator
-    age = age_ms(seen)
+def _times(seen: TransactionDescription) -> Iterator[tuple[str, str]]:
+    timeout, age = span(seen.timeout_ms), age_ms(seen)
     if age is not None:
         yield "open since", f"{moment(seen.started_ms)}, {span(age)} ago"
-        ends = moment(seen.started_ms + seen.timeout_ms)
-        yield "timeout", f"{span(seen.timeout_ms)}: left open, it is aborted at {ends}"
-    else:
-        yield "timeout", span(seen.timeout_ms)
-    yield "partitions", _partitions(seen.partitions) or "none"
-    yield "owner", _owner(seen.transactional_id, known, progress_topic).long
-    progress = known.of(seen.transactional_id).progress
-    yield "last progress", known.unknown or (str(progress) if progress else f"none in topic '{progress_topic}'")
+        timeout += f": left open, it is aborted at {moment(seen.started_ms + seen.timeout_ms)}"
+    yield "timeout", timeout
+
+
+def _holds_back(seen: TransactionDescription, held: Iterable[HeldBack]) -> Iterator[str]:
     for each in held:
+        partition = f"{each.topic} {each.partition} from offset"
         for holder in each.holders:
             if holder.transaction and holder.transactional_id == seen.transactional_id:
-                yield "holds back", _holds(each, holder)
-
-
-def _holds(held: HeldBack, holder: Holder) -> str:
-    place = f"{held.topic} {held.partition}"
-    first = held.holders[0]
-    if holder is not first:
-        waits = first.transactional_id or f"producer {first.producer_id}"
-        return f"{place} from offset {holder.start_offset} on, once {waits} has ended"
-    return f"{place} from offset {held.last_stable_offset} on: {held.records} of {held.high_watermark} are not readable"
+                first = each.holders[0]
+                if holder is first:
+                    unread = f"{each.records} of {each.high_watermark} are not readable"
+                    yield f"{partition} {each.last_stable_offset} on: {unread}"
+                else:
+                    before = first.transactional_id or f"producer {first.producer_id}"
+                    yield f"{partition} {holder.start_offset} on, once {before} has ended"
 
 
 # --- abort -----------------------------------------------------------------------------------------------------
@@ -257,33 +248,31 @@ def _holds(held: HeldBack, holder: Holder) -> str:
 def _abort(args: argparse.Namespace) -> int:
     if args.prefix == "":
         hint = "name the ids, or give the prefix that they share"
-        raise OptionsError((Problem("is empty, which would mean every transaction", where="--prefix", hint=hint),))
-    with closing(_connected(args)) as session:
+        raise OptionsError((Problem("an empty prefix would mean every transaction", where="--prefix", hint=hint),))
+    with _connected(args) as session:
         return _abort_hanging(session, args) if args.hanging else _abort_ids(session, args)
 
 
 def _abort_ids(session: Session, args: argparse.Namespace) -> int:
     chosen = _chosen(session, args, ended=False)
-    known = _owners(session, chosen, args)
-    people = {each.transactional_id: _owner(each.transactional_id, known, args.progress_topic) for each in chosen}
-    refused = [each for each in chosen if people[each.transactional_id].obstacle and not args.force]
-    doomed = [each for each in chosen if each not in refused]
+    _, people = _owners(session, chosen, args)
+    doomed = [each for each in chosen if args.force or not people[each.transactional_id].obstacle]
     if chosen:
-        print(table(_TITLES, [_row(each, people[each.transactional_id]) for each in chosen]))
+        print(_table(chosen, people))
     elif args.prefix:
         print(f"No open transactions of ids that start with '{args.prefix}'")
-    for each in refused:
-        name = each.transactional_id
-        _complain(f"'{name}' is left alone: {people[name].obstacle}")
+    failed = len(doomed) < len(chosen)
+    for each in chosen:
+        if each not in doomed:
+            _complain(f"'{each.transactional_id}' is left alone: {people[each.transactional_id].obstacle}")
     if not doomed:
-        return 1 if refused else 0
+        return int(failed)
     print(
         "Aborting takes an id over: whoever still uses it is fenced and ends with an error. What its transaction wrote"
     )
     print("is not published; a penstock query does the batch again when it is next started.")
     if not _agreed(args, f"Abort {count(len(doomed), 'transaction')}?"):
         return 1
-    failed = bool(refused)
     for each in doomed:
         try:
             now = abort_transaction(session, each)
@@ -298,34 +287,37 @@ def _abort_ids(session: Session, args: argparse.Namespace) -> int:
 
 def _abort_hanging(session: Session, args: argparse.Namespace) -> int:
     if args.ids or args.prefix:
-        hint = "abort transactional ids by a command of their own"
-        raise OptionsError((Problem("stands alone", where="--hanging", hint=hint),))
-    places = [_place(each) for each in args.hanging]
+        hint = "abort transactional ids with a command of their own"
+        raise OptionsError((Problem("cannot be combined with ids or --prefix", where="--hanging", hint=hint),))
+    places = [_partition(each) for each in args.hanging]
     doubt = blind_spot(session)
     if doubt and not args.force:
-        raise KafkaError(f"what is hanging cannot be told from what is in work: {doubt}; --force goes on nevertheless")
+        raise KafkaError(
+            f"hanging transactions look like those of ids that are not listed: {doubt}; --force aborts them "
+            "nevertheless"
+        )
     found = [
         each for each in held_back(session, {topic for topic, _ in places}) if (each.topic, each.partition) in places
     ]
     doomed = [(each, holder) for each in found for holder in each.holders if holder.hanging]
-    for place in places:
-        if not any((each.topic, each.partition) == place for each, _ in doomed):
-            print(f"Nothing hangs in topic '{place[0]}', partition {place[1]}")
+    hanging = {(each.topic, each.partition) for each, _ in doomed}
+    for topic, partition in places:
+        if (topic, partition) not in hanging:
+            print(f"Nothing hangs in topic '{topic}', partition {partition}")
     if not doomed:
         return 0
     print(table(_HELD_TITLES, _held_rows(found, doubt)))
-    print("The brokers are told to end what is hanging in these partitions, past all coordinators.")
+    print("The brokers end the hanging transactions in these partitions, without any coordinator.")
     if not _agreed(args, f"Abort {count(len(doomed), 'hanging transaction')}?"):
         return 1
     for each, holder in doomed:
         abort_hanging(session, each, holder)
-        print(
-            f"aborted what producer {holder.producer_id} had open in topic '{each.topic}', partition {each.partition}"
-        )
+        where = f"topic '{each.topic}', partition {each.partition}"
+        print(f"aborted the transaction of producer {holder.producer_id} in {where}")
     return 0
 
 
-def _place(text: str) -> TopicPartition:
+def _partition(text: str) -> TopicPartition:
     topic, dash, partition = text.rpartition("-")
     if not dash or not topic or not partition.isdecimal():
         raise OptionsError((Problem("expected a topic, a dash and a partition's number", text, where="--hanging"),))
@@ -336,8 +328,8 @@ def _agreed(args: argparse.Namespace, question: str) -> bool:
     if args.yes:
         return True
     if not sys.stdin.isatty():
-        hint = "look at what is shown, then say --yes"
-        raise OptionsError((Problem("nobody can be asked, for there is no terminal", where="txn abort", hint=hint),))
+        hint = "check the list above, then pass --yes"
+        raise OptionsError((Problem("cannot ask, because there is no terminal", where="txn abort", hint=hint),))
     try:
         agreed = input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
     except EOFError:
@@ -353,7 +345,8 @@ def _agreed(args: argparse.Namespace, question: str) -> bool:
 def _chosen(session: Session, args: argparse.Namespace, *, ended: bool) -> list[TransactionDescription]:
     """The transactions of the ids that were named, or that share the prefix.
 
-    Says of the ids named what is not as expected: unknown is an error, and without ``ended`` so much as a line.
+    Raises KafkaError for a named id that no coordinator knows. Without ``ended``, prints which named ids have no open
+    transaction.
     """
     if bool(args.ids) == (args.prefix is not None):
         hint = "penstock txn list shows them"
@@ -366,9 +359,7 @@ def _chosen(session: Session, args: argparse.Namespace, *, ended: bool) -> list[
     for name in dict.fromkeys(args.ids):
         seen = describe_transaction(session, name)
         if seen is None:
-            raise KafkaError(
-                f"no coordinator knows transactional id '{name}'; `penstock txn list --all` shows which are"
-            )
+            raise KafkaError(f"no coordinator knows transactional id '{name}'; `penstock txn list --all` shows all")
         if ended or is_open(seen):
             found.append(seen)
         else:
@@ -378,9 +369,9 @@ def _chosen(session: Session, args: argparse.Namespace, *, ended: bool) -> list[
 
 @dataclass(frozen=True)
 class _Owner:
-    """Who claimed an id, in a table's cell and in a line.
+    """Who claimed an id: ``short`` for a table's cell, ``long`` for a line.
 
-    ``obstacle`` is why its transaction should not be aborted, and what to do then; empty when its owner has ended.
+    ``obstacle`` says why its transaction should not be aborted and what to do then. It is empty if the owner has ended.
     """
 
     short: str
@@ -388,37 +379,38 @@ class _Owner:
     obstacle: str
 
 
-def _owners(session: Session, chosen: Iterable[TransactionDescription], args: argparse.Namespace) -> Owners:
+def _owners(
+    session: Session, chosen: Iterable[TransactionDescription], args: argparse.Namespace
+) -> tuple[Owners, dict[str, _Owner]]:
+    """What the progress topic says about transactional ids, and the owner of each."""
     ids = [each.transactional_id for each in chosen]
-    return owners(session, ids, args.progress_topic, deadline=_patience(session))
+    known = owners(session, ids, args.progress_topic, deadline=_patience(session))
+    return known, {each: _owner(known.of(each).latest_claim, known, args.progress_topic) for each in ids}
 
 
-def _owner(transactional_id: str, known: Owners, progress_topic: str) -> _Owner:
-    claim = known.of(transactional_id).latest_claim
-    unless = "make sure that it does not, then abort with --force"
+def _owner(claim: Claim | None, known: Owners, progress_topic: str) -> _Owner:
+    unless = "make sure that it does not run, then abort with --force"
     if claim is None:
         reason = known.unknown or f"no claim in topic '{progress_topic}'"
-        return _Owner(
-            "not known", f"not known: {reason}", f"whether its owner runs cannot be told ({reason}); {unless}"
-        )
+        obstacle = f"it is not known whether its owner runs ({reason}); {unless}"
+        return _Owner("not known", f"not known: {reason}", obstacle)
     short = f"process {claim.pid} on {claim.host}"
     if claim.host != socket.gethostname():
-        obstacle = f"whether its owner runs, {claim}, cannot be told on another host; {unless}"
-        return _Owner(short, f"{claim}; whether it runs can be told on that host only", obstacle)
+        obstacle = f"its owner may run on another host: {claim}; {unless}"
+        return _Owner(short, f"{claim}; only that host can tell whether it runs", obstacle)
     if _runs(claim):
-        return _Owner(
-            f"{short}, runs", f"{claim}, which runs", f"its owner runs: {claim}; stop that, or fence it with --force"
-        )
+        obstacle = f"its owner runs: {claim}; stop that, or fence it with --force"
+        return _Owner(f"{short}, runs", f"{claim}, which runs", obstacle)
     return _Owner(f"{short}, gone", f"{claim}, which has ended", "")
 
 
 def _runs(claim: Claim) -> bool:
-    """Whether the process that wrote a claim on this host runs still, and not another one that got its number."""
+    """Whether the process that wrote a claim on this host still runs. Another process may have got its number."""
     process = Identity.of(claim.pid)
     if process is None:
         return False
     ticks = process.started.rpartition(":")[2]
-    if not hasattr(time, "CLOCK_BOOTTIME") or not ticks.isdecimal():  # not Linux: the number has to do
+    if not hasattr(time, "CLOCK_BOOTTIME") or not ticks.isdecimal():  # not Linux: the number must do
         return True
     age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(ticks) / os.sysconf("SC_CLK_TCK")
     return (time.time() - age) * 1000 <= claim.started_ms + _CLOCK_MS

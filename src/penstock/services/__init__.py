@@ -28,7 +28,7 @@ _MODULES = {"Java": "java", "find_java": "java", "KafkaCluster": "kafka", "Regis
 
 
 def __getattr__(name: str) -> Any:
-    """Names are imported when they are asked for: a start of Spark, which needs none, does not wait for them."""
+    """Imports a name when it is first used: the start of Spark, which uses none, does not wait for it."""
     if name not in __all__:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     module = _MODULES.get(name, "settings" if name == "Security" else "jars")

@@ -1,101 +1,107 @@
-"""A certificate authority of one cluster, its server's certificate and those of clients, made with Java's keytool."""
+"""The certificates of one development cluster: its authority's, its brokers' and its clients'."""
 
 from __future__ import annotations
 
-import os
 import secrets
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
+from typing import cast
 
-from penstock.errors import ServiceError
-from penstock.services.java import Java
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
+from cryptography.x509.oid import NameOID
+
+_AUTHORITY = "authority.pem"
+_VALIDITY = timedelta(days=3650)
+_CLOCKS = timedelta(hours=1)  # by which clocks may differ
 
 
 @dataclass(frozen=True)
 class Certificates:
-    """The broker's PKCS #12 key store, the file with the password of all stores, and the authority in PEM that both
-    sides trust."""
+    """Files in ``folder``: PKCS #12 key stores with one password, and the authority's certificate in PEM."""
 
-    keystore: Path
-    password_file: Path
-    authority: Path
+    folder: Path
+
+    @property
+    def trust(self) -> dict[str, str]:
+        """Kafka's settings to trust the authority."""
+        return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.folder / _AUTHORITY)}
 
     @property
     def password(self) -> str:
-        return self.password_file.read_text()
+        """The password of all key stores."""
+        return (self.folder / "password").read_text()
 
-    def client(self, name: str) -> Path:
-        """The PKCS #12 key store of a client."""
-        return self.keystore.with_name(f"client-{name}.p12")
+    def key(self, client: str = "") -> dict[str, str]:
+        """Kafka's settings to use the key and the certificate of a client, or of the brokers."""
+        return {
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": str(self.store(client)),
+            "ssl.keystore.password": self.password,
+        }
+
+    def store(self, client: str = "") -> Path:
+        """The key store of a client, or of the brokers."""
+        return self.folder / (f"client-{client}.p12" if client else "server.p12")
 
 
-def make_certificates(java: Java, folder: Path, clients: Sequence[str] = ()) -> Certificates:
-    """Makes a certificate for ``localhost`` and ``127.0.0.1``, and one for each client, with its name as CN; all signed
-    by an authority made for them alone.
+def make_certificates(folder: Path, clients: Sequence[str] = ()) -> Certificates:
+    """Makes a certificate for ``localhost`` and ``127.0.0.1``, and one for each client, with its name as CN.
 
-    Files already in ``folder`` are kept, so that clients that trust the authority survive a restart.
-
-    Raises:
-        ServiceError: this Java has no keytool, or it failed; what it said is quoted.
+    An authority of ``folder`` alone signs them. Files that exist are kept: clients that trust the authority still
+    trust it after a restart.
     """
-    made = Certificates(folder / "server.p12", folder / "password", folder / "authority.pem")
-    authority_store = folder / "authority.p12"
-    if not made.authority.exists():
+    made = Certificates(folder)
+    authority = folder / "authority.p12"
+    if not (folder / _AUTHORITY).exists():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(made.password_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(secrets.token_urlsafe(24))
-        authority = folder / "authority.new.pem"
-        own = [*_KEY, "-alias", "authority", "-dname", "CN=penstock development", "-ext", "bc:c"]
-        _keytool(java, authority_store, made.password_file, own)
-        exported = ["-exportcert", "-alias", "authority", "-rfc", "-file", str(authority)]
-        _keytool(java, authority_store, made.password_file, exported)
-        names = ["-ext", "san=dns:localhost,ip:127.0.0.1"]
-        _issue(java, authority_store, authority, made.password_file, made.keystore, "server", "localhost", names)
-        authority.rename(made.authority)
+        password = folder / "password"
+        password.touch(mode=0o600)
+        password.write_text(secrets.token_urlsafe(24))
+        certificate = _issue(made, authority, "penstock development", x509.BasicConstraints(ca=True, path_length=None))
+        names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))])
+        _issue(made, made.store(), "localhost", names, authority)
+        _write(folder / _AUTHORITY, certificate.public_bytes(Encoding.PEM))
     for name in clients:
-        store = made.client(name)
-        if not store.exists():
-            fresh = store.with_suffix(".new")
-            _issue(java, authority_store, made.authority, made.password_file, fresh, "client", name, [])
-            fresh.rename(store)
+        if not made.store(name).exists():
+            _issue(made, made.store(name), name, x509.BasicConstraints(ca=False, path_length=None), authority)
     return made
 
 
-_KEY = ("-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", "-validity", "3650")
-
-
 def _issue(
-    java: Java,
-    authority_store: Path,
-    authority: Path,
-    password_file: Path,
-    store: Path,
-    alias: str,
-    name: str,
-    extensions: list[str],
-) -> None:
-    """A key store with a new key and its certificate for ``name``, signed by the authority."""
-    request, certificate = store.with_suffix(".csr"), store.with_suffix(".pem")
-    steps: list[tuple[Path, list[str]]] = [
-        (store, [*_KEY, "-alias", alias, "-dname", f"CN={name}", *extensions]),
-        (store, ["-certreq", "-alias", alias, "-file", str(request)]),
-        (authority_store, ["-gencert", "-alias", "authority", "-validity", "3650", *extensions, "-rfc",
-                           "-infile", str(request), "-outfile", str(certificate)]),
-        (store, ["-importcert", "-noprompt", "-alias", "authority", "-file", str(authority)]),
-        (store, ["-importcert", "-noprompt", "-alias", alias, "-file", str(certificate)]),
-    ]  # fmt: skip
-    for of, arguments in steps:
-        _keytool(java, of, password_file, arguments)
+    made: Certificates, store: Path, name: str, extension: x509.ExtensionType, authority: Path | None = None
+) -> x509.Certificate:
+    """Writes a key store with a new key and its certificate, signed by the key in ``authority`` or by itself."""
+    password = made.password.encode()
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    signer, issuer, chain = key, subject, []
+    if authority is not None:
+        loaded = pkcs12.load_key_and_certificates(authority.read_bytes(), password)
+        signer, above = cast(tuple[ec.EllipticCurvePrivateKey, x509.Certificate], loaded[:2])
+        issuer, chain = above.subject, [above]
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - _CLOCKS)
+        .not_valid_after(now + _VALIDITY)
+        .add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        .sign(signer, SHA256())
+    )
+    encryption = BestAvailableEncryption(password)
+    _write(store, pkcs12.serialize_key_and_certificates(name.encode(), key, certificate, chain, encryption))
+    return certificate
 
 
-def _keytool(java: Java, store: Path, password_file: Path, arguments: list[str]) -> None:
-    command = [
-        str(java.keytool()), arguments[0], "-keystore", str(store), "-storetype", "PKCS12",
-        "-storepass:file", str(password_file), *arguments[1:],
-    ]  # fmt: skip
-    told = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if told.returncode:
-        raise ServiceError(f"a certificate could not be made, keytool said: {told.stdout}{told.stderr}".strip())
+def _write(path: Path, content: bytes) -> None:
+    """Writes a file whole or not at all."""
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(content)
+    fresh.rename(path)

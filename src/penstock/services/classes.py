@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from penstock.errors import ServiceError
@@ -12,33 +13,44 @@ from penstock.services.downloads import Progress
 from penstock.services.folders import locked
 from penstock.services.java import Java
 
+_SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+_MAKE = "-XX:ArchiveClassesAtExit="
 
-def class_archive(
-    folder: Path, java: Java, name: str, train: Callable[[Path, Sequence[str]], None], progress: Progress
-) -> Path | None:
-    """The archive in ``folder`` with which this Java starts a server. ``name`` is what people call the server.
 
-    Made once: ``train`` starts and stops one, in the folder and with the options of the JVM that it is given. A
-    convenience: None when it cannot be made.
+def shared_classes(
+    folder: Path,
+    java: Java,
+    name: str,
+    server: Callable[..., AbstractContextManager[object]],
+    jvm_options: Sequence[str],
+    progress: Progress,
+) -> tuple[str, ...]:
+    """Options with which this Java starts a server quickly: they name an archive in ``folder``, which is made once.
+
+    Making it starts and stops a ``server``, made with ``data`` and ``jvm_options``. The archive is a convenience: if it
+    cannot be made, there are no options. ``name`` is what people call the server.
     """
+    if any(option.startswith(_MAKE) for option in jvm_options):  # this is the server that makes it
+        return ()
     archive = folder / f"java-{java.version}-{zlib.crc32(bytes(java.home)):08x}.jsa"
     if archive.exists():
-        return archive
+        return sharing(archive)
     with locked(archive.with_suffix(".lock"), lambda: progress(f"waiting for another process that prepares {name}")):
         if archive.exists():
-            return archive
+            return sharing(archive)
         progress(f"preparing {name} for quick starts (once)")
         with tempfile.TemporaryDirectory(prefix="archive-", dir=folder) as scratch:
             fresh = Path(scratch) / "fresh.jsa"
             try:
-                train(Path(scratch), [f"-XX:ArchiveClassesAtExit={fresh}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"])
+                with server(data=Path(scratch) / "data", jvm_options=[f"{_MAKE}{fresh}", *_SILENT]):
+                    pass
                 fresh.rename(archive)
             except (ServiceError, OSError) as error:
                 progress(f"quick starts cannot be prepared: {error}")
-                return None
-    return archive
+                return ()
+    return sharing(archive)
 
 
-def sharing(archive: Path | None) -> tuple[str, ...]:
-    """Options of the JVM that use an archive, without its warnings: where it does not fit, the JVM does without."""
-    return (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off") if archive else ()
+def sharing(archive: Path) -> tuple[str, ...]:
+    """Options of a JVM that use an archive. Where it does not fit, the JVM does without, and does not warn."""
+    return (f"-XX:SharedArchiveFile={archive}", *_SILENT)

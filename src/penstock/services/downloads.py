@@ -1,7 +1,7 @@
-"""Files of Maven repositories, fetched once per user by the Ivy that PySpark carries.
+"""Programs from Maven repositories, fetched once per user by the Ivy that PySpark carries.
 
-A folder in the cache is made under another name and renamed when it is complete, and it holds the checksum of every
-file: a folder that was half filled or damaged is never used.
+A program's folder in the cache is filled under another name and renamed when it is complete. It holds the checksums of
+its files: a folder that is half filled or damaged is never used.
 """
 
 from __future__ import annotations
@@ -15,19 +15,117 @@ import shutil
 import subprocess
 import tempfile
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import ServiceError
 from penstock.services.folders import locked
 from penstock.services.java import Java
 
-#: Told what is going on while something takes long: one short line.
+#: Called with a short line at each step that takes long.
 Progress = Callable[[str], None]
 
 _MANIFEST = "manifest.json"
-#: What checksums are kept of. Other files in such a folder are made on the machine, as archives of classes are.
+#: Files with a checksum. Others in a program's folder, as archives of classes, are made on the machine.
 _SUMMED = ("*.jar", "*.dat")
+
+
+@dataclass(frozen=True)
+class Download:
+    """A program that is fetched into ``folder``.
+
+    Args:
+        name: what people call it.
+        size: the megabytes to fetch.
+        dependency: Ivy's arguments, or a whole Ivy file, that say what to fetch.
+        file: the name of a file that must be among those fetched.
+    """
+
+    name: str
+    folder: Path
+    size: int
+    dependency: tuple[str, ...] | str
+    file: str
+
+    def intact(self) -> bool:
+        """Whether the folder is complete, and nothing in it has changed since."""
+        try:
+            expected = json.loads((self.folder / _MANIFEST).read_text())
+            return bool(expected) and expected == _checksums(self.folder)
+        except (OSError, ValueError):
+            return False
+
+    def fetch(self, java: Java, install: Callable[[Path, Path], None], progress: Progress) -> None:
+        """Fills the folder unless it is intact. One process at a time does.
+
+        ``install`` gets the folder of the files that were fetched, and the path of the folder to make of them.
+
+        Raises:
+            ServiceError: the files cannot be fetched; Ivy's output is quoted.
+        """
+        if self.intact():
+            return
+        folder = self.folder
+        with locked(
+            folder.with_name(f"{folder.name}.lock"),
+            lambda: progress(f"waiting for another process that fetches {self.name}"),
+        ):
+            if self.intact():
+                return
+            if folder.exists():
+                progress(f"{folder} is damaged and is fetched again")
+                shutil.rmtree(folder)
+            with tempfile.TemporaryDirectory(prefix=f"{folder.name}-", dir=folder.parent) as scratch:
+                files, ready = Path(scratch) / "files", Path(scratch) / "ready"
+                self._run_ivy(java, files, progress)
+                install(files, ready)
+                (ready / _MANIFEST).write_text(json.dumps(_checksums(ready), indent=1))
+                ready.rename(folder)
+
+    def _run_ivy(self, java: Java, files: Path, progress: Progress) -> None:
+        """Retrieves into ``files``. The environment variable PENSTOCK_IVY_SETTINGS may name a settings file of Ivy."""
+        progress(f"fetching {self.name} (about {self.size} MB, once)")
+        ivy = next(spark_jars_folder().glob("ivy-*.jar"))
+        settings = os.environ.get("PENSTOCK_IVY_SETTINGS")
+        dependency = self.dependency
+        if isinstance(dependency, str):
+            file = files.with_name("ivy.xml")
+            file.write_text(dependency)
+            dependency = ("-ivy", str(file), "-confs", "default")
+        command = [
+            str(java.executable), "-jar", str(ivy), *(["-settings", settings] if settings else []), *dependency,
+            "-retrieve", f"{files}/[artifact]-[revision](-[classifier]).[ext]", "-cache", str(files.with_name("ivy")),
+        ]  # fmt: skip
+        output: deque[str] = deque(maxlen=400)
+        count = 0
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process:
+            try:
+                for line in process.stdout or ():
+                    output.append(line.rstrip())
+                    if "[SUCCESSFUL ]" in line and re.search(r"\.(jar|tar\.gz)\b", line):
+                        count += 1
+                        progress(f"fetching {self.name}: {count} files")
+            except BaseException:
+                process.kill()
+                raise
+        if process.returncode or not (files / self.file).exists():
+            errors = r"WARN|ERROR|not found|rror:|xception"
+            telling = [line for line in output if "::" not in line and re.search(errors, line)] or list(output)
+            raise ServiceError(
+                f"{self.name} could not be fetched:\n" + "\n".join(telling[-8:]) + "\n"
+                "check that this version exists and that Maven Central can be reached (for a mirror, "
+                "PENSTOCK_IVY_SETTINGS names an Ivy settings file), or copy the folder "
+                f"{self.folder} from a machine that has it"
+            )
+        progress(f"fetched {self.name}: {len(list(files.iterdir()))} files")
 
 
 def spark_jars_folder() -> Path:
@@ -36,47 +134,17 @@ def spark_jars_folder() -> Path:
     Raises:
         ServiceError: PySpark is not installed, or has no jars.
     """
-    spec = importlib.util.find_spec("pyspark")
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        folder = Path(place) / "jars"
-        if any(folder.glob("ivy-*.jar")):
-            return folder
-    raise ServiceError("no PySpark with its jars is installed, which fetches servers; check with `pip install pyspark`")
+    jars = package_folder("pyspark") / "jars"
+    if not any(jars.glob("ivy-*.jar")):
+        raise ServiceError("servers are fetched with PySpark's jars, and there are none; check `pip install pyspark`")
+    return jars
 
 
-def intact(folder: Path) -> bool:
-    """Whether ``folder`` was filled by :func:`fetched`, and nothing in it has changed since."""
-    try:
-        expected = json.loads((folder / _MANIFEST).read_text())
-        return bool(expected) and expected == _checksums(folder)
-    except (OSError, ValueError):
-        return False
-
-
-def fetched(folder: Path, name: str, fill: Callable[[Path, Path], None], progress: Progress) -> None:
-    """Has ``folder`` filled, unless it is intact; one process at a time does.
-
-    ``fill`` is given the folder to make and fill, and one for what is only needed meanwhile. ``name`` is what people
-    call what is fetched.
-    """
-    if intact(folder):
-        return
-    with locked(
-        folder.with_name(f"{folder.name}.lock"), lambda: progress(f"waiting for another process that fetches {name}")
-    ):
-        if intact(folder):
-            return
-        if folder.exists():
-            progress(f"{folder} is damaged and is fetched again")
-            shutil.rmtree(folder)
-        scratch = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
-        try:
-            ready = scratch / "ready"
-            fill(ready, scratch)
-            (ready / _MANIFEST).write_text(json.dumps(_checksums(ready), indent=1))
-            ready.rename(folder)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+def package_folder(package: str) -> Path:
+    """The folder of a Python package, found without importing it. One that does not exist if it is not installed."""
+    spec = importlib.util.find_spec(package)
+    found = spec.submodule_search_locations if spec else None
+    return Path(found[0] if found else f"no-{package}")
 
 
 def _checksums(folder: Path) -> dict[str, str]:
@@ -85,52 +153,3 @@ def _checksums(folder: Path) -> dict[str, str]:
         with path.open("rb") as handle:
             sums[str(path.relative_to(folder))] = hashlib.file_digest(handle, "sha256").hexdigest()
     return sums
-
-
-def run_ivy(
-    java: Java,
-    arguments: Sequence[str],
-    target: Path,
-    wanted: str,
-    *,
-    scratch: Path,
-    name: str,
-    otherwise: Path,
-    progress: Progress,
-) -> None:
-    """Retrieves files into ``target``; ``wanted`` has to be among them.
-
-    The settings file of Ivy may be named by PENSTOCK_IVY_SETTINGS, for a mirror of Maven Central.
-
-    Raises:
-        ServiceError: they could not be fetched; what Ivy said is quoted. ``otherwise`` is the folder to copy from
-            another machine instead.
-    """
-    ivy = next(spark_jars_folder().glob("ivy-*.jar"))
-    settings = os.environ.get("PENSTOCK_IVY_SETTINGS")
-    command = [
-        str(java.executable), "-jar", str(ivy), *(["-settings", settings] if settings else []), *arguments,
-        "-retrieve", f"{target}/[artifact]-[revision](-[classifier]).[ext]", "-cache", str(scratch / "ivy"),
-    ]  # fmt: skip
-    said: deque[str] = deque(maxlen=400)
-    files = 0
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    ) as process:
-        try:
-            for line in process.stdout or ():
-                said.append(line.rstrip())
-                if "[SUCCESSFUL ]" in line and re.search(r"\.(jar|tar\.gz)\b", line):
-                    files += 1
-                    progress(f"fetching {name}: {files} files")
-        except BaseException:
-            process.kill()
-            raise
-    if process.returncode or not (target / wanted).exists():
-        told = [line for line in said if "::" not in line and re.search(r"WARN|ERROR|not found|rror:|xception", line)]
-        raise ServiceError(
-            f"{name} could not be fetched:\n" + "\n".join(told[-8:] or list(said)[-8:]) + "\n"
-            "check that this version exists and that Maven Central can be reached (for a mirror, PENSTOCK_IVY_SETTINGS "
-            f"names an Ivy settings file), or copy {otherwise} from a machine that has it"
-        )
-    progress(f"fetched {name}: {len(list(target.iterdir()))} files")

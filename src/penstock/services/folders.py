@@ -1,4 +1,4 @@
-"""Where services keep files that outlive one process, by the XDG base directory rules."""
+"""Folders for files that outlive a process, by the XDG base directory specification."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from penstock.errors import ServiceError
 
 
 def cache_folder() -> Path:
-    """``$XDG_CACHE_HOME/penstock``, by default ``~/.cache/penstock``: may be deleted at any time."""
+    """``$XDG_CACHE_HOME/penstock``, by default ``~/.cache/penstock``. It may be deleted at any time."""
     return _folder("XDG_CACHE_HOME", ".cache")
 
 
 def state_folder() -> Path:
-    """``$XDG_STATE_HOME/penstock``, by default ``~/.local/state/penstock``: what is running."""
+    """``$XDG_STATE_HOME/penstock``, by default ``~/.local/state/penstock``: the state of running servers."""
     return _folder("XDG_STATE_HOME", ".local/state")
 
 
 def _folder(variable: str, default: str) -> Path:
     given = os.environ.get(variable, "")
-    # The rules say that a relative path is to be ignored.
+    # The specification ignores relative paths.
     base = Path(given) if given.startswith("/") else Path.home() / default
     return base / "penstock"
 
 
 @contextmanager
 def locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Holds the lock file ``path`` against other processes; calls ``waiting`` once when another one has it.
+    """Locks the file ``path`` against other processes. Calls ``waiting`` once if another process has it.
 
     Raises:
         ServiceError: the lock file cannot be written.

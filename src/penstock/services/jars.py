@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import ServiceError
-from penstock.services.downloads import Progress, fetched, intact, run_ivy, spark_jars_folder
+from penstock.services.downloads import Download, Progress, spark_jars_folder
 from penstock.services.folders import cache_folder
 from penstock.services.java import Java
 
@@ -17,7 +17,7 @@ from penstock.services.java import Java
 DEFAULT_VERSION = "4.3.0"
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
-# Kafka's published dependencies hold no logging back end, and without one a broker that cannot start is mute.
+# Kafka's published dependencies hold no logging back end, and without one a broker that cannot start logs nothing.
 # PySpark's is copied, so that the class path stays the same for every Python environment of the user.
 _LOGGING = "logging"
 _LOGGING_JARS = (
@@ -43,9 +43,9 @@ class KafkaJars:
 
 
 def cached_jars(version: str = DEFAULT_VERSION) -> KafkaJars | None:
-    """The jars of ``version`` when they are in the cache, complete and undamaged, else None."""
-    folder = _version_folder(version)
-    return KafkaJars(version, folder) if intact(folder) else None
+    """The jars of ``version`` if they are in the cache, complete and undamaged."""
+    download = _download(version)
+    return KafkaJars(version, download.folder) if download.intact() else None
 
 
 def fetch_jars(java: Java, version: str = DEFAULT_VERSION, progress: Progress = lambda line: None) -> KafkaJars:
@@ -55,21 +55,20 @@ def fetch_jars(java: Java, version: str = DEFAULT_VERSION, progress: Progress = 
         ServiceError: the version is unknown, or cannot be fetched.
     """
     if not _VERSION.fullmatch(version):
-        raise ServiceError(f"'{version}' is no Kafka version; expected three numbers, for example {DEFAULT_VERSION}")
-    folder, name = _version_folder(version), f"Kafka {version}"
-
-    def fill(ready: Path, scratch: Path) -> None:
-        progress(f"fetching {name} (about 44 MB, once)")
-        wanted = ["-dependency", "org.apache.kafka", "kafka_2.13", version, "-confs", "default,runtime"]
-        broker = f"kafka_2.13-{version}.jar"
-        run_ivy(java, wanted, ready, broker, scratch=scratch, name=name, otherwise=folder, progress=progress)
-        (ready / _LOGGING).mkdir()
-        for path in (found for pattern in _LOGGING_JARS for found in spark_jars_folder().glob(pattern)):
-            shutil.copy2(path, ready / _LOGGING)
-
-    fetched(folder, name, fill, progress)
-    return KafkaJars(version, folder)
+        raise ServiceError(f"'{version}' is not a Kafka version; expected three numbers, for example {DEFAULT_VERSION}")
+    download = _download(version)
+    download.fetch(java, _with_logging, progress)
+    return KafkaJars(version, download.folder)
 
 
-def _version_folder(version: str) -> Path:
-    return cache_folder() / f"kafka-{version}"
+def _with_logging(jars: Path, ready: Path) -> None:
+    jars.rename(ready)
+    (ready / _LOGGING).mkdir()
+    for path in (found for pattern in _LOGGING_JARS for found in spark_jars_folder().glob(pattern)):
+        shutil.copy2(path, ready / _LOGGING)
+
+
+def _download(version: str) -> Download:
+    dependency = ("-dependency", "org.apache.kafka", "kafka_2.13", version, "-confs", "default,runtime")
+    folder = cache_folder() / f"kafka-{version}"
+    return Download(f"Kafka {version}", folder, 44, dependency, f"kafka_2.13-{version}.jar")

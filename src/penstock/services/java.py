@@ -14,7 +14,7 @@ from pathlib import Path
 
 from penstock.errors import ServiceError
 
-#: Spark 4 and Kafka 4 both ask for it.
+#: Spark 4 and Kafka 4 both need it.
 MINIMUM_JAVA = 17
 
 #: Where packages, installers and version managers put Java runtimes, one folder each.
@@ -35,17 +35,9 @@ def _install(minimum: int) -> str:
     )
 
 
-def _install_beside(minimum: int) -> str:
-    return (
-        f"install one beside it (`apt-get install openjdk-{minimum}-jre-headless`, `brew install openjdk@{minimum}`, "
-        "or unpack one from https://adoptium.net in ~/.jdks): it is found there, and Spark keeps this one"
-    )
-
-
 @dataclass(frozen=True)
 class Java:
-    """A Java runtime: its ``java`` program, full version, and where it was found (``JAVA_HOME``, ``PATH``, or a
-    folder)."""
+    """A Java runtime: its ``java`` program, full version and folder. ``origin`` is JAVA_HOME, PATH, or a folder."""
 
     executable: Path
     version: str
@@ -57,25 +49,11 @@ class Java:
         """17 for ``17.0.15``, 8 for ``1.8.0_402``."""
         return _major(self.version)
 
-    def keytool(self) -> Path:
-        """The certificate tool of this Java.
-
-        Raises:
-            ServiceError: this runtime was packaged without it.
-        """
-        tool = self.home / "bin" / "keytool"
-        if not tool.exists():
-            raise ServiceError(
-                f"{self.home} has no bin/keytool, which makes the broker's certificate; {_install(MINIMUM_JAVA)}"
-            )
-        return tool
-
 
 def find_java(minimum: int = MINIMUM_JAVA) -> Java:
-    """The Java of JAVA_HOME, else the first on PATH: the order that Spark's own launcher keeps.
+    """The Java of JAVA_HOME, else the first on PATH, as Spark's launcher chooses it.
 
-    Where that one is older than ``minimum``, and Spark's own needs are met, the newest of those that are installed in
-    the usual places is taken.
+    If it is older than ``minimum`` but fits Spark, the newest one in the usual places is taken.
 
     Raises:
         ServiceError: there is none, it does not run, or all are older than ``minimum``.
@@ -87,9 +65,15 @@ def find_java(minimum: int = MINIMUM_JAVA) -> Java:
         found = max(_others(), key=lambda each: each.major, default=java)
         if found.major >= minimum:
             return found
+    remedy = _install(minimum)
+    if java.major >= MINIMUM_JAVA:
+        remedy = (
+            f"install one beside it (`apt-get install openjdk-{minimum}-jre-headless`, "
+            f"`brew install openjdk@{minimum}`, or unpack one from https://adoptium.net in ~/.jdks): it is found "
+            "there, and Spark keeps this one"
+        )
     raise ServiceError(
-        f"{java.executable} (from {java.origin}) is Java {java.version}, Java {minimum} or newer is needed; "
-        + (_install(minimum) if java.major < MINIMUM_JAVA else _install_beside(minimum))
+        f"{java.executable} (from {java.origin}) is Java {java.version}, Java {minimum} or newer is needed; {remedy}"
     )
 
 
@@ -99,7 +83,7 @@ def _chosen(minimum: int) -> Java:
         executable, origin = Path(home) / "bin" / "java", "JAVA_HOME"
         if not executable.exists():
             raise ServiceError(
-                f"JAVA_HOME is {home}, but there is no bin/java in it; correct or unset it, or {_install(minimum)}"
+                f"JAVA_HOME is {home}, which has no bin/java; correct or unset it, or {_install(minimum)}"
             )
     else:
         found = shutil.which("java")
@@ -110,7 +94,7 @@ def _chosen(minimum: int) -> Java:
 
 
 def _others() -> Iterator[Java]:
-    """The runtimes in the usual places that run."""
+    """The runtimes in the usual places."""
     for pattern in _SHELVES:
         for executable in sorted(glob.glob(os.path.expanduser(f"{pattern}/bin/java"))):
             with suppress(ServiceError):

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from penstock.errors import ServiceError
 from penstock.services.settings import HOST
 
-#: The ports that Linux gives to whoever asks for any (ip(7)).
+#: Linux gives these ports to programs that ask for any (ip(7)).
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-#: From here on ports are for everybody.
 _UNPRIVILEGED = 1024
 _TRIES = 64
 
 
 def free_ports(*wanted: int) -> list[int]:
-    """Ports of 127.0.0.1, all different: those that are asked for, and one that is free for each 0.
+    """Ports of 127.0.0.1, all different: those that are asked for, and a free one for each 0.
 
-    A free one is none of those that the system gives to whoever asks for any: nobody gets it by chance before the
-    server has it, or while the server is down and about to be started again.
+    A free one is outside the range of ports that the system gives away: nobody gets it by chance before the server
+    binds it, or while the server restarts.
 
     Raises:
         ServiceError: a port that was asked for is taken.
@@ -34,35 +32,34 @@ def free_ports(*wanted: int) -> list[int]:
 
 def _any() -> socket.socket:
     for candidate in _candidates():
-        holder = socket.socket()
-        try:
-            holder.bind((HOST, candidate))
-        except OSError:
-            holder.close()
-        else:
-            return holder
-    raise ServiceError("no free port could be had; check what takes them with `ss -ltn`")
+        with suppress(OSError):
+            return _bound(candidate)
+    raise ServiceError("there is no free port; `ss -ltn` shows what takes them")
 
 
 def _asked_for(port: int) -> socket.socket:
-    holder = socket.socket()
-    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ports of connections just closed are free
     try:
-        holder.bind((HOST, port))
+        return _bound(port, reuse=True)  # ports of connections just closed are free
     except OSError as error:
-        holder.close()
         raise ServiceError(
-            f"port {port} on {HOST} cannot be used: {error.strerror}; stop what listens there "
+            f"port {port} on {HOST} cannot be used: {error.strerror}; stop the process that listens there "
             f"(`ss -ltnp 'sport = :{port}'` shows it), or choose another port"
         ) from error
+
+
+def _bound(port: int, *, reuse: bool = False) -> socket.socket:
+    with ExitStack() as stack:
+        holder = stack.enter_context(socket.socket())
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
+        holder.bind((HOST, port))
+        stack.pop_all()
     return holder
 
 
-def _candidates() -> Iterator[int]:
+def _candidates() -> list[int]:
     try:
         first = int(_RANGE.read_text().split()[0])
     except OSError:  # not Linux
         first = 0
-    for _ in range(_TRIES if first // 2 >= _UNPRIVILEGED else 0):
-        yield random.randrange(first // 2, first)  # noqa: S311 - not for secrets
-    yield 0
+    below = range(first // 2, first)
+    return [*(random.sample(below, _TRIES) if below.start >= _UNPRIVILEGED else ()), 0]

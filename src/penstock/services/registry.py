@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import signal
 import tarfile
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Self
 
 from penstock.errors import ServiceError
-from penstock.services.classes import class_archive, sharing
-from penstock.services.downloads import Progress, fetched, intact, run_ivy
+from penstock.services.classes import shared_classes
+from penstock.services.downloads import Download, Progress
 from penstock.services.folders import cache_folder
 from penstock.services.java import Java, find_java
 from penstock.services.ports import free_ports
@@ -37,7 +35,9 @@ _SHA256 = "8bc6751c76d963734224b01d5e7f84ccb3cb61c87d3bd77c36c35f10a5cbed63"
 _PATH = "/apis/ccompat/v7"
 _JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
-#: What Ivy is told: one file of the module, and none of what it depends on, which is in that file.
+_PACKED = f"{_MODULE}-{REGISTRY_VERSION}-all.tar.gz"
+
+#: Ivy fetches one file of the module, which holds everything that it depends on.
 _IVY = f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="penstock" module="registry"/>
   <configurations><conf name="default"/></configurations>
@@ -51,51 +51,46 @@ _IVY = f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
 
 
 def cached_registry() -> Path | None:
-    """The folder of the registry's programs when they are in the cache, complete and undamaged, else None."""
-    return _folder() if intact(_folder()) else None
+    """The folder of the registry's programs if they are in the cache, complete and undamaged."""
+    download = _download()
+    return download.folder if download.intact() else None
 
 
 def fetch_registry(java: Java, progress: Progress = lambda line: None) -> Path:
     """The folder of the registry's programs, from the cache or else over the network (159 MB).
 
     Raises:
-        ServiceError: they cannot be fetched, or are not what they were.
+        ServiceError: they cannot be fetched, or do not have the published checksum.
     """
-    folder, name = _folder(), f"Apicurio Registry {REGISTRY_VERSION}"
-    packed = f"{_MODULE}-{REGISTRY_VERSION}-all.tar.gz"
-
-    def fill(ready: Path, scratch: Path) -> None:
-        progress(f"fetching {name} (about 159 MB, once)")
-        settings = scratch / "ivy.xml"
-        settings.write_text(_IVY)
-        wanted = ["-ivy", str(settings), "-confs", "default"]
-        target = scratch / "packed"
-        run_ivy(java, wanted, target, packed, scratch=scratch, name=name, otherwise=folder, progress=progress)
-        with (target / packed).open("rb") as handle:
-            found = hashlib.file_digest(handle, "sha256").hexdigest()
-        if found != _SHA256:
-            raise ServiceError(f"{packed} has the checksum {found}, not {_SHA256}; check where it was fetched from")
-        with tarfile.open(target / packed) as archive:
-            archive.extractall(ready, filter="data")
-
-    fetched(folder, name, fill, progress)
-    return folder
+    download = _download()
+    download.fetch(java, _unpack, progress)
+    return download.folder
 
 
-def _folder() -> Path:
-    return cache_folder() / f"registry-{REGISTRY_VERSION}"
+def _unpack(files: Path, ready: Path) -> None:
+    with (files / _PACKED).open("rb") as handle:
+        found = hashlib.file_digest(handle, "sha256").hexdigest()
+    if found != _SHA256:
+        raise ServiceError(f"{_PACKED} has the checksum {found}, not {_SHA256}; check where it was fetched from")
+    with tarfile.open(files / _PACKED) as archive:
+        archive.extractall(ready, filter="data")
+
+
+def _download() -> Download:
+    folder = cache_folder() / f"registry-{REGISTRY_VERSION}"
+    return Download(f"Apicurio Registry {REGISTRY_VERSION}", folder, 159, _IVY, _PACKED)
 
 
 class RegistryServer(Server):
-    """One schema registry without schemas. Subjects take any schema until they are given a compatibility.
+    """One schema registry, at first without schemas. Subjects take any schema until they get a compatibility rule.
 
     Args:
         port: of 127.0.0.1; 0 takes a free one.
         data: where schemas are kept, across restarts. By default a temporary folder.
         folder: for the log of the run, deleted by :meth:`stop`. By default a temporary folder.
-        detachable: :meth:`detach` may be called, at the price of a looser tie to this process until then.
+        detachable: :meth:`detach` may be called. Until then the server is tied less closely to this process.
         jvm_options: more options of the JVM.
-        progress: told what takes long, one short line at a time.
+        progress: called with a short line at each step that takes long.
 
     Not for use by several threads at once, nor by a fork of the process that started it.
     """
@@ -114,44 +109,28 @@ class RegistryServer(Server):
         jvm_options: Sequence[str] = (),
         progress: Progress = lambda line: None,
     ):
-        super().__init__(folder, detachable=detachable)
+        super().__init__(folder, data=data, detachable=detachable)
         if not 0 <= port <= 65535:
             raise ServiceError(f"port {port} is out of range; choose one from 1024 to 65000, or 0")
         self._given_port = port
-        self._given_data = Path(data).absolute() if data is not None else None
         self._jvm_options = tuple(jvm_options)
         self._progress = progress
+        self._java: list[str] = []
 
     @property
     def url(self) -> str:
         """The address of Confluent's API, for clients."""
         return f"http://{HOST}:{self.port}{_PATH}"
 
-    @property
-    def data(self) -> Path:
-        """Where schemas are kept."""
-        return self._given_data or self.folder / "data"
-
-    def pause(self) -> None:
-        """Freeze the registry: its connections stay open and nothing answers. Returns when all of it stands still."""
-        self.process.freeze(self.name)
-
-    def resume(self) -> None:
-        """Let a paused registry go on."""
-        self.process.signal(signal.SIGCONT)
-
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _first(self) -> Self:
+    def _install(self) -> None:
         java = find_java(REGISTRY_JAVA)
-        programs = fetch_registry(java, self._progress)
-        return self._first_with(java, programs, _class_archive(java, programs, self._progress))
+        self._programs = fetch_registry(java, self._progress)
+        shared = shared_classes(self._programs, java, self.name, RegistryServer, self._jvm_options, self._progress)
+        self._java = [str(java.executable), *_JVM, *shared, *self._jvm_options]
 
-    def _first_with(self, java: Java, programs: Path, archive: Path | None) -> Self:
-        return self._begin(lambda: self._prepare(java, programs, archive))
-
-    def _prepare(self, java: Java, programs: Path, archive: Path | None) -> None:
-        self._make_folder()
+    def _prepare(self) -> None:
         self.data.mkdir(parents=True, exist_ok=True)
         self._port, management = free_ports(self._given_port, 0)
         settings = {
@@ -161,20 +140,14 @@ class RegistryServer(Server):
             "quarkus.management.host": HOST,
             "quarkus.management.port": str(management),
             'quarkus.log.category."io.apicurio".level': "WARN",
-            # Without the delay, what was answered for is there after a crash.
+            # Without the delay, schemas that were acknowledged survive a crash.
             "apicurio.datasource.url": f"jdbc:h2:file:{self.data / 'schemas'};WRITE_DELAY=0",
         }
-        self._command = [
-            str(java.executable), *_JVM, *sharing(archive), *self._jvm_options,
-            *(f"-D{key}={value}" for key, value in settings.items()), "-jar", str(programs / "quarkus-run.jar"),
-        ]  # fmt: skip
+        properties = [f"-D{key}={value}" for key, value in settings.items()]
+        self._command = [*self._java, *properties, "-jar", str(self._programs / "quarkus-run.jar")]
 
-    def _answers(self) -> bool:
+    def _answers(self, node: int) -> bool:
         return answers(self._port)
-
-    def _grace(self) -> float:
-        # Files that are deleted anyway need no orderly end.
-        return super()._grace() if self._given_data else 0.0
 
 
 def answers(port: int) -> bool:
@@ -184,10 +157,3 @@ def answers(port: int) -> bool:
         connection.request("GET", f"{_PATH}/subjects")
         return connection.getresponse().status == http.HTTPStatus.OK
     return False
-
-
-def _class_archive(java: Java, programs: Path, progress: Progress) -> Path | None:
-    def train(scratch: Path, options: Sequence[str]) -> None:
-        RegistryServer(data=scratch / "data", jvm_options=options)._first_with(java, programs, None).stop()
-
-    return class_archive(programs, java, "the registry", train, progress)

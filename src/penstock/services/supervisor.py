@@ -1,15 +1,15 @@
-"""The process between penstock and one broker: it ends the broker when the process that started it is gone.
+"""The process between penstock and one server: it ends the server when the process that started it is gone.
 
-A program on its own, run as ``python -I -S supervisor.py MODE GRACE DOOMED LOG COMMAND...`` with the standard
-library alone, so that it starts in a few milliseconds:
+This is a program, run as ``python -I -S supervisor.py MODE GRACE DOOMED LOG COMMAND...``. It uses the standard library
+only, and so starts in a few milliseconds.
 
-COMMAND is ended when standard input closes or the parent process changes. Both are watched, because a fork of the
-parent may keep the pipe open. Any byte on standard input means that COMMAND is left to itself from then on.
+It ends COMMAND when standard input closes or the parent process changes. It watches both, because a fork of the parent
+may keep the pipe open. Any byte on standard input detaches COMMAND.
 
-- MODE ``bound``: COMMAND dies with this process, too. ``loose``: it does not, so that it can be left to itself.
+- MODE ``bound``: COMMAND dies with this process, too. ``loose``: it does not, so that it can be detached.
 - GRACE: seconds between asking COMMAND to end and killing it; 0 kills at once.
-- DOOMED: a folder to delete after COMMAND ended because its parent did, or ``-``.
-- LOG: the file that takes COMMAND's output.
+- DOOMED: a folder to delete when COMMAND was ended because its parent is gone, or ``-``.
+- LOG: the file for COMMAND's output.
 
 It writes COMMAND's process id as one line to standard output, and exits as COMMAND does.
 """
@@ -32,8 +32,7 @@ _GLANCE = 0.25  # seconds between looks at the child and the parent
 def main(arguments: list[str]) -> int:
     mode, grace, doomed, log = arguments[:4]
     parent = os.getppid()
-    # The broker's own tie to this process. It is tied to the thread that forks, which is why this program has
-    # only one, and why the caller, whose threads come and go, cannot do it.
+    # COMMAND dies with the thread that forks it. This program has only one; the caller's threads come and go.
     prctl = ctypes.CDLL(None).prctl if mode == "bound" and sys.platform == "linux" else None
     with open(log, "ab") as output:
         child = subprocess.Popen(
@@ -67,7 +66,7 @@ def main(arguments: list[str]) -> int:
 def end(child: subprocess.Popen[bytes], grace: float) -> None:
     """Asks ``child`` to end, kills it after ``grace`` seconds, and reaps it."""
     if grace > 0:
-        child.send_signal(signal.SIGCONT)  # a paused process does not hear what follows
+        child.send_signal(signal.SIGCONT)  # a paused process gets no other signal
         child.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(grace)

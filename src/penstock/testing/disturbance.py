@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from penstock.deadline import awaited
 from penstock.errors import ExecutionError, ServiceError
 from penstock.plan import Job, MapRows, Node, Scan, rewrite
-
-_POLL_SECONDS = 0.05
 
 
 class Mishap(Enum):
@@ -24,7 +23,7 @@ class Mishap(Enum):
     CRASH_WORKER = "the worker is killed"
     #: The Python process that made the :class:`Disturbance` is killed (SIGKILL). For jobs that run on this machine.
     CRASH_DRIVER = "the driver is killed"
-    #: The task fails with an ExecutionError, and with it the job.
+    #: The task fails with an ExecutionError, and the job with it.
     STOP = "the job fails"
     #: The task waits until :meth:`Disturbance.release`.
     PAUSE = "the task waits"
@@ -32,7 +31,7 @@ class Mishap(Enum):
 
 @dataclass(frozen=True)
 class Disturbance:
-    """Something that happens to a job when it reads a certain record: the first time only, also over restarts.
+    """A mishap of a job when it first reads a certain record. It does not happen again, not even after a restart.
 
     ::
 
@@ -41,10 +40,10 @@ class Disturbance:
         assert crash.happened
 
     Args:
-        when: says which record, given its columns as the table declares them, by name.
+        when: whether this is the record, given its columns by name as the table declares them.
         mishap: what happens.
-        folder: where it is noted that it has; keep it for as long as it shall not happen again. It has to be seen by
-            the machine that the task runs on.
+        folder: remembers that it has happened; keep it as long as it must not happen again. The machine that runs the
+            task must see it.
     """
 
     when: Callable[[Mapping[str, Any]], bool]
@@ -59,26 +58,20 @@ class Disturbance:
 
     @property
     def happened(self) -> bool:
-        """Whether it has."""
+        """Whether it has happened."""
         return (self.folder / "happened").exists()
 
     def wait(self, seconds: float) -> None:
-        """Wait until it happens. Raises ServiceError when it does not in so many seconds."""
-        until = time.monotonic() + seconds
-        while not self.happened:
-            if time.monotonic() > until:
-                raise ServiceError(f"no record was read in {seconds:g} s at which {self.mishap.value}")
-            time.sleep(_POLL_SECONDS)
+        """Waits until it happens. Raises ServiceError if it does not within ``seconds``."""
+        if not awaited(lambda: self.happened, seconds):
+            raise ServiceError(f"no record was read in {seconds:g} s at which {self.mishap.value}")
 
     def release(self) -> None:
-        """Let a task that waits go on."""
+        """Lets a task that waits go on."""
         (self.folder / "released").touch()
 
-    def _above_scan(self, node: Node) -> Node:
-        return MapRows(node.schema, node, _Rows(self, node.schema.names)) if isinstance(node, Scan) else node
-
     def happen(self) -> None:
-        """Do it, unless it was done before."""
+        """Makes it happen, unless it has happened before."""
         try:
             (self.folder / "happened").touch(exist_ok=False)
         except FileExistsError:
@@ -92,13 +85,15 @@ class Disturbance:
                 "a record was marked to stop the job; start it again, and it goes on from its checkpoint"
             )
         else:
-            while self.folder.exists() and not (self.folder / "released").exists():
-                time.sleep(_POLL_SECONDS)
+            awaited(lambda: not self.folder.exists() or (self.folder / "released").exists(), math.inf)
+
+    def _above_scan(self, node: Node) -> Node:
+        return MapRows(node.schema, node, _Rows(self, node.schema.names)) if isinstance(node, Scan) else node
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Passes rows on; what a plan's MapRows calls."""
+    """Passes rows on. MapRows calls it, and plans compare it."""
 
     disturbance: Disturbance
     names: tuple[str, ...]

@@ -1,7 +1,8 @@
-"""Frames of Kafka's protocol on their way through a proxy, and traps that catch them."""
+"""Frames of Kafka's protocol that pass a proxy, and traps that catch them."""
 
 from __future__ import annotations
 
+import glob
 import os
 import socket
 import threading
@@ -16,7 +17,7 @@ from typing import Any
 import kafka.protocol.admin
 import kafka.protocol.consumer
 import kafka.protocol.metadata
-import kafka.protocol.producer  # noqa: F401 - importing them makes the classes known by which answers are decoded
+import kafka.protocol.producer  # noqa: F401 - imports register the classes that decode answers
 from kafka.protocol.api_header import ResponseClassRegistry
 
 from penstock.errors import ServiceError
@@ -24,7 +25,7 @@ from penstock.services.settings import HOST
 
 
 class Api(IntEnum):
-    """Keys of the requests that faults are put at (Kafka's protocol guide has them all; any number may be given)."""
+    """Keys of requests that traps often catch. Any other number of Kafka's protocol guide may be given."""
 
     PRODUCE = 0
     FETCH = 1
@@ -43,25 +44,25 @@ class Api(IntEnum):
 
 
 class Then(Enum):
-    """What becomes of a frame that a trap has caught."""
+    """What happens to a frame that a trap has caught."""
 
     FORWARD = "forward"
-    #: Swallowed: the connection stays, whoever waits for it waits in vain.
+    #: Swallowed: the connection stays open, and the frame never arrives.
     DROP = "drop"
-    #: The connection is cut on both sides, and the frame is lost.
+    #: Lost: the connection is closed on both sides.
     CLOSE = "close"
-    #: The same, and the client sees ECONNRESET instead of an orderly end.
+    #: Lost as with CLOSE, and the client sees ECONNRESET instead of an orderly end.
     RESET = "reset"
-    #: Kept, with everything behind it on the same connection, until :meth:`Trap.release`.
+    #: Held back until :meth:`Trap.release`, with everything behind it on the same connection.
     HOLD = "hold"
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One request or response, its length left out and its header included.
+    """One request or response, with its header and without its length.
 
-    A response has the key and version of the ``request`` that it answers, whose bytes it carries along. ``client`` is
-    the address of the program that talks to the broker.
+    A response has the key and version of the request that it answers, and its bytes as ``request``. ``client`` is the
+    address of the program that talks to the broker.
     """
 
     api: int
@@ -80,40 +81,35 @@ class Frame:
 
     @property
     def errors(self) -> tuple[int, ...]:
-        """The error codes in a response, each once, 0 (no error) among them; none in a request, nor in an answer of an
-        API that has none or that kafka-python does not know."""
-        kind = ResponseClassRegistry._response_class_registry.get(self.api)
-        if not self.response or kind is None or self.version > kind.max_version:
+        """The different error codes in a response, 0 (no error) among them. Empty for requests, and for APIs without
+        error codes or that kafka-python does not know."""
+        decoder = ResponseClassRegistry._response_class_registry.get(self.api)
+        if not self.response or decoder is None or self.version > decoder.max_version:
             return ()
-        answer = kind[self.version].decode(self.body, header=True)
+        answer = decoder[self.version].decode(self.body, header=True)
         return tuple(sorted(set(_error_codes(answer.to_dict()))))
 
 
-#: Fields of answers that hold an error code. AddPartitionsToTxn has one with a name of its own.
+#: Fields of answers that hold an error code; the second is AddPartitionsToTxn's.
 _ERROR_CODES = frozenset({"error_code", "partition_error_code"})
 
 
 def _error_codes(answer: Any) -> Iterator[int]:
     if isinstance(answer, dict):
-        for key, value in answer.items():
-            if key in _ERROR_CODES:
-                yield value
-            else:
-                yield from _error_codes(value)
-    elif isinstance(answer, list):
-        for each in answer:
-            yield from _error_codes(each)
+        yield from (value for key, value in answer.items() if key in _ERROR_CODES)
+        answer = [value for key, value in answer.items() if key not in _ERROR_CODES]
+    for each in answer if isinstance(answer, list) else ():
+        yield from _error_codes(each)
 
 
 @dataclass(eq=False)
 class Catch:
-    """What became of a frame that a trap has caught.
+    """A frame that a trap has caught, and what happened to it.
 
     Attributes:
         frame: the request or the response.
-        forwarded: whether it was sent on to whom it was meant for; for one that was held, only after its release.
-        answer: what the broker answered to a request, whether the client got that or not; None until it has. A client
-            that has given up meanwhile does not keep the answer from being noted.
+        forwarded: whether it was sent on; if it was held, only after its release.
+        answer: the broker's answer to a request; None before it. It is noted even if the client has given up.
     """
 
     frame: Frame
@@ -122,37 +118,37 @@ class Catch:
     answered: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def note(self, answer: Frame) -> None:
-        """Take down the answer."""
+        """Notes the answer."""
         self.answer = answer
         self.answered.set()
 
     @property
     def errors(self) -> tuple[int, ...]:
-        """The error codes of the response that it is, or of the answer to the request that it is."""
-        of = self.frame if self.frame.response else self.answer
-        return () if of is None else of.errors
+        """The error codes of the response, or of the answer to the request."""
+        response = self.frame if self.frame.response else self.answer
+        return response.errors if response else ()
 
 
 class Trap:
-    """Waits for requests (or responses) of an API and does something when they come.
+    """Catches requests (or responses) of an API.
 
     Args:
         api: the request's key, see :class:`Api`.
-        response: catch the answers instead.
-        contains: texts or bytes that must all be in the request, a transactional id for one. (Newer versions name
-            topics by the 16 bytes of their id: where the version is not known, use ``where``.)
+        response: catch the responses instead.
+        contains: texts or bytes that must all be in the request, for example a transactional id. (Newer versions name
+            topics by the 16 bytes of their id: if the version is not known, use ``where``.)
         where: any other condition.
-        nth: which of the frames that fulfil all this is the first to be caught, counting from 1.
-        times: how many from there on; None for all.
-        after: frames count only once that trap has caught something.
+        nth: which of the matching frames is the first to be caught, counting from 1.
+        times: how many are caught from there on; None for all.
+        after: frames count only when that trap has caught something.
         call: called with each frame caught, before anything else happens to it.
-        then: what becomes of it after that.
+        then: what happens to the frame after that.
 
     Attributes:
         api, response, then: as given.
-        catches: what it has caught, in order, and what became of it.
+        catches: the frames that it has caught, in order.
 
-    Set by :meth:`KafkaProxy.add`. Thread-safe.
+    :meth:`KafkaProxy.add` sets it. Thread-safe.
     """
 
     def __init__(
@@ -182,23 +178,23 @@ class Trap:
 
     @property
     def frames(self) -> list[Frame]:
-        """What it has caught, in order."""
+        """The frames that it has caught, in order."""
         return [each.frame for each in self.catches]
 
     @property
     def errors(self) -> tuple[int, ...]:
-        """The error codes of all that it has caught, each once: of the responses, or of what requests were answered."""
+        """The different error codes of all responses that it has caught, or of the answers to the requests."""
         return tuple(sorted({code for each in self.catches for code in each.errors}))
 
     def wait_for_answers(self, seconds: float) -> None:
-        """Wait until the broker has answered all the requests that were caught so far, but for those that are lost.
+        """Waits until the broker has answered all requests that were caught so far and were not lost.
 
-        Raises ServiceError when one is not answered in so many seconds.
+        Raises ServiceError if one is not answered within ``seconds``.
         """
         until = time.monotonic() + seconds
         for each in [] if self.then in {Then.DROP, Then.CLOSE, Then.RESET} else self.catches[:]:
             if not each.answered.wait(until - time.monotonic()):
-                raise ServiceError(f"a request of API {self.api} that was caught is not answered after {seconds:g} s")
+                raise ServiceError(f"a caught request of API {self.api} is not answered after {seconds:g} s")
 
     @property
     def sprung(self) -> bool:
@@ -206,33 +202,32 @@ class Trap:
         return self._caught.is_set()
 
     def wait(self, seconds: float) -> Frame:
-        """The first frame that it caught. Raises ServiceError when none comes in so many seconds, or when what was
-        called has failed; the connection is cut then."""
+        """Waits for the first frame. Raises ServiceError if none comes within ``seconds``, or if ``call`` has failed,
+        which also closes the connection."""
         if not self._caught.wait(seconds):
-            kind = "response" if self.response else "request"
+            frame = "response" if self.response else "request"
             raise ServiceError(
-                f"no {kind} {self._first} of API {self.api} has come in {seconds:g} s, {self._seen} before it have"
+                f"{frame} {self._first} of API {self.api} has not come in {seconds:g} s; {self._seen} came before it"
             )
         if self._failure is not None:
-            raise ServiceError(f"what a trap of API {self.api} calls has failed: {self._failure!r}") from self._failure
+            raise ServiceError(f"the call of a trap of API {self.api} has failed: {self._failure!r}") from self._failure
         return self.frames[0]
 
     def release(self) -> None:
-        """Let go of what it holds, and catch nothing more."""
+        """Lets the frames that it holds go, and catches no more."""
         with self._lock:
             self._last = 0
         self._released.set()
 
     def concerns(self, api: int, response: bool) -> bool:
-        """Whether a frame of this kind could be caught now."""
+        """Whether frames of this API and direction can be caught now."""
         return api == self.api and response == self.response and (self._after is None or self._after.sprung)
 
     def take(self, frame: Frame) -> tuple[Then, Catch | None]:
-        """What becomes of ``frame``, which it :meth:`concerns`, and whether it is a catch. Blocks while ``call`` runs,
-        and while it is held."""
-        if not all(each in frame.request for each in self._contains):
-            return Then.FORWARD, None
-        if self._where is not None and not self._where(frame):
+        """What happens to ``frame``, which it :meth:`concerns`, and the catch if it is one. Blocks while ``call`` runs,
+        and while the frame is held."""
+        fits = all(each in frame.request for each in self._contains)
+        if not fits or (self._where is not None and not self._where(frame)):
             return Then.FORWARD, None
         with self._lock:
             self._seen += 1
@@ -243,7 +238,7 @@ class Trap:
         try:
             if self._call is not None:
                 self._call(frame)
-        except Exception as error:  # noqa: BLE001 - told by wait()
+        except Exception as error:  # noqa: BLE001 - wait() raises it
             self._failure = error
             return Then.CLOSE, catch
         finally:
@@ -254,26 +249,21 @@ class Trap:
         return self.then, catch
 
 
-# --- who is at the other end -------------------------------------------------------------------------------------
+# --- the client's process -------------------------------------------------------------------------------------
 
 
 def pid_of(client: tuple[str, int], server: tuple[str, int]) -> int | None:
     """The process of this machine that holds the client's end of a TCP connection (IPv4), or None.
 
-    Linux only, and only processes that may be looked into.
+    Linux only, and only processes that this one may inspect.
     """
     inode = _inode_of(client, server)
     if inode is None:
         return None
-    wanted = f"socket:[{inode}]"
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
+    for handle in glob.iglob("/proc/[0-9]*/fd/*"):
         with suppress(OSError):
-            for handle in (process / "fd").iterdir():
-                with suppress(OSError):
-                    if os.readlink(handle) == wanted:
-                        return int(process.name)
+            if os.readlink(handle) == f"socket:[{inode}]":
+                return int(handle.split("/")[2])
     return None
 
 

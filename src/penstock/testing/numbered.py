@@ -1,7 +1,7 @@
-"""Numbered records: what is written so that it can be told afterwards whether each arrived once and in order.
+"""Numbered records, which show afterwards whether each arrived once and in order.
 
 A record has two headers, ``p`` (the partition it is written to) and ``n`` (counting from 0 in that partition). A job
-under test has to carry them over: declare ``MAP<STRING, BYTES> METADATA FROM 'headers'`` in both of its tables.
+under test must copy them: declare ``MAP<STRING, BYTES> METADATA FROM 'headers'`` in both of its tables.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _AT_A_TIME = 50_000
 
 
 class NumberedRecords:
-    """Writes numbered records to a topic, at the present end of each partition.
+    """Writes numbered records to a topic, at the end of each partition.
 
     Key: ``<p>-<n modulo 16>``. Value: ``{"k": "<key>", "n": <n>}`` as JSON.
 
     Attributes:
-        written: how many have been written to each partition, and so the next ``n`` of each.
+        written: how many records each partition has got, which is the next ``n`` of each.
     """
 
     def __init__(self, bootstrap: str, topic: str):
@@ -47,28 +47,28 @@ class NumberedRecords:
 
     @property
     def total(self) -> int:
-        """How many have been written."""
+        """How many records have been written."""
         return sum(self.written.values())
 
     def write(self, records: int, *, partition: int | None = None) -> None:
-        """Write so many records, spread evenly over the partitions, or to one. Returns when they are acknowledged."""
-        places = sorted(self.written) if partition is None else [partition]
-        shares = {each: records // len(places) + (i < records % len(places)) for i, each in enumerate(places)}
+        """Writes records evenly to all partitions, or to one. Returns when they are acknowledged."""
+        partitions = sorted(self.written) if partition is None else [partition]
         with Producer(self.session) as producer:
-            for place, count in shares.items():
+            for index, each in enumerate(partitions):
+                count = records // len(partitions) + (index < records % len(partitions))
                 for first in range(0, count, _AT_A_TIME):
-                    self._submit(producer, place, min(_AT_A_TIME, count - first))
+                    self._submit(producer, each, min(_AT_A_TIME, count - first))
             producer.flush()
 
     def write_on(self, records: int, *, every: float = 0.05) -> None:
-        """Go on writing so many records every so many seconds, in a thread, until :meth:`stop`."""
+        """Writes ``records`` again and again, ``every`` seconds, in a thread, until :meth:`stop`."""
 
         def run() -> None:
             try:
                 while not self._stopping.is_set():
                     self.write(records)
                     self._stopping.wait(every)
-            except BaseException as error:  # noqa: BLE001 - told again by stop()
+            except BaseException as error:  # noqa: BLE001 - stop() raises it
                 self._failure = error
 
         self._stopping.clear()
@@ -76,7 +76,7 @@ class NumberedRecords:
         self._thread.start()
 
     def stop(self) -> None:
-        """End :meth:`write_on`. Raises what ended it before."""
+        """Ends :meth:`write_on`. Raises KafkaError if it has failed."""
         if self._thread is None:
             return
         self._stopping.set()
@@ -86,40 +86,36 @@ class NumberedRecords:
             raise KafkaError(f"writing to topic '{self.topic}' failed: {self._failure}") from self._failure
 
     def add_partitions(self, partitions: Mapping[int, int]) -> None:
-        """Take in partitions that were added to the topic, with the number of their first record."""
+        """Notes partitions that were added to the topic, with the number of their first record."""
         self.written.update(partitions)
 
     def _submit(self, producer: Producer, partition: int, count: int) -> None:
         first = self.written[partition]
         numbers = np.arange(first, first + count)
-        texts = pa.array(numbers).cast(pa.string())
         keys = pc.binary_join_element_wise(f"{partition}-", pa.array(numbers % _KEYS).cast(pa.string()), "")
-        values = pc.binary_join_element_wise('{"k":"', keys, '","n":', texts, "}", "")
+        values = pc.binary_join_element_wise('{"k":"', keys, '","n":', pa.array(numbers).cast(pa.string()), "}", "")
         for batch in encode(
             keys=keys,
             values=values,
             timestamps=np.full(count, time.time_ns() // 1_000_000, np.int64),
             partitions=np.full(count, partition, np.int32),
-            headers=_headers(partition, texts),
+            headers=_headers(partition, numbers),
         ):
             producer.submit(self.topic, batch.partition, batch.data, batch.count)
         self.written[partition] = first + count
 
 
-def _headers(partition: int, numbers: pa.StringArray) -> pa.ListArray:
+def _headers(partition: int, numbers: NDArray[Any]) -> pa.ListArray:
     """Two headers for each row, ``p`` and ``n``."""
-    rows = len(numbers)
-    names = pa.array(["p", "n"]).take(pa.array(np.tile([0, 1], rows)))
-    both = pa.concat_arrays([pa.array([str(partition)]), numbers])
-    order = np.empty(2 * rows, np.int64)
-    order[0::2], order[1::2] = 0, np.arange(1, rows + 1)
-    values = both.take(pa.array(order)).cast(pa.binary())
+    both = np.stack([np.full_like(numbers, partition), numbers], axis=1).ravel()
+    names, values = pa.array(np.tile(["p", "n"], len(numbers))), pa.array(both).cast(pa.string()).cast(pa.binary())
     pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS_TYPE.value_type))
-    return pa.ListArray.from_arrays(pa.array(np.arange(0, 2 * rows + 1, 2), pa.int32()), pairs, type=HEADERS_TYPE)
+    offsets = pa.array(np.arange(0, len(both) + 1, 2), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pairs, type=HEADERS_TYPE)
 
 
 def numbers_of(headers: pa.ListArray, where: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """``p`` and ``n`` of each record. Raises KafkaError where a record has not one of each, which are integers."""
+    """``p`` and ``n`` of each record. Raises KafkaError when a record does not have exactly one of each."""
     flat = headers.flatten()
     keys, values = flat.field("key"), flat.field("value")
     found = []
@@ -127,8 +123,8 @@ def numbers_of(headers: pa.ListArray, where: str) -> tuple[NDArray[Any], NDArray
         chosen = values.filter(pc.equal(keys, name))
         if len(chosen) != len(headers):
             raise KafkaError(
-                f"{where}: {len(headers)} records have {len(chosen)} headers '{name}'; the job under test has to carry "
-                "the headers of what it reads over to what it writes"
+                f"{where}: {len(headers)} records have {len(chosen)} headers '{name}'; the job under test has to copy "
+                "the headers of the records that it reads to those that it writes"
             )
         found.append(chosen.cast(pa.string()).cast(pa.int64()).to_numpy(zero_copy_only=False))
     return found[0], found[1]

@@ -1,11 +1,11 @@
-"""A TCP proxy in front of a broker that knows Kafka's frames, so that a fault can be put at one step of a protocol.
+"""A TCP proxy in front of a broker, which knows Kafka's frames and can inject a fault at one step of a protocol.
 
 ::
 
     with ProxiedCluster() as cluster:
         trap = cluster.add(Trap(Api.END_TXN, then=Then.HOLD))
-        ...                                # a client that commits a transaction by way of cluster.bootstrap
-        frame = trap.wait(30)              # its EndTxn has come, and goes no further
+        ...                                # a client of cluster.bootstrap that commits a transaction
+        frame = trap.wait(30)              # its EndTxn has come and is held
         trap.release()
 """
 
@@ -17,85 +17,69 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
+from penstock.deadline import awaited
 from penstock.errors import ServiceError
 from penstock.services import DEFAULT_VERSION, KafkaCluster
 from penstock.services.settings import HOST
 from penstock.testing.frames import Catch, Frame, Then, Trap
 
-_LENGTH = struct.Struct(">i")
+_INT = struct.Struct(">i")
 _HEADER = struct.Struct(">hhi")  # api key, api version, correlation id
-_CORRELATION = struct.Struct(">i")
 _CONNECT_SECONDS = 10.0
 _JOIN_SECONDS = 10.0
-#: How long the broker may take to answer what was caught, when the client has gone.
+#: How long the broker may take to answer caught requests when the client has gone.
 _LATE_SECONDS = 30.0
-_POLL_SECONDS = 0.05
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """A request that is not answered yet, and the traps that have caught it."""
-
-    api: int
-    version: int
-    request: bytes
-    catches: tuple[Catch, ...] = ()
 
 
 @dataclass(eq=False)
 class _Link:
-    """One connection: the client's socket, the broker's, and what has been asked and not answered yet."""
+    """One connection: the client's socket, the broker's, and the requests without an answer by correlation id, each
+    with its catches."""
 
     client: socket.socket
     broker: socket.socket
     address: tuple[str, int]
-    asked: dict[int, _Asked] = field(default_factory=dict)
-    silent: threading.Event = field(default_factory=threading.Event)  # the broker says nothing more
+    requests: dict[int, tuple[Frame, list[Catch]]] = field(default_factory=dict)
+    silent: threading.Event = field(default_factory=threading.Event)  # the broker sends nothing more
 
     @property
-    def awaited(self) -> bool:
+    def unanswered(self) -> bool:
         """Whether a request that was caught, and sent on, has no answer yet."""
-        return any(
-            each.forwarded and not each.answered.is_set() for asked in [*self.asked.values()] for each in asked.catches
-        )
-
-    def wait_for_answers(self, seconds: float) -> None:
-        """Wait until nothing is :attr:`awaited`, or the broker says nothing more."""
-        until = time.monotonic() + seconds
-        while self.awaited and time.monotonic() < until:
-            if self.silent.wait(_POLL_SECONDS):
-                return
+        caught = [each for _, catches in [*self.requests.values()] for each in catches]
+        return any(each.forwarded and not each.answered.is_set() for each in caught)
 
     def cut(self, *, reset: bool = False) -> None:
-        """Close both ends; with ``reset`` the client sees ECONNRESET instead of an orderly end."""
+        """Closes both ends; with ``reset`` the client sees ECONNRESET instead of an orderly end."""
         if reset:
             with suppress(OSError):
                 self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         for each in (self.client, self.broker):
             with suppress(OSError):
-                # Wakes whoever reads from it. Shut down for writing as well, it would say an orderly end first.
+                # Wakes the reader. Shutting down for writing as well would send an orderly end before the reset.
                 each.shutdown(socket.SHUT_RD if reset and each is self.client else socket.SHUT_RDWR)
             with suppress(OSError):
                 each.close()
 
 
 class KafkaProxy:
-    """Forwards the frames of one port to one broker, unless a trap or a fault of the whole link says otherwise.
+    """Forwards frames between one port and one broker, except for those that traps catch or faults of the link stop.
 
-    Use it as a context manager, or :meth:`start` and :meth:`stop` it. It only sees frames of connections in plain
-    text. Thread-safe.
+    Use it as a context manager, or :meth:`start` and :meth:`stop` it. Connections must be in plain text. Thread-safe.
     """
 
     def __init__(self, target: tuple[str, int] | None = None):
-        """``target`` is the broker's host and port, which may also be set before the first connection."""
+        """``target`` is the broker's host and port. It may also be set later, before the first connection."""
         self.target = target
+        #: The proxy's port.
+        self.port = 0
+        #: How many connections were ever open, without the refused ones and those of a link that was down.
+        self.accepted = 0
         self._listener: socket.socket | None = None
-        self._port = 0
         self._threads: set[threading.Thread] = set()
         self._links: set[_Link] = set()
         self._lock = threading.Lock()
@@ -104,14 +88,6 @@ class KafkaProxy:
         self._passing.set()
         self._refusing = self._stopped = False
         self._delay = 0.0
-        self._accepted = 0
-
-    # --- life ------------------------------------------------------------------------------------------------
-
-    @property
-    def port(self) -> int:
-        """The port that it listens on."""
-        return self._port
 
     @property
     def address(self) -> str:
@@ -119,14 +95,14 @@ class KafkaProxy:
         return f"{HOST}:{self.port}"
 
     def start(self) -> Self:
-        """Listen on a free port."""
+        """Listens on a free port."""
         self._listener = socket.create_server((HOST, 0), backlog=128)
-        self._port = self._listener.getsockname()[1]
+        self.port = self._listener.getsockname()[1]
         self._run(self._accept, self._listener)
         return self
 
     def stop(self) -> None:
-        """Close everything. A second call does nothing."""
+        """Closes all connections and the port. A second call does nothing."""
         self._stopped = True
         if self._listener is not None:
             with suppress(OSError):
@@ -143,21 +119,19 @@ class KafkaProxy:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     # --- faults at a frame -----------------------------------------------------------------------------------
 
     def add(self, trap: Trap) -> Trap:
-        """Set a trap, which may be another proxy's too."""
+        """Sets a trap. Several proxies may share one."""
         with self._lock:
             self._traps = (*self._traps, trap)
         return trap
 
     def disarm(self) -> None:
-        """Release and remove all traps."""
+        """Releases and removes all traps."""
         with self._lock:
             traps, self._traps = self._traps, ()
         for trap in traps:
@@ -166,41 +140,36 @@ class KafkaProxy:
     # --- faults of the whole link ----------------------------------------------------------------------------
 
     def half_open(self) -> None:
-        """Let nothing pass, either way, while all connections stay as they are: what a lost peer looks like."""
+        """Lets nothing pass in either direction while all connections stay open, as when a peer is lost."""
         self._passing.clear()
 
     def delay(self, seconds: float) -> None:
-        """Keep every frame for so long, one after the other; 0 ends it."""
+        """Delays every frame by ``seconds``, one after the other; 0 ends it."""
         self._delay = seconds
 
     def cut(self, *, reset: bool = False) -> None:
-        """Close all connections; new ones are taken."""
+        """Closes all connections, and accepts new ones."""
         with self._lock:
             links = list(self._links)
         for link in links:
             link.cut(reset=reset)
 
     def refuse(self) -> None:
-        """Close all connections, and new ones as soon as they come."""
+        """Closes all connections, and each new one at once."""
         self._refusing = True
         self.cut()
 
     def heal(self) -> None:
-        """End all faults of the link. What was kept back by :meth:`half_open` goes on its way."""
+        """Ends all faults of the link. Frames that :meth:`half_open` held back are sent on."""
         self._refusing = False
         self._delay = 0.0
         self._passing.set()
 
     @property
     def connections(self) -> int:
-        """How many connections clients have at present."""
+        """How many connections are open."""
         with self._lock:
             return len(self._links)
-
-    @property
-    def accepted(self) -> int:
-        """How many connections there ever were, those of broken links and refused ones left out."""
-        return self._accepted
 
     # --- inside ----------------------------------------------------------------------------------------------
 
@@ -212,8 +181,8 @@ class KafkaProxy:
                 with self._lock:
                     self._threads.discard(thread)
 
-        thread = threading.Thread(target=run, name=f"proxy-{self._port}", daemon=True)
-        with self._lock:  # stop() joins threads, which have to have started
+        thread = threading.Thread(target=run, name=f"proxy-{self.port}", daemon=True)
+        with self._lock:  # stop() joins threads, which must have started
             self._threads.add(thread)
             thread.start()
 
@@ -231,24 +200,24 @@ class KafkaProxy:
     def _open(self, client: socket.socket, address: tuple[str, int]) -> None:
         try:
             broker = socket.create_connection(self.target or ("", 0), _CONNECT_SECONDS)
-        except OSError:  # the broker is down: the client must see the same
+        except OSError:  # the broker is down, and the client must see that
             client.close()
             return
-        broker.settimeout(None)
         for each in (client, broker):
+            each.settimeout(None)
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         link = _Link(client, broker, address)
         with self._lock:
             self._links.add(link)
-            late = self._refusing or self._stopped  # since it came in, so that it was not among those that were cut
-            self._accepted += not late
+            late = self._refusing or self._stopped  # since it was accepted: cut() has not seen it
+            self.accepted += not late
         if late:
             link.cut()
         self._run(self._pump, link, True)
         self._pump(link, False)
 
     def _pump(self, link: _Link, response: bool) -> None:
-        """Move frames one way until an end is closed."""
+        """Moves frames in one direction until an end is closed."""
         source, sink = (link.broker, link.client) if response else (link.client, link.broker)
         severed = False
         try:
@@ -269,74 +238,65 @@ class KafkaProxy:
                     except OSError:
                         for each in catches:
                             each.forwarded = False
-                        severed = not (response and link.awaited)  # the client is gone: later answers are noted still
+                        severed = not (
+                            response and link.unanswered
+                        )  # the client has gone, later answers are still noted
         except OSError:
             pass
         finally:
-            # What a lost peer looks like includes that its end is not told.
+            # While the link is half open, a peer does not learn that the other has closed.
             self._passing.wait()
             if response:
                 link.silent.set()
             elif not severed:
-                link.wait_for_answers(_LATE_SECONDS)
+                awaited(lambda: link.silent.is_set() or not link.unanswered, _LATE_SECONDS)
             link.cut()
             with self._lock:
                 self._links.discard(link)
 
-    def _judge(self, link: _Link, frame: bytearray, response: bool) -> tuple[Then, list[Catch]]:
-        """What becomes of a frame, and as whose catch."""
-        body = bytes(frame[_LENGTH.size :])
+    def _judge(self, link: _Link, frame: bytes, response: bool) -> tuple[Then, list[Catch]]:
+        """What happens to a frame, and its catches."""
+        body = frame[_INT.size :]
+        catches: list[Catch] = []
         if response:
-            (correlation,) = _CORRELATION.unpack_from(body)
-            asked = link.asked.get(correlation, _Asked(-1, -1, b""))
+            (correlation,) = _INT.unpack_from(body)
+            unknown = Frame(-1, -1, correlation, True, link.address, self.port, body, b"")
+            request, caught = link.requests.get(correlation, (unknown, []))
+            found = replace(request, response=True, body=body)
+            for each in caught:
+                each.note(found)
+            link.requests.pop(correlation, None)
         else:
             api, version, correlation = _HEADER.unpack_from(body)
-            asked = link.asked[correlation] = _Asked(api, version, body)
-        traps = [trap for trap in self._traps if trap.concerns(asked.api, response)]
-        found = Frame(asked.api, asked.version, correlation, response, link.address, self._port, body, asked.request)
-        if response:
-            for each in asked.catches:
-                each.note(found)
-            link.asked.pop(correlation, None)
-        then, catches = Then.FORWARD, []
-        for trap in traps:
+            found = Frame(api, version, correlation, False, link.address, self.port, body, body)
+            link.requests[correlation] = found, catches
+        then = Then.FORWARD
+        for trap in [each for each in self._traps if each.concerns(found.api, response)]:
             then, catch = trap.take(found)
             if catch is not None:
                 catches.append(catch)
             if then is not Then.FORWARD:
                 break
-        if catches and not response:
-            link.asked[correlation] = _Asked(asked.api, asked.version, body, tuple(catches))
         return then, catches
 
 
-def _receive(source: socket.socket) -> bytearray | None:
-    """A whole frame with its length; None where the connection ended."""
-    head = _exactly(source, _LENGTH.size)
-    if head is None:
+def _receive(source: socket.socket) -> bytes | None:
+    """A whole frame with its length; None at the end of the connection. ``source`` is blocking."""
+    head = source.recv(_INT.size, socket.MSG_WAITALL)
+    if len(head) < _INT.size:
         return None
-    body = _exactly(source, _LENGTH.unpack(head)[0])
-    return None if body is None else head + body
-
-
-def _exactly(source: socket.socket, size: int) -> bytearray | None:
-    received = bytearray(size)
-    view, at = memoryview(received), 0
-    while at < size:
-        count = source.recv_into(view[at:])
-        if not count:
-            return None
-        at += count
-    return received
+    (size,) = _INT.unpack(head)
+    body = source.recv(size, socket.MSG_WAITALL)
+    return head + body if len(body) == size else None
 
 
 # --- a cluster behind proxies ------------------------------------------------------------------------------------
 
 
 class ProxiedCluster:
-    """A :class:`penstock.services.KafkaCluster` with a proxy in front of each broker, on the way that clients are sent.
+    """A :class:`penstock.services.KafkaCluster` with a proxy in front of each broker.
 
-    ``bootstrap`` leads through the proxies, ``direct`` past them. Further arguments are those of KafkaCluster.
+    Clients of ``bootstrap`` go through the proxies, those of ``direct`` past them. The arguments are KafkaCluster's.
     """
 
     def __init__(
@@ -348,43 +308,34 @@ class ProxiedCluster:
         version: str = DEFAULT_VERSION,
         jvm_options: Sequence[str] = (),
     ):
-        self._size, self._properties, self._data, self._version = brokers, properties, data, version
-        self._jvm_options = jvm_options
+        #: The proxies, in the order of the nodes.
+        self.proxies: tuple[KafkaProxy, ...] = ()
+        self._size = brokers
+        self._brokers = partial(
+            KafkaCluster, brokers, properties=properties, data=data, version=version, jvm_options=jvm_options
+        )
         self._stack = ExitStack()
-        self._proxies: tuple[KafkaProxy, ...] = ()
         self._cluster: KafkaCluster | None = None
 
     def start(self) -> Self:
-        """Start proxies and brokers. Raises ServiceError as :meth:`KafkaCluster.start` does."""
+        """Starts proxies and brokers. Raises ServiceError as :meth:`KafkaCluster.start` does."""
         with ExitStack() as stack:
             proxies = tuple(stack.enter_context(KafkaProxy()) for _ in range(self._size))
-            cluster = stack.enter_context(
-                KafkaCluster(
-                    self._size,
-                    properties=self._properties,
-                    data=self._data,
-                    version=self._version,
-                    jvm_options=self._jvm_options,
-                    advertised=[proxy.port for proxy in proxies],
-                )
-            )
+            cluster = stack.enter_context(self._brokers(advertised=[proxy.port for proxy in proxies]))
             for proxy, address in zip(proxies, cluster.bootstrap.split(","), strict=True):
                 host, _, port = address.rpartition(":")
                 proxy.target = (host, int(port))
-            self._proxies, self._cluster = proxies, cluster
-            self._stack = stack.pop_all()
+            self.proxies, self._cluster, self._stack = proxies, cluster, stack.pop_all()
         return self
 
     def stop(self) -> None:
-        """Stop both. A second call does nothing."""
+        """Stops both. A second call does nothing."""
         self._stack.close()
 
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
@@ -396,31 +347,26 @@ class ProxiedCluster:
 
     @property
     def bootstrap(self) -> str:
-        """``host:port,...`` by way of the proxies."""
-        return ",".join(proxy.address for proxy in self._proxies)
+        """``host:port,...`` of the proxies."""
+        return ",".join(proxy.address for proxy in self.proxies)
 
     @property
     def direct(self) -> str:
-        """``host:port,...`` past them, for whoever observes."""
+        """``host:port,...`` of the brokers, past the proxies."""
         return self.cluster.plain_bootstrap
-
-    @property
-    def proxies(self) -> Sequence[KafkaProxy]:
-        """All proxies, in the order of the nodes."""
-        return self._proxies
 
     def proxy(self, node: int) -> KafkaProxy:
         """The proxy in front of a node (ids count from 1)."""
-        return self._proxies[node - 1]
+        return self.proxies[node - 1]
 
     def add(self, trap: Trap) -> Trap:
-        """Set a trap on the way to all brokers together: they share the count."""
-        for proxy in self._proxies:
+        """Sets a trap at all proxies, which share its count."""
+        for proxy in self.proxies:
             proxy.add(trap)
         return trap
 
     def heal(self) -> None:
-        """Release every trap and end every fault of a link."""
-        for proxy in self._proxies:
+        """Releases every trap and ends every fault of a link."""
+        for proxy in self.proxies:
             proxy.heal()
             proxy.disarm()

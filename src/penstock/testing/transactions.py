@@ -1,4 +1,4 @@
-"""Looking at transactions from outside: who has one open, and which partitions are held back by one."""
+"""A look at transactions from outside: who has one open, and which partitions they hold back."""
 
 from __future__ import annotations
 
@@ -30,12 +30,10 @@ class TransactionInspector:
     def held(self, topics: Iterable[str], by: Collection[str] | None = None) -> list[HeldBack]:
         """The partitions of ``topics`` in which an open transaction holds readers back, and who holds them.
 
-        With ``by``, only those where a transaction of one of these transactional ids does.
+        With ``by``, only those that a transaction of one of these transactional ids holds back.
         """
         found = held_back(self.session, topics)
-        if by is None:
-            return found
-        return [each for each in found if any(holder.transactional_id in by for holder in each.holders)]
+        return [each for each in found if by is None or any(holder.transactional_id in by for holder in each.holders)]
 
     def open_transactions(self, prefix: str = "") -> list[TransactionDescription]:
         """The open transactions of transactional ids that start with ``prefix``."""
@@ -48,26 +46,25 @@ class TransactionInspector:
     def wait_until_none_open(
         self, topics: Iterable[str], seconds: float = 10.0, by: Collection[str] | None = None
     ) -> list[HeldBack]:
-        """Wait until :meth:`held` finds nothing. Returns what it still finds after so many seconds."""
+        """Waits until :meth:`held` finds nothing. Returns what it still finds after ``seconds``."""
         topics = list(topics)
         until = time.monotonic() + seconds
         while True:
+            late = time.monotonic() > until
             try:
-                held = self.held(topics, by)
-            except RetriableError:  # a broker that is down, for one
-                if time.monotonic() > until:
-                    raise
-            else:
-                if not held or time.monotonic() > until:
+                if not (held := self.held(topics, by)) or late:
                     return held
+            except RetriableError:  # a broker may be down
+                if late:
+                    raise
             time.sleep(_POLL_SECONDS)
 
     def wait_for(
         self, transactional_id: str, condition: Callable[[TransactionDescription], bool], seconds: float
     ) -> TransactionDescription:
-        """Wait until what the coordinator says about a transactional id fulfils ``condition``; return it.
+        """Waits until the coordinator's description of a transactional id fulfils ``condition``, and returns it.
 
-        Raises ServiceError when it does not in so many seconds.
+        Raises ServiceError if it does not within ``seconds``.
         """
         until = time.monotonic() + seconds
         while (found := self.describe(transactional_id)) is None or not condition(found):

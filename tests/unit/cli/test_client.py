@@ -86,7 +86,7 @@ def test_problems_name_where_they_were_written(tmp_path: Path) -> None:
     ("arguments", "problem"),
     [
         ((), "--bootstrap-servers: 'bootstrap.servers': is required"),
-        (("--property", "no-equals-sign"), "--property: 'no-equals-sign': expected a key, an equals sign and a value"),
+        (("--property", "no-equals-sign"), "--property: 'no-equals-sign': expected KEY=VALUE"),
         (("--command-config", "/no/such/file"), "/no/such/file: cannot be read: No such file or directory"),
     ],
 )

@@ -95,7 +95,7 @@ def test_a_failure_says_why_and_leaves_nothing(ivy: Java) -> None:
 
 @pytest.mark.parametrize("version", ["latest", "4.3", "../4.3.0", ""])
 def test_a_version_is_three_numbers(ivy: Java, version: str) -> None:
-    with pytest.raises(ServiceError, match="is no Kafka version"):
+    with pytest.raises(ServiceError, match="is not a Kafka version"):
         fetch_jars(ivy, version)
     assert runs(ivy) == 0
 

@@ -7,13 +7,12 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Self
 
 import pytest
 
 from penstock.errors import ServiceError
 from penstock.services.ports import free_ports
-from penstock.services.process import Identity
+from penstock.services.process import GRACE_SECONDS, Identity
 from penstock.services.service import Server
 from tests.waiting import eventually
 
@@ -44,20 +43,22 @@ class Listener(Server):
         self.note, self.thieves = note, thieves
         self.stolen: list[socket.socket] = []
 
-    def _first(self) -> Self:
-        return self._begin(self._prepare)
+    def _install(self) -> None:
+        pass
+
+    def _grace(self) -> float:
+        return GRACE_SECONDS
 
     def _prepare(self) -> None:
-        self._make_folder()
         (self._port,) = free_ports(0)
         self._command = [sys.executable, "-I", "-S", "-c", PROGRAM, str(self._port), str(self.note)]
         if len(self.stolen) < self.thieves:
             self.stolen.append(socket.create_server(("127.0.0.1", self._port)))
 
-    def _answers(self) -> bool:
+    def _answers(self, node: int) -> bool:
         try:
             with socket.create_connection(("127.0.0.1", self._port), timeout=5):
-                return self._running is not None and self._running.identity.alive() and not self._stolen()
+                return self.process.alive() and not self._stolen()
         except OSError:
             return False
 
@@ -110,7 +111,7 @@ def test_a_folder_that_is_given_is_used_and_deleted(note: Path, tmp_path: Path) 
 
 
 def test_what_is_left_behind_outlives_its_object(note: Path) -> None:
-    with Listener(note) as server, pytest.raises(ServiceError, match="was not made to be left behind"):
+    with Listener(note) as server, pytest.raises(ServiceError, match="create it with detachable=True"):
         server.detach()
     with Listener(note, detachable=True) as server:
         process = server.process

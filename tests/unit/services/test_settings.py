@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import ServiceError
-from penstock.services.certificates import Certificates
+from penstock.services.certificates import make_certificates
 from penstock.services.settings import (
     NodePorts,
     Security,
@@ -37,9 +37,9 @@ def test_a_lone_broker_keeps_one_replica_and_three_keep_three() -> None:
     assert three["controller.quorum.voters"] == "1@127.0.0.1:9101,2@127.0.0.1:9102,3@127.0.0.1:9103"
 
 
-def test_every_listener_is_on_the_loopback_address() -> None:
+def test_every_listener_is_on_the_loopback_address(tmp_path: Path) -> None:
     security = Security("SASL_SSL", "PLAIN", {"a": "b"})
-    certificates = Certificates(Path("k"), Path("/dev/null"), Path("a"))
+    certificates = make_certificates(tmp_path)
     secured = node_settings(1, {1: NodePorts(1, 2, 3)}, Path("/data"), security, certificates, {})
     for each in (settings(ONE), secured):
         for listener in [*each["listeners"].split(","), *each["advertised.listeners"].split(",")]:
@@ -108,8 +108,7 @@ def test_security_that_cannot_be_is_refused(arguments: tuple[Any, ...]) -> None:
 
 
 def test_clients_with_certificates_and_tokens(tmp_path: Path) -> None:
-    certificates = Certificates(tmp_path / "server.p12", tmp_path / "password", tmp_path / "authority.pem")
-    certificates.password_file.write_text("store-pass")
+    certificates = make_certificates(tmp_path)
     security = Security("SASL_SSL", "OAUTHBEARER", {"anna": "", "bob": ""}, ("anna", "carl"))
     for user, store in (("anna", "client-anna.p12"), ("bob", "client-anna.p12")):
         found = client_settings("h:1", security, certificates, user)

@@ -221,7 +221,7 @@ def test_a_dropped_request_is_not_waited_for(proxy: KafkaProxy, client: Client) 
 def test_what_a_trap_calls_and_fails_is_told(proxy: KafkaProxy, client: Client) -> None:
     trap = proxy.add(Trap(Api.PRODUCE, call=lambda _: {}["missing"]))
     client.send(Api.PRODUCE)
-    with pytest.raises(ServiceError, match=r"what a trap of API 0 calls has failed: KeyError\('missing'\)"):
+    with pytest.raises(ServiceError, match=r"the call of a trap of API 0 has failed: KeyError\('missing'\)"):
         trap.wait(SECONDS)
 
 
@@ -229,7 +229,7 @@ def test_an_answer_that_does_not_come_is_told(proxy: KafkaProxy, client: Client,
     unanswered = proxy.add(Trap(Api.PRODUCE, then=Then.HOLD))
     client.send(Api.PRODUCE)
     unanswered.wait(SECONDS)
-    with pytest.raises(ServiceError, match=r"a request of API 0 that was caught is not answered after 0\.1 s"):
+    with pytest.raises(ServiceError, match=r"a caught request of API 0 is not answered after 0\.1 s"):
         unanswered.wait_for_answers(0.1)
 
 
@@ -279,7 +279,7 @@ def test_what_never_comes_is_told(proxy: KafkaProxy, client: Client) -> None:
     trap = proxy.add(Trap(Api.END_TXN, nth=3))
     client.send(Api.END_TXN)
     client.receive()
-    with pytest.raises(ServiceError, match=r"no request 3 of API 26 has come in 0\.1 s, 1 before it have"):
+    with pytest.raises(ServiceError, match=r"request 3 of API 26 has not come in 0\.1 s; 1 came before it"):
         trap.wait(0.1)
 
 
