@@ -21,7 +21,7 @@ from penstock.errors import (
     RecordError,
     RetriableError,
 )
-from penstock.plan import MapRows
+from penstock.plan.nodes import MapRows
 from penstock.settings import FailureRate, FixedDelay
 from tests.scans import delete
 from tests.spark.conftest import spark_jobs
@@ -323,7 +323,7 @@ def test_a_job_that_adopts_progress_still_does_when_it_is_restarted_before_its_f
     while_running(running, lambda: running.progress.batches == 2)
     assert len(told(jobs)) == 1
     assert read_ids(topics, sink) == list(range(30))
-    assert not running._query(running.progress, "")._job.settings.adopt_progress  # nor would a further restart
+    assert not running._query(running.progress, "").job.settings.adopt_progress  # nor would a further restart
 
 
 @pytest.mark.parametrize("batch", [1, 2], ids=["before its first commit", "after its first commit"])

@@ -1,4 +1,4 @@
-"""What is known of a node's rows, from the capabilities of the scans that feed it."""
+"""Facts about a node's rows, from the capabilities of the scans that feed it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from penstock.types import RowKind
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """``kinds``: of the rows. ``bounded``: whether there is a last one. ``event_time``: the column that is the time
-    attribute; empty without one."""
+    """``kinds`` are the row kinds that a node gives. ``bounded``: whether its rows end. ``event_time`` is the column
+    that is the time attribute, empty without one."""
 
     kinds: frozenset[RowKind]
     bounded: bool
@@ -22,7 +22,7 @@ class Traits:
 
 
 def traits(node: Node) -> Traits:
-    """What is known of the rows of ``node``."""
+    """The traits of the rows of ``node``."""
     return fold((node,), _traits)[0]
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import ExecutionError, ServiceError
-from penstock.plan import Job, MapRows, Node, Scan, rewrite
+from penstock.plan.nodes import Job, MapRows, Node, Scan
+from penstock.plan.walk import rewrite
 
 _POLL_SECONDS = 0.05
 

@@ -1,4 +1,4 @@
-"""WATERMARK FOR and CURRENT_WATERMARK: what a connector is told, and what Spark computes."""
+"""WATERMARK FOR and CURRENT_WATERMARK: what a connector measures, and what Spark computes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from penstock.engine.translate import millis
 from penstock.errors import DefinitionError
-from penstock.plan import AssignWatermarks, Project, Scan
 from penstock.plan.explain import explain
+from penstock.plan.nodes import AssignWatermarks, Project, Scan
 from penstock.spi import WATERMARK, Watermark
 from penstock.sql import parse_script
 

@@ -27,12 +27,12 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             return self
 
         def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
-            """A column that a message lacks is an error; without this it is null."""
+            """Refuse a message that lacks a column, which is otherwise null."""
             self._options["fail-on-missing-field"] = "true"
             return self
 
         def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
-            """A message that cannot be read is left out; without this it is an error."""
+            """Skip a message that cannot be read, which is otherwise an error."""
             self._options["ignore-parse-errors"] = "true"
             return self
 

@@ -32,8 +32,8 @@ def observed(frame: DataFrame, ordinal: int, *, timed: bool) -> DataFrame:
     """The rows of source number ``ordinal`` without its tasks' reports, which Spark observes.
 
     The watermark of a ``timed`` source becomes Spark's own, which is the largest value of a column: here all rows of a
-    batch have the same value. Flink's watermark says that all rows up to it have come, Spark's that all rows before it
-    have, hence the added millisecond.
+    batch have the same value. Flink's watermark promises that all rows up to it have come, Spark's that all rows before
+    it have: hence the added millisecond.
     """
     if timed:
         frame = frame.withColumn(_EVENT_TIME, F.timestamp_millis(F.col(WATERMARK) + 1))
@@ -62,7 +62,7 @@ def largest_watermarks(places: pa.Array, watermarks: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class BatchReports:
-    """The reports of one batch. ``named`` gives those that Spark observed under a name; None if there are none."""
+    """The reports of one batch. ``named`` returns those that Spark observed under a name, or None."""
 
     batch: int
     named: Callable[[str], list[bytes] | None]

@@ -1,7 +1,7 @@
 """The functions of Flink SQL that exist here, with the types of their arguments and results.
 
-Signatures are strings of one letter per argument: see :data:`FAMILIES`. What a function is in Spark SQL is in
-``penstock.engine.translate.functions``, by the same name.
+Signatures are strings of one letter per argument: see :data:`FAMILIES`. Their Spark SQL is in
+``penstock.engine.translate.functions``, by the same names.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def fits(letter: str, given: DataType) -> bool:
 
 
 def families(signature: str) -> str:
-    """A signature for people: ``(STRING, INT)``."""
+    """A signature as errors show it: ``(STRING, INT)``."""
     return f"({', '.join(FAMILIES[letter][0] for letter in signature)})"
 
 
@@ -56,8 +56,8 @@ Result = DataType | Callable[[tuple[Expression, ...]], DataType]
 
 @dataclass(frozen=True)
 class Overload:
-    """One way of calling a function. The value is null if an argument is; if ``nullable``, it may be null for
-    other arguments too."""
+    """One way of calling a function. The value is null if an argument is; if ``nullable``, also for other
+    arguments."""
 
     signature: str
     result: Result
