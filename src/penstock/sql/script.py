@@ -267,7 +267,7 @@ class _Insertion:
             elif written.field(name.text) is None:
                 reason, hint = f"column '{name.text}' is computed and cannot be written", "leave it out"
             elif name.text in {each.text for each in names[:index]}:
-                reason, hint = f"column '{name.text}' is named twice", ""
+                reason, hint = f"column '{name.text}' is named twice", "name it once"
             else:
                 continue
             self._problem(name.at, reason, hint)

@@ -107,7 +107,7 @@ def test_explain_names_the_event_time_and_the_idle_timeout():
             "CURRENT_WATERMARK(x) = 1",
             r"write CURRENT_WATERMARK\(ts\)",
         ),
-        ("x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts", "CURRENT_WATERMARK() = ts", "takes 1 arguments, not 0"),
+        ("x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts", "CURRENT_WATERMARK() = ts", "takes 1 argument, not 0"),
         ("x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS x", "x = 1", "a watermark is a TIMESTAMP, not INT"),
         (
             "x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS DATE '2026-01-01'",

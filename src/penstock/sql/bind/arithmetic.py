@@ -21,7 +21,7 @@ from penstock.types.casts import as_decimal, common_type, is_integer, is_numeric
 def sign(call: UnboundCall, operand: Expression, source: SourceText) -> Expression:
     """``-x`` and ``+x``. Raises SqlError if the operand is not a number."""
     if not is_numeric(operand.type):
-        raise source.error(call.args[0].at, f"a sign needs a number, not {operand.type.text()}")
+        raise source.error(call.args[0].at, f"a sign needs a number, not {operand.type.text()}", "CAST it")
     return operand if call.name == "+x" else Call("NEGATE", (operand,), type=operand.type, place=source.at(call.at))
 
 

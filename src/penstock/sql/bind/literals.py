@@ -58,7 +58,7 @@ def literal(given: UnboundLiteral, source: SourceText) -> Literal:
             return Literal(None, type=NULL, place=source.at(given.at))
         case "BYTES":
             if re.fullmatch(r"([0-9a-fA-F]{2})*", given.text) is None:
-                raise source.error(given.at, "X'..' holds pairs of hexadecimal digits")
+                raise source.error(given.at, "X'..' holds pairs of hexadecimal digits", "such as X'0AFF'")
             value, data_type = bytes.fromhex(given.text), BinaryType()
         case form if form in _MOMENTS:
             value, data_type = _moment(given, source)
@@ -83,7 +83,9 @@ def _number(given: UnboundLiteral, source: SourceText) -> tuple[int | float | De
     scale = max(-int(digits.exponent), 0)
     precision = max(len(digits.digits), scale, 1)
     if precision > 38:
-        raise source.error(given.at, "the number has more than 38 digits, the most that DECIMAL holds")
+        raise source.error(
+            given.at, "the number has more than 38 digits, the most that DECIMAL holds", "write it as 1E40"
+        )
     return exact, DecimalType(precision, scale)
 
 
@@ -102,7 +104,7 @@ def _moment(given: UnboundLiteral, source: SourceText) -> tuple[date | time | da
                 return time.fromisoformat(whole).replace(microsecond=micros), TimeType(len(fraction))
         return datetime.fromisoformat(whole).replace(microsecond=micros), TimestampType(len(fraction))
     except ValueError:
-        raise source.error(given.at, f"not a {given.form}", f"write it as {given.form} '{example}'") from None
+        raise source.error(given.at, f"this is not a {given.form}", f"write it as {given.form} '{example}'") from None
 
 
 def _interval(given: UnboundLiteral, source: SourceText) -> tuple[int | timedelta, DataType]:
@@ -110,7 +112,9 @@ def _interval(given: UnboundLiteral, source: SourceText) -> tuple[int | timedelt
     if unit not in _INTERVALS:
         raise source.error(given.at, f"there is no interval {unit}", f"one of {', '.join(_INTERVALS)}")
     if re.fullmatch(_INTERVALS[unit], text, re.ASCII) is None:
-        raise source.error(given.at, f"not an interval {unit}", "for example INTERVAL '1 12:00:00' DAY TO SECOND")
+        raise source.error(
+            given.at, f"this is not an interval {unit}", "for example INTERVAL '1 12:00:00' DAY TO SECOND"
+        )
     sign = -1 if text.startswith("-") else 1
     parts = [Decimal(part) for part in re.split(r"[ :-]", text.removeprefix("-"))]
     first, _, last = unit.partition(" TO ")

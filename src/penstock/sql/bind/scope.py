@@ -99,7 +99,7 @@ class Scope:
         if isinstance(found.type, NullType):
             return cast(found, BOOLEAN)
         if root(found.type) != "BOOLEAN":
-            raise self._error(given, f"{role} must be BOOLEAN, not {found.type.text()}")
+            raise self._error(given, f"{role} must be BOOLEAN, not {found.type.text()}", "compare it with a value")
         return found
 
     def value(self, given: Unbound) -> Expression:
@@ -182,7 +182,7 @@ class Scope:
             least, most, count = form.least, form.most, len(call.args)
             if not least <= count <= (most or count):
                 expected = str(least) if least == most else f"{least} to {most}" if most else f"at least {least}"
-                raise self._error(call, f"{call.name} takes {expected} arguments, not {count}")
+                raise self._error(call, f"{call.name} takes {expected} argument{'' if most == 1 else 's'}, not {count}")
             found = form.bind(self, call)
         return self._negated(found, found.place) if call.negated else found
 
@@ -269,7 +269,7 @@ class Scope:
         if len(values) == 3:
             mark = values[2]
             if not (isinstance(mark, Literal) and isinstance(mark.value, str) and len(mark.value) == 1):
-                raise self._error(call.args[2], "ESCAPE takes one character in quotes")
+                raise self._error(call.args[2], "ESCAPE takes one character in quotes", "such as '!'")
         return self._of_nullability(call, values)
 
     def _string(self, given: Unbound, function: str) -> Expression:
@@ -285,13 +285,15 @@ class Scope:
         match base.type:
             case ArrayType(element=element):
                 if not is_integer(index.type):
-                    raise self._error(call.args[1], f"an array is indexed by INT, not {index.type.text()}")
+                    raise self._error(call.args[1], f"an array is indexed by INT, not {index.type.text()}", "CAST it")
                 if isinstance(index, Literal) and isinstance(index.value, int) and index.value < 1:
-                    raise self._error(call.args[1], "the first element of an array is [1]")
+                    raise self._error(call.args[1], "the first element of an array is [1]", "count from 1")
                 found = element
             case MapType(key=key, value=value):
                 if comparable(key, index.type, ordered=False) is None:
-                    raise self._error(call.args[1], f"the map's keys are {key.text()}, not {index.type.text()}")
+                    raise self._error(
+                        call.args[1], f"the map's keys are {key.text()}, not {index.type.text()}", "CAST it"
+                    )
                 index, found = coerce(index, key), value
             case _:
                 raise self._error(call, f"{base.type.text()} has no elements", "only ARRAY and MAP have")
@@ -398,7 +400,7 @@ class Scope:
             raise self._error(call, "MAP takes keys and values in turn", "MAP['key', 'value']")
         (key, keys), (value, values) = (self._elements(call, call.args[start::2]) for start in (0, 1))
         if isinstance(key, MapType):
-            raise self._error(call.args[0], "a map cannot be the key of a map")
+            raise self._error(call.args[0], "a map cannot be the key of a map", "use keys of another type")
         pairs = [each for pair in zip(keys, values, strict=True) for each in pair]
         return self._made(call, "MAP", pairs, MapType(key, value, nullable=False))
 

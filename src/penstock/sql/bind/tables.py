@@ -158,7 +158,7 @@ class Declaration:
         for name in names:
             if name.text in computed:
                 reason = f"computed column '{name.text}' cannot be part of a PRIMARY KEY"
-                self.errors.append(self.source.schema_error(name.at, reason))
+                self.errors.append(self.source.schema_error(name.at, reason, "use columns of the table's records"))
         key = tuple(name.text for name in names)
         return tuple(not_null(each) if each.name in key else each for each in columns), key
 
@@ -178,14 +178,14 @@ class Declaration:
         column = {each.name: each for each in columns}.get(name.text)
         if column is not None and not isinstance(column.type, TimestampType):
             reason = f"a watermark needs a TIMESTAMP column, and '{name.text}' is {column.type.text()}"
-            self.errors.append(self.source.schema_error(name.at, reason))
+            self.errors.append(self.source.schema_error(name.at, reason, "compute one with AS CAST(..)"))
         if len(columns) < len(self.statement.columns):
             return None, None  # the expression may need a column that has a problem
         row = RowType(tuple(Field(each.name, each.type) for each in columns), nullable=False)
         value = self.errors.attempt(lambda: Scope(row, self.source, self.statement.table.name).value(after_row))
         if value is not None and not isinstance(value.type, TimestampType):
             reason = f"a watermark is a TIMESTAMP, not {value.type.text()}"
-            self.errors.append(self.source.error(after_row.at, reason))
+            self.errors.append(self.source.error(after_row.at, reason, "such as ts - INTERVAL '5' SECOND"))
         return (None, None) if value is None else (_plain(value, column), value)
 
     def _options(self) -> tuple[dict[str, str], Origin]:
@@ -208,7 +208,8 @@ def columns_of(
     seen: set[str] = set()
     for each in declarations:
         if each.name.text in seen:
-            errors.append(source.schema_error(each.name.at, f"column '{each.name.text}' is declared twice"))
+            reason = f"column '{each.name.text}' is declared twice"
+            errors.append(source.schema_error(each.name.at, reason, "rename one of them"))
         seen.add(each.name.text)
     given = tuple(Field(each.name.text, each.type) for each in declarations if each.type is not None)
     # Computed columns see the others, but not one another, as in Flink.

@@ -276,7 +276,7 @@ def _option(cursor: Grammar) -> tuple[Token, Token]:
 def _element(cursor: Grammar, body: _Body) -> None:
     if cursor.take("WATERMARK", "FOR"):
         if body.watermark is not None:
-            raise cursor.source.error(cursor.at, "a table has one watermark")
+            raise cursor.source.error(cursor.at, "a table has one watermark", "leave the others out")
         name = cursor.name("a column")
         cursor.expect("AS")
         body.watermark = name, cursor.expression()
@@ -294,7 +294,7 @@ def _constraint(cursor: Grammar, body: _Body) -> None:
         cursor.name("a constraint's name")
     cursor.expect("PRIMARY", "KEY")
     if body.primary_key:
-        raise cursor.source.error(at, "a table has one PRIMARY KEY")
+        raise cursor.source.error(at, "a table has one PRIMARY KEY", "leave the others out")
     body.primary_key = cursor.enclosed(partial(cursor.name, "a column"))
     _not_enforced(cursor)
 

@@ -63,7 +63,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_UNCLOSED = {"'": "string", "`": "quoted name", "/*": "comment", "${": "variable"}
+#: Tokens that need a closing mark: the opening one, the name of the token, and the closing one.
+_UNCLOSED = (("'", "string", "'"), ("`", "quoted name", "`"), ("/*", "comment", "*/"), ("${", "variable", "}"))
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}?")
 #: No type holds a longer number.
 _LONGEST_NUMBER = 400
@@ -97,9 +98,9 @@ def scan(source: SourceText, variables: Mapping[str, str]) -> tuple[Token, ...]:
 def _matches(source: SourceText) -> Iterator[re.Match[str]]:
     for match in _TOKEN.finditer(source.text):
         if match.lastgroup == "mark":
-            for opening, unclosed in _UNCLOSED.items():
+            for opening, unclosed, closing in _UNCLOSED:
                 if source.text.startswith(opening, match.start()):
-                    raise source.error(match.start(), f"{unclosed} is not closed")
+                    raise source.error(match.start(), f"the {unclosed} is not closed", f"add {closing}")
         yield match
 
 
