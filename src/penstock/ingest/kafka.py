@@ -201,5 +201,4 @@ def sink_table(sink: SinkDef, table: TableDefinition) -> TableDefinition:
 
 
 def _without(given: Mapping[str, str], cls: type[OptionSet]) -> dict[str, str]:
-    declared = cls.keys()
-    return {key: value for key, value in given.items() if key not in declared}
+    return {key: given[key] for key in given if key not in set(cls.keys())}

@@ -18,12 +18,10 @@ from penstock.plan.nodes import Filter, Item, Job, Node, Sink, items_of, project
 from penstock.spi import Column, ScanSpec, Surface, TableDefinition, connectors, scan_spec, sink_spec, unknown_connector
 from penstock.sql import condition, located, projection, read
 
-DEFAULT_NAME = "pipeline"
-
 _T = TypeVar("_T")
 
 
-def lower(defn: PipelineDef, default_name: str = DEFAULT_NAME) -> Job:
+def lower(defn: PipelineDef, default_name: str = "pipeline") -> Job:
     """The plan of ``defn``; ``default_name`` is the job's name if the pipeline has none.
 
     Raises PipelineError with every problem found, or UnsupportedError if all of them are features that penstock lacks.

@@ -9,7 +9,6 @@ from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Node, Pro
 
 T = TypeVar("T")
 N = TypeVar("N", bound=Node)
-Steps = tuple[AssignWatermarks | Filter | Project, ...]
 
 
 def fold(roots: Iterable[Node], visit: Callable[[Node, tuple[T, ...]], T]) -> tuple[T, ...]:
@@ -45,17 +44,15 @@ def scans(*roots: Node) -> tuple[Scan, ...]:
 
 def base(node: Node) -> Node:
     """The nearest node at or below this one that is more than expressions: branches of one group share it."""
-
-    def visit(each: Node, below: tuple[Node, ...]) -> Node:
-        return below[0] if isinstance(each, AssignWatermarks | DeadLetters | Filter | Project) else each
-
-    return fold((node,), visit)[0]
+    while isinstance(node, AssignWatermarks | DeadLetters | Filter | Project):
+        node = node.input
+    return node
 
 
 def calculations(node: Node) -> tuple[AssignWatermarks | Filter | Project, ...]:
     """The expressions between :func:`base` and ``node``, in this order."""
-
-    def visit(each: Node, below: tuple[Steps, ...]) -> Steps:
-        return (*below[0], each) if isinstance(each, AssignWatermarks | Filter | Project) else ()
-
-    return fold((node,), visit)[0]
+    found = []
+    while isinstance(node, AssignWatermarks | Filter | Project):
+        found.append(node)
+        node = node.input
+    return tuple(reversed(found))

@@ -37,8 +37,6 @@ from penstock.sql.parse.tokens import Token, scan
 from penstock.types import NULL, Field, NullType, RowType
 from penstock.types.casts import assignable
 
-_EXECUTE_SET = ("EXECUTE", "STATEMENT", "SET", "BEGIN")
-
 
 @dataclass(frozen=True)
 class Script:
@@ -119,7 +117,7 @@ class _ScriptReader:
             self.errors.append(error)
             if name := created_name(Grammar(self.source, tokens)):
                 self.tables.setdefault(name, None)
-            if Grammar(self.source, tokens).sees(*_EXECUTE_SET):
+            if Grammar(self.source, tokens).sees("EXECUTE", "STATEMENT", "SET", "BEGIN"):
                 self.set_at, self.sinks = tokens[0].at, []
 
     def finish(self) -> Script:

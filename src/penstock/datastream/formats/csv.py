@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Self
 
 from penstock.common import DeserializationSchema, SerializationSchema, TypeInformation
-from penstock.errors import OptionsError, Problem
+from penstock.datastream.formats.json import row_type
 
 
 class _Builder:
     """The options of both builders."""
 
     def __init__(self, type_info: TypeInformation):
-        if type_info.single:
-            hint = "for example Types.ROW([Types.LONG(), Types.STRING()])"
-            raise OptionsError((Problem("a row type is required", "type_info", hint=hint),))
-        self._type = type_info
+        self._type = row_type(type_info, "type_info")
         self._options: dict[str, str] = {}
 
     def set_field_delimiter(self, delimiter: str) -> Self:

@@ -38,7 +38,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
         def build(self) -> JsonRowDeserializationSchema:
             """The schema. Raises OptionsError without a type."""
-            type_info = _row_type(self._type, "type_info")
+            type_info = row_type(self._type, "type_info")
             return JsonRowDeserializationSchema(
                 format="json", type_info=type_info, options=tuple(sorted(self._options.items()))
             )
@@ -65,10 +65,11 @@ class JsonRowSerializationSchema(SerializationSchema):
 
         def build(self) -> JsonRowSerializationSchema:
             """The schema. Raises OptionsError without a type."""
-            return JsonRowSerializationSchema(format="json", type_info=_row_type(self._type, "with_type_info"))
+            return JsonRowSerializationSchema(format="json", type_info=row_type(self._type, "with_type_info"))
 
 
-def _row_type(given: TypeInformation | None, method: str) -> TypeInformation:
+def row_type(given: TypeInformation | None, method: str) -> TypeInformation:
+    """``given``, which must be the type of rows. Raises OptionsError otherwise."""
     if given is None or given.single:
         hint = "for example Types.ROW_NAMED(['id', 'name'], [Types.LONG(), Types.STRING()])"
         raise OptionsError((Problem("a row type is required", method, hint=hint),))

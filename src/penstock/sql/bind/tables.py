@@ -105,8 +105,9 @@ def located(problem: Problem, origin: Origin, shown: Mapping[str, tuple[str, str
 def read(definition: TableDefinition, connector: str, spec: ScanSpec, *others: ColumnRef) -> Node:
     """Reading a table: its columns in the order of declaration, computed ones included, then ``others``."""
     node = Scan(definition.produced, definition.name, connector, spec)
-    columns = tuple(Item(each.name, _value(each)) for each in definition.columns)
-    return project(node, (*columns, *(Item(each.name, each) for each in others)))
+    computed = {each.name: each.expression for each in definition.columns if isinstance(each, ComputedColumn)}
+    columns = (ColumnRef(each.name, type=each.type) for each in definition.columns)
+    return project(node, tuple(Item(each.name, computed.get(each.name, each)) for each in (*columns, *others)))
 
 
 @dataclass(frozen=True)
@@ -228,10 +229,6 @@ def typed(value: Expression, scope: Scope, at: int) -> Expression:
     if isinstance(value.type, NullType):
         raise scope.source.error(at, *UNTYPED_NULL)
     return value
-
-
-def _value(column: Column) -> Expression:
-    return column.expression if isinstance(column, ComputedColumn) else ColumnRef(column.name, type=column.type)
 
 
 def _column(declared: ColumnDeclaration, scope: Scope) -> Column:
