@@ -122,7 +122,7 @@ def _origin(tree: Tree, node: Node, texts: _Texts) -> Origin:
 
 
 def _items(
-    tree: Tree, top: Mapping[str, Entry], part: str, cls: type, required: tuple[str, ...]
+    tree: Tree, top: Mapping[str, Entry], part: str, cls: type[RouteDef | TransformDef], required: tuple[str, ...]
 ) -> Iterator[dict[str, Any]]:
     """The fields of ``cls`` for each item of the list ``part``. Adds a problem for an item that lacks a key."""
     known = tuple(each.name.replace("_", "-") for each in fields(cls) if each.name != "origin")

@@ -9,7 +9,7 @@ from penstock.errors import OptionsError, Problem, SchemaError
 from penstock.plan.nodes import Job
 from penstock.plan.traits import traits
 from penstock.plan.walk import scans
-from penstock.spi import Guarantee
+from penstock.spi import Guarantee, ScanSpec, SinkSpec
 
 
 def check_changes(job: Job) -> None:
@@ -28,7 +28,7 @@ def check_changes(job: Job) -> None:
 
 def check_settings(job: Job) -> None:
     """Raises OptionsError with everything in the job's tables that its settings rule out."""
-    specs = [table.spec for table in (*scans(*job.sinks), *job.sinks)]
+    specs: list[ScanSpec | SinkSpec] = [*(scan.spec for scan in scans(*job.sinks)), *(sink.spec for sink in job.sinks)]
     problems = tuple(problem for spec in specs for problem in spec.problems(job.settings))
     if problems:
         raise OptionsError(problems)

@@ -65,7 +65,7 @@ def build(sinks: Sequence[Sink], outputs: Sequence[Output], reading: Reading) ->
         (scan,) = scans(sink)
         groups.setdefault(scan, []).append(_Branch(output, sink))
     frames = (_side_by_side(scan, groups[scan], reading) for scan in sorted(groups, key=reading.position))
-    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), frames)
+    return reduce(lambda frame, other: frame.unionByName(other, allowMissingColumns=True), frames)
 
 
 def direct(sinks: Sequence[Sink]) -> tuple[Scan, tuple[Output, ...]] | None:
@@ -294,7 +294,7 @@ def _fanned_out(frame: DataFrame, call: MapRows, base: _Base, carried: Sequence[
             kept = np.flatnonzero(batch.column("__kept").fill_null(False).to_numpy(zero_copy_only=False))
             columns = [batch.column(name) for name in given.names]
             arrays, origin = _called(call.rows, columns, kept.tolist(), produced)
-            arrays, rows, called = _beside(np.arange(len(batch)), arrays, origin)
+            arrays, rows, called = _beside(np.arange(len(batch), dtype=np.int64), arrays, origin)
             own, all_rows = pa.array(rows, pa.int64(), mask=called), pa.array(rows, pa.int64())
             taken = [batch.column(name).take(all_rows if name in hidden else own) for name in carried]
             yield pa.RecordBatch.from_arrays([*taken, *arrays, pa.array(called)], names=[*carried, *base.names])
@@ -366,7 +366,7 @@ def _dead(batch: pa.RecordBatch) -> NDArray[np.int64]:
     """The numbers of the rows that are dead letters."""
     if DEAD_LETTER not in batch.schema.names:
         return np.array([], np.int64)
-    return np.flatnonzero(batch.column(DEAD_LETTER).is_valid())
+    return np.flatnonzero(batch.column(DEAD_LETTER).is_valid()).astype(np.int64)
 
 
 def _types_of(frame: DataFrame, columns: Sequence[str]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock.sql.parse.cursor import Cursor
 from penstock.sql.parse.syntax import (
     Name,
@@ -406,7 +408,7 @@ class Grammar(Cursor):
         return call
 
 
-_SPECIAL = {
+_SPECIAL: dict[str, Callable[[Grammar, int, str], Unbound]] = {
     **dict.fromkeys(("CAST", "TRY_CAST"), Grammar._cast),
     "EXTRACT": Grammar._extract,
     "TRIM": Grammar._trim,

@@ -69,7 +69,8 @@ class KafkaOffsetsInitializer:
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
     ) -> KafkaOffsetsInitializer:
         """These offsets. Partitions left out start at the group's offset; the strategy applies to those without one."""
-        return KafkaOffsetsInitializer("specific-offsets", offsets_text(offsets), offset_reset_strategy)
+        text = offsets_text({(topic, at): offset for (topic, at), offset in offsets.items()})
+        return KafkaOffsetsInitializer("specific-offsets", text, offset_reset_strategy)
 
     def options(self, scope: str) -> dict[str, str]:
         """The equivalent options of a table, under ``scope``: ``scan.startup`` or ``scan.bounded``."""
@@ -116,11 +117,12 @@ class PartitionOffsetsRetriever:
         self, timestamps_to_search: Mapping[KafkaTopicPartition, int]
     ) -> dict[KafkaTopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition at or after its time (ms since 1970), or None."""
+        times = {(topic, partition): at for (topic, partition), at in timestamps_to_search.items()}
         return {
             KafkaTopicPartition(*partition): OffsetAndTimestamp(at.offset, at.timestamp, at.leader_epoch)
             if at
             else None
-            for partition, at in self._retriever.offsets_for_times(timestamps_to_search).items()
+            for partition, at in self._retriever.offsets_for_times(times).items()
         }
 
 
@@ -150,7 +152,8 @@ class ChosenOffsets:
     def offsets(self, partitions: tuple[TopicPartition, ...], retriever: Retriever) -> dict[TopicPartition, Any]:
         """The initializer's offsets of ``partitions``. Raises the errors of its own."""
         named = [KafkaTopicPartition(*each) for each in partitions]
-        return dict(self.initializer.get_partition_offsets(named, PartitionOffsetsRetriever(retriever)))
+        found = self.initializer.get_partition_offsets(named, PartitionOffsetsRetriever(retriever))
+        return {(topic, partition): offset for (topic, partition), offset in found.items()}
 
     @property
     def reset(self) -> KafkaOffsetResetStrategy:
