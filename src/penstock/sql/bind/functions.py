@@ -28,6 +28,7 @@ from penstock.types import (
 )
 from penstock.types.casts import as_decimal, is_integer, is_numeric, is_point, root
 
+#: Letter to the name of a family of types, and whether a type belongs to it.
 FAMILIES: dict[str, tuple[str, Callable[[DataType], bool]]] = {
     "s": ("STRING", lambda given: root(given) == "STRING"),
     "y": ("BYTES", lambda given: root(given) == "BYTES"),
@@ -39,11 +40,6 @@ FAMILIES: dict[str, tuple[str, Callable[[DataType], bool]]] = {
     "d": ("DATE or TIMESTAMP", lambda given: is_point(given) and not isinstance(given, TimeType)),
     "c": ("ARRAY or MAP", lambda given: isinstance(given, ArrayType | MapType)),
 }
-
-
-def fits(letter: str, given: DataType) -> bool:
-    """Whether an argument belongs to a family. NULL belongs to all."""
-    return isinstance(given, NullType) or FAMILIES[letter][1](given)
 
 
 def families(signature: str) -> str:
@@ -64,9 +60,10 @@ class Overload:
     nullable: bool = False
 
     def takes(self, args: tuple[Expression, ...]) -> bool:
-        """Whether the arguments fit."""
+        """Whether the arguments belong to the families of the signature. NULL belongs to all."""
         return len(args) == len(self.signature) and all(
-            fits(letter, arg.type) for letter, arg in zip(self.signature, args, strict=True)
+            isinstance(arg.type, NullType) or FAMILIES[letter][1](arg.type)
+            for letter, arg in zip(self.signature, args, strict=True)
         )
 
     def type_of(self, args: tuple[Expression, ...]) -> DataType:
