@@ -346,7 +346,7 @@ def _called(
         out.extend(made)
         origin.extend([number] * len(made))
     made_columns = list(zip(*out, strict=True)) if out else [()] * len(schema)
-    arrays = [pa.array(column, kind) for column, kind in zip(made_columns, schema.types, strict=True)]
+    arrays = [pa.array(column, each) for column, each in zip(made_columns, schema.types, strict=True)]
     return arrays, np.array(origin, np.int64)
 
 
