@@ -105,8 +105,9 @@ def _picked(node: Node) -> tuple[str, ...] | None:
                 return inputs[0]
             case Project(input=below, items=items) if inputs[0] is not None:
                 sources = dict(zip(below.schema.names, inputs[0], strict=True))
-                picked = [item.expression.name for item in items if isinstance(item.expression, ColumnRef)]
-                return tuple(sources[name] for name in picked) if len(picked) == len(items) else None
+                names = [item.expression.name for item in items if isinstance(item.expression, ColumnRef)]
+                picked = tuple(sources[name] for name in names if name in sources)  # the watermark is no column of it
+                return picked if len(picked) == len(items) else None
         return None
 
     return fold((node,), visit)[0]
