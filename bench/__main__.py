@@ -29,7 +29,7 @@ from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import create_topic
-from penstock.plan import Job
+from penstock.plan.nodes import Job
 from penstock.services import KafkaCluster
 from penstock.sql import parse_script
 

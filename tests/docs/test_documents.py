@@ -14,8 +14,9 @@ from penstock.cli.main import main
 from penstock.connectors.kafka.sink.dead_letters import HEADERS
 from penstock.datastream import execution
 from penstock.ingest import lower, parse_pipeline
-from penstock.plan import Filter, Job, Scan, with_dead_letters
+from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.explain import explain
+from penstock.plan.nodes import Filter, Job, Scan
 from penstock.plan.text import flink_sql
 from penstock.spi import formats
 from penstock.sql import parse_script

@@ -16,7 +16,7 @@ from tests.waiting import eventually
 if TYPE_CHECKING:
     from penstock.engine import JobResult, RunningJob
     from penstock.kafka.session import Session
-    from penstock.plan import Job
+    from penstock.plan.nodes import Job
     from penstock.services import KafkaCluster
 
 _HERE = Path(__file__).parent

@@ -347,7 +347,7 @@ def test_a_batch_that_is_redone_after_a_loss_publishes_what_is_left_once(jobs, k
     """Its ends are those that were planned, whatever its records have come to."""
     from penstock import engine
     from penstock.errors import PenstockError
-    from penstock.plan import MapRows
+    from penstock.plan.nodes import MapRows
 
     source, sink = topic(1), topic(1)
     topics.write(source, ids(*range(20)))
@@ -387,7 +387,7 @@ def test_a_planned_batch_whose_topic_goes_is_done_with_what_is_left_and_so_are_i
     from penstock.kafka.offsets import committed_offsets
     from penstock.kafka.properties import ClientConfig
     from penstock.kafka.session import session_for
-    from penstock.plan import MapRows
+    from penstock.plan.nodes import MapRows
 
     one, two, sink = topic(1), topic(2), topic(1)
     topics.write(one, ids(*range(10)))

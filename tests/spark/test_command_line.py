@@ -434,7 +434,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.datastream import execution
-from penstock.plan import MapRows
+from penstock.plan.nodes import MapRows
 from penstock.settings import FixedDelay
 from penstock.sql import parse_script
 

@@ -196,7 +196,7 @@ def windows(jobs, topic, columns=COLUMNS):
     from penstock.engine.runs.supervisor import RunningJob
     from penstock.engine.session import spark_session
     from penstock.engine.translate.frames import _rows
-    from penstock.plan import scans
+    from penstock.plan.walk import scans
 
     table = jobs.bounded("s", columns, topic, scan_max__records__per__trigger="4")
     job = jobs.parse(

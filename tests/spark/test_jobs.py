@@ -540,7 +540,7 @@ def test_branches_over_python_functions_read_the_source_once_and_call_what_they_
 ):
     """One sink takes rows as they are, two share a function that makes two rows of one, one has a function above it."""
     from penstock import engine
-    from penstock.plan import Job, MapRows
+    from penstock.plan.nodes import Job, MapRows
 
     source, sinks, calls = topic(1), [topic(1) for _ in range(4)], tmp_path / "calls"
     calls.touch()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import CheckpointError, ExecutionError, FencedError, PossibleDataLossError, RetriableError
-from penstock.plan import MapRows
+from penstock.plan.nodes import MapRows
 from tests.scans import recreate
 from tests.waiting import while_running
 

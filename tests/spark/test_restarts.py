@@ -21,7 +21,7 @@ from penstock.errors import (
     RecordError,
     RetriableError,
 )
-from penstock.plan import MapRows
+from penstock.plan.nodes import MapRows
 from penstock.settings import FailureRate, FixedDelay
 from tests.scans import delete
 from tests.spark.conftest import spark_jobs
@@ -78,7 +78,12 @@ def fail_commits(monkeypatch, times):
 
 
 def supervisors():
-    return [thread for thread in threading.enumerate() if thread.name.startswith("penstock ")]
+    """The threads that supervise jobs. Another one passes on what the JVM prints."""
+    return [
+        thread
+        for thread in threading.enumerate()
+        if thread.name.startswith("penstock ") and thread.name != "penstock jvm"
+    ]
 
 
 def told(jobs):
@@ -158,7 +163,7 @@ def test_rule_17_a_poison_record_ends_the_job_with_its_position(jobs, topics, to
     assert (raised.value.topic, raised.value.partition, raised.value.offset) == (source, 0, 3)
     assert (running.progress.restarts, told(jobs)) == (0, [])
     (note,) = raised.value.__notes__
-    assert "0 times: a restart would not help" in note
+    assert "after 0 restarts: a restart would not help" in note
     assert len(spark_jobs(running)) == 1
     assert topics.read(sink) == []
     assert not topics.open_transactions(sink)
@@ -311,7 +316,7 @@ def test_a_job_that_adopts_progress_still_does_when_it_is_restarted_before_its_f
     while_running(running, lambda: running.progress.batches == 2)
     assert len(told(jobs)) == 1
     assert read_ids(topics, sink) == list(range(30))
-    assert not running._query(running.progress, "")._job.settings.adopt_progress  # nor would a further restart
+    assert not running._query(running.progress, "").job.settings.adopt_progress  # nor would a further restart
 
 
 @pytest.mark.parametrize("batch", [1, 2], ids=["before its first commit", "after its first commit"])
@@ -388,9 +393,9 @@ def test_what_a_restart_does_not_heal_is_told_of_a_job_that_is_being_stopped(job
 
 def fail_closings(monkeypatch, times):
     """Lets so many sources fail when they are closed, after they are."""
-    from penstock.connectors.kafka.spark import KafkaSource
+    from penstock.connectors.kafka.spark import KafkaScan
 
-    original, left = KafkaSource.close, [times]
+    original, left = KafkaScan.close, [times]
 
     def close(self):
         original(self)
@@ -398,7 +403,7 @@ def fail_closings(monkeypatch, times):
             left[0] -= 1
             raise OSError("the disk is away")
 
-    monkeypatch.setattr(KafkaSource, "close", close)
+    monkeypatch.setattr(KafkaScan, "close", close)
 
 
 def fail_publishing(monkeypatch, error):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.common import Configuration
+from penstock.common import Configuration, Types, WatermarkStrategy
 from penstock.connectors.kafka.table.client import with_login
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.values import ValuesSource
 from penstock.errors import OptionsError, PipelineError
 from penstock.ingest import lower, parse_pipeline
 from penstock.kafka.login import KerberosLogin
@@ -68,7 +69,8 @@ def test_the_three_front_ends_understand_the_same_keys():
     for key, value in KEYS.items():
         configuration.set_string(key, value)
     environment.configure(configuration)
-    assert environment._settings["kerberos"] == KEYTAB
+    environment.from_source(ValuesSource([1], Types.LONG()), WatermarkStrategy.no_watermarks(), "s").print()
+    assert environment.to_job().settings.kerberos == KEYTAB
     for job, warnings in (from_sql(KEYS), from_yaml(KEYS)):
         assert job.settings.kerberos == KEYTAB
         assert list(warnings) == []

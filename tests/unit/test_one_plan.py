@@ -15,7 +15,7 @@ from penstock.datastream.connectors.kafka import (
 )
 from penstock.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from penstock.ingest import lower, parse_pipeline
-from penstock.plan import Filter, Job, Project, Scan
+from penstock.plan.nodes import Filter, Job, Project, Scan
 from penstock.sql import parse_script
 
 SQL = """

@@ -15,7 +15,7 @@ from typing import Any
 from penstock.datastream import execution
 from penstock.errors import Problem, UnsupportedError
 from penstock.options import nearest
-from penstock.plan import Job
+from penstock.plan.nodes import Job
 
 _PACKAGE = Path(__file__).parents[1]
 #: The packages with PyFlink's names.

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.text import add_pairs, count, pairs
 from penstock.errors import DefinitionError, ExecutionError, PenstockError, Problem
-from penstock.plan import Job, check_changes, check_settings, with_dead_letters
-from penstock.plan.identity import check_identities
+from penstock.plan.checks import check_changes, check_identities, check_settings
+from penstock.plan.deadletters import with_dead_letters
+from penstock.plan.nodes import Job
 
 if TYPE_CHECKING:
     from penstock.engine import JobResult, RunningJob

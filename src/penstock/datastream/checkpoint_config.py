@@ -1,41 +1,39 @@
-"""How a job's progress is kept."""
+"""The settings of checkpoints."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 from penstock.datastream.checkpointing_mode import CheckpointingMode
-from penstock.errors import OptionsError, Problem
-from penstock.settings import Settings
+from penstock.settings.declared import GivenSettings
+
+_INTERVAL = "execution.checkpointing.interval"
 
 
 class CheckpointConfig:
     """The checkpoint settings of an environment.
 
-    A job always keeps a checkpoint unless :meth:`disable_checkpointing` is called; without an interval a batch
-    begins as soon as the last one is done.
+    A job always keeps a checkpoint unless :meth:`disable_checkpointing` is called. Without an interval a batch begins
+    as soon as the one before it is done.
     """
 
-    def __init__(self) -> None:
-        self._interval: timedelta | None = None
+    def __init__(self, settings: GivenSettings) -> None:
+        self._settings = settings
         self._mode = CheckpointingMode.EXACTLY_ONCE
-        self._directory: str | None = None
         self._disabled = False
 
     def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
         """How often a batch begins, and with exactly-once is committed, in milliseconds."""
-        if checkpoint_interval < 1:
-            reason = f"expected 1 ms or more, not {checkpoint_interval}"
-            raise OptionsError((Problem(reason, "checkpoint interval", hint="for example 1000"),))
-        self._interval, self._disabled = timedelta(milliseconds=checkpoint_interval), False
+        self._settings.put(_INTERVAL, str(checkpoint_interval), "set_checkpoint_interval")
         return self
 
     def get_checkpoint_interval(self) -> int:
-        """The interval in milliseconds, -1 when none was set."""
-        return -1 if self._interval is None else self._interval // timedelta(milliseconds=1)
+        """The interval in milliseconds, -1 if none was set."""
+        interval: timedelta | None = self._settings.value("checkpoint_interval")
+        return -1 if interval is None else interval // timedelta(milliseconds=1)
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
-        """Kept for porting; see :class:`CheckpointingMode`."""
+        """Has no effect, as in :class:`CheckpointingMode`."""
         self._mode = checkpointing_mode
         return self
 
@@ -44,24 +42,16 @@ class CheckpointConfig:
         return self._mode
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
-        """The directory or URI that checkpoints are kept under."""
-        self._directory = checkpoint_path
+        """The directory or URI of checkpoints."""
+        self._settings.put("execution.checkpointing.dir", checkpoint_path, "set_checkpoint_storage_dir")
         return self
 
     def disable_checkpointing(self) -> CheckpointConfig:
-        """Keep no progress: a restarted job starts anew. Refused together with exactly-once."""
-        self._interval, self._disabled = None, True
+        """Keep no progress: a restarted job starts from the beginning. Refused together with exactly-once."""
+        self._settings.remove(_INTERVAL, "disable_checkpointing")
+        self._disabled = True
         return self
 
     def is_checkpointing_enabled(self) -> bool:
-        """Whether progress is kept."""
-        return not self._disabled
-
-    def settings(self, parallelism: int | None) -> Settings:
-        """These settings as the plan carries them."""
-        return Settings(
-            checkpoint_interval=self._interval,
-            checkpoint_dir=self._directory,
-            checkpointing=not self._disabled,
-            parallelism=parallelism,
-        )
+        """Whether the job has a checkpoint."""
+        return not self._disabled or self.get_checkpoint_interval() >= 0

@@ -1,4 +1,4 @@
-"""What a failure may do to a job's own state."""
+"""What a failure may do to the state of a job."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import enum
 
 
 class CheckpointingMode(enum.Enum):
-    """PyFlink's modes. Spark replays whole batches, so a job's state is exactly-once either way; what reaches Kafka
-    is the sink's ``DeliveryGuarantee``."""
+    """PyFlink's modes, which have no effect: Spark replays whole batches, so a job's state is always exactly-once. The
+    guarantee for records that reach Kafka is the sink's ``DeliveryGuarantee``."""
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1

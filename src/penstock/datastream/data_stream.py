@@ -1,4 +1,4 @@
-"""Streams: what a source gives, functions change and a sink takes."""
+"""Streams of values, from sources through functions to sinks."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock.common import SqlExpression, TypeInformation
 from penstock.common.typeinfo import RowTypeInfo, of
 from penstock.datastream.functions import FilterFunction, FlatMapFunction, MapFunction, RowCalls, function_of
+from penstock.datastream.tables import built_table
 from penstock.errors import Problem, SchemaError, UnsupportedError
-from penstock.plan import Filter, MapRows, Node, Sink, project
-from penstock.spi import Column, Surface, TableDefinition, connectors, sink_spec
+from penstock.plan.nodes import Filter, MapRows, Node, Sink, project, row_of
+from penstock.spi import TableDefinition, connectors, sink_spec
 
 if TYPE_CHECKING:
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
 class SinkDefinition(Protocol):
-    """What ``sink_to`` takes: something that says which table a stream of this type is written to."""
+    """What ``sink_to`` takes: the definition of a table that a stream of this type is written to."""
 
     def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:
         """The table named ``name``. Raises DefinitionError when the stream's type does not fit."""
@@ -26,7 +27,7 @@ class SinkDefinition(Protocol):
 
 
 class PrintTo:
-    """The sink behind ``DataStream.print``."""
+    """The sink of ``DataStream.print``."""
 
     def __init__(self, sink_identifier: str | None):
         self._identifier = sink_identifier
@@ -34,12 +35,11 @@ class PrintTo:
     def table(self, name: str, stream: TypeInformation, job_name: str) -> TableDefinition:
         """A ``print`` table of the stream's columns."""
         options = {"connector": "print"} | ({"print-identifier": self._identifier} if self._identifier else {})
-        columns = tuple(Column(field.name, field.type) for field in stream.row.fields)
-        return TableDefinition(name, columns, options, surface=Surface.BUILDER)
+        return built_table("sink", name, stream.row, options)
 
 
 class DataStream:
-    """Values of one type, on their way. Streams are made by an environment and never change."""
+    """A stream of values of one type. Environments make streams, which never change."""
 
     def __init__(self, environment: StreamExecutionEnvironment, node: Node, type_info: TypeInformation):
         self._environment = environment
@@ -53,7 +53,7 @@ class DataStream:
     def map(
         self, func: Callable[[Any], Any] | MapFunction | SqlExpression, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Each value changed by ``func``: a Python function, or ``call_sql`` with what stands after SELECT.
+        """Each value changed by ``func``: a Python function, or ``call_sql`` with a select list.
 
         A Python function needs ``output_type``; SQL has types of its own. Raises SqlError and UnsupportedError.
         """
@@ -85,31 +85,34 @@ class DataStream:
         return self.sink_to(PrintTo(sink_identifier))
 
     def name(self, name: str) -> DataStream:
-        """Kept for porting: names of steps are not shown anywhere."""
+        """Has no effect: names of steps are not shown anywhere."""
         return self
 
     def uid(self, uid: str) -> DataStream:
-        """Name the step before, so that a checkpoint finds it again when the job around it has changed. For a source
-        this is where its offsets are found; by default its name is used."""
+        """Name the step before, so that a checkpoint finds it again after other steps of the job changed. The offsets
+        of a source are found by its uid, by default its name."""
         return DataStream(self._environment, replace(self._node, uid=uid), self._type)
 
     def _select(self, func: SqlExpression, output_type: TypeInformation | None) -> DataStream:
         from penstock.sql import projection
 
-        items, schema = projection(func.text, self._node.schema)
+        items = projection(func.text, self._node.schema)
+        schema = row_of(items)
         if output_type is not None and [f.type for f in output_type.row.fields] != [f.type for f in schema.fields]:
             reason = f"the SQL gives {schema}, not {output_type}"
             raise SchemaError((Problem(reason, hint="leave output_type out, or CAST in the SQL"),))
         single = self._type.single and len(schema.fields) == 1
         made = of(schema.fields[0].type) if single else RowTypeInfo(schema)
-        return DataStream(self._environment, project(self._node, items, schema), output_type or made)
+        return DataStream(self._environment, project(self._node, items), output_type or made)
 
-    def _call(self, func: Any, kind: str, output_type: TypeInformation | None) -> DataStream:
+    def _call(self, func: Any, method: str, output_type: TypeInformation | None) -> DataStream:
         if output_type is None:
-            hint = f"{kind}(func, output_type=Types.STRING()), or {kind}(call_sql('...'))"
-            raise UnsupportedError((Problem(f"{kind} needs the type of what the function returns", hint=hint),))
-        calls = RowCalls(function_of(func, kind), kind, self._type, output_type)
-        schema = self._node.schema if kind == "filter" else output_type.row
+            hint = f"{method}(func, output_type=Types.STRING()), or {method}(call_sql('...'))"
+            raise UnsupportedError(
+                (Problem(f"{method} needs the type of the values that the function returns", hint=hint),)
+            )
+        calls = RowCalls(function_of(func, method), method, self._type, output_type)
+        schema = self._node.schema if method == "filter" else output_type.row
         return DataStream(self._environment, MapRows(schema, self._node, calls), output_type)
 
 
@@ -128,11 +131,11 @@ class DataStreamSink:
         return self
 
     def uid(self, uid: str) -> DataStreamSink:
-        """Kept for porting; progress is found again by the job's name and the checkpoint directory."""
+        """Has no effect: a job finds its progress by its name and the checkpoint directory."""
         return self
 
     def set_parallelism(self, parallelism: int) -> DataStreamSink:
-        """Kept for porting; the environment's parallelism applies."""
+        """Has no effect: the environment's parallelism applies."""
         return self
 
     def lower(self, position: int, job_name: str) -> Sink:

@@ -1,4 +1,4 @@
-"""Who runs what ``execute`` is called for: the engine, unless somebody else asked to."""
+"""Runs the jobs of ``execute``: by the engine, or by another function that replaces it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from penstock.plan import Job
+from penstock.plan.nodes import Job
 
 _runner: ContextVar[Callable[[Job], Any] | None] = ContextVar("runner", default=None)
 
@@ -27,7 +27,7 @@ def runner(run_job: Callable[[Job], Any]) -> Iterator[None]:
 
 
 def run(job: Job) -> Any:
-    """Run ``job`` by the engine, or by what :func:`runner` put in its place."""
+    """Run ``job`` by the engine, or by the function that :func:`runner` put in its place."""
     run_job = _runner.get()
     if run_job is not None:
         return run_job(job)

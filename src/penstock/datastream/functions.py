@@ -1,6 +1,7 @@
 """Functions of the user's, and how a plan calls them on rows.
 
-A stream of single values hands them over unwrapped; a stream of rows as :class:`penstock.common.Row`.
+Functions get the values of a stream of single values, and each row of a stream of rows as
+:class:`penstock.common.Row`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from penstock.types import ArrayType, DataType, MapType, RowType
 
 
 class _Function:
-    """What PyFlink's function classes have in common."""
+    """The root of PyFlink's function classes."""
 
     def open(self, runtime_context: Any) -> None:
         """Not called: state and timers belong to keyed streams. Overriding it is refused."""
@@ -26,19 +27,19 @@ class _Function:
 
 
 class MapFunction(_Function, ABC):
-    """Turns one value into one."""
+    """Turns one value into another."""
 
     @abstractmethod
     def map(self, value: Any) -> Any:
-        """What becomes of ``value``."""
+        """The new value."""
 
 
 class FlatMapFunction(_Function, ABC):
-    """Turns one value into any number."""
+    """Turns one value into any number of values."""
 
     @abstractmethod
     def flat_map(self, value: Any) -> Iterable[Any]:
-        """What becomes of ``value``."""
+        """The new values."""
 
 
 class FilterFunction(_Function, ABC):
@@ -50,7 +51,8 @@ class FilterFunction(_Function, ABC):
 
 
 def function_of(given: Any, method: str) -> Callable[[Any], Any]:
-    """The plain function in ``given``: itself, or its ``method``. Raises UnsupportedError for one with a life cycle."""
+    """The plain function in ``given``: itself, or its ``method``. Raises UnsupportedError if it overrides open or
+    close."""
     if isinstance(given, _Function):
         for name in ("open", "close"):
             if getattr(type(given), name) is not getattr(_Function, name):
@@ -65,10 +67,10 @@ def function_of(given: Any, method: str) -> Callable[[Any], Any]:
 
 @dataclass(frozen=True)
 class RowCalls:
-    """Calls ``function`` on each row; ``kind`` is ``map``, ``flat_map`` or ``filter``. Picklable where it is."""
+    """Calls ``function`` on each row; ``method`` is ``map``, ``flat_map`` or ``filter``. Pickled with the function."""
 
     function: Callable[[Any], Any]
-    kind: str
+    method: str
     given: TypeInformation
     made: TypeInformation
 
@@ -76,10 +78,10 @@ class RowCalls:
         """Tuples of the input's columns to tuples of the output's."""
         for row in rows:
             value = _to_user(row[0] if self.given.single else row, self.given.logical)
-            if self.kind == "filter":
+            if self.method == "filter":
                 if self.function(value):
                     yield row
-            elif self.kind == "map":
+            elif self.method == "map":
                 yield self._tuple(self.function(value))
             else:
                 for each in self.function(value) or ():
@@ -95,7 +97,7 @@ class RowCalls:
 
 
 def _to_user(value: Any, logical: DataType) -> Any:
-    """A column's value as functions see it: structs as rows, maps as dictionaries."""
+    """A column's value for a function: structs become rows, maps become dictionaries."""
     if value is None:
         return None
     match logical:
@@ -112,7 +114,7 @@ def _to_user(value: Any, logical: DataType) -> Any:
 
 
 def _from_user(value: Any, logical: DataType) -> Any:
-    """What a function returned as a column's value: rows as tuples, in the order of the columns."""
+    """A function's result for a column: rows become tuples, in the order of the columns."""
     if value is None:
         return None
     match logical:
@@ -120,9 +122,7 @@ def _from_user(value: Any, logical: DataType) -> Any:
             if isinstance(value, dict):
                 value = [value.get(field.name) for field in fields]
             if not isinstance(value, Row | tuple | list):
-                reason = (
-                    f"the function returned {type(value).__name__} where a row of {len(fields)} columns is expected"
-                )
+                reason = f"expected a row of {len(fields)} columns, but the function returned {type(value).__name__}"
                 raise RecordError(reason, hint="return a Row or a tuple, or give another output_type")
             if len(value) != len(fields):
                 reason = f"the function returned {len(value)} values for {len(fields)} columns"

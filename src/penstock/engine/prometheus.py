@@ -1,6 +1,6 @@
 """Metrics of running jobs over HTTP, as Prometheus reads them.
 
-Names are joined with underscores and values are gauges, as Flink's own reporter for Prometheus has them:
+Names are joined with underscores and values are gauges, as in Flink's own reporter for Prometheus:
 ``penstock_operator_KafkaSourceReader_topic_partition_currentOffset{job="copy",operator="orders",topic="t",partition="0"}``.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 from typing import Self
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -24,7 +23,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
 class MetricsServer:
     """Answers ``GET /metrics`` with the current metrics of ``groups()``. Port 0 is any free port.
 
-    Raises OptionsError when the address cannot be listened on.
+    Raises OptionsError if it cannot listen on the address.
     """
 
     def __init__(self, groups: Callable[[], Iterable[MetricGroup]], port: int, host: str = "0.0.0.0"):  # noqa: S104
@@ -47,9 +46,7 @@ class MetricsServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -65,12 +62,9 @@ class _Collector(Collector):
                 if value is None:
                     continue
                 name, labels = _name(metric)
-                key = name, tuple(labels)
-                if key not in families:
-                    families[key] = GaugeMetricFamily(
-                        name, f"{metric.name} (scope: {_scope(metric)})", labels=[*labels]
-                    )
-                families[key].add_metric([*labels.values()], value)
+                scope = ".".join(part if isinstance(part, str) else f"{part[0]}.<{part[0]}>" for part in metric.scope)
+                family = GaugeMetricFamily(name, f"{metric.name} (scope: {scope})", labels=[*labels])
+                families.setdefault((name, tuple(labels)), family).add_metric([*labels.values()], value)
         yield from families.values()
 
 
@@ -80,14 +74,10 @@ def _name(metric: Metric) -> tuple[str, dict[str, str]]:
     for part in metric.scope:
         if isinstance(part, tuple):
             labels[_safe(part[0])] = part[1]
-        kind = part[0] if isinstance(part, tuple) else part
-        if kind != "job":
-            parts.append(_safe(kind))
+        group = part[0] if isinstance(part, tuple) else part
+        if group != "job":
+            parts.append(_safe(group))
     return "_".join([*parts, _safe(metric.name)]), labels
-
-
-def _scope(metric: Metric) -> str:
-    return ".".join(part if isinstance(part, str) else f"{part[0]}.<{part[0]}>" for part in metric.scope)
 
 
 def _safe(name: str) -> str:

@@ -1,4 +1,4 @@
-"""A pipeline as it was written: plain values, before names are resolved."""
+"""The definition of a pipeline: plain values, before names are resolved."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from penstock.options import DURATION, TEXT, OptionSet, Origin, choice, opt
+from penstock.options import DURATION, TEXT, OptionSet, Origin, choice, one_of, opt
 from penstock.settings import Settings
 
 
@@ -17,31 +17,14 @@ class RouteMode(enum.Enum):
     FIRST_MATCH = "FIRST_MATCH"
 
 
-class RuntimeMode(enum.Enum):
-    """Flink's modes of execution."""
-
-    STREAMING = "STREAMING"
-    BATCH = "BATCH"
-
-
-class SchemaChangeBehavior(enum.Enum):
-    """How a change of a source's schema is applied to the sink."""
-
-    EXCEPTION = "EXCEPTION"
-    EVOLVE = "EVOLVE"
-    TRY_EVOLVE = "TRY_EVOLVE"
-    LENIENT = "LENIENT"
-    IGNORE = "IGNORE"
-
-
 @dataclass(frozen=True, kw_only=True)
 class PipelineOptions(OptionSet):
     """The options below ``pipeline``."""
 
-    runtime_mode: RuntimeMode = opt(
+    runtime_mode: str = opt(
         "execution.runtime-mode",
-        choice(RuntimeMode),
-        default=RuntimeMode.STREAMING,
+        one_of("STREAMING", "BATCH", fold=str.upper),
+        default="STREAMING",
         doc="Only STREAMING is supported. A job whose source has an end stops there.",
         example="STREAMING",
     )
@@ -52,10 +35,10 @@ class PipelineOptions(OptionSet):
         doc="Whether a table takes every route that matches it, or only the first.",
         example="FIRST_MATCH",
     )
-    schema_change_behavior: SchemaChangeBehavior = opt(
+    schema_change_behavior: str = opt(
         "schema.change.behavior",
-        choice(SchemaChangeBehavior),
-        default=SchemaChangeBehavior.LENIENT,
+        one_of("EXCEPTION", "EVOLVE", "TRY_EVOLVE", "LENIENT", "IGNORE", fold=str.upper),
+        default="LENIENT",
         doc="How changes of a schema are applied. Schemas are static so far, so it has no effect.",
         example="EVOLVE",
     )
@@ -80,9 +63,9 @@ class PipelineOptions(OptionSet):
 
 
 @dataclass(frozen=True)
-class SourceDef:
-    """``source``. ``options`` are sorted pairs of text, ``origin`` has the place of each. ``written`` is the text in
-    the file of options with variables. Errors quote it, since a variable may be a secret."""
+class ConnectorDef:
+    """A connector with its options. ``options`` are sorted pairs of text, ``origin`` has the place of each. ``written``
+    is the text in the file of options with variables. Errors quote it, since a variable may be a secret."""
 
     type: str
     name: str
@@ -92,19 +75,18 @@ class SourceDef:
 
 
 @dataclass(frozen=True)
-class SinkDef:
-    """``sink``; as :class:`SourceDef`."""
+class SourceDef(ConnectorDef):
+    """``source``."""
 
-    type: str
-    name: str
-    options: tuple[tuple[str, str], ...] = field(repr=False)
-    origin: Origin = field(default_factory=Origin, compare=False, repr=False)
-    written: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+@dataclass(frozen=True)
+class SinkDef(ConnectorDef):
+    """``sink``."""
 
 
 @dataclass(frozen=True)
 class RouteDef:
-    """One item of ``route``."""
+    """One item of ``route``. The fields but ``origin`` are its keys."""
 
     source_table: str
     sink_table: str
@@ -115,7 +97,7 @@ class RouteDef:
 
 @dataclass(frozen=True)
 class TransformDef:
-    """One item of ``transform``."""
+    """One item of ``transform``. The fields but ``origin`` are its keys."""
 
     source_table: str
     projection: str = ""
@@ -127,7 +109,7 @@ class TransformDef:
 
 @dataclass(frozen=True)
 class PipelineDef:
-    """A whole pipeline. ``warnings`` are about text that is not read as it was written."""
+    """A whole pipeline. ``warnings`` are about settings without effect, and entries that are read in another place."""
 
     source: SourceDef
     sink: SinkDef

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.ingest.definition import SinkDef, SourceDef
@@ -24,8 +24,27 @@ from penstock.types import STRING
 DEFAULT_FORMAT = "debezium-json"
 
 _DDLS = "scan.value.initial-schemas.ddls"
-#: Metadata that 'metadata.list' gives as text, whatever bytes it is.
+#: Types of metadata in 'metadata.list' that is read as text instead of bytes.
 _TEXTS = {"__raw_key__": STRING, "__raw_value__": STRING}
+
+#: Options that take only their defaults yet: the reason, and what to do.
+_SOURCE_LATER = {
+    **{
+        each.key: ("schemas are not inferred yet", f"declare the columns in '{_DDLS}' and leave this out")
+        for each in KafkaIngestSourceOptions.declared().values()
+        if ".infer-schema." in each.key or ".mysql.treat-" in each.key
+    },
+    "json.decode.parser-table-id.fields": (
+        "several tables in one topic are not supported yet",
+        "leave it out, and declare the one table",
+    ),
+    "ingestion.error-tolerance.max-count": ("a limit of errors is not supported yet", "leave it out, or write -1"),
+}
+_SINK_LATER = {
+    "sink.add-tableId-to-header-enabled": ("headers cannot be added yet", "leave it out"),
+    "sink.custom-header": ("headers cannot be added yet", "leave it out"),
+    "debezium-json.include-schema.enabled": ("messages have no schema in them yet", "leave it out"),
+}
 
 
 def source_table(source: SourceDef) -> TableDefinition:
@@ -42,34 +61,35 @@ def source_table(source: SourceDef) -> TableDefinition:
 
 
 def _check_supported(options: KafkaIngestSourceOptions, given: Mapping[str, str], origin: Origin) -> None:
-    problems = []
-
-    def refuse(key: str, reason: str, hint: str) -> None:
-        problems.append(Problem(reason, key, origin.of(key), hint))
-
-    if not options.ddls:
-        hint = f"give the schema: '{_DDLS}: CREATE TABLE orders (id BIGINT, ...)'"
-        problems.append(Problem("schemas are not inferred yet", _DDLS, origin.of(""), hint))
+    one_topic = ("several topics are not supported yet", "write one pipeline for each topic, with 'topic'")
+    refused = _changed(options, _SOURCE_LATER)
     if options.strategy is not InferenceStrategy.STATIC:
         key = "schema.inference.strategy"
-        refuse(key, "changes of a schema are not followed yet", f"write '{key}: static'")
-    for key in options.inference():
-        refuse(key, "schemas are not inferred yet", f"declare the columns in '{_DDLS}' and leave this out")
+        refused[key] = ("changes of a schema are not followed yet", f"write '{key}: static'")
     if len(LIST.parse(given.get("topic", ""))) > 1:
-        refuse("topic", "several topics are not supported yet", "write one pipeline for each topic")
+        refused["topic"] = one_topic
     if "topic-pattern" in given:
-        refuse("topic-pattern", "several topics are not supported yet", "write one pipeline for each topic: 'topic'")
-    if options.table_id_fields:
-        key = "json.decode.parser-table-id.fields"
-        refuse(key, "several tables in one topic are not supported yet", "leave it out, and declare the one table")
-    if options.max_errors >= 0:
-        key = "ingestion.error-tolerance.max-count"
-        refuse(key, "a limit of errors is not supported yet", "leave it out, or write -1")
+        refused["topic-pattern"] = one_topic
     if "key.format" in given and "key.fields" not in given:
         hint = f"name the key's columns in 'key.fields', and declare them in '{_DDLS}'"
-        refuse("key.format", "the columns of a key are not inferred yet", hint)
-    if problems:
-        raise UnsupportedError(tuple(problems))
+        refused["key.format"] = ("the columns of a key are not inferred yet", hint)
+    if not options.ddls:
+        hint = f"give the schema: '{_DDLS}: CREATE TABLE orders (id BIGINT, ...)'"
+        refused[_DDLS] = ("schemas are not inferred yet", hint)
+    _refuse(refused, origin)
+
+
+def _changed(options: OptionSet, later: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """The entries of ``later`` whose options do not have their defaults."""
+    return {key: later[key] for key in options.to_text() if key in later}
+
+
+def _refuse(refused: Mapping[str, tuple[str, str]], origin: Origin) -> None:
+    """Raises UnsupportedError for these keys, each with its reason and what to do, unless there are none."""
+    if refused:
+        # An option that is missing has the place of the connector.
+        places = {key: origin.of(key if key in origin.places else "") for key in refused}
+        raise UnsupportedError(tuple(Problem(why, key, places[key], hint) for key, (why, hint) in refused.items()))
 
 
 def _schema(text: str, origin: Origin) -> TableSchema:
@@ -83,13 +103,13 @@ def _schema(text: str, origin: Origin) -> TableSchema:
         reason = f"several tables are not supported yet: expected one CREATE TABLE, not {len(found)} ({names})"
         raise UnsupportedError((Problem(reason, _DDLS, place, "write one pipeline for each table"),))
     if not found:
-        raise SchemaError((Problem("expected CREATE TABLE", _DDLS, place),))
+        raise SchemaError((Problem("expected CREATE TABLE", _DDLS, place, "declare the columns of the topic"),))
     return found[0]
 
 
 def _prefixed(schema: TableSchema, given: Mapping[str, str], origin: Origin) -> tuple[TableSchema, dict[str, str]]:
-    """``schema`` with the prefixes of keys and values before the names of columns that lack them, and the options that
-    follow. The columns in 'key.fields' are those of the key; they may be named without their prefix."""
+    """``schema`` with the prefixes of keys and values before the names of columns that lack them, and the options for
+    them. The columns in 'key.fields' are those of the key; they may be named without their prefix."""
     key_prefix, value_prefix = given.get("key.fields-prefix", ""), given.get("value.fields-prefix", "")
     if not key_prefix and not value_prefix:
         return schema, {}
@@ -98,29 +118,25 @@ def _prefixed(schema: TableSchema, given: Mapping[str, str], origin: Origin) -> 
         hint = "neither of the two may be a prefix of the other"
         raise OptionsError((Problem(reason, "key.fields-prefix", origin.of("key.fields-prefix"), hint),))
     declared = {each.name for each in schema.columns if each.kind is ColumnKind.PHYSICAL}
-    keys = {name: _with_prefix(name, key_prefix) for name in LIST.parse(given.get("key.fields", ""))}
-    names = {name: _with_prefix(name, value_prefix) for name in declared}
+    keys = {name: key_prefix + name.removeprefix(key_prefix) for name in LIST.parse(given.get("key.fields", ""))}
+    names = {name: value_prefix + name.removeprefix(value_prefix) for name in declared}
     for name, full in keys.items():
         names[full if full in declared else name] = full
 
     def renamed(part: Expression) -> Expression:
         return replace(part, name=names.get(part.name, part.name)) if isinstance(part, ColumnRef) else part
 
-    columns: list[Column] = []
-    for each in schema.columns:
-        if isinstance(each, ComputedColumn):
-            columns.append(replace(each, expression=rewrite(each.expression, renamed)))
-        else:
-            columns.append(replace(each, name=names.get(each.name, each.name)))
+    columns = tuple(
+        replace(each, expression=rewrite(each.expression, renamed))
+        if isinstance(each, ComputedColumn)
+        else replace(each, name=names.get(each.name, each.name))
+        for each in schema.columns
+    )
     options = {"key.fields": ";".join(keys.values()), "value.fields-include": "EXCEPT_KEY"} if keys else {}
     if "value.fields-include" in given:
         options.pop("value.fields-include", None)
     key = tuple(names.get(name, name) for name in schema.primary_key)
-    return TableSchema(schema.id, tuple(columns), key), options
-
-
-def _with_prefix(name: str, prefix: str) -> str:
-    return name if name.startswith(prefix) else prefix + name
+    return TableSchema(schema.id, columns, key), options
 
 
 def _metadata_columns(text: str, origin: Origin) -> tuple[Column, ...]:
@@ -128,16 +144,11 @@ def _metadata_columns(text: str, origin: Origin) -> tuple[Column, ...]:
     known = kafka.metadata if isinstance(kafka, WithMetadata) else {}
     names = [name.strip() for name in text.split(",") if name.strip()]
     place = origin.of("metadata.list")
-    problems = [
-        Problem(
-            f"there is no metadata '{name}'",
-            "metadata.list",
-            place,
-            nearest(name, known) or f"known are {', '.join(known)}",
-        )
-        for name in names
-        if name not in known
-    ]
+    problems = []
+    for name in names:
+        if name not in known:
+            hint = nearest(name, known) or f"there are {', '.join(known)}"
+            problems.append(Problem(f"there is no metadata '{name}'", "metadata.list", place, hint))
     if problems:
         raise OptionsError(tuple(problems))
     types = {**known, **_TEXTS}
@@ -151,8 +162,7 @@ def _check_columns(columns: tuple[Column, ...], origin: Origin) -> None:
         reason = f"there are two columns '{name}'"
         hint = f"rename it in '{_DDLS}', or leave it out of 'metadata.list'"
         problems.append(Problem(reason, _DDLS, origin.of(_DDLS), hint))
-    contents = (each for each in columns if each.kind is ColumnKind.PHYSICAL or each.key in _TEXTS)
-    if not any(contents):
+    if not any(each.kind is ColumnKind.PHYSICAL or each.key in _TEXTS for each in columns):
         reason = "the table has metadata columns only, so the contents of its records would be lost"
         hint = "declare the columns of the value, or read '__raw_value__'"
         problems.append(Problem(reason, _DDLS, origin.of(_DDLS), hint))
@@ -160,62 +170,35 @@ def _check_columns(columns: tuple[Column, ...], origin: Origin) -> None:
         raise SchemaError(tuple(problems))
 
 
-@dataclass(frozen=True)
-class SinkTarget:
-    """One table that the sink writes: its id, columns and primary key."""
-
-    name: str
-    columns: tuple[Column, ...]
-    primary_key: tuple[str, ...]
-
-
-def sink_table(sink: SinkDef, target: SinkTarget) -> TableDefinition:
-    """The table that ``sink`` writes ``target`` to. Raises OptionsError or UnsupportedError."""
+def sink_table(sink: SinkDef, table: TableDefinition) -> TableDefinition:
+    """``table`` with the options of the ``kafka`` connector. Raises OptionsError or UnsupportedError."""
     given = dict(sink.options)
     options = KafkaIngestSinkOptions.from_text(given, sink.origin)
-    later = {
-        "sink.add-tableId-to-header-enabled": (options.table_id_in_header, "headers cannot be added yet"),
-        "sink.custom-header": (bool(options.custom_header), "headers cannot be added yet"),
-        "debezium-json.include-schema.enabled": (options.schema_included, "messages have no schema in them yet"),
-    }
-    problems = [
-        Problem(reason, key, sink.origin.of(key), "leave it out") for key, (wanted, reason) in later.items() if wanted
-    ]
-    if problems:
-        raise UnsupportedError(tuple(problems))
+    _refuse(_changed(options, _SINK_LATER), sink.origin)
     rest = {"connector": "kafka", "value.format": DEFAULT_FORMAT, **_without(given, KafkaIngestSinkOptions)}
     if "topic" not in rest and "topic-pattern" not in rest:
-        rest["topic"] = _mapped(options.mapping, target.name, sink.origin) or target.name
+        try:
+            rest["topic"] = topic_of(options.mapping, table.name) or table.name
+        except ValueError as error:
+            key, hint = "sink.tableId-to-topic.mapping", "for example 'db.t1,db.t2:orders'"
+            raise OptionsError((Problem(str(error), key, sink.origin.of(key), hint),)) from None
     if "sink.partitioner" not in rest:
         by_key = options.partition_strategy is PartitionStrategy.HASH_BY_KEY
         rest["sink.partitioner"] = "default" if by_key else "all-to-zero"
         if by_key:
-            rest |= _key_options(rest, target, sink.origin)
+            if not table.primary_key and "key.fields" not in rest:
+                hint = "name the columns in a transform: 'primary-keys: id'"
+                reason = f"'hash-by-key' needs a primary key, and '{table.name}' has none"
+                place = sink.origin.of("partition.strategy")
+                raise OptionsError((Problem(reason, "partition.strategy", place, hint),))
+            rest.setdefault("key.format", "json")
     elif "partition.strategy" in given:
         reason = "cannot be combined with 'sink.partitioner'"
-        raise OptionsError((Problem(reason, "partition.strategy", sink.origin.of("partition.strategy")),))
-    if "key.format" in rest and target.primary_key:
-        rest.setdefault("key.fields", ";".join(target.primary_key))
-    return TableDefinition(target.name, target.columns, rest, sink.origin, Surface.YAML, target.primary_key)
-
-
-def _mapped(mapping: str, name: str, origin: Origin) -> str | None:
-    key = "sink.tableId-to-topic.mapping"
-    try:
-        return topic_of(mapping, name)
-    except ValueError as error:
-        raise OptionsError((Problem(str(error), key, origin.of(key), "for example 'db.t1,db.t2:orders'"),)) from None
-
-
-def _key_options(given: Mapping[str, str], target: SinkTarget, origin: Origin) -> dict[str, str]:
-    """The options that hashing by key needs: a format for the key's columns."""
-    if not target.primary_key and "key.fields" not in given:
-        hint = "name the columns in a transform: 'primary-keys: id'"
-        reason = f"'hash-by-key' needs a primary key, and '{target.name}' has none"
-        raise OptionsError((Problem(reason, "partition.strategy", origin.of("partition.strategy"), hint),))
-    return {"key.format": given.get("key.format", "json")}
+        raise OptionsError((Problem(reason, "partition.strategy", sink.origin.of("partition.strategy"), "choose one"),))
+    if "key.format" in rest and table.primary_key:
+        rest.setdefault("key.fields", ";".join(table.primary_key))
+    return replace(table, options=rest)
 
 
 def _without(given: Mapping[str, str], cls: type[OptionSet]) -> dict[str, str]:
-    declared = cls.keys()
-    return {key: value for key, value in given.items() if key not in declared}
+    return {key: given[key] for key in given if key not in set(cls.keys())}

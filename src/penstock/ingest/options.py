@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.errors import Problem
-from penstock.options import BOOLEAN, INTEGER, TEXT, OptionSet, choice, opt
+from penstock.options import BOOLEAN, INTEGER, TEXT, OptionSet, choice, one_of, opt
 
 
 class InferenceStrategy(enum.Enum):
@@ -24,17 +24,7 @@ class PartitionStrategy(enum.Enum):
     HASH_BY_KEY = "hash-by-key"
 
 
-class CanalInference(enum.Enum):
-    """What the types of columns are inferred from in Canal's messages."""
-
-    AUTO = "AUTO"
-    SQL_TYPE = "SQL_TYPE"
-    MYSQL_TYPE = "MYSQL_TYPE"
-
-
 _INFERRED = "How a schema is inferred. Schemas are not inferred yet, so only the default is accepted."
-#: Parts of the keys of these options.
-_INFERENCE = (".infer-schema.", ".mysql.treat-")
 _DISTRIBUTED = "Accepted: a table may always be in several partitions."
 
 
@@ -90,8 +80,11 @@ class KafkaIngestSourceOptions(OptionSet):
         "debezium-json.infer-schema.primitive-as-string", BOOLEAN, default=False, doc=_INFERRED
     )
     canal_as_string: bool = opt("canal-json.infer-schema.primitive-as-string", BOOLEAN, default=False, doc=_INFERRED)
-    canal_strategy: CanalInference = opt(
-        "canal-json.infer-schema.strategy", choice(CanalInference), default=CanalInference.AUTO, doc=_INFERRED
+    canal_strategy: str = opt(
+        "canal-json.infer-schema.strategy",
+        one_of("AUTO", "SQL_TYPE", "MYSQL_TYPE", fold=str.upper),
+        default="AUTO",
+        doc=_INFERRED,
     )
     canal_datetime: bool = opt(
         "canal-json.mysql.treat-mysql-timestamp-as-datetime-enabled", BOOLEAN, default=True, doc=_INFERRED
@@ -110,14 +103,6 @@ class KafkaIngestSourceOptions(OptionSet):
     )
 
     rules = (_tolerance,)
-
-    def inference(self) -> tuple[str, ...]:
-        """The keys about the inference of schemas whose values are not the defaults."""
-        return tuple(
-            option.key
-            for name, option in self.declared().items()
-            if any(part in option.key for part in _INFERENCE) and getattr(self, name) != option.default
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from types import MappingProxyType
+from typing import Any
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
@@ -11,12 +13,10 @@ from penstock.errors import OptionsError, PipelineError
 from penstock.ingest.definition import PipelineDef, PipelineOptions, RouteDef, SinkDef, SourceDef, TransformDef
 from penstock.ingest.tree import TOP, Entry, Tree
 from penstock.options import Origin, nearest
-from penstock.settings.declared import KEYS, Given
+from penstock.settings.declared import KEYS, GivenSettings
 from penstock.settings.ignored import WITHOUT_EFFECT
 
-_ROUTE = ("source-table", "sink-table", "replace-symbol", "description")
-_TRANSFORM = ("source-table", "projection", "filter", "primary-keys", "description")
-#: Keys of Flink CDC that are not supported yet, each with what to write instead.
+#: Keys of Flink CDC that are not supported yet, and what to write instead.
 _TRANSFORM_LATER = dict.fromkeys(
     ("partition-keys", "table-options", "table-options.delimiter", "converter-after-transform"), "leave it out"
 )
@@ -34,8 +34,6 @@ _SETTINGS = {
     "parallelism": "parallelism.default",
     "local-time-zone": "table.local-time-zone",
 }
-
-_NONE: Mapping[str, str] = {}
 
 #: Key to its text and the entry it came from.
 _Texts = dict[str, tuple[str, Entry]]
@@ -59,23 +57,26 @@ def parse_pipeline(text: str, *, file: str = "", variables: Mapping[str, str] | 
     if _MAPPING in source:
         tree.warn(source[_MAPPING][1].at, f"'{_MAPPING}' belongs to the sink and is read there")
         sink.setdefault(_MAPPING, source.pop(_MAPPING))
-    routes = _routes(tree, top["route"]) if "route" in top else ()
-    transforms = _transforms(tree, top["transform"]) if "transform" in top else ()
+    routes = [RouteDef(**route) for route in _items(tree, top, "route", RouteDef, ("source-table", "sink-table"))]
+    transforms = [
+        TransformDef(**_transform(**transform))
+        for transform in _items(tree, top, "transform", TransformDef, ("source-table",))
+    ]
     options = _pipeline(tree, top["pipeline"]) if "pipeline" in top else PipelineOptions()
     if tree.problems:
         raise PipelineError(tuple(tree.problems))
     return PipelineDef(
         SourceDef(*_side(tree, source, top["source"])),
         SinkDef(*_side(tree, sink, top["sink"])),
-        routes,
-        transforms,
+        tuple(routes),
+        tuple(transforms),
         options,
         tuple(tree.warnings),
     )
 
 
 def _top(tree: Tree) -> dict[str, Entry]:
-    """The top-level entries, those below the source or the sink by mistake included, with a warning."""
+    """The top-level entries, with a warning for those that are below the source or the sink by mistake."""
     found = tree.entries(tree.root, "pipeline")
     for key, entry in list(found.items()):
         if key not in TOP:
@@ -90,95 +91,62 @@ def _top(tree: Tree) -> dict[str, Entry]:
     return found
 
 
-def _texts(tree: Tree, node: Node, what: str, later: Mapping[str, str] = _NONE) -> _Texts:
+def _texts(
+    tree: Tree, node: Node, part: str, known: tuple[str, ...] = (), later: Mapping[str, str] = MappingProxyType({})
+) -> _Texts:
+    """The entries of ``part``. Adds a problem for each key that is not in ``known``, if that is given, and for those in
+    ``later``, which has what to write instead."""
     found: _Texts = {}
-    for key, entry in tree.entries(node, what).items():
+    for key, entry in tree.entries(node, part).items():
         if key in _SCHEMA_CHANGES:
             tree.warn(entry.at, f"'{key}' has no effect: a static schema does not change")
         elif key in later:
             tree.problem(entry.at, "is not supported yet", key, later[key])
-        else:
-            text = tree.text(entry)
-            if text is not None:
-                found[key] = (text, entry)
+        elif known and key not in known:
+            tree.problem(entry.at, "unknown key", key, nearest(key, known) or f"known are {', '.join(known)}")
+        elif (text := tree.text(entry)) is not None:
+            found[key] = (text, entry)
     return found
 
 
 def _side(tree: Tree, texts: _Texts, top: Entry) -> tuple[str, str, _Pairs, Origin, _Pairs]:
-    places = {key: tree.spot(entry.at) for key, (_, entry) in texts.items()}
+    """The fields of a ConnectorDef."""
     given = {key: text for key, (text, _) in texts.items()}
-    kind, name = given.pop("type").strip().lower(), given.pop("name", "")
+    connector, name = given.pop("type").strip().lower(), given.pop("name", "")
     written = ((key, str(entry.value.value)) for key, (text, entry) in texts.items() if entry.value.value != text)
-    return (
-        kind,
-        name,
-        tuple(sorted(given.items())),
-        Origin(tree.file, {"": tree.spot(top.at), **places}),
-        tuple(written),
-    )
-
-
-def _checked(tree: Tree, node: Node, what: str, known: tuple[str, ...], later: Mapping[str, str] = _NONE) -> _Texts:
-    """The texts of one item, with problems for keys that are unknown or missing."""
-    texts = _texts(tree, node, what, later)
-    for key in [key for key in texts if key not in known]:
-        hint = nearest(key, known) or f"known are {', '.join(known)}"
-        tree.problem(texts.pop(key)[1].at, "unknown key", key, hint)
-    return texts
+    return connector, name, tuple(sorted(given.items())), _origin(tree, top.at, texts), tuple(written)
 
 
 def _origin(tree: Tree, node: Node, texts: _Texts) -> Origin:
     return Origin(tree.file, {"": tree.spot(node), **{key: tree.spot(entry.at) for key, (_, entry) in texts.items()}})
 
 
-def _routes(tree: Tree, top: Entry) -> tuple[RouteDef, ...]:
-    found = []
-    for node in tree.items(top.value, "route"):
-        texts = _checked(tree, node, "route", _ROUTE)
-        given = {key: text for key, (text, _) in texts.items()}
-        missing = [key for key in ("source-table", "sink-table") if not given.get(key)]
+def _items(
+    tree: Tree, top: Mapping[str, Entry], part: str, cls: type[RouteDef | TransformDef], required: tuple[str, ...]
+) -> Iterator[dict[str, Any]]:
+    """The fields of ``cls`` for each item of the list ``part``. Adds a problem for an item that lacks a key."""
+    known = tuple(each.name.replace("_", "-") for each in fields(cls) if each.name != "origin")
+    for node in tree.items(top[part].value, part) if part in top else ():
+        texts = _texts(tree, node, part, known, _TRANSFORM_LATER if part == "transform" else {})
+        missing = [key for key in required if key not in texts or not texts[key][0]]
         for key in missing:
-            tree.problem(node, "is required in a route", key)
+            tree.problem(node, f"is required in a {part}", key)
         if not missing:
-            found.append(
-                RouteDef(
-                    given["source-table"],
-                    given["sink-table"],
-                    given.get("replace-symbol", ""),
-                    given.get("description", ""),
-                    _origin(tree, node, texts),
-                )
-            )
-    return tuple(found)
+            given = {key.replace("-", "_"): text for key, (text, _) in texts.items()}
+            yield {**given, "origin": _origin(tree, node, texts)}
 
 
-def _transforms(tree: Tree, top: Entry) -> tuple[TransformDef, ...]:
-    found = []
-    for node in tree.items(top.value, "transform"):
-        texts = _checked(tree, node, "transform", _TRANSFORM, _TRANSFORM_LATER)
-        given = {key: text for key, (text, _) in texts.items()}
-        if not given.get("source-table"):
-            tree.problem(node, "is required in a transform", "source-table")
-            continue
-        keys = tuple(key.strip() for key in given.get("primary-keys", "").split(",") if key.strip())
-        found.append(
-            TransformDef(
-                given["source-table"],
-                given.get("projection", "").replace("\\*", "*"),
-                given.get("filter", ""),
-                keys,
-                given.get("description", ""),
-                _origin(tree, node, texts),
-            )
-        )
-    return tuple(found)
+def _transform(*, primary_keys: str = "", projection: str = "", **others: Any) -> dict[str, Any]:
+    """The fields of a TransformDef. A star may be written with a backslash, as in Flink CDC."""
+    keys = tuple(key.strip() for key in primary_keys.split(",") if key.strip())
+    return {**others, "primary_keys": keys, "projection": projection.replace("\\*", "*")}
 
 
 def _pipeline(tree: Tree, top: Entry) -> PipelineOptions:
     known = (*PipelineOptions.keys(), *_SETTINGS, *KEYS, *WITHOUT_EFFECT)
-    texts = _checked(tree, top.value, "pipeline", known, _PIPELINE_LATER)
+    texts = _texts(tree, top.value, "pipeline", known, _PIPELINE_LATER)
     origin = _origin(tree, top.at, texts)
-    own_keys, found, given = PipelineOptions.keys(), PipelineOptions(), Given()
+    own_keys, found, given = PipelineOptions.keys(), PipelineOptions(), GivenSettings()
     try:
         own = {key: text for key, (text, _) in texts.items() if key in own_keys}
         found = PipelineOptions.from_text(own, origin)

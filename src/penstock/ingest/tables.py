@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
-class TablePattern:
-    """Patterns separated by commas. As in Flink CDC, ``.`` separates the parts of an id and ``\\.`` matches any
-    character: ``db.\\.*`` matches every table of ``db``. A pattern matches the whole id."""
+def matched(patterns: str, name: str) -> re.Match[str] | None:
+    """The match of the first of ``patterns`` that fits the whole of ``name``, a dotted id, or None.
 
-    text: str
-
-    def match(self, name: str) -> re.Match[str] | None:
-        """The match of the first pattern that fits ``name``, a dotted id, or None. Raises ``re.error``."""
-        for each in self.text.split(","):
-            found = re.fullmatch(self._regex(each.strip()), name)
-            if found:
-                return found
-        return None
-
-    @staticmethod
-    def _regex(pattern: str) -> str:
-        # A plain dot separates the parts of an id; an escaped one is the dot of regular expressions.
-        return re.sub(r"\\\.|\.", lambda dot: "." if dot[0] == "\\." else r"\.", pattern)
+    Commas separate patterns. As in Flink CDC, ``.`` separates the parts of an id and ``\\.`` matches any character:
+    ``db.\\.*`` matches every table of ``db``. Raises ``re.error``.
+    """
+    for each in patterns.split(","):
+        pattern = re.sub(r"\\\.|\.", lambda dot: "." if dot[0] == "\\." else r"\.", each.strip())
+        if found := re.fullmatch(pattern, name):
+            return found
+    return None
 
 
 def topic_of(mapping: str, name: str) -> str | None:
@@ -37,7 +28,7 @@ def topic_of(mapping: str, name: str) -> str | None:
         if not colon or not tables.strip() or not topic.strip():
             raise ValueError("expected 'table[,table]:topic', joined by ';'")
         try:
-            if TablePattern(tables).match(name):
+            if matched(tables, name):
                 return topic.strip()
         except re.error as error:
             raise ValueError(f"'{tables.strip()}' is not a valid pattern: {error}") from None

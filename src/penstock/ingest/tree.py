@@ -1,4 +1,4 @@
-"""YAML text to nodes with places. Values stay text: no other Python object is made of them."""
+"""YAML text to nodes with places. Values stay text: they are not read as Python objects."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Tree:
         try:
             found = self._parsed(text)
         except yaml.YAMLError as error:
-            # Published examples indent a top-level key by one space too many: read it where it belongs.
+            # Published examples indent a top-level key by one space too many; it is read as a top-level key.
             mended = _INDENTED.sub(r"\1\2: ", text)
             try:
                 found = self._parsed(mended)
@@ -65,9 +65,9 @@ class Tree:
         return found
 
     def _syntax(self, error: yaml.YAMLError) -> Problem:
-        mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        reason = getattr(error, "problem", None) or str(error)
+        place, reason = "", str(error)
+        if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark) is not None:
+            place, reason = f"line {mark.line + 1}, column {mark.column + 1}", error.problem or reason
         return Problem(f"this is not YAML: {reason}", where=self._named(place), hint="check indentation and quotes")
 
     def _named(self, place: str) -> str:
@@ -89,25 +89,25 @@ class Tree:
         """Add a warning about a node that is not read as it was written."""
         self.warnings.append(f"{self.place(node)}: {message}")
 
-    def entries(self, node: Node, what: str) -> dict[str, Entry]:
+    def entries(self, node: Node, part: str) -> dict[str, Entry]:
         """The entries of a mapping, by key. Adds a problem if ``node`` is not a mapping or has a key twice."""
         if not isinstance(node, MappingNode):
-            self.problem(node, "expected 'key: value' lines", what)
+            self.problem(node, "expected 'key: value' lines", part)
             return {}
         found: dict[str, Entry] = {}
         for key, value in node.value:
             if not isinstance(key, ScalarNode):
-                self.problem(key, "expected a name before the colon", what)
+                self.problem(key, "expected a name before the colon", part)
             elif key.value in found:
                 self.problem(key, "is given twice", key.value, f"first in {self.spot(found[key.value].at)}")
             else:
                 found[key.value] = Entry(key.value, key, value)
         return found
 
-    def items(self, node: Node, what: str) -> list[Node]:
+    def items(self, node: Node, part: str) -> list[Node]:
         """The items of a list. Adds a problem if ``node`` is not a list."""
         if not isinstance(node, SequenceNode):
-            self.problem(node, "expected a list, each item beginning with '- '", what)
+            self.problem(node, "expected a list, each item beginning with '- '", part)
             return []
         return list(node.value)
 
@@ -120,11 +120,9 @@ class Tree:
         if node.tag == "tag:yaml.org,2002:null":
             self.problem(entry.at, "has no value", entry.key, "write '' for an empty value, or remove the line")
             return None
-        return self._replaced(str(node.value), node, entry.key)
-
-    def _replaced(self, text: str, node: Node, key: str) -> str | None:
+        text = str(node.value)
         missing = [name for name in _VARIABLE.findall(text) if name.strip() not in self.variables]
         for name in missing:
             hint = nearest(name, self.variables) or "give it with the other variables of the pipeline"
-            self.problem(node, f"variable '${{{name}}}' is not defined", key, hint)
+            self.problem(node, f"variable '${{{name}}}' is not defined", entry.key, hint)
         return None if missing else _VARIABLE.sub(lambda match: self.variables[match[1].strip()], text)

@@ -1,4 +1,4 @@
-"""Dead letters: records that cannot be decoded go to a sink of their own, beside the job's others."""
+"""Dead letters: records that cannot be decoded go to a sink of their own, beside the job's other sinks."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from penstock.plan.walk import base, scans
 def with_dead_letters(job: Job) -> Job:
     """The job with a sink for the dead letters of each scan that keeps them (rule 24 of exactly-once).
 
-    They are taken beside the rows of one of the job's sinks, so that the scan is not read once more.
+    The sink takes them from the same frame as the rows of one of the job's sinks, so that the scan is read once.
     """
     specs = [sink.spec for sink in job.sinks]
-    places: dict[Scan, Node] = {}
+    bases: dict[Scan, Node] = {}
     for sink in job.sinks:
         for scan in scans(sink):
-            places.setdefault(scan, base(sink.input))
+            bases.setdefault(scan, base(sink.input))
     added = []
-    for scan, place in places.items():
+    for scan, node in bases.items():
         spec = scan.spec.dead_letter_sink(specs)
         if spec is not None:
-            letters = DeadLetters(spec.schema, place)
-            added.append(Sink(spec.schema, letters, spec.table, scan.connector, spec))
+            added.append(Sink(spec.schema, DeadLetters(spec.schema, node), spec.table, scan.connector, spec))
     return replace(job, sinks=(*job.sinks, *added)) if added else job

@@ -1,4 +1,4 @@
-"""A job as text for people: what is read, what is done to it, where it goes."""
+"""A job as text that people read: its settings, sinks, steps and sources."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from penstock.types import quoted_name
 
 
 def explain(job: Job) -> str:
-    """An indented tree: the job's settings, then each sink with what feeds it, the source innermost.
+    """An indented tree: the job's settings, then each sink with the steps that feed it, the source innermost.
 
-    Sinks that commit to different places are not atomic together (rule 21).
+    Sinks that commit to different systems are not atomic together (rule 21).
     """
     lines = [f"job '{job.name}'", *_indented(_settings(job.settings))]
-    targets = dict.fromkeys(sink.spec.capabilities.commits_to for sink in job.sinks)
-    targets.pop("", None)
-    if len(targets) > 1:
-        lines.append(f"  one commit each, not atomic together: {'; '.join(targets)}")
+    systems = dict.fromkeys(sink.spec.capabilities.commits_to for sink in job.sinks)
+    systems.pop("", None)
+    if len(systems) > 1:
+        lines.append(f"  one commit each, not atomic together: {'; '.join(systems)}")
     for sink in fold(job.sinks, _node):
         lines += _indented(sink)
     return "\n".join(lines)
@@ -45,7 +45,7 @@ def _settings(settings: Settings) -> list[str]:
     default = Settings()
     interval = settings.checkpoint_interval
     shown = {
-        "a batch every": DURATION.show(interval) if interval is not None else "(as soon as the last one is done)",
+        "a batch every": DURATION.show(interval) if interval is not None else "(as soon as the one before it is done)",
         "checkpoints in": settings.checkpoint_dir if settings.checkpointing else "(none: checkpointing is off)",
         "parallelism": settings.parallelism,
         "time zone": settings.session_time_zone,
@@ -60,13 +60,15 @@ def _settings(settings: Settings) -> list[str]:
 
 def _node(node: Node, inputs: tuple[list[str], ...]) -> list[str]:
     """The lines of a node, and of its inputs below it."""
-    return [*_titles(node), *(line for each in inputs for line in _indented(each))]
+    return [*step_lines(node), *(line for each in inputs for line in _indented(each))]
 
 
-def _titles(node: Node) -> list[str]:
+def step_lines(node: Node) -> list[str]:
+    """The lines of a node, without those of its inputs."""
     match node:
         case Sink() | Scan():
-            return _spec(node)
+            columns = ", ".join(str(field) for field in node.schema.fields)
+            return [*node.spec.describe().splitlines(), f"  columns: {columns}"]
         case Filter(condition=condition):
             return [f"where {flink_sql(condition)}"]
         case Project(items=items):
@@ -74,7 +76,7 @@ def _titles(node: Node) -> list[str]:
         case AssignWatermarks(column=column, watermark=watermark):
             return [f"event time {quoted_name(column)}, watermark {flink_sql(watermark)}"]
         case DeadLetters():
-            return ["what cannot be decoded"]
+            return ["records that cannot be decoded"]
         case MapRows(rows=rows):
             return [f"map rows with {getattr(rows, '__qualname__', type(rows).__name__)}"]
     return [type(node).__name__]
@@ -83,7 +85,3 @@ def _titles(node: Node) -> list[str]:
 def _item(item: Item) -> str:
     text, name = flink_sql(item.expression), quoted_name(item.name)
     return name if isinstance(item.expression, ColumnRef) and text == name else f"{name} = {text}"
-
-
-def _spec(table: Scan | Sink) -> list[str]:
-    return [*table.spec.describe().splitlines(), f"  columns: {', '.join(str(field) for field in table.schema.fields)}"]

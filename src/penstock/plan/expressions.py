@@ -14,13 +14,14 @@ from decimal import Decimal
 from penstock.types import BOOLEAN, DataType, NullType, RowType
 from penstock.types.casts import alike
 
-#: What a literal holds: a timedelta for an interval of days and seconds, an int for one of months.
+#: The value of a literal: a timedelta for an interval of days and seconds, an int for one of months.
 Value = None | bool | int | float | Decimal | str | bytes | date | time | datetime | timedelta
 
 
 @dataclass(frozen=True)
 class Place:
-    """A position in a text, for errors: ``flights.sql, line 3, column 5``. ``name`` is the text's, or empty."""
+    """A position in a text, for errors: ``flights.sql, line 3, column 5``. ``name`` is that of the text, if it has
+    one."""
 
     text: str = field(repr=False)
     offset: int
@@ -38,7 +39,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Expression:
-    """The root of all expressions. ``type`` is that of the value; ``place`` is where it was written, if in a text."""
+    """The root of all expressions. ``type`` is that of the value; ``place`` is its position, if it is from a text."""
 
     type: DataType
     place: Place | None = field(default=None, compare=False, repr=False)
@@ -70,7 +71,7 @@ class Literal(Expression):
 
 @dataclass(frozen=True)
 class FieldAccess(Expression):
-    """A field of a row; null when the row is."""
+    """A field of a row; null if the row is."""
 
     row: Expression
     name: str
@@ -85,7 +86,8 @@ class FieldAccess(Expression):
 
 @dataclass(frozen=True)
 class Call(Expression):
-    """A function or operator, by its name in Flink SQL in capitals: ``UPPER``, ``+``, ``IS NULL``, ``ITEM``."""
+    """A function or operator, by its name in Flink SQL in capitals: ``UPPER``, ``+``, ``IS NULL``, ``ITEM``. The
+    arguments of ``CASE`` are pairs of a condition and a value, then the value of ELSE, if there is one."""
 
     function: str
     args: tuple[Expression, ...]
@@ -100,7 +102,7 @@ class Call(Expression):
 
 @dataclass(frozen=True)
 class Cast(Expression):
-    """CAST to ``type`` by Flink's rules; with ``safe`` TRY_CAST, which gives NULL for what cannot be cast."""
+    """CAST to ``type`` by Flink's rules; with ``safe`` TRY_CAST, which gives NULL for a value that cannot be cast."""
 
     operand: Expression
     safe: bool = False
@@ -113,37 +115,19 @@ class Cast(Expression):
         return replace(self, operand=operands[0])
 
 
-@dataclass(frozen=True)
-class Case(Expression):
-    """CASE WHEN: the value of the first branch whose condition is true, else ``otherwise``."""
-
-    branches: tuple[tuple[Expression, Expression], ...]
-    otherwise: Expression | None = None
-
-    @property
-    def operands(self) -> tuple[Expression, ...]:
-        last = () if self.otherwise is None else (self.otherwise,)
-        return (*(each for branch in self.branches for each in branch), *last)
-
-    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
-        count = 2 * len(self.branches)
-        branches = tuple(zip(operands[0:count:2], operands[1:count:2], strict=True))
-        return replace(self, branches=branches, otherwise=operands[count] if self.otherwise is not None else None)
-
-
 def call(function: str, *args: Expression, type: DataType = BOOLEAN, place: Place | None = None) -> Call:
-    """A call, written short. Its value may be null when an argument may, unless ``type`` is NOT NULL."""
+    """A call, written short. Its value may be null if an argument may, unless ``type`` is NOT NULL."""
     nullable = type.nullable and any(arg.type.nullable for arg in args)
     return Call(function, args, type=type.with_nullability(nullable), place=place)
 
 
 def cast(operand: Expression, target: DataType, *, safe: bool = False) -> Cast:
-    """CAST, or TRY_CAST if ``safe``. The value may be null when the operand may, or the cast may fail."""
+    """CAST, or TRY_CAST if ``safe``. The value may be null if the operand may, or if a failed cast gives NULL."""
     return Cast(operand, safe, type=target.with_nullability(safe or operand.type.nullable), place=operand.place)
 
 
 def coerce(operand: Expression, target: DataType) -> Expression:
-    """The operand as a value of another type, where the two differ in more than length; untyped NULL stays."""
+    """The operand cast to another type, unless the two differ in length only. An untyped NULL stays."""
     if isinstance(operand.type, NullType) or alike(operand.type, target):
         return operand
     return cast(operand, target)
@@ -155,7 +139,7 @@ def fields_of(row: RowType) -> tuple[ColumnRef, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """An expression and all that it is computed from, itself first."""
+    """An expression and all expressions in it, itself first."""
     waiting = [expression]
     while waiting:
         found = waiting.pop()

@@ -1,6 +1,6 @@
-"""The plan: frozen nodes that SQL, YAML and Python lower to, and all that the engine accepts.
+"""The plan: frozen nodes that SQL, YAML and Python lower to, and the only input of the engine.
 
-The same job written three ways gives equal plans.
+The same job written in all three gives equal plans.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, Self
 from penstock.plan.expressions import Expression, fields_of
 from penstock.settings import Settings
 from penstock.spi import ScanSpec, SinkSpec
-from penstock.types import RowType
+from penstock.types import Field, RowType
 
 
 @dataclass(frozen=True)
 class Node:
-    """Something that gives rows of ``schema``, made of the rows of its ``inputs``.
+    """A step that gives rows of ``schema``, from the rows of its ``inputs``.
 
-    ``uid`` finds the node again in a checkpoint when the job around it has changed; users give it where they need it.
+    A checkpoint finds the node by its ``uid`` after other steps of the job changed; users set it where they need it.
     """
 
     schema: RowType
@@ -31,7 +31,7 @@ class Node:
         return ()
 
     def with_inputs(self, inputs: Sequence[Node]) -> Self:
-        """This node, fed by others."""
+        """This node with other inputs."""
         assert not inputs, f"{type(self).__name__} has no inputs"  # noqa: S101
         return self
 
@@ -53,7 +53,7 @@ class Step(Node):
 
 @dataclass(frozen=True)
 class Scan(Node):
-    """Reads a table. ``spec`` is the connector's own frozen description. Without a ``uid`` the table's name is it."""
+    """Reads a table. ``spec`` is the connector's own frozen description. The default ``uid`` is the table's name."""
 
     table: str
     connector: str
@@ -84,8 +84,8 @@ class Project(Step):
 
 @dataclass(frozen=True)
 class AssignWatermarks(Step):
-    """Says which ``column`` is the event time of the rows, and the ``watermark`` (a TIMESTAMP) that follows from a row,
-    for sources that do not find that out by themselves. The schema is the input's."""
+    """Names the ``column`` with the event time of the rows, and the ``watermark`` (a TIMESTAMP) after a row, for
+    sources that do not measure it. The schema is the input's."""
 
     column: str
     watermark: Expression
@@ -93,14 +93,14 @@ class AssignWatermarks(Step):
 
 @dataclass(frozen=True)
 class MapRows(Step):
-    """Applies a Python function of the user's to each row: ``rows`` takes an iterator of tuples and gives one."""
+    """Applies a Python function of the user's to each row: ``rows`` takes an iterator of tuples and returns one."""
 
     rows: Callable[[Iterator[tuple[Any, ...]]], Iterator[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True)
 class DeadLetters(Step):
-    """The records that the scan below could not decode, in place of the rows."""
+    """The records that the scan below could not decode, instead of its rows."""
 
 
 @dataclass(frozen=True)
@@ -114,18 +114,23 @@ class Sink(Step):
 
 @dataclass(frozen=True)
 class Job:
-    """Everything that one ``execute`` starts: one Spark query, however many sinks it has."""
+    """Everything that one ``execute`` starts: one Spark query with any number of sinks."""
 
     name: str
     sinks: tuple[Sink, ...]
     settings: Settings = field(default_factory=Settings)
 
 
-def project(node: Node, items: tuple[Item, ...], schema: RowType) -> Node:
-    """``node`` with these columns; ``node`` itself when they are its own columns, unchanged and in order."""
-    return node if items == items_of(node.schema) else Project(schema, node, items)
+def project(node: Node, items: tuple[Item, ...]) -> Node:
+    """``node`` with these columns; ``node`` itself if they are its own columns, unchanged and in order."""
+    return node if items == items_of(node.schema) else Project(row_of(items), node, items)
+
+
+def row_of(items: tuple[Item, ...]) -> RowType:
+    """The row type of a projection."""
+    return RowType(tuple(Field(each.name, each.expression.type) for each in items), nullable=False)
 
 
 def items_of(row: RowType) -> tuple[Item, ...]:
-    """The columns of a row as they are."""
+    """The columns of a row, unchanged."""
     return tuple(Item(each.name, each) for each in fields_of(row))

@@ -1,4 +1,4 @@
-"""Expressions as SQL text, with parentheses only where they are needed: Flink SQL, for people.
+"""Expressions as SQL text that people read: Flink SQL, with parentheses only where they are needed.
 
 The engine's Spark SQL has the same operators and other functions: see ``penstock.engine.translate.expressions``.
 """
@@ -12,7 +12,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from penstock.plan.expressions import Call, Case, Cast, ColumnRef, Expression, FieldAccess, Literal
+from penstock.plan.expressions import Call, Cast, ColumnRef, Expression, FieldAccess, Literal
 from penstock.types import DataType, IntervalType, TimestampType, TimeType, quoted_name
 
 _LARGEST_FIRST = (("DAY", timedelta(days=1)), ("HOUR", timedelta(hours=1)), ("MINUTE", timedelta(minutes=1)))
@@ -49,7 +49,7 @@ class Text:
 
 
 class SqlText:
-    """Renders expressions. A dialect overrides what differs in it."""
+    """Renders expressions. A dialect overrides the methods for its differences."""
 
     #: The word before a literal TIMESTAMP.
     timestamp: ClassVar[str] = "TIMESTAMP"
@@ -62,22 +62,20 @@ class SqlText:
             case Literal():
                 return self.literal(expression)
             case Call(function="NOT", args=(Call() as operand,)) if operand.function in _PREDICATES:
-                return _PREDICATES[operand.function](self, operand, " NOT")
+                return self._predicate(operand, " NOT")
             case Call(function=function):
                 if function in _PREDICATES:
-                    return _PREDICATES[function](self, expression, "")
+                    return self._predicate(expression, "")
                 return _OPERATORS[function](self, expression) if function in _OPERATORS else self.call(expression)
             case Cast():
                 return self.cast(expression)
-            case Case():
-                return self._case(expression)
             case FieldAccess(row=row, name=name):
                 base = self.text(row).sql
                 plain = isinstance(row, ColumnRef | FieldAccess)
                 return Text(f"{base if plain else f'({base})'}.{quoted_name(name)}")
         raise TypeError(f"no text for {type(expression).__name__}")
 
-    # --- what dialects differ in --------------------------------------------------------------------------------
+    # --- differences between dialects ---------------------------------------------------------------------------
 
     def call(self, call: Call) -> Text:
         """A function."""
@@ -115,10 +113,10 @@ class SqlText:
         return self.infix("/", Binding.PRODUCT, call.args)
 
     def pattern(self, pattern: Expression, escape: Expression | None) -> str:
-        """What follows LIKE."""
+        """The pattern of LIKE, and its escape."""
         return self.text(pattern).sql + ("" if escape is None else f" ESCAPE {self.text(escape).sql}")
 
-    # --- what they share ----------------------------------------------------------------------------------------
+    # --- the same in all dialects -------------------------------------------------------------------------------
 
     def literal(self, literal: Literal) -> Text:
         """A constant."""
@@ -136,12 +134,11 @@ class SqlText:
                 return Text(self.string(value))
             case bytes(value):
                 return Text(f"X'{value.hex().upper()}'")
-            case datetime() as value:
-                return Text(f"{self.timestamp} '{value.replace(microsecond=0)}{_fraction(value, literal.type)}'")
+            case datetime() | time() as value:
+                word = self.timestamp if isinstance(value, datetime) else "TIME"
+                return Text(f"{word} '{value.replace(microsecond=0)}{_fraction(value, literal.type)}'")
             case date() as value:
                 return Text(f"DATE '{value}'")
-            case time() as value:
-                return Text(f"TIME '{value.replace(microsecond=0)}{_fraction(value, literal.type)}'")
             case timedelta() as value:
                 for unit, length in _LARGEST_FIRST:
                     if value % length == timedelta(0):
@@ -162,42 +159,32 @@ class SqlText:
     def _not(self, call: Call) -> Text:
         return Text(f"NOT {self.text(call.args[0]).within(Binding.ATOM)}", Binding.NOT)
 
-    def _case(self, case: Case) -> Text:
-        branches = " ".join(f"WHEN {self.text(when).sql} THEN {self.text(then).sql}" for when, then in case.branches)
-        otherwise = f" ELSE {self.text(case.otherwise).sql}" if case.otherwise is not None else ""
+    def _case(self, call: Call) -> Text:
+        args = [self.text(arg).sql for arg in call.args]
+        otherwise = f" ELSE {args.pop()}" if len(args) % 2 else ""
+        branches = " ".join(f"WHEN {when} THEN {then}" for when, then in zip(args[::2], args[1::2], strict=True))
         return Text(f"CASE {branches}{otherwise} END")
 
-    # --- predicates, which take NOT in their midst --------------------------------------------------------------
-
-    def _is(self, call: Call, negation: str) -> Text:
-        word = call.function.removeprefix("IS ")
-        return Text(f"{self.text(call.args[0]).within(Binding.SUM)} IS{negation} {word}", Binding.PREDICATE)
-
-    def _distinct(self, call: Call, negation: str) -> Text:
-        left, right = (self.text(arg).within(Binding.SUM) for arg in call.args)
-        return Text(f"{left} IS{negation} DISTINCT FROM {right}", Binding.PREDICATE)
-
-    def _between(self, call: Call, negation: str) -> Text:
-        value, low, high = (self.text(arg).within(Binding.SUM) for arg in call.args)
-        return Text(f"{value}{negation} BETWEEN {low} AND {high}", Binding.PREDICATE)
-
-    def _in(self, call: Call, negation: str) -> Text:
-        value, *listed = (self.text(arg) for arg in call.args)
-        sql = f"{value.within(Binding.SUM)}{negation} IN ({', '.join(each.sql for each in listed)})"
+    def _predicate(self, call: Call, negation: str) -> Text:
+        """A predicate, which has its NOT in the middle."""
+        first, *rest = call.args
+        match call.function:
+            case "IN":
+                others = [", ".join(self.text(each).sql for each in rest)]
+            case "LIKE":
+                others = [self.pattern(rest[0], rest[1] if len(rest) > 1 else None)]
+            case _:
+                others = [self.text(each).within(Binding.SUM) for each in rest]
+        sql = _PREDICATES[call.function].format(self.text(first).within(Binding.SUM), *others, negation=negation)
         return Text(sql, Binding.PREDICATE)
-
-    def _like(self, call: Call, negation: str) -> Text:
-        value, pattern, *escape = call.args
-        wanted = self.pattern(pattern, escape[0] if escape else None)
-        return Text(f"{self.text(value).within(Binding.SUM)}{negation} LIKE {wanted}", Binding.PREDICATE)
 
 
 def _interval(count: int | Decimal, unit: str) -> Text:
-    return Text(f"INTERVAL '{count:f}' {unit}" if isinstance(count, Decimal) else f"INTERVAL '{count}' {unit}")
+    return Text(f"INTERVAL '{Decimal(count):f}' {unit}")
 
 
 def _fraction(value: datetime | time, data_type: DataType) -> str:
-    """As many digits of a second as the literal was written with: its type counts them."""
+    """The digits of a second, as many as the literal was written with, which its type counts."""
     digits = min(data_type.precision, 6) if isinstance(data_type, TimestampType | TimeType) else 0
     return f".{value.microsecond:06d}"[: digits + 1] if digits else ""
 
@@ -210,12 +197,15 @@ def _joined(binding: Binding) -> Callable[[SqlText, Call], Text]:
     return lambda dialect, call: dialect.infix(call.function, binding, call.args)
 
 
-_PREDICATES: Mapping[str, Callable[[SqlText, Call, str], Text]] = {
-    **dict.fromkeys(("IS NULL", "IS TRUE", "IS FALSE"), SqlText._is),
-    "IS DISTINCT FROM": SqlText._distinct,
-    "BETWEEN": SqlText._between,
-    "IN": SqlText._in,
-    "LIKE": SqlText._like,
+#: The texts of predicates. ``{negation}`` is NOT or nothing.
+_PREDICATES = {
+    "IS NULL": "{0} IS{negation} NULL",
+    "IS TRUE": "{0} IS{negation} TRUE",
+    "IS FALSE": "{0} IS{negation} FALSE",
+    "IS DISTINCT FROM": "{0} IS{negation} DISTINCT FROM {1}",
+    "BETWEEN": "{0}{negation} BETWEEN {1} AND {2}",
+    "IN": "{0}{negation} IN ({1})",
+    "LIKE": "{0}{negation} LIKE {1}",
 }
 _OPERATORS: Mapping[str, Callable[[SqlText, Call], Text]] = {
     "OR": _joined(Binding.OR),
@@ -225,4 +215,5 @@ _OPERATORS: Mapping[str, Callable[[SqlText, Call], Text]] = {
     **{sign: _joined(binding) for sign, binding in (("+", Binding.SUM), ("-", Binding.SUM), ("*", Binding.PRODUCT))},
     "/": lambda dialect, call: dialect.division(call),
     "NEGATE": SqlText._negative,
+    "CASE": SqlText._case,
 }

@@ -1,10 +1,10 @@
-"""What is known of a node's rows, from the capabilities of the scans that feed it."""
+"""Facts about a node's rows, from the capabilities of the scans that feed it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.plan.expressions import ColumnRef, Expression
+from penstock.plan.expressions import ColumnRef
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Node, Project, Scan, Sink, Step
 from penstock.plan.walk import fold
 from penstock.spi import INSERTIONS
@@ -13,8 +13,8 @@ from penstock.types import RowKind
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """``kinds``: of the rows. ``bounded``: whether there is a last one. ``event_time``: the column that is the time
-    attribute; empty without one."""
+    """``kinds`` are the row kinds that a node gives. ``bounded``: whether its rows end. ``event_time`` is the column
+    that is the time attribute, empty without one."""
 
     kinds: frozenset[RowKind]
     bounded: bool
@@ -22,7 +22,7 @@ class Traits:
 
 
 def traits(node: Node) -> Traits:
-    """What is known of the rows of ``node``."""
+    """The traits of the rows of ``node``."""
     return fold((node,), _traits)[0]
 
 
@@ -37,12 +37,9 @@ def _traits(node: Node, inputs: tuple[Traits, ...]) -> Traits:
         case ((Filter() | Sink()), (below,)):
             return below
         case Project(items=items), (below,):
-            return replace(below, event_time=next((each.name for each in items if _is(each.expression, below)), ""))
+            refs = ((each.expression, each.name) for each in reversed(items))  # of equal ones, the first column counts
+            unchanged = {value.name: name for value, name in refs if isinstance(value, ColumnRef)}
+            return replace(below, event_time=unchanged.get(below.event_time, ""))
         case Step(), (below,):
             return replace(below, event_time="")
     raise TypeError(f"unknown plan node {type(node).__name__}")
-
-
-def _is(expression: Expression, below: Traits) -> bool:
-    """Whether an expression is the time attribute, unchanged."""
-    return isinstance(expression, ColumnRef) and expression.name == below.event_time

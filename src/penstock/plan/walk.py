@@ -9,12 +9,11 @@ from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Node, Pro
 
 T = TypeVar("T")
 N = TypeVar("N", bound=Node)
-Steps = tuple[AssignWatermarks | Filter | Project, ...]
 
 
 def fold(roots: Iterable[Node], visit: Callable[[Node, tuple[T, ...]], T]) -> tuple[T, ...]:
-    """What ``visit`` makes of each root. It is called once for each of all nodes that are not the same object, with
-    what it has made of the node's inputs."""
+    """The results of ``visit`` for the roots. It is called once for each node object, with the results for the node's
+    inputs."""
     made: dict[int, T] = {}
 
     def of(node: Node) -> T:
@@ -26,8 +25,8 @@ def fold(roots: Iterable[Node], visit: Callable[[Node, tuple[T, ...]], T]) -> tu
 
 
 def rewrite(roots: Iterable[N], change: Callable[[Node], Node]) -> tuple[N, ...]:
-    """The roots with every node replaced by what ``change`` gives for it, whose inputs are replaced already. Nodes that
-    are shared stay shared. ``change`` gives a node of the same class for a root."""
+    """The roots with every node replaced by the result of ``change``, which gets a node whose inputs are replaced
+    already. Shared nodes stay shared. The replacement of a root has the root's class."""
     return cast("tuple[N, ...]", fold(roots, lambda node, inputs: change(node.with_inputs(inputs))))
 
 
@@ -44,27 +43,16 @@ def scans(*roots: Node) -> tuple[Scan, ...]:
 
 
 def base(node: Node) -> Node:
-    """The nearest node below that is more than expressions: what the branches of one group share."""
-
-    def visit(each: Node, below: tuple[Node, ...]) -> Node:
-        return below[0] if isinstance(each, AssignWatermarks | DeadLetters | Filter | Project) else each
-
-    return fold((node,), visit)[0]
+    """The nearest node at or below this one that is more than expressions: branches of one group share it."""
+    while isinstance(node, AssignWatermarks | DeadLetters | Filter | Project):
+        node = node.input
+    return node
 
 
 def calculations(node: Node) -> tuple[AssignWatermarks | Filter | Project, ...]:
-    """What is computed between :func:`base` and ``node``, in this order."""
-
-    def visit(each: Node, below: tuple[Steps, ...]) -> Steps:
-        return (*below[0], each) if isinstance(each, AssignWatermarks | Filter | Project) else ()
-
-    return fold((node,), visit)[0]
-
-
-def path(node: Node, below: Node) -> tuple[Node, ...]:
-    """The nodes from ``node`` down to ``below``, without it, where each has one input."""
+    """The expressions between :func:`base` and ``node``, in this order."""
     found = []
-    while node != below:
+    while isinstance(node, AssignWatermarks | Filter | Project):
         found.append(node)
-        (node,) = node.inputs
-    return tuple(found)
+        node = node.input
+    return tuple(reversed(found))

@@ -3,23 +3,23 @@ line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.errors import OptionsError, Problem
-from penstock.options import Option, Origin, nearest
+from penstock.options import Codec, Option, Origin, nearest
 from penstock.settings.codecs import FILLED
 from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.job import Settings
-from penstock.settings.kerberos import kerberos_keys, kerberos_of, kerberos_remarks
-from penstock.settings.restart import TYPE_KEYS, restart_keys, strategy_of, without_effect
+from penstock.settings.kerberos import KERBEROS_PREFIX, KerberosSettings, kerberos_of, kerberos_remarks
+from penstock.settings.restart import PREFIX, STRATEGIES, TYPE, TYPE_KEYS, strategy_of, without_effect
 
 _NAME = Option(
     "pipeline.name",
     FILLED,
     "The job's name, as in Flink. Here it also names the checkpoint and the transactions: a job that keeps its name "
-    "goes on where it was.",
+    "continues where it was.",
     "late-flights",
     default_text="the file's name, or that of the first table written",
 )
@@ -27,57 +27,61 @@ _NAME = Option(
 #: The options of a job by their names in :class:`Settings`, and its name under "".
 OPTIONS: Mapping[str, Option] = {"": _NAME, **Settings.declared()}
 
-#: Key to the field of Settings that it sets ("" for the job's name) and how its text is read. The keys for ``restart``
-#: and those for ``kerberos`` make one value together.
-KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
-    **{key: (name, option.codec.parse) for name, option in OPTIONS.items() for key in option.all_keys},
-    **{key: ("restart", parse) for key, parse in restart_keys().items()},
-    **{key: ("kerberos", parse) for key, parse in kerberos_keys().items()},
+#: Key to the field of Settings that it sets ("" for the job's name), and its codec. The keys for ``restart`` make one
+#: value together, as do those for ``kerberos``.
+KEYS: Mapping[str, tuple[str, Codec]] = {
+    **{key: (name, option.codec) for name, option in OPTIONS.items() for key in option.all_keys},
+    **dict.fromkeys(TYPE_KEYS, ("restart", TYPE)),
+    **{
+        f"{PREFIX}{name}.{option.key}": ("restart", option.codec)
+        for name, options in STRATEGIES.items()
+        for option in options.declared().values()
+    },
+    **{f"{KERBEROS_PREFIX}{each.key}": ("kerberos", each.codec) for each in KerberosSettings.declared().values()},
 }
 
 
 @dataclass
-class Given:
-    """The settings that were given so far, with their places. ``warnings`` are for people."""
+class GivenSettings:
+    """The settings that were given so far, with their places, and warnings about them."""
 
     warnings: list[str] = field(default_factory=list)
+    #: By the name of the field of Settings.
     _values: dict[str, Any] = field(default_factory=dict)
-    #: The texts of the keys that make one value together, by the name of that.
+    #: The texts of the keys that make one value together, by the name of its field.
     _texts: dict[str, dict[str, str]] = field(default_factory=lambda: {"restart": {}, "kerberos": {}})
     _places: dict[str, str] = field(default_factory=dict)
 
     def put(self, key: str, text: str, place: str, *, at: str = "", shown: str | None = None) -> None:
-        """Add a setting. ``place``: of its text, ``at``: of its key, if another; ``shown``: the text as it was
-        written, since a variable may be a secret. Raises OptionsError for an unknown key, and for a text that
-        cannot be read."""
+        """Add a setting. ``place`` is that of its text, ``at`` that of its key if it differs. Errors quote ``shown``,
+        the text before variables were replaced, since these may be secret. Raises OptionsError for an unknown key, and
+        for a text that cannot be read."""
+        self._check_known(key, at or place)
         ignored = WITHOUT_EFFECT.get(key)
-        if key not in KEYS and ignored is None:
-            raise OptionsError((Problem("unknown key", key, at or place, unknown_hint(key)),))
-        name, parse = ("", ignored.parse) if ignored else KEYS[key]
+        name, codec = KEYS[key] if ignored is None else ("", ignored.codec)
         try:
-            value = parse(text)
+            value = codec.parse(text)
         except ValueError as error:
             written = f"'{text}'" if shown is None else shown
             raise OptionsError((Problem(f"{error}, not {written}", key, place),)) from None
-        if ignored:
+        if ignored is not None:
             if value not in ignored.fulfilled:
                 self._warn(f"{at or place}: '{key}' has no effect here")
         elif name in self._texts:
             self._texts[name][key] = text
             self._places[key] = place
         else:
-            self._values[key] = value
+            self._values[name] = value
 
-    def remove(self, key: str, place: str = "") -> None:
+    def remove(self, key: str, place: str) -> None:
         """Forget a setting. Raises OptionsError for an unknown key."""
-        if key not in KEYS and key not in WITHOUT_EFFECT:
-            raise OptionsError((Problem("unknown key", key, place, unknown_hint(key)),))
-        self._values.pop(key, None)
+        self._check_known(key, place)
+        self._values.pop(KEYS[key][0] if key in KEYS else key, None)
         for texts in self._texts.values():
             texts.pop(key, None)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all settings."""
         self._values.clear()
         for texts in self._texts.values():
             texts.clear()
@@ -90,7 +94,11 @@ class Given:
     @property
     def name(self) -> str:
         """The name of the job, empty if none was given."""
-        return str(self._values.get("pipeline.name", ""))
+        return str(self._values.get("", ""))
+
+    def value(self, name: str) -> Any:
+        """The value that was given for a field of Settings, or None."""
+        return self._values.get(name)
 
     def settings(self) -> Settings:
         """The settings so far. Warns of keys of restart strategies that were not chosen, and of a Kerberos login that
@@ -99,16 +107,16 @@ class Given:
         for key, remark in (without_effect(restart) | kerberos_remarks(kerberos)).items():
             self._warn(f"{self._places[key]}: {remark}")
         origin = Origin(places=self._places)
-        given = {KEYS[key][0]: value for key, value in self._values.items() if KEYS[key][0]}
+        given = {name: value for name, value in self._values.items() if name}
         return replace(
             Settings(), **given, restart=strategy_of(restart, origin), kerberos=kerberos_of(kerberos, origin)
         )
 
+    def _check_known(self, key: str, place: str) -> None:
+        if key not in KEYS and key not in WITHOUT_EFFECT:
+            hint = nearest(key, (*KEYS, *WITHOUT_EFFECT))
+            raise OptionsError((Problem("unknown key", key, place, hint),))
+
     def _warn(self, warning: str) -> None:
         if warning not in self.warnings:
             self.warnings.append(warning)
-
-
-def unknown_hint(key: str) -> str:
-    """A hint with the known key that is closest to ``key``."""
-    return nearest(key, (*KEYS, *WITHOUT_EFFECT))

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.options import BOOLEAN, TEXT
+from penstock.options import BOOLEAN, TEXT, Codec, one_of
 
 
 @dataclass(frozen=True)
 class Ignored:
-    """A key without effect: its meaning and default in Flink, and what applies here instead."""
+    """A key without effect: what applies here instead, and its meaning and default in Flink."""
 
-    parse: Callable[[str], Any]
+    here: str
     meaning: str
     default: str
-    here: str
-    #: Values that ask for what is the case anyway, so that no warning is needed.
+    codec: Codec = TEXT
+    #: Values that ask for what applies here anyway, so that they need no warning.
     fulfilled: tuple[str, ...] = ()
 
 
-def _one_of(*values: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text.strip().lower() not in values:
-            raise ValueError(f"expected one of {', '.join(values)}")
-        return text.strip().lower()
-
-    return parse
-
-
-#: What applies here, with the keys: each with Flink's meaning and default.
-_TEXTS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+#: What applies here, with the keys: the other fields of :class:`Ignored` for each.
+_KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "A batch is the checkpoint; there are no barriers.": {
         "execution.checkpointing.aligned-checkpoint-timeout": ("When an aligned checkpoint becomes unaligned.", "0 ms"),
         "execution.checkpointing.incremental": ("Whether a checkpoint holds only what changed.", "false"),
@@ -92,40 +83,28 @@ _TEXTS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "sql-client.execution.result-mode": ("How the SQL client shows results.", "TABLE"),
         "sql-client.verbose": ("Whether the SQL client prints stack traces.", "false"),
     },
+    "Every batch counts once; the guarantee of each sink is an option of its table.": {
+        "execution.checkpointing.mode": (
+            "What a failure may do to the state of operators.",
+            "EXACTLY_ONCE",
+            one_of("exactly_once", "at_least_once", fold=str.lower),
+            ("exactly_once",),
+        ),
+    },
+    "A job is a stream, and ends when all of its sources have an end.": {
+        "execution.runtime-mode": (
+            "Whether a job is a stream or a batch.",
+            "STREAMING",
+            one_of("streaming", "batch", "automatic", fold=str.lower),
+            ("automatic", "streaming"),
+        ),
+    },
+    "The jobs of a file run at the same time.": {
+        "table.dml-sync": ("Whether an INSERT waits for the one before it.", "false", BOOLEAN),
+    },
 }
 
-
-def _plain() -> Iterator[tuple[str, Ignored]]:
-    for here, keys in _TEXTS.items():
-        for key, (meaning, default) in keys.items():
-            yield key, Ignored(TEXT.parse, meaning, default, here)
-
-
-#: Key to what is known of it.
+#: The keys, sorted.
 WITHOUT_EFFECT: Mapping[str, Ignored] = dict(
-    sorted(
-        {
-            **dict(_plain()),
-            "execution.checkpointing.mode": Ignored(
-                _one_of("exactly_once", "at_least_once"),
-                "What a failure may do to the state of operators.",
-                "EXACTLY_ONCE",
-                "Every batch counts once; the guarantee of each sink is an option of its table.",
-                ("exactly_once",),
-            ),
-            "execution.runtime-mode": Ignored(
-                _one_of("streaming", "batch", "automatic"),
-                "Whether a job is a stream or a batch.",
-                "STREAMING",
-                "A job is a stream, and ends when all of its sources have an end.",
-                ("automatic", "streaming"),
-            ),
-            "table.dml-sync": Ignored(
-                BOOLEAN.parse,
-                "Whether an INSERT waits for the one before it.",
-                "false",
-                "The jobs of a file run at the same time.",
-            ),
-        }.items()
-    )
+    sorted((key, Ignored(here, *fields)) for here, keys in _KEYS.items() for key, fields in keys.items())
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
-from penstock.options import BOOLEAN, DURATION, INTEGER, Codec, OptionSet, opt
+from penstock.options import BOOLEAN, DURATION, Codec, OptionSet, number, opt
 from penstock.settings.codecs import FILLED, checked
 from penstock.settings.kerberos import KerberosSettings
 from penstock.settings.restart import RestartStrategy
@@ -22,17 +22,15 @@ def _zone(text: str) -> str:
 
 _INTERVAL = checked(DURATION, lambda value: value > timedelta(0), "a duration longer than 0 ms")
 _TIMEOUT = Codec("Duration", lambda text: DURATION.parse(text) or None, DURATION.show)
-_PARALLELISM = checked(INTEGER, lambda value: value >= 1, "a whole number from 1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(OptionSet):
     """How a job runs. None means that the engine's default applies.
 
-    Besides the options there are ``checkpointing``: whether there is a checkpoint; ``restart``: when a job that failed
-    is started again, None for never; ``kerberos``: the login of tables that ask for Kerberos and name none; and
-    ``start_time``: where sources without a checkpoint start, by the timestamps of their records in ms since 1970, None
-    where each source says.
+    Other fields are ``checkpointing``: whether there is a checkpoint; ``restart``: when a failed job is restarted, None
+    for never; ``kerberos``: the login of tables that use Kerberos and name none; and ``start_time``: where sources
+    without a checkpoint start, by the timestamps of their records in ms since 1970, None for each source's own start.
     """
 
     checkpoint_interval: timedelta | None = opt(
@@ -55,7 +53,7 @@ class Settings(OptionSet):
     )
     parallelism: int | None = opt(
         "parallelism.default",
-        _PARALLELISM,
+        number(1),
         default=None,
         default_text="as many as Spark has cores",
         doc="In Flink the number of parallel instances of an operator, 1 unless it is set. Here the number of tasks of "

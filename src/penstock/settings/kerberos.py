@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.errors import Problem
 from penstock.options import BOOLEAN, TEXT, Codec, OptionSet, Origin, opt
@@ -28,7 +27,7 @@ def _pair(settings: KerberosSettings) -> Iterator[Problem]:
         yield Problem("needs 'security.kerberos.login.keytab'", "principal", hint="name the file with its key")
     if settings.for_kafka and not settings.keytab and not settings.use_ticket_cache:
         hint = "set keytab and principal, or leave it out"
-        yield Problem("leaves no way to log in", "use-ticket-cache", hint=hint)
+        yield Problem("leaves Kafka no way to log in", "use-ticket-cache", hint=hint)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,19 +71,14 @@ class KerberosSettings(OptionSet):
         return f"{self.principal} by {self.keytab}" if self.keytab else "the user's tickets"
 
 
-def kerberos_keys() -> dict[str, Callable[[str], Any]]:
-    """Every key with its parser, which raises ValueError with the expected values."""
-    return {f"{KERBEROS_PREFIX}{each.key}": each.codec.parse for each in KerberosSettings.declared().values()}
-
-
-def kerberos_of(given: Mapping[str, str], origin: Origin | None = None) -> KerberosSettings | None:
+def kerberos_of(given: Mapping[str, str], origin: Origin) -> KerberosSettings | None:
     """The login of Kafka's clients in the given settings, or None.
 
     Raises OptionsError with every value that cannot be read, or for values that contradict one another.
     """
     if not given:
         return None
-    found = KerberosSettings.from_text(given, origin or Origin(), KERBEROS_PREFIX)
+    found = KerberosSettings.from_text(given, origin, KERBEROS_PREFIX)
     return found if found.for_kafka else None
 
 

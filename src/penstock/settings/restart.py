@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
-from penstock.errors import OptionsError, Problem
-from penstock.options import DURATION, INTEGER, Codec, OptionSet, Origin, opt
+from penstock.errors import Problem
+from penstock.options import DURATION, Codec, OptionSet, Origin, number, one_of, opt
 from penstock.settings.codecs import checked
 
 
@@ -19,11 +18,8 @@ def _double(text: str) -> float:
         raise ValueError("expected a number") from None
 
 
-_NOTHING = timedelta(0)
-_MILLISECOND = timedelta(milliseconds=1)
-_DELAY = checked(DURATION, lambda value: value >= _NOTHING, "a duration of 0 ms or more")
-_SPAN = checked(DURATION, lambda value: value >= _MILLISECOND, "a duration of 1 ms or more")
-_COUNT = checked(INTEGER, lambda value: value >= 1, "a whole number from 1")
+_DELAY = checked(DURATION, lambda value: value >= timedelta(0), "a duration of 0 ms or more")
+_SPAN = checked(DURATION, lambda value: value >= timedelta(milliseconds=1), "a duration of 1 ms or more")
 _DOUBLE = Codec("Double", _double)
 
 
@@ -31,13 +27,7 @@ _DOUBLE = Codec("Double", _double)
 class FixedDelay(OptionSet):
     """A fixed number of restarts, each after the same delay."""
 
-    attempts: int = opt(
-        "attempts",
-        checked(INTEGER, lambda value: value >= 0, "a whole number from 0"),
-        default=1,
-        doc="Restarts before the job fails.",
-        example="10",
-    )
+    attempts: int = opt("attempts", number(0), default=1, doc="Restarts before the job fails.", example="10")
     delay: timedelta = opt("delay", _DELAY, default=timedelta(seconds=1), doc="Pause before a restart.", example="10 s")
 
     def describe(self) -> str:
@@ -51,7 +41,7 @@ class FailureRate(OptionSet):
 
     max_failures_per_interval: int = opt(
         "max-failures-per-interval",
-        _COUNT,
+        number(1),
         default=1,
         doc="Failures within the interval after which the job restarts; one more ends it.",
         example="3",
@@ -112,7 +102,7 @@ class ExponentialDelay(OptionSet):
     )
     attempts_before_reset_backoff: int | None = opt(
         "attempts-before-reset-backoff",
-        _COUNT,
+        number(1),
         default=None,
         default_text="(unlimited)",
         doc="Restarts before the job fails; a run as long as the threshold resets the count.",
@@ -144,40 +134,16 @@ PREFIX = "restart-strategy."
 TYPE_KEYS = ("restart-strategy.type", "restart-strategy")
 
 _NONE = ("none", "off", "disable")
+#: Flink also takes the names of strategies without a hyphen.
+_PLAIN = {name.replace("-", ""): name for name in STRATEGIES}
+TYPE = one_of(*STRATEGIES, *_NONE, fold=lambda text: _PLAIN.get(text.lower(), text.lower()))
 
 
-def _strategy(text: str) -> str:
-    """The name of a strategy, empty for none. Flink also takes the names without a hyphen."""
-    wanted = text.strip().lower()
-    if wanted in _NONE:
-        return ""
-    for name in STRATEGIES:
-        if wanted in {name, name.replace("-", "")}:
-            return name
-    raise ValueError(f"expected one of {', '.join((*STRATEGIES, *_NONE))}")
-
-
-def restart_keys() -> dict[str, Callable[[str], Any]]:
-    """Every key with its parser, which raises ValueError with the expected values."""
-    found: dict[str, Callable[[str], Any]] = dict.fromkeys(TYPE_KEYS, _strategy)
-    for name, options in STRATEGIES.items():
-        found |= {f"{PREFIX}{name}.{option.key}": option.codec.parse for option in options.declared().values()}
-    return found
-
-
-def strategy_of(given: Mapping[str, str], origin: Origin | None = None) -> RestartStrategy | None:
+def strategy_of(given: Mapping[str, str], origin: Origin) -> RestartStrategy | None:
     """The strategy of the given settings; None, the default, for no restarts.
 
     Raises OptionsError with every value that cannot be read, or for values that contradict one another.
     """
-    origin, known, problems = origin or Origin(), restart_keys(), []
-    for key, text in given.items():
-        try:
-            known[key](text)
-        except ValueError as error:
-            problems.append(Problem(f"{error}, not '{text}'", key, origin.of(key)))
-    if problems:
-        raise OptionsError(tuple(problems))
     name = _chosen(given)
     return STRATEGIES[name].from_text(given, origin, f"{PREFIX}{name}.") if name else None
 
@@ -193,4 +159,6 @@ def without_effect(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _chosen(given: Mapping[str, str]) -> str:
-    return next((_strategy(given[key]) for key in TYPE_KEYS if key in given), "")
+    """The name of the strategy, empty for none."""
+    name = next((str(TYPE.parse(given[key])) for key in TYPE_KEYS if key in given), "")
+    return "" if name in _NONE else name

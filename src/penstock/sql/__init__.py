@@ -1,10 +1,10 @@
 """Flink SQL to the plan. Needs neither Spark nor a connector's code until a table is used.
 
-``parse`` turns text into trees, ``bind`` turns trees into typed expressions and tables, and statements in order become
-jobs (``settings``, ``script``). ``fragments`` does so for pieces of SQL in YAML and Python.
+``parse`` turns text into unbound syntax, ``bind`` turns that into typed expressions and tables, and ``script`` turns
+statements into jobs. ``fragments`` binds pieces of SQL in YAML and Python.
 """
 
-from penstock.sql.bind.tables import ComputedColumn, read
+from penstock.sql.bind.tables import ComputedColumn, located, read
 from penstock.sql.fragments import TableSchema, columns, condition, expression, projection, tables
 from penstock.sql.script import Script, parse_script
 
@@ -15,6 +15,7 @@ __all__ = [
     "columns",
     "condition",
     "expression",
+    "located",
     "parse_script",
     "projection",
     "read",

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from penstock.errors import DefinitionError, Problem, UnsupportedError
-from penstock.plan import Item
 from penstock.plan.expressions import Expression
+from penstock.plan.nodes import Item
 from penstock.spi import Column
 from penstock.sql.bind.scope import Scope
-from penstock.sql.bind.selection import select, unique
-from penstock.sql.bind.tables import columns_of, declared
-from penstock.sql.parse.cursor import Cursor
+from penstock.sql.bind.selection import projected, select
+from penstock.sql.bind.tables import Declaration, columns_of, not_null, typed
 from penstock.sql.parse.grammar import Grammar
-from penstock.sql.parse.source import Source, combined
+from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.statements import column_declaration, parse_schema, statements_of
 from penstock.sql.parse.tokens import scan
-from penstock.types import Field, NullType, RowType
+from penstock.types import RowType
 
 _T = TypeVar("_T")
 
@@ -38,38 +36,32 @@ def expression(text: str, schema: RowType, *, origin: str = "") -> Expression:
 
     ``origin`` precedes line and column in errors. Raises SqlError, SchemaError or UnsupportedError.
     """
-    source = Source(text, origin)
-    tree = _parsed(source, lambda cursor: Grammar(cursor).expression())
-    return _shallow(source, lambda: _typed(source, tree.at, Scope(schema, source).value(tree)))
+    scope = Scope(schema, SourceText(text, origin))
+    given = _parsed(scope.source, Grammar.expression)
+    with scope.source.limited_nesting(0):
+        return typed(scope.value(given), scope, given.at)
 
 
 def condition(text: str, schema: RowType, *, origin: str = "") -> Expression:
     """A condition over the columns of ``schema``. Raises as :func:`expression` does."""
-    source = Source(text, origin)
-    tree = _parsed(source, lambda cursor: Grammar(cursor).expression())
-    return _shallow(source, lambda: Scope(schema, source).condition(tree, "a condition"))
+    scope = Scope(schema, SourceText(text, origin))
+    given = _parsed(scope.source, Grammar.expression)
+    with scope.source.limited_nesting(0):
+        return scope.condition(given, "a condition")
 
 
-def projection(text: str, schema: RowType, *, origin: str = "") -> tuple[tuple[Item, ...], RowType]:
-    """A select list such as ``a, b AS c, *``: the columns of a projection and their row type.
+def projection(text: str, schema: RowType, *, origin: str = "") -> tuple[Item, ...]:
+    """A select list such as ``a, b AS c, *``: the columns of a projection.
 
     Raises as :func:`expression` does, with every problem of the list.
     """
-    source = Source(text, origin)
-    items = _parsed(source, lambda cursor: Grammar(cursor).items())
-    errors: list[DefinitionError] = []
-    found = [item for item in select(items, Scope(schema, source), errors) if item is not None]
-    for item in found:
-        try:
-            _typed(source, item.at, item.value)
-        except DefinitionError as error:
-            errors.append(error)
-    if errors:
-        raise combined(errors)
-    names = unique(tuple(item.name for item in found))
-    pairs = tuple(zip(names, found, strict=True))
-    row = RowType(tuple(Field(name, item.value.type) for name, item in pairs), nullable=False)
-    return tuple(Item(name, item.value) for name, item in pairs), row
+    scope, errors = Scope(schema, SourceText(text, origin)), Errors()
+    items = _parsed(scope.source, Grammar.items)
+    found = [each for each in select(items, scope, errors) if each is not None]
+    for each in found:
+        errors.attempt(partial(typed, each.value, scope, each.at))
+    errors.check()
+    return projected(found)
 
 
 def columns(text: str, *, origin: str = "") -> tuple[Column, ...]:
@@ -77,16 +69,12 @@ def columns(text: str, *, origin: str = "") -> tuple[Column, ...]:
 
     Raises as :func:`expression` does, with every problem that is not one of syntax.
     """
-    source = Source(text, origin)
-    declarations = _parsed(source, lambda cursor: cursor.listed(lambda: column_declaration(cursor)))
-    errors: list[DefinitionError] = []
-    found = _shallow(source, lambda: columns_of(declarations, source, errors))
-    if errors:
-        raise combined(errors)
-    return tuple(
-        replace(each, type=each.type.with_nullability(False)) if given.primary_key else each
-        for given, each in zip(declarations, found, strict=True)
-    )
+    source, errors = SourceText(text, origin), Errors()
+    declarations = _parsed(source, lambda grammar: grammar.listed(partial(column_declaration, grammar)))
+    with source.limited_nesting(0):
+        found = columns_of(declarations, source, errors)
+    errors.check()
+    return tuple(not_null(each) if given.primary_key else each for given, each in zip(declarations, found, strict=True))
 
 
 def tables(text: str, *, origin: str = "") -> tuple[TableSchema, ...]:
@@ -94,56 +82,35 @@ def tables(text: str, *, origin: str = "") -> tuple[TableSchema, ...]:
 
     Raises as :func:`expression` does, with every problem of the text.
     """
-    source = Source(text, origin)
-    errors: list[DefinitionError] = []
-    found = []
-    for tokens in statements_of(scan(source, {})):
-        cursor = Cursor(source, tokens)
-        try:
-            found.append(_shallow(source, partial(_schema, cursor, errors)))
-        except DefinitionError as error:
-            errors.append(error)
-    if errors:
-        raise combined(errors)
-    return tuple(found)
+    source, errors = SourceText(text, origin), Errors()
+    statements = statements_of(scan(source, {}))
+    found = [errors.attempt(partial(_schema, Grammar(source, tokens), errors)) for tokens in statements]
+    errors.check()
+    return tuple(each for each in found if each is not None)
 
 
-def _schema(cursor: Cursor, errors: list[DefinitionError]) -> TableSchema:
-    parts, statement = parse_schema(cursor)
-    source = cursor.source
-    if statement.options:
-        hint = "write its options as those of the source"
-        errors.append(source.error(statement.options[0][0].at, "a table in a pipeline has no WITH clause", hint))
-    for what, name in (
-        ("WATERMARK FOR", statement.watermark and statement.watermark[0]),
-        ("PARTITIONED BY", statement.partitioned_by and statement.partitioned_by[0]),
-    ):
-        if name:
-            reason = f"{what} is not supported in a pipeline"
-            errors.append(UnsupportedError((Problem(reason, where=source.place(name.at), hint="leave it out"),)))
-    columns, key = declared(statement, source, errors)
-    return TableSchema(tuple(part.text for part in parts), columns, key)
+def _schema(grammar: Grammar, errors: Errors) -> TableSchema:
+    source = grammar.source
+    with source.limited_nesting(0):
+        parts, statement = parse_schema(grammar)
+        if statement.options:
+            hint = "write its options as those of the source"
+            errors.append(source.error(statement.options[0][0].at, "a table in a pipeline has no WITH clause", hint))
+        for clause, names in (
+            ("WATERMARK FOR", statement.watermark and statement.watermark[:1]),
+            ("PARTITIONED BY", statement.partitioned_by),
+        ):
+            if names:
+                reason = f"{clause} is not supported in a pipeline"
+                errors.append(source.unsupported(names[0].at, reason, "leave it out"))
+        found, key = Declaration(statement, source, errors).columns_and_key()
+    return TableSchema(tuple(part.text for part in parts), found, key)
 
 
-def _parsed(source: Source, parse: Callable[[Cursor], _T]) -> _T:
-    cursor = Cursor(source, scan(source, {}))
-
-    def whole() -> _T:
-        found = parse(cursor)
-        cursor.expect_end()
+def _parsed(source: SourceText, parse: Callable[[Grammar], _T]) -> _T:
+    """The result of ``parse``, which must read the whole text."""
+    grammar = Grammar(source, scan(source, {}))
+    with source.limited_nesting(0):
+        found = parse(grammar)
+        grammar.expect_end()
         return found
-
-    return _shallow(source, whole)
-
-
-def _shallow(source: Source, work: Callable[[], _T]) -> _T:
-    try:
-        return work()
-    except RecursionError:
-        raise source.error(0, "the expression is nested too deeply", "split it") from None
-
-
-def _typed(source: Source, at: int, value: Expression) -> Expression:
-    if isinstance(value.type, NullType):
-        raise source.error(at, "the type of NULL is not known here", "write CAST(NULL AS STRING)")
-    return value

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from functools import partial
 
-from penstock.errors import DefinitionError, Problem, SchemaError
+from penstock.errors import DefinitionError, Problem
 from penstock.options import nearest
-from penstock.plan import Filter, Item, Job, Node, Sink, project
 from penstock.plan.expressions import Call, Literal, cast, walk
-from penstock.settings.declared import Given
+from penstock.plan.nodes import Filter, Job, Sink, project
+from penstock.settings.declared import GivenSettings
 from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
 from penstock.sql.bind.scope import Scope
-from penstock.sql.bind.selection import Selected, select, unique
-from penstock.sql.bind.tables import Table, declare
-from penstock.sql.parse.cursor import Cursor
-from penstock.sql.parse.source import Source, combined
+from penstock.sql.bind.selection import Selected, projected, select
+from penstock.sql.bind.tables import Declaration, DeclaredTable
+from penstock.sql.parse.grammar import Grammar
+from penstock.sql.parse.source import Errors, SourceText, similar
 from penstock.sql.parse.statements import (
     BeginSet,
     CreateTable,
@@ -32,12 +32,10 @@ from penstock.sql.parse.statements import (
     parse_statement,
     statements_of,
 )
-from penstock.sql.parse.syntax import Name, TableName
+from penstock.sql.parse.syntax import TableName
 from penstock.sql.parse.tokens import Token, scan
 from penstock.types import NULL, Field, NullType, RowType
 from penstock.types.casts import assignable
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,8 @@ def parse_script(
     they are mixed) with every problem of the file, each with file, line and column; PluginError for a connector
     that does not load.
     """
-    source = Source(text, file)
-    reader = _Reader(source, connectors, default_name)
+    source = SourceText(text, file)
+    reader = _ScriptReader(source, connectors, default_name)
     tokens = scan(source, variables or {})
     for statement in statements_of(tokens):
         reader.read(statement)
@@ -75,9 +73,9 @@ def parse_script(
         raise type(error)(_ordered(error.problems, source, tokens)) from None
 
 
-def _ordered(problems: tuple[Problem, ...], source: Source, tokens: tuple[Token, ...]) -> tuple[Problem, ...]:
+def _ordered(problems: tuple[Problem, ...], source: SourceText, tokens: tuple[Token, ...]) -> tuple[Problem, ...]:
     """The problems in the file's order, with ``${NAME}`` where one quotes a name that came from a variable."""
-    put_in = {source.place(token.at): token for token in tokens if "${" in token.shown and token.text}
+    put_in = {str(source.at(token.at)): token for token in tokens if "${" in token.shown and token.text}
 
     def mask(problem: Problem) -> Problem:
         token = put_in.get(problem.where)
@@ -88,43 +86,38 @@ def _ordered(problems: tuple[Problem, ...], source: Source, tokens: tuple[Token,
             problem, reason=value.sub(lambda _: shown, problem.reason), hint=value.sub(lambda _: shown, problem.hint)
         )
 
-    return tuple(mask(problem) for problem in sorted(problems, key=_position))
+    return tuple(mask(problem) for problem in sorted(problems, key=_line_and_column))
 
 
-def _position(problem: Problem) -> tuple[int, int]:
+def _line_and_column(problem: Problem) -> tuple[int, int]:
     found = re.search(r"line (\d+), column (\d+)", problem.where)
     return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
 
 @dataclass
-class _Reader:
-    source: Source
+class _ScriptReader:
+    source: SourceText
     connectors: Registry[Connector]
     default_name: str
-    errors: list[DefinitionError] = field(default_factory=list)
+    errors: Errors = field(default_factory=Errors)
     jobs: list[Job] = field(default_factory=list)
-    #: None: declared, but with problems that were reported.
-    tables: dict[str, Table | None] = field(default_factory=dict)
+    settings: GivenSettings = field(default_factory=GivenSettings)
+    #: None: the table is declared, but has problems.
+    tables: dict[str, DeclaredTable | None] = field(default_factory=dict)
     #: Where the open statement set began, and its sinks.
     set_at: int | None = None
     sinks: list[Sink] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.given = Given()
-
     def read(self, tokens: tuple[Token, ...]) -> None:
-        """Read one statement; its problems are kept."""
+        """Read one statement, and keep its problems."""
         try:
-            self._run(parse_statement(Cursor(self.source, tokens)))
-        except RecursionError:
-            self.errors.append(self.source.error(tokens[0].at, "the statement is nested too deeply", "split it"))
+            with self.source.limited_nesting(tokens[0].at, "statement"):
+                self._run(parse_statement(Grammar(self.source, tokens)))
         except DefinitionError as error:
             self.errors.append(error)
-            if name := created_name(Cursor(self.source, tokens)):
+            if name := created_name(Grammar(self.source, tokens)):
                 self.tables.setdefault(name, None)
-            if tokens[0].keyword == "EXECUTE" and Cursor(self.source, tokens).sees(
-                "EXECUTE", "STATEMENT", "SET", "BEGIN"
-            ):
+            if Grammar(self.source, tokens).sees("EXECUTE", "STATEMENT", "SET", "BEGIN"):
                 self.set_at, self.sinks = tokens[0].at, []
 
     def finish(self) -> Script:
@@ -132,40 +125,32 @@ class _Reader:
         if self.set_at is not None:
             self.errors.append(self.source.error(self.set_at, "the statement set has no END", "close it with END;"))
         if not self.jobs and not self.errors:
-            self.errors.append(
-                self.source.error(
-                    len(self.source.text), "there is no INSERT INTO, so there is nothing to run", "add one"
-                )
-            )
-        if self.errors:
-            raise combined(self.errors)
-        return Script(tuple(self.jobs), tuple(self.given.warnings))
-
-    def _set(self, statement: SetOption) -> None:
-        key_at, value_at = self.source.place(statement.key_at), self.source.place(statement.value_at)
-        shown = statement.shown if statement.shown.startswith("'") else f"'{statement.shown}'"
-        self.given.put(statement.key, statement.value, value_at, at=key_at, shown=shown)
-
-    def _reset(self, statement: Reset) -> None:
-        if statement.key:
-            self.given.remove(statement.key, self.source.place(statement.key_at))
-        else:
-            self.given.clear()
+            reason = "there is no INSERT INTO, so there is nothing to run"
+            raise self.source.error(len(self.source.text), reason, "add one")
+        self.errors.check()
+        return Script(tuple(self.jobs), tuple(self.settings.warnings))
 
     def _run(self, statement: Statement) -> None:
         if self.set_at is not None and not isinstance(statement, Insert | EndSet):
-            raise self.source.error(statement.at, "only INSERT INTO may stand in a statement set", "close it with END;")
+            reason = "a statement set takes INSERT INTO only"
+            raise self.source.error(statement.at, reason, "close it with END;")
         match statement:
             case CreateTable():
                 self._create(statement)
-            case DropTable():
-                self._drop(statement)
+            case DropTable(table=table):
+                if table.name not in self.tables and not statement.if_exists:
+                    raise self._unknown_table(table)
+                self.tables.pop(table.name, None)
             case Insert():
                 self._insert(statement)
-            case SetOption():
-                self._set(statement)
-            case Reset():
-                self._reset(statement)
+            case SetOption(key=key, value=value, shown=shown):
+                key_at, value_at = str(self.source.at(statement.key_at)), str(self.source.at(statement.value_at))
+                quoted = shown if shown.startswith("'") else f"'{shown}'"
+                self.settings.put(key, value, value_at, at=key_at, shown=quoted)
+            case Reset(key="", key_at=_):
+                self.settings.clear()
+            case Reset(key=key, key_at=at):
+                self.settings.remove(key, str(self.source.at(at)))
             case BeginSet(first=first):
                 self.set_at, self.sinks = statement.at, []
                 if first is not None:
@@ -175,9 +160,8 @@ class _Reader:
 
     def _end(self, statement: EndSet) -> None:
         if self.set_at is None:
-            raise self.source.error(
-                statement.at, "END without a statement set", "begin one with EXECUTE STATEMENT SET BEGIN"
-            )
+            hint = "begin one with EXECUTE STATEMENT SET BEGIN"
+            raise self.source.error(statement.at, "END without a statement set", hint)
         at, self.set_at = self.set_at, None
         if self.sinks:
             self._start(tuple(self.sinks))
@@ -192,182 +176,141 @@ class _Reader:
             hint = "write IF NOT EXISTS, or DROP TABLE before it"
             raise self.source.error(statement.table.at, f"table '{name}' exists already", hint)
         self.tables[name] = None
-        self.tables[name], warnings = declare(statement, self.source, self.connectors)
-        self.given.warnings += warnings
-
-    def _drop(self, statement: DropTable) -> None:
-        if statement.table.name not in self.tables and not statement.if_exists:
-            raise self._unknown_table(statement.table)
-        self.tables.pop(statement.table.name, None)
+        self.tables[name], warnings = Declaration(statement, self.source, Errors()).table(self.connectors)
+        self.settings.warnings += warnings
 
     def _unknown_table(self, table: TableName) -> DefinitionError:
-        hint = nearest(table.name, self.tables) or "declare it with CREATE TABLE"
-        same = next((known for known in self.tables if known.lower() == table.name.lower()), None)
-        if same is not None:
-            hint = f"did you mean '{same}'? names are case-sensitive"
+        hint = similar(table.name, self.tables) or "declare it with CREATE TABLE"
         return self.source.error(table.at, f"there is no table '{table.name}'", hint)
 
     def _start(self, sinks: tuple[Sink, ...]) -> None:
-        wanted = self.given.name or self.default_name or f"insert-into_{sinks[0].table}"
+        wanted = self.settings.name or self.default_name or f"insert-into_{sinks[0].table}"
         taken = {job.name for job in self.jobs}
         name = wanted if wanted not in taken else f"{wanted}-{sinks[0].table}"
         count = 2
         while name in taken:
             name, count = f"{wanted}-{sinks[0].table}-{count}", count + 1
-        self.jobs.append(Job(name, sinks, self.given.settings()))
-
-    # --- INSERT INTO ----------------------------------------------------------------------------------------
+        self.jobs.append(Job(name, sinks, self.settings.settings()))
 
     def _insert(self, statement: Insert) -> None:
-        errors: list[DefinitionError] = []
-        target, origin = (self._table(name, errors) for name in (statement.table, statement.query.table))
-        if origin is not None:
-            self._lower(statement, target, origin, errors)
-        if errors:
-            raise combined(errors)
+        errors = Errors()
+        errors += (self._unknown_table(each) for each in statement.tables if each.name not in self.tables)
+        into, table = (self.tables.get(each.name) for each in statement.tables)
+        insertion = _Insertion(statement, self.source, self.connectors, errors, table, into) if table else None
+        sink = insertion.sink() if insertion else None
+        errors.check()
+        if insertion is None or sink is None:
+            return
+        for column in statement.columns:
+            if column.text in insertion.virtual:
+                reason = f"'{column.text}' is VIRTUAL, but is written because it is named here"
+                self.settings.warnings.append(f"{self.source.at(column.at)}: {reason}")
+        if self.set_at is not None:
+            self.sinks.append(sink)
+        else:
+            self._start((sink,))
 
-    def _table(self, name: TableName, errors: list[DefinitionError]) -> Table | None:
-        if name.name not in self.tables:
-            errors.append(self._unknown_table(name))
-        return self.tables.get(name.name)
 
-    def _lower(self, statement: Insert, target: Table | None, origin: Table, errors: list[DefinitionError]) -> None:
-        query = statement.query
+@dataclass(frozen=True)
+class _Insertion:
+    """An INSERT INTO statement, with the table that it reads and the one that it writes, if that has no problems."""
+
+    statement: Insert
+    source: SourceText
+    connectors: Registry[Connector]
+    errors: Errors
+    table: DeclaredTable
+    into: DeclaredTable | None
+
+    @property
+    def virtual(self) -> tuple[str, ...]:
+        """The columns that are written only if the statement names them, sorted."""
+        return tuple(sorted(each.name for each in self.into.definition.columns if each.virtual)) if self.into else ()
+
+    def sink(self) -> Sink | None:
+        """The sink with all that feeds it, or None after a problem, which was added to ``errors``."""
+        query, errors = self.statement.query, self.errors
         alias = query.alias.text if query.alias else query.table.name
-        scope = Scope(origin.schema, self.source, alias, origin.event_time)
+        scope = Scope(self.table.schema, self.source, alias, self.table.event_time)
         selected = select(query.items, scope, errors)
         condition = None
         if query.condition is not None:
-            tree = query.condition
-            condition = _attempt(lambda: scope.condition(tree, "the condition of WHERE"), errors)
+            condition = errors.attempt(partial(scope.condition, query.condition, "the condition of WHERE"))
         values = [each.value for each in selected if each] + ([condition] if condition else [])
         parts = (part for value in values for part in walk(value))
         used = any(isinstance(part, Call) and part.function == "CURRENT_WATERMARK" for part in parts)
-        node = _attempt(lambda: origin.scan(self.connectors, with_watermark=used), errors)
-        if target is None:
-            return
-        named = tuple(name.text for name in statement.columns)
-        sink = _attempt(lambda: target.sink(self.connectors, named), errors)
-        if sink is None:
-            return
-        definition, spec = sink
-        order = self._order(statement.columns, target, definition.written, errors)
-        virtual = frozenset(each.name for each in target.definition.columns if each.virtual)
-        columns = self._fit(statement, selected, definition.written, order, virtual, errors)
+        node = errors.attempt(lambda: self.table.scan(self.connectors, with_watermark=used))
+        if self.into is None:
+            return None
+        named = tuple(name.text for name in self.statement.columns)
+        made = errors.attempt(partial(self.into.sink, self.connectors, named))
+        if made is None:
+            return None
+        definition, spec = made
+        columns = self._fitted(selected, definition.written, self._order(self.into, definition.written))
         if errors or node is None:
-            return
-        self._remark_virtual(statement.columns, target)
+            return None
         if condition is not None:
             node = Filter(node.schema, node, condition)
-        found = Sink(definition.written, _projected(node, columns), definition.name, target.connector, spec)
-        if self.set_at is not None:
-            self.sinks.append(found)
-        else:
-            self._start((found,))
+        input_ = project(node, projected(columns))
+        return Sink(definition.written, input_, definition.name, self.into.connector, spec)
 
-    def _order(
-        self, names: tuple[Name, ...], target: Table, written: RowType, errors: list[DefinitionError]
-    ) -> tuple[str, ...]:
+    def _order(self, into: DeclaredTable, written: RowType) -> tuple[str, ...]:
         """The columns that the query's values go to, in the query's order."""
-        if not names:
-            return written.names
+        names = self.statement.columns
         for index, name in enumerate(names):
-            if target.schema.field(name.text) is None:
+            if into.schema.field(name.text) is None:
                 hint = nearest(name.text, written.names) or f"there are {', '.join(written.names)}"
-                reason = f"table '{target.definition.name}' has no column '{name.text}'"
+                reason = f"table '{into.definition.name}' has no column '{name.text}'"
             elif written.field(name.text) is None:
                 reason, hint = f"column '{name.text}' is computed and cannot be written", "leave it out"
             elif name.text in {each.text for each in names[:index]}:
-                reason, hint = f"column '{name.text}' is named twice", ""
+                reason, hint = f"column '{name.text}' is named twice", "name it once"
             else:
                 continue
-            errors.append(SchemaError((self.source.problem(name.at, reason, hint),)))
-        return tuple(name.text for name in names)
+            self._problem(name.at, reason, hint)
+        return tuple(name.text for name in names) or written.names
 
-    def _fit(
-        self,
-        statement: Insert,
-        selected: list[Selected | None],
-        written: RowType,
-        order: tuple[str, ...],
-        virtual: frozenset[str],
-        errors: list[DefinitionError],
-    ) -> list[Selected]:
-        """The values in the order of the table's columns, NULL where the statement names no value. ``virtual``: the
-        columns that are written only if they are named."""
+    def _fitted(self, selected: list[Selected | None], written: RowType, order: tuple[str, ...]) -> list[Selected]:
+        """The values in the order of the table's columns, NULL where the statement names no value."""
         if len(selected) != len(order):
-            if None not in selected:  # else how many there are is not known
-                takes = f"'{statement.table.name}' takes {len(order)}: {', '.join(order)}"
+            if None not in selected:  # else their number is not known
+                takes = f"'{self.statement.table.name}' takes {len(order)}: {', '.join(order)}"
                 reason = f"the number of columns in the query is {len(selected)}, but {takes}"
-                at, hint = statement.query.items[0].tree.at, _virtual_hint(statement, virtual)
-                errors.append(SchemaError((self.source.problem(at, reason, hint),)))
+                at = self.statement.query.items[0].expression.at
+                self._problem(at, reason, self._virtual_hint(self.virtual))
             return []
         given = {name: item for name, item in zip(order, selected, strict=True) if item is not None}
         fitted = []
-        for wanted in written.fields:
-            item = given.get(wanted.name)
-            if item is not None:
-                fitted.append(self._checked(statement, item, wanted, virtual, errors))
-            elif wanted.name not in order:
-                if not wanted.type.nullable:
-                    reason = f"column '{wanted.name}' is NOT NULL and gets no value"
-                    errors.append(SchemaError((self.source.problem(statement.table.at, reason, "name it too"),)))
-                fitted.append(Selected(wanted.name, cast(_NULL, wanted.type), -1))
+        for column in written.fields:
+            if column.name in given:
+                fitted.append(self._cast(given[column.name], column))
+            elif column.name not in order:
+                if not column.type.nullable:
+                    reason = f"column '{column.name}' is NOT NULL and gets no value"
+                    self._problem(self.statement.table.at, reason, "name it too")
+                fitted.append(Selected(column.name, cast(_NULL, column.type), -1))
         return fitted
 
-    def _checked(
-        self,
-        statement: Insert,
-        item: Selected,
-        wanted: Field,
-        virtual: frozenset[str],
-        errors: list[DefinitionError],
-    ) -> Selected:
-        if not assignable(item.value.type, wanted.type):
-            reason = f"{item.value.type.text()} does not fit column '{wanted.name}', which is {wanted.type.text()}"
-            hint = f"CAST it: CAST(.. AS {wanted.type.text()})"
-            if item.name in virtual and not statement.columns:
-                hint = _virtual_hint(statement, frozenset((item.name,)))
-            errors.append(SchemaError((self.source.problem(item.at, reason, hint),)))
+    def _cast(self, item: Selected, column: Field) -> Selected:
+        if not assignable(item.value.type, column.type):
+            reason = f"{item.value.type.text()} does not fit column '{column.name}', which is {column.type.text()}"
+            virtual = self._virtual_hint((item.name,) if item.name in self.virtual else ())
+            self._problem(item.at, reason, virtual or f"CAST it: CAST(.. AS {column.type.text()})")
         if isinstance(item.value.type, NullType):
-            return replace(item, value=cast(item.value, wanted.type))
+            return replace(item, value=cast(item.value, column.type))
         return item
 
-    def _remark_virtual(self, names: tuple[Name, ...], target: Table) -> None:
-        virtual = {each.name for each in target.definition.columns if each.virtual}
-        for name in names:
-            if name.text in virtual:
-                place = self.source.place(name.at)
-                self.given.warnings.append(
-                    f"{place}: '{name.text}' is VIRTUAL, but is written because it is named here"
-                )
+    def _virtual_hint(self, virtual: tuple[str, ...]) -> str:
+        """A hint that these columns get a value only if the statement names them."""
+        if not virtual or self.statement.columns:
+            return ""
+        names = ", ".join(f"'{name}'" for name in virtual)
+        are = "is VIRTUAL: it is" if len(virtual) == 1 else "are VIRTUAL: they are"
+        return f"{names} {are} written only if named, as in INSERT INTO {self.statement.table.name} ({virtual[0]}, ..)"
+
+    def _problem(self, at: int, reason: str, hint: str) -> None:
+        self.errors.append(self.source.schema_error(at, reason, hint))
 
 
 _NULL = Literal(None, type=NULL)
-
-
-def _virtual_hint(statement: Insert, virtual: frozenset[str]) -> str:
-    """How columns get a value that are written only if they are named."""
-    if not virtual or statement.columns:
-        return ""
-    names = ", ".join(f"'{name}'" for name in sorted(virtual))
-    are = "is VIRTUAL: it is" if len(virtual) == 1 else "are VIRTUAL: they are"
-    return f"{names} {are} written only if named, as in INSERT INTO {statement.table.name} ({min(virtual)}, ..)"
-
-
-def _attempt(work: Callable[[], _T], errors: list[DefinitionError]) -> _T | None:
-    """The result of ``work``, or None if it fails; the error is kept."""
-    try:
-        return work()
-    except DefinitionError as error:
-        errors.append(error)
-        return None
-
-
-def _projected(node: Node, columns: list[Selected]) -> Node:
-    names = unique(tuple(item.name for item in columns))
-    items = tuple(Item(name, item.value) for name, item in zip(names, columns, strict=True))
-    row = RowType(
-        tuple(Field(name, item.value.type) for name, item in zip(names, columns, strict=True)), nullable=False
-    )
-    return project(node, items, row)

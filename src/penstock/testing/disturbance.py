@@ -13,7 +13,8 @@ from typing import Any
 
 from penstock.deadline import awaited
 from penstock.errors import ExecutionError, ServiceError
-from penstock.plan import Job, MapRows, Node, Scan, rewrite
+from penstock.plan.nodes import Job, MapRows, Node, Scan
+from penstock.plan.walk import rewrite
 
 
 class Mishap(Enum):

@@ -10,7 +10,7 @@ from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.table.metadata import READABLE, WRITABLE
 from penstock.engine.translate.frames import direct
 from penstock.errors import DefinitionError
-from penstock.plan import Job
+from penstock.plan.nodes import Job
 from penstock.spi import Column, ColumnKind, TableDefinition
 from penstock.sql import expression, parse_script
 from penstock.types import DataType, Field, RowType, parse_type

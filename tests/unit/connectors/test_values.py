@@ -12,7 +12,7 @@ from penstock.common import Row
 from penstock.connectors import values
 from penstock.connectors.values.factory import ValuesConnector
 from penstock.errors import OptionsError, SchemaError, UnsupportedError
-from penstock.plan import check_changes, check_guarantees
+from penstock.plan.checks import check_changes, check_guarantees
 from penstock.spi import CHANGES, INSERTIONS, KIND, Column, ColumnKind, Guarantee, TableDefinition, Watermark
 from penstock.sql import parse_script
 from penstock.types import BIGINT, RowKind, parse_columns

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.datastream import execution
 from penstock.ingest import lower, parse_pipeline
-from penstock.plan import Filter, Job, MapRows, Project
+from penstock.plan.nodes import Filter, Job, MapRows, Project
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

@@ -33,7 +33,7 @@ from penstock.datastream.connectors.kafka import (
 from penstock.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
 from penstock.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from penstock.errors import DefinitionError, OptionsError, SchemaError, UnsupportedError
-from penstock.plan import Filter, Job, MapRows, Project, Scan
+from penstock.plan.nodes import Filter, Job, MapRows, Project, Scan
 from penstock.settings import FailureRate, FixedDelay
 from penstock.spi import Watermark, connectors
 
@@ -299,7 +299,7 @@ def test_a_configuration_sets_what_set_does_in_sql():
 
 
 def test_a_configuration_is_checked(env):
-    with pytest.warns(UserWarning, match=r"unknown setting 'parallelism.defualt' .did you mean 'parallelism.default'"):
+    with pytest.warns(UserWarning, match=r"'parallelism.defualt': unknown key .did you mean 'parallelism.default'"):
         env.configure(Configuration().set_integer("parallelism.defualt", 3))
     wrong = (
         Configuration().set_string("parallelism.default", "many").set_string("execution.checkpointing.interval", "-")
@@ -362,14 +362,14 @@ def test_a_restart_strategy_by_keys(env):
     assert env.to_job().settings.restart == FixedDelay(attempts=3)
     with pytest.warns(UserWarning, match="failure-rate.delay' has no effect: 'restart-strategy.type' is 'fixed-delay'"):
         env.configure(Configuration().set_string("restart-strategy.failure-rate.delay", "1 s"))
-    with pytest.raises(OptionsError, match="expected one of fixed-delay"):
+    with pytest.raises(OptionsError, match="expected one of 'fixed-delay'"):
         env.configure(Configuration().set_string("restart-strategy.type", "sometimes"))
 
 
 def test_rule_27_a_configuration_with_another_checkpointing_mode_is_warned_of_or_refused(env):
     with pytest.warns(UserWarning, match="'execution.checkpointing.mode' has no effect here"):
         env.configure(Configuration().set_string("execution.checkpointing.mode", "AT_LEAST_ONCE"))
-    with pytest.raises(OptionsError, match="expected one of exactly_once, at_least_once"):
+    with pytest.raises(OptionsError, match="expected one of 'exactly_once', 'at_least_once'"):
         env.configure(Configuration().set_string("execution.checkpointing.mode", "AT_MOST_ONCE"))
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.engine.runs.uids import in_order_of, uids_of
+from penstock.engine.runs.identity import in_order_of, uids_of
 from penstock.errors import CheckpointError
-from penstock.plan import Scan
+from penstock.plan.nodes import Scan
 from penstock.types import parse_columns
 from tests.tables import Read
 
@@ -30,7 +30,7 @@ def test_tables_that_change_places_keep_their_positions():
 def test_a_table_that_was_renamed_takes_the_place_that_is_left():
     warnings = []
     assert list(in_order_of(["a", "former", "c"], (C, B, A), where="'c'", warn=warnings.append)) == ["a", "b", "c"]
-    assert warnings == ["source 'b' goes on where 'former' was in the checkpoint 'c'"]
+    assert warnings == ["source 'b' continues at the position of 'former' in the checkpoint 'c'"]
 
 
 @pytest.mark.parametrize("scans", [(A,), (A, B, C)])

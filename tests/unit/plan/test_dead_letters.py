@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.plan import DeadLetters, Filter, Project, Scan, base, scans, with_dead_letters
+from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.explain import explain
+from penstock.plan.nodes import DeadLetters, Filter, Project, Scan
+from penstock.plan.walk import base, scans
 from penstock.spi import Guarantee
 from penstock.sql import parse_script
 
@@ -61,4 +63,4 @@ def test_explain_names_the_topic_and_the_sink():
     text = explain(with_dead_letters(job("INSERT INTO p SELECT id FROM s")))
     assert "  dead letters: orders-dead\n" in text
     assert "kafka sink 's.dead-letters'" in text
-    assert "what cannot be decoded" in text
+    assert "records that cannot be decoded" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import OptionsError
-from penstock.plan import check_guarantees
+from penstock.plan.checks import check_guarantees
 from penstock.plan.explain import explain
 from penstock.sql import parse_script
 
@@ -30,7 +30,9 @@ def job(second, settings=""):
 
 
 def test_rule_21_a_sink_that_repeats_is_refused_beside_an_exactly_once_one():
-    with pytest.raises(OptionsError, match=r"table 'other': connector 'print' writes the rows of a batch.*'exact'"):
+    with pytest.raises(
+        OptionsError, match=r"table 'other': connector 'print' rewrites rows when a batch is retried.*'exact'"
+    ):
         check_guarantees(job("'connector' = 'print'"))
 
 

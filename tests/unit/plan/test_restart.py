@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 
 from penstock.errors import OptionsError
-from penstock.options import Origin
-from penstock.plan import Job
 from penstock.plan.explain import explain
+from penstock.plan.nodes import Job
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, Settings
-from penstock.settings.restart import restart_keys, strategy_of, without_effect
+from penstock.settings.declared import KEYS, GivenSettings
+from penstock.settings.restart import without_effect
 
 SECOND = timedelta(seconds=1)
 
@@ -19,6 +19,14 @@ SECOND = timedelta(seconds=1)
 def keys(**options):
     """Keys as Flink writes them, from ``fixed_delay__attempts`` and the like."""
     return {"restart-strategy." + key.replace("__", ".").replace("_", "-"): text for key, text in options.items()}
+
+
+def strategy_of(given):
+    """The strategy of a job with these settings."""
+    settings = GivenSettings()
+    for key, text in given.items():
+        settings.put(key, text, "here, line 3")
+    return settings.settings().restart
 
 
 @pytest.mark.parametrize(
@@ -93,18 +101,22 @@ def test_every_option_is_read():
         jitter_factor=0.2,
         attempts_before_reset_backoff=10,
     )
-    assert len(restart_keys()) == 2 + 2 + 3 + 6
+    assert sum(name == "restart" for name, _ in KEYS.values()) == 2 + 2 + 3 + 6
 
 
 @pytest.mark.parametrize(
     ("key", "text", "expected"),
     [
-        ("type", "sometimes", "expected one of fixed-delay, failure-rate, exponential-delay, none, off, disable"),
-        ("fixed-delay.attempts", "-1", "expected a whole number from 0"),
+        (
+            "type",
+            "sometimes",
+            "expected one of 'fixed-delay', 'failure-rate', 'exponential-delay', 'none', 'off', 'disable'",
+        ),
+        ("fixed-delay.attempts", "-1", "expected a number between 0 and"),
         ("fixed-delay.attempts", "many", "expected a whole number"),
         ("fixed-delay.delay", "-1 s", "expected a duration of 0 ms or more"),
         ("fixed-delay.delay", "soon", "expected a duration"),
-        ("failure-rate.max-failures-per-interval", "0", "expected a whole number from 1"),
+        ("failure-rate.max-failures-per-interval", "0", "expected a number between 1 and"),
         ("failure-rate.failure-rate-interval", "0 s", "expected a duration of 1 ms or more"),
         ("failure-rate.delay", "-1", "expected a duration of 0 ms or more"),
         ("exponential-delay.initial-backoff", "0 s", "expected a duration of 1 ms or more"),
@@ -116,20 +128,22 @@ def test_every_option_is_read():
         ("exponential-delay.reset-backoff-threshold", "0", "expected a duration of 1 ms or more"),
         ("exponential-delay.jitter-factor", "1.1", "expected a number from 0 to 1"),
         ("exponential-delay.jitter-factor", "-0.1", "expected a number from 0 to 1"),
-        ("exponential-delay.attempts-before-reset-backoff", "0", "expected a whole number from 1"),
+        ("exponential-delay.attempts-before-reset-backoff", "0", "expected a number between 1 and"),
     ],
 )
 def test_what_means_nothing_is_refused_with_its_place(key, text, expected):
     key = f"restart-strategy.{key}"
     with pytest.raises(OptionsError) as raised:
-        strategy_of({key: text}, Origin("here", {key: "line 3"}))
+        strategy_of({key: text})
     assert str(raised.value).startswith(f"here, line 3: '{key}': {expected}")
     assert f"not '{text}'" in str(raised.value)
 
 
-def test_all_problems_are_told_at_once():
+def test_all_problems_are_reported_at_once():
     with pytest.raises(OptionsError) as raised:
-        strategy_of(keys(type="fixed-delay", fixed_delay__attempts="-1", fixed_delay__delay="x"))
+        FixedDelay.from_text(
+            keys(fixed_delay__attempts="-1", fixed_delay__delay="x"), prefix="restart-strategy.fixed-delay."
+        )
     assert len(raised.value.problems) == 2
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.cli.main import main
 from penstock.errors import OptionsError
-from penstock.plan import check_settings
+from penstock.plan.checks import check_settings
 from penstock.sql import parse_script
 
 KAFKA = "'connector' = 'kafka', 'properties.bootstrap.servers' = 'localhost:9092', 'format' = 'json'"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.plan import AssignWatermarks, DeadLetters, Filter, Item, MapRows, Node, Project, Scan, Traits, traits
 from penstock.plan.expressions import ColumnRef, Literal
+from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Item, MapRows, Node, Project, Scan
+from penstock.plan.traits import Traits, traits
 from penstock.spi import CHANGES, INSERTIONS, ScanCapabilities
 from penstock.types import BIGINT, BOOLEAN, Field, RowType, TimestampType
 from tests.tables import Read

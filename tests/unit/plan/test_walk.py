@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.plan import Filter, Node, Scan, fold, rewrite, scans
 from penstock.plan.expressions import Literal
+from penstock.plan.nodes import Filter, Node, Scan
+from penstock.plan.walk import fold, rewrite, scans
 from penstock.types import BIGINT, BOOLEAN, Field, RowType
 
 SCHEMA = RowType((Field("n", BIGINT),))

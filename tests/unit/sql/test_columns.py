@@ -26,7 +26,7 @@ def test_columns_are_those_of_create_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("", ["here, line 1, column 1: expected a column, found the end of the text"]),
         ("a INT,", ["here, line 1, column 7: expected a column, found the end of the text"]),
@@ -35,13 +35,13 @@ def test_columns_are_those_of_create_table() -> None:
         (
             "a INT, a INT, b AS c",
             [
-                "here, line 1, column 8: column 'a' is declared twice",
+                "here, line 1, column 8: column 'a' is declared twice (rename one of them)",
                 "here, line 1, column 20: there is no column 'c' (there are a, a)",
             ],
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(text: str, told: list[str]) -> None:
+def test_every_problem_is_reported_with_its_place(text: str, expected: list[str]) -> None:
     with pytest.raises(DefinitionError) as raised:
         columns(text, origin="here")
-    assert str(raised.value).splitlines() == told
+    assert str(raised.value).splitlines() == expected

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import OptionsError, SchemaError
-from penstock.plan import Filter, Job, Project, Scan, Sink
 from penstock.plan.explain import explain
+from penstock.plan.nodes import Filter, Job, Project, Scan, Sink, row_of
 from penstock.plan.text import flink_sql
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, Settings
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition, connectors
@@ -55,9 +55,11 @@ def test_insert_select_where():
     definition = kafka("flights", "id INT, carrier STRING, dep_delay DOUBLE")
     spec = connectors.get("kafka").scan(definition)
     scan = Scan(definition.produced, "flights", "kafka", spec)
-    items, row = projection("id, UPPER(carrier) AS c", scan.schema)
+    items = projection("id, UPPER(carrier) AS c", scan.schema)
 
-    assert sink.input == Project(row, Filter(scan.schema, scan, condition("dep_delay > 60", scan.schema)), items)
+    assert sink.input == Project(
+        row_of(items), Filter(scan.schema, scan, condition("dep_delay > 60", scan.schema)), items
+    )
     assert sink.table == "shown"
     assert sink.connector == "print"
     assert sink.schema == parse_columns("id BIGINT, carrier STRING")
@@ -351,12 +353,13 @@ def test_keys_of_another_restart_strategy_are_said_once():
     [
         (
             "SET 'restart-strategy.type' = 'sometimes';",
-            "line 2, column 31: 'restart-strategy.type': expected one of fixed-delay, failure-rate, exponential-delay, "
-            "none, off, disable, not 'sometimes'",
+            "line 2, column 31: 'restart-strategy.type': expected one of 'fixed-delay', 'failure-rate', "
+            "'exponential-delay', 'none', 'off', 'disable', not 'sometimes'",
         ),
         (
             "SET 'restart-strategy.fixed-delay.attempts' = '-1';",
-            "line 2, column 47: 'restart-strategy.fixed-delay.attempts': expected a whole number from 0, not '-1'",
+            "line 2, column 47: 'restart-strategy.fixed-delay.attempts': expected a number between 0 and "
+            "2147483647, not '-1'",
         ),
         (
             "SET 'restart-strategy.fixed-delay.atempts' = '1';",
@@ -388,7 +391,8 @@ def test_rule_27_flinks_checkpointing_modes_are_accepted(mode, warnings):
 
 def test_rule_27_another_checkpointing_mode_is_refused():
     statement = "\nSET 'execution.checkpointing.mode' = 'AT_MOST_ONCE';"
-    with pytest.raises(OptionsError, match=r"line 2, column 38: .* expected one of exactly_once, at_least_once, not"):
+    reason = r"line 2, column 38: .* expected one of 'exactly_once', 'at_least_once', not"
+    with pytest.raises(OptionsError, match=reason):
         parse_script(TABLES + statement + "INSERT INTO shown SELECT id, carrier FROM flights")
 
 

@@ -10,6 +10,7 @@ import yaml
 
 from penstock.engine.translate import spark_sql
 from penstock.errors import DefinitionError, SchemaError, SqlError
+from penstock.plan.nodes import row_of
 from penstock.plan.text import flink_sql
 from penstock.sql import condition, expression, projection
 from penstock.types import parse_columns, spark_type
@@ -97,7 +98,7 @@ def test_names_are_case_sensitive():
 
 
 def test_a_projection_names_its_columns():
-    items, row = projection("i, i AS k, r.name, a || 'x', i", SCHEMA)
+    items = projection("i, i AS k, r.name, a || 'x', i", SCHEMA)
 
     assert [(item.name, flink_sql(item.expression)) for item in items] == [
         ("i", "`i`"),
@@ -106,19 +107,19 @@ def test_a_projection_names_its_columns():
         ("EXPR$3", "CONCAT(`a`, 'x')"),
         ("i0", "`i`"),
     ]
-    assert row.names == ("i", "k", "name", "EXPR$3", "i0")
-    assert [str(field.type) for field in row.fields] == ["INT", "INT", "STRING", "STRING", "INT"]
+    assert row_of(items).names == ("i", "k", "name", "EXPR$3", "i0")
+    assert [str(field.type) for field in row_of(items).fields] == ["INT", "INT", "STRING", "STRING", "INT"]
 
 
 def test_a_star_is_every_column():
-    items, row = projection("*, i + 1 AS next", parse_columns("i INT, `odd``name` STRING"))
+    items = projection("*, i + 1 AS next", parse_columns("i INT, `odd``name` STRING"))
 
     assert [(item.name, flink_sql(item.expression)) for item in items] == [
         ("i", "`i`"),
         ("odd`name", "`odd``name`"),
         ("next", "`i` + 1"),
     ]
-    assert row.names == ("i", "odd`name", "next")
+    assert row_of(items).names == ("i", "odd`name", "next")
 
 
 def test_a_projection_reports_all_its_problems():

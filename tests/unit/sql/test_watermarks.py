@@ -1,13 +1,13 @@
-"""WATERMARK FOR and CURRENT_WATERMARK: what a connector is told, and what Spark computes."""
+"""WATERMARK FOR and CURRENT_WATERMARK: what a connector measures, and what Spark computes."""
 
 from __future__ import annotations
 
 import pytest
 
-from penstock.engine.translate import millis
+from penstock.engine.translate import direct, millis
 from penstock.errors import DefinitionError
-from penstock.plan import AssignWatermarks, Project, Scan
 from penstock.plan.explain import explain
+from penstock.plan.nodes import AssignWatermarks, Project, Scan
 from penstock.spi import WATERMARK, Watermark
 from penstock.sql import parse_script
 
@@ -85,6 +85,7 @@ def test_the_present_watermark_is_a_column_for_those_who_ask():
     node, _ = parts(columns, "ts > CURRENT_WATERMARK(ts)")
     assert isinstance(node.input, Project)
     assert node.schema.names == ("x", "ts", WATERMARK)
+    assert direct(job(f"x INT, {columns}", "ts > CURRENT_WATERMARK(ts)").sinks) is None
 
 
 def test_explain_names_the_event_time_and_the_idle_timeout():
@@ -107,7 +108,7 @@ def test_explain_names_the_event_time_and_the_idle_timeout():
             "CURRENT_WATERMARK(x) = 1",
             r"write CURRENT_WATERMARK\(ts\)",
         ),
-        ("x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts", "CURRENT_WATERMARK() = ts", "takes 1 arguments, not 0"),
+        ("x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts", "CURRENT_WATERMARK() = ts", "takes 1 argument, not 0"),
         ("x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS x", "x = 1", "a watermark is a TIMESTAMP, not INT"),
         (
             "x INT, ts TIMESTAMP(3), WATERMARK FOR ts AS DATE '2026-01-01'",

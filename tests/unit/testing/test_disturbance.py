@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ExecutionError, ServiceError
-from penstock.plan import Filter, Job, MapRows, Scan, Sink
+from penstock.plan.nodes import Filter, Job, MapRows, Scan, Sink
 from penstock.testing import Disturbance, Mishap
 from penstock.types import parse_columns
 

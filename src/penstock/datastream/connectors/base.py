@@ -1,4 +1,4 @@
-"""What sinks have in common."""
+"""What all sinks have in common."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import enum
 
 
 class DeliveryGuarantee(enum.Enum):
-    """What a failure may do to the records written."""
+    """What a failure may do to written records."""
 
     #: Neither lost nor repeated: one Kafka transaction per batch.
     EXACTLY_ONCE = 0
-    #: Not lost; repeated when a batch is done again.
+    #: Not lost; repeated when a batch is retried.
     AT_LEAST_ONCE = 1
     #: Lost or repeated.
     NONE = 2

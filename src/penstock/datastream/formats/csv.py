@@ -5,37 +5,34 @@ from __future__ import annotations
 from typing import Self
 
 from penstock.common import DeserializationSchema, SerializationSchema, TypeInformation
-from penstock.errors import OptionsError, Problem
+from penstock.datastream.formats.json import row_type
 
 
 class _Builder:
-    """What both builders have in common."""
+    """The options of both builders."""
 
     def __init__(self, type_info: TypeInformation):
-        if type_info.single:
-            hint = "for example Types.ROW([Types.LONG(), Types.STRING()])"
-            raise OptionsError((Problem("a row type is required", "type_info", hint=hint),))
-        self._type = type_info
+        self._type = row_type(type_info, "type_info")
         self._options: dict[str, str] = {}
 
     def set_field_delimiter(self, delimiter: str) -> Self:
-        """What separates columns; a comma unless it is set."""
+        """The separator of columns, by default a comma."""
         return self._set("field-delimiter", delimiter)
 
     def set_array_element_delimiter(self, delimiter: str) -> Self:
-        """What separates the elements of an array."""
+        """The separator of the elements of an array."""
         return self._set("array-element-delimiter", delimiter)
 
     def set_quote_character(self, c: str) -> Self:
-        """What encloses text that holds delimiters."""
+        """The character around text that holds delimiters."""
         return self._set("quote-character", c)
 
     def set_escape_character(self, c: str) -> Self:
-        """What takes the meaning from the character behind it."""
+        """The character that takes away the meaning of the next one."""
         return self._set("escape-character", c)
 
     def set_null_literal(self, s: str) -> Self:
-        """The text that stands for null."""
+        """The text for null."""
         return self._set("null-literal", s)
 
     def _set(self, key: str, value: str) -> Self:
@@ -50,11 +47,11 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         """Builds the schema."""
 
         def set_allow_comments(self, allow_comments: bool) -> Self:
-            """Whether lines that begin with # are left out."""
+            """Whether lines that begin with # are skipped."""
             return self._set("allow-comments", str(allow_comments).lower())
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> Self:
-            """Whether a message that cannot be read is left out."""
+            """Whether a message that cannot be read is skipped."""
             return self._set("ignore-parse-errors", str(ignore_parse_errors).lower())
 
         def build(self) -> CsvRowDeserializationSchema:
@@ -70,7 +67,7 @@ class CsvRowSerializationSchema(SerializationSchema):
         """Builds the schema."""
 
         def disable_quote_character(self) -> Self:
-            """Enclose no text."""
+            """Write text without quotes."""
             return self._set("disable-quote-character", "true")
 
         def build(self) -> CsvRowSerializationSchema:

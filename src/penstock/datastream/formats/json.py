@@ -27,18 +27,18 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             return self
 
         def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
-            """A column that a message lacks is an error; without this it is null."""
+            """Refuse a message that lacks a column, which is otherwise null."""
             self._options["fail-on-missing-field"] = "true"
             return self
 
         def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
-            """A message that cannot be read is left out; without this it is an error."""
+            """Skip a message that cannot be read, which is otherwise an error."""
             self._options["ignore-parse-errors"] = "true"
             return self
 
         def build(self) -> JsonRowDeserializationSchema:
             """The schema. Raises OptionsError without a type."""
-            type_info = _row_type(self._type, "type_info")
+            type_info = row_type(self._type, "type_info")
             return JsonRowDeserializationSchema(
                 format="json", type_info=type_info, options=tuple(sorted(self._options.items()))
             )
@@ -65,10 +65,11 @@ class JsonRowSerializationSchema(SerializationSchema):
 
         def build(self) -> JsonRowSerializationSchema:
             """The schema. Raises OptionsError without a type."""
-            return JsonRowSerializationSchema(format="json", type_info=_row_type(self._type, "with_type_info"))
+            return JsonRowSerializationSchema(format="json", type_info=row_type(self._type, "with_type_info"))
 
 
-def _row_type(given: TypeInformation | None, method: str) -> TypeInformation:
+def row_type(given: TypeInformation | None, method: str) -> TypeInformation:
+    """``given``, which must be the type of rows. Raises OptionsError otherwise."""
     if given is None or given.single:
         hint = "for example Types.ROW_NAMED(['id', 'name'], [Types.LONG(), Types.STRING()])"
         raise OptionsError((Problem("a row type is required", method, hint=hint),))

@@ -1,4 +1,4 @@
-"""A job's documents in its checkpoint, and Spark's logs there as penstock reads them."""
+"""A job's documents in its checkpoint, and Spark's logs there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 from penstock.engine.checkpoint.local import NO_LOCKS
@@ -97,7 +98,7 @@ class JobCheckpoint:
             return None
         lines = text.split("\n")
         if not lines[0].startswith("v") or len(lines) < 3:  # version, metadata, then one line per source
-            raise CheckpointError(self._damaged(name, "it is cut short"))
+            raise self._damaged(name, "it is cut short")
         return tuple(self._parse(line, name) for line in lines[2:] if line)
 
     def check(self) -> None:
@@ -108,67 +109,65 @@ class JobCheckpoint:
         planned, committed = self._last("offsets"), self._last("commits")
         metadata = self._text("metadata")
         if metadata is not None and "id" not in self._parse(metadata, "metadata"):
-            raise CheckpointError(self._damaged("metadata", "it has no id"))
+            raise self._damaged("metadata", "it has no id")
         if planned is not None:
             if metadata is None:
-                raise CheckpointError(self._damaged("metadata", "it is missing"))
+                raise self._damaged("metadata", "it is missing")
             for batch in range(max(0, planned - 1), planned + 1):
                 if not self.offsets(batch):
-                    raise CheckpointError(self._damaged(f"offsets/{batch}", "it is missing, or has no positions"))
+                    raise self._damaged(f"offsets/{batch}", "it is missing, or has no positions")
         if committed is not None:
             name = f"commits/{committed}"
             version, _, content = (self._text(name) or "").partition("\n")
             if not version.startswith("v"):
-                raise CheckpointError(self._damaged(name, "it is cut short"))
+                raise self._damaged(name, "it is cut short")
             self._parse(content, name)
 
     def _text(self, name: str) -> str | None:
         try:
-            return self._files.read(name)
-        except OSError as error:
-            raise self._unreadable(name, error) from error
+            with self._reading(name):
+                return self._files.read(name)
         except UnicodeDecodeError as error:
-            raise CheckpointError(self._damaged(name, str(error))) from error
+            raise self._damaged(name, str(error)) from error
 
     def _last(self, folder: str) -> int | None:
         return max((int(name) for name in self._names(folder) if name.isdigit()), default=None)
 
     def _names(self, folder: str) -> list[str]:
-        try:
+        with self._reading(folder):
             return self._files.names(folder)
-        except OSError as error:
-            raise self._unreadable(folder, error) from error
 
     def _put(self, put: Callable[[str, str], None], name: str, document: Mapping[str, Any]) -> None:
-        try:
+        problem = f"cannot write to the checkpoint '{self.location}'"
+        with _storage_errors(problem, "check the path, its rights and its space"):
             put(f"{_FOLDER}/{name}.json", json.dumps(document, sort_keys=True, indent=1) + "\n")
-        except OSError as error:
-            raise _kind_of(error)(
-                f"cannot write to the checkpoint '{self.location}': {error}; check the path, its rights and its space"
-            ) from error
 
     def _parse(self, text: str, name: str) -> dict[str, Any]:
         try:
             found = json.loads(text)
         except ValueError as error:
-            raise CheckpointError(self._damaged(name, str(error))) from error
+            raise self._damaged(name, str(error)) from error
         if not isinstance(found, dict):
-            raise CheckpointError(self._damaged(name, "it holds no JSON object"))
+            raise self._damaged(name, "it holds no JSON object")
         return found
 
-    def _unreadable(self, name: str, error: OSError) -> CheckpointError:
-        return _kind_of(error)(
-            f"'{name}' in the checkpoint '{self.location}' cannot be read: {error}; check the path, its rights and "
-            "that its storage answers, and start the job again"
-        )
+    def _reading(self, name: str) -> AbstractContextManager[None]:
+        hint = "check the path, its rights and that its storage answers, and start the job again"
+        return _storage_errors(f"'{name}' in the checkpoint '{self.location}' cannot be read", hint)
 
-    def _damaged(self, name: str, reason: str) -> str:
-        return (
+    def _damaged(self, name: str, reason: str) -> CheckpointError:
+        return CheckpointError(
             f"'{name}' in the checkpoint '{self.location}' cannot be read: {reason}; "
             "restore the file from a backup, or start with another checkpoint directory"
         )
 
 
-def _kind_of(error: OSError) -> type[CheckpointError]:
-    """A restart may help if the storage did not answer, but not with a wrong path or a missing right."""
-    return CheckpointError if error.errno in _LASTING else CheckpointUnavailableError
+@contextmanager
+def _storage_errors(problem: str, hint: str) -> Iterator[None]:
+    """Raises OSErrors as errors of the checkpoint. A restart may help if the storage did not answer, but not with a
+    wrong path or a missing right."""
+    try:
+        yield
+    except OSError as error:
+        cls = CheckpointError if error.errno in _LASTING else CheckpointUnavailableError
+        raise cls(f"{problem}: {error}; {hint}") from error

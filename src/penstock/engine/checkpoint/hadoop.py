@@ -37,7 +37,6 @@ class HadoopFiles:
         self._no_options = gateway.new_array(rename, 0)
 
     def read(self, name: str) -> str | None:
-        """The file's text, or None when there is no such file."""
         path = self._path(name)
         with hadoop_errors():
             if not self._system.exists(path):
@@ -54,7 +53,6 @@ class HadoopFiles:
             self._context.rename(self._draft(name, text), self._path(name), self._overwrite)
 
     def create(self, name: str, text: str) -> None:
-        """Write the file unless it exists."""
         draft = self._draft(name, text)
         try:
             with hadoop_errors():
@@ -66,7 +64,6 @@ class HadoopFiles:
                 raise
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder; none when it does not exist."""
         path = self._path(folder)
         with hadoop_errors():
             if not self._system.exists(path):

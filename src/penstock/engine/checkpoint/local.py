@@ -23,18 +23,15 @@ class LocalFiles:
         self._root = root
 
     def read(self, name: str) -> str | None:
-        """The file's text, or None when there is no such file."""
         try:
             return (self._root / name).read_text("utf-8")
         except FileNotFoundError:
             return None
 
     def write(self, name: str, text: str) -> None:
-        """Write the file, or replace it, atomically."""
         self._put(name, text, lambda draft, path: draft.replace(path))
 
     def create(self, name: str, text: str) -> None:
-        """Write the file unless it exists."""
 
         def link(draft: Path, path: Path) -> None:
             try:
@@ -52,7 +49,6 @@ class LocalFiles:
         self._put(name, text, link)
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder; none when it does not exist."""
         try:
             return os.listdir(self._root / folder)
         except FileNotFoundError:

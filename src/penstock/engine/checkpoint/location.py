@@ -1,4 +1,4 @@
-"""Where checkpoints are kept, and which file system reads them."""
+"""The location of a checkpoint, and the file system that reads it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOCAL_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSys
 
 
 def default_location(job: str) -> str:
-    """The checkpoint directory of a job that names none: below the user's state directory, by the job's name."""
+    """The default checkpoint directory of a job: below the user's state directory, by the job's name."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return str(Path(state) / "penstock" / "checkpoints" / _folder(job))
 

@@ -1,4 +1,4 @@
-"""The batches of a query: how Spark has planned them, and how the job's committers publish them."""
+"""The batches of a query: their positions in Spark's log, and their publication by the job's committers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.errors import CheckpointError
-from penstock.plan import Job
+from penstock.plan.nodes import Job
 from penstock.spi import Batch, Committer, Published, Source
 
 #: The property of the thread that runs a query's batches. It holds the query's id.
@@ -20,9 +20,9 @@ _QUERY_ID = "sql.streaming.queryId"
 
 @dataclass(frozen=True)
 class JobProgress:
-    """How far a job has come in this process, over all its restarts. ``records_in`` counts offsets read,
-    ``records_out`` records written, both since the start; ``committed_at`` is the Unix time of the last committed
-    batch. ``restarts`` counts the restarts, ``last_failure`` is the failure before the last one."""
+    """The progress of a job in this process, over all its restarts. ``records_in`` counts offsets read, ``records_out``
+    records written, both since the start; ``committed_at`` is the Unix time of the last committed batch. ``restarts``
+    counts the restarts, ``last_failure`` is the failure before the last one."""
 
     batch: int = -1
     records_in: int = 0
@@ -43,26 +43,38 @@ def described(
     warn: Callable[[str], None],
 ) -> Batch:
     """The batch of that number, which Spark has just given to the calling thread. Warns of data that its sources have
-    lost. Raises CheckpointError when the log does not hold it, or holds another plan."""
+    lost. Raises CheckpointError if the log does not hold it, or holds another plan.
+
+    Spark checks that an entry does not exist before it renames its own into place, so another copy of the job may have
+    replaced it. Progress would name records that were not published (docs/decisions/0026-two-drivers.md).
+    """
+    location = checkpoint.location
     end = checkpoint.offsets(number)
     if end is None or len(end) != len(sources):
         raise CheckpointError(
-            f"the checkpoint '{checkpoint.location}' does not hold the positions of batch {number} for {len(sources)} "
-            "source(s); did another program change it?"
+            f"the checkpoint '{location}' does not hold the positions of batch {number} for {len(sources)} source(s); "
+            "another program may have changed it: restore it"
         )
     logged = checkpoint.offsets(number - 1) if number > 0 else None
     if number > 0 and logged is None:
-        raise CheckpointError(
-            f"'offsets/{number - 1}' is missing from the checkpoint '{checkpoint.location}'; restore it"
-        )
-    _check_alone(number, logged or (), end, job, spark, checkpoint)
+        raise CheckpointError(f"'offsets/{number - 1}' is missing from the checkpoint '{location}'; restore it")
+    planned_start, planned_end = _planned(spark)
+    before = [(number - 1, logged, planned_start)] if logged else []
+    for entry, positions, planned in (*before, (number, end, planned_end)):
+        if positions != planned:
+            raise CheckpointError(
+                f"another copy of job '{job.name}' writes the checkpoint '{location}': 'offsets/{entry}' ends at "
+                f"{_shown(positions)}, but this copy planned {_shown(planned)}; stop one of the two, and start the job "
+                "again"
+            )
     start: Sequence[dict[str, Any] | None] = logged if logged is not None else [None] * len(end)
-    for source, a, b in zip(sources, start, end, strict=True):
-        for loss in source.losses(a, b):
+    tasks, consumed = 0, []
+    for source, first, last in zip(sources, start, end, strict=True):
+        for loss in source.losses(first, last):
             warn(loss)
-    tasks = [source.tasks(a, b) for source, a, b in zip(sources, start, end, strict=True)]
-    consumed = [source.consumed(reached) for source, reached in zip(sources, end, strict=True)]
-    return Batch(number, tuple(start), end, sum(tasks), tuple(consumed))
+        tasks += source.tasks(first, last)
+        consumed.append(source.consumed(last))
+    return Batch(number, tuple(start), end, tasks, tuple(consumed))
 
 
 def published(batch: Batch, frame: DataFrame, committers: Sequence[Committer]) -> list[Published]:
@@ -84,33 +96,9 @@ def published(batch: Batch, frame: DataFrame, committers: Sequence[Committer]) -
     return [done[number] for number in range(len(order))]
 
 
-def _check_alone(
-    number: int,
-    start: tuple[dict[str, Any], ...],
-    end: tuple[dict[str, Any], ...],
-    job: Job,
-    spark: SparkSession,
-    checkpoint: JobCheckpoint,
-) -> None:
-    """Raises CheckpointError if Spark's log differs from the batch that Spark has planned and is reading.
-
-    Spark checks that an entry does not exist before it renames its own into place, so another copy of the job may have
-    replaced it. Progress would name records that were not published (docs/decisions/0026-two-drivers.md).
-    """
-    planned_start, planned_end = _planned(spark)
-    logs = ((number - 1, start, planned_start if start else ()), (number, end, planned_end))
-    for entry, logged, planned in logs:
-        if logged != planned:
-            raise CheckpointError(
-                f"another copy of job '{job.name}' writes the checkpoint '{checkpoint.location}': 'offsets/{entry}' "
-                f"ends at {_shown(logged)}, but this copy planned {_shown(planned)}; stop one of the two, and start "
-                "the job again"
-            )
-
-
 def _planned(spark: SparkSession) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...]]:
-    """Start and end of the calling thread's batch as Spark has them in memory, by source in the order of Spark's log.
-    The start is empty for the first batch."""
+    """Start and end of the calling thread's batch in Spark's memory, by source in the order of Spark's log. The start
+    is empty for the first batch."""
     session: Any = spark._jsparkSession
     query = session.streams().get(spark.sparkContext.getLocalProperty(_QUERY_ID)).streamingQuery()
     listed = query.sources()

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.session import is_alive
 from penstock.errors import CheckpointError, ExecutionError, PenstockError, QueryStoppedError, from_wire
-from penstock.plan import Job
+from penstock.plan.nodes import Job
 from penstock.spi import cause_of
 
 #: The errors that PySpark raises: Spark's, the JVM's, and those of the connection to it.

@@ -1,28 +1,33 @@
-"""Whose checkpoint it is: the query that a job continues, and the job that may continue it."""
+"""The owner of a checkpoint: the query that a job continues, and its sources.
+
+Spark's offset log holds one position per source, in the order in which the query names them. The checkpoint keeps the
+uids in this order, so that the tables of a job may change places.
+"""
 
 from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.engine.checkpoint import JobCheckpoint
-from penstock.engine.runs.uids import in_order_of, uids_of
 from penstock.errors import CheckpointError, CheckpointUnavailableError
-from penstock.plan import Job, Scan, scans
+from penstock.plan.nodes import Job, Scan
+from penstock.plan.walk import scans
 
 
 def identify(job: Job, checkpoint: JobCheckpoint, former_id: str, warn: Callable[[str], None]) -> dict[str, Any]:
-    """The document ``job`` of the checkpoint: id and secret of the query, name and sinks of its job. Creates it in a
-    new checkpoint.
+    """The document ``job`` of the checkpoint: id and secret of the query, name and sinks of its job. A new checkpoint
+    gets one.
 
     A restart has the ``former_id`` of the query that ran before, and continues no other one: in an empty folder that
     took the checkpoint's place it would publish everything again. Raises CheckpointError.
     """
     location = checkpoint.location
     known = checkpoint.read("job")
-    sinks = _sinks(job)
+    specs = ((sink, sink.spec.capabilities.destinations) for sink in job.sinks)
+    sinks = sorted(" ".join((sink.connector, repr(sink.table), *destinations)) for sink, destinations in specs)
     if known is None:
         if former_id:
             raise CheckpointUnavailableError(
@@ -40,7 +45,7 @@ def identify(job: Job, checkpoint: JobCheckpoint, former_id: str, warn: Callable
     if former_id not in {"", known["query_id"]}:
         raise CheckpointError(
             f"the checkpoint '{location}' is no longer the one that the job was started with: it belongs to another "
-            "query. Put the former one back, and start the job again"
+            "query. Restore the former one, and start the job again"
         )
     if known.get("job", job.name) != job.name:
         raise CheckpointError(
@@ -75,8 +80,42 @@ def ordered_scans(
     return tuple(found.values())
 
 
-def _sinks(job: Job) -> list[str]:
-    """The job's sinks, as a checkpoint remembers them."""
-    return sorted(
-        " ".join((sink.connector, repr(sink.table), *sink.spec.capabilities.destinations)) for sink in job.sinks
-    )
+def uids_of(scans: Sequence[Scan]) -> dict[str, Scan]:
+    """The scans by uid, by default the table's name; ``name-2`` for a second scan of a table."""
+    found: dict[str, Scan] = {}
+    for scan in scans:
+        uid, number = scan.uid or scan.table, 1
+        while uid in found:
+            number += 1
+            uid = f"{scan.uid or scan.table}-{number}"
+        found[uid] = scan
+    return found
+
+
+def in_order_of(
+    known: Sequence[str], scans: Sequence[Scan], *, where: str, warn: Callable[[str], None]
+) -> dict[str, Scan]:
+    """The scans by uid, in the order of the uids that the checkpoint knows. Scans with new uids take the places of
+    those that are gone, with a warning: the source checks whether it is the same.
+
+    Raises CheckpointError if there are more scans than before, or fewer.
+    """
+    given = uids_of(scans)
+    if len(known) != len(given):
+        raise CheckpointError(
+            f"the checkpoint {where} was written by a job with {len(known)} source(s), {_named(known)}, and this one "
+            f"has {len(given)}, {_named(list(given))}. Run the job with the sources of the checkpoint, or start with "
+            "another checkpoint directory"
+        )
+    new = [uid for uid in given if uid not in known]
+    found: dict[str, Scan] = {}
+    for uid in known:
+        taken = uid if uid in given else new.pop(0)
+        if taken != uid:
+            warn(f"source '{taken}' continues at the position of '{uid}' in the checkpoint {where}")
+        found[taken] = given[taken]
+    return found
+
+
+def _named(uids: Sequence[str]) -> str:
+    return ", ".join(map(repr, uids)) or "none"

@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,50 +21,41 @@ from penstock.engine.runs.sources import Readings, runtime
 from penstock.engine.session import close_idle_callbacks, is_alive
 from penstock.engine.translate import build, computed, direct
 from penstock.errors import ExecutionError, PenstockError, RecordError
-from penstock.plan import Job, Scan
+from penstock.plan.nodes import Job, Scan
 from penstock.spi import Committer, JobContext, MetricGroup, NextBatch, Output, Source, Stage, Written, cause_of
 
 #: How often a query with sources that may end one after the other is checked.
 _CHECK_EVERY_SECONDS = 1
 
 
+@dataclass(eq=False)
 class Query:
     """One run of a job. ``stopping`` tells whether the job is to end. ``progress`` and ``metrics`` come from former
-    runs. A restart has the ``former_id`` of the query that ran before it, and continues no other query."""
+    runs. A restart has the ``query_id`` of the query that ran before it, and continues no other query."""
 
-    def __init__(
-        self,
-        job: Job,
-        spark: SparkSession,
-        checkpoint: JobCheckpoint,
-        warn: Callable[[str], None],
-        stopping: Callable[[], bool],
-        progress: JobProgress,
-        metrics: MetricGroup,
-        former_id: str = "",
-    ):
-        #: The checkpoint's id of the query, once it is started.
-        self.query_id = former_id
-        #: A snapshot of the job's counters.
-        self.progress = progress
-        #: Spark's handle on it, once it is started.
-        self.spark_query: StreamingQuery | None = None
-        self._job = job
-        self._spark = spark
-        self._checkpoint = checkpoint
-        self._warn = warn
-        self._stopping = stopping
-        self._metrics = metrics
-        self._reports = Reports()
-        self._sources: list[Source] = []
-        self._scans: tuple[Scan, ...] = ()
-        self._committers: list[Committer] = []
-        self._outputs: list[list[Output]] = []  # of each committer
-        self._reached: tuple[dict[str, Any], ...] | None = None
-        self._failure: PenstockError | None = None
-        self._misses_reports = False
-        self._current = 0
-        self._at_work = threading.RLock()
+    job: Job
+    spark: SparkSession
+    checkpoint: JobCheckpoint
+    warn: Callable[[str], None]
+    stopping: Callable[[], bool]
+    #: A snapshot of the job's counters.
+    progress: JobProgress
+    metrics: MetricGroup
+    #: The checkpoint's id of the query, once it is started.
+    query_id: str = ""
+    #: Spark's handle on it, once it is started.
+    spark_query: StreamingQuery | None = field(default=None, init=False)
+    _reports: Reports = field(default_factory=Reports, init=False)
+    _sources: list[Source] = field(default_factory=list, init=False)
+    _scans: tuple[Scan, ...] = field(default=(), init=False)
+    _committers: list[Committer] = field(default_factory=list, init=False)
+    #: The outputs of each committer.
+    _outputs: list[list[Output]] = field(default_factory=list, init=False)
+    _reached: tuple[dict[str, Any], ...] | None = field(default=None, init=False)
+    _failure: PenstockError | None = field(default=None, init=False)
+    _misses_reports: bool = field(default=False, init=False)
+    _current: int = field(default=0, init=False)
+    _at_work: threading.RLock = field(default_factory=threading.RLock, init=False)
 
     # --- life ------------------------------------------------------------------------------------------------
 
@@ -77,24 +68,24 @@ class Query:
 
     def _start(self) -> None:
         context = self._context()
-        staged, outputs = self._staged(context) or (None, computed(self._job.sinks))
+        staged, outputs = self._staged(context) or (None, computed(self.job.sinks))
         if staged is None:
             self._committers = self._build_committers(outputs, context)
-        # Before sources look for starts: an open transaction of a former run holds back the group's offsets.
+        # Sources look for their starts later: an open transaction of a former run holds back the group's offsets.
         for committer in self._committers:
             committer.check()
         for committer in self._committers:
             committer.open()
         with translated():
             readings = Readings(self._sources, context, self._scans)
-            frame = readings.staged(*staged) if staged else build(self._job.sinks, outputs, readings)
-        self._reached = self._checkpoint.offsets(self._checkpoint.first_batch() - 1)
-        writer = frame.writeStream.foreachBatch(self._batch).queryName(self._job.name)
-        writer = writer.option("checkpointLocation", self._checkpoint.uri)
+            frame = readings.staged(*staged) if staged else build(self.job.sinks, outputs, readings)
+        self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
+        writer = frame.writeStream.foreachBatch(self._batch).queryName(self.job.name)
+        writer = writer.option("checkpointLocation", self.checkpoint.uri)
         if self._bounded:
             writer = writer.trigger(availableNow=True)
         else:
-            interval = self._job.settings.checkpoint_interval
+            interval = self.job.settings.checkpoint_interval
             millis = int(interval.total_seconds() * 1000) if interval else 0
             writer = writer.trigger(processingTime=f"{millis} milliseconds")
         with translated():
@@ -109,19 +100,19 @@ class Query:
         that ended it. A query that is being stopped raises only errors that a restart would not heal, because the stop
         itself may cause any other."""
         if self.spark_query is None:
-            raise ExecutionError(f"job '{self._job.name}' was not started")
+            raise ExecutionError(f"job '{self.job.name}' was not started; call start() first")
         try:
             self._await_end(self.spark_query)
         except FOREIGN as error:
-            if self._stopping() and (self._failure is None or self._failure.restartable):
+            if self.stopping() and (self._failure is None or self._failure.restartable):
                 return False
             raise self._explain(error) from error
-        if self._stopping():
+        if self.stopping():
             return False
-        if not is_alive(self._spark):
-            raise gone(self._job)
+        if not is_alive(self.spark):
+            raise gone(self.job)
         if not self._ended():  # Spark does not say whether a query ended by itself or by a call of stop()
-            raise stopped_by_others(self._job)
+            raise stopped_by_others(self.job)
         return True
 
     def _await_end(self, query: StreamingQuery) -> None:
@@ -152,7 +143,7 @@ class Query:
                 _close(committer.close, failures)
             for source in self._sources:
                 _close(source.close, failures)
-        close_idle_callbacks(self._spark)
+        close_idle_callbacks(self.spark)
         if failures:
             raise ExecutionError("; ".join(map(str, failures))) from failures[0]
 
@@ -161,34 +152,34 @@ class Query:
             if self.spark_query is not None and self.spark_query.isActive:
                 self.spark_query.stop()
         except FOREIGN as error:
-            if is_alive(self._spark):
+            if is_alive(self.spark):
                 raise ExecutionError(f"Spark did not end the query: {cause_of(str(error))}") from error
 
     def lag(self) -> int | None:
-        """Records between the last committed position and the end of the sources; None when that is not known."""
-        reached = self._reached
-        if reached is None:
+        """Records between the last committed position and the end of the sources; None if that is not known."""
+        if self._reached is None:
             return None
-        lags = [source.lag(end) for source, end in zip(self._sources, reached, strict=True)]
-        return None if None in lags else sum(lag for lag in lags if lag is not None)
+        lags = [source.lag(end) for source, end in zip(self._sources, self._reached, strict=True)]
+        known = [lag for lag in lags if lag is not None]
+        return sum(known) if len(known) == len(lags) else None
 
     def gather(self) -> None:
         """Take in the reports of the last batches' tasks. Spark has them a moment after a batch is done."""
         if self.spark_query is None:
             return
         try:
-            self._reports.deliver(reports_of(self.spark_query), self._sources, self._checkpoint)
+            self._reports.deliver(reports_of(self.spark_query), self._sources, self.checkpoint)
         except FOREIGN:  # without Spark there are no more reports
             pass
         except Exception as error:  # noqa: BLE001 - reports are figures, which fail no committed batch
             if not self._misses_reports:
                 self._misses_reports = True
-                self._warn(f"job '{self._job.name}': its metrics and watermarks lack the reports of a batch: {error}")
+                self.warn(f"job '{self.job.name}': its metrics and watermarks lack the reports of a batch: {error}")
 
     # --- a batch ---------------------------------------------------------------------------------------------
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
-        if self._stopping():
+        if self.stopping():
             raise ExecutionError("the job is being stopped")
         self._current = batch_id
         with self._at_work:
@@ -199,7 +190,7 @@ class Query:
                 raise ExecutionError(f"batch {batch_id} failed") from None
 
     def _publish(self, frame: DataFrame, batch_id: int) -> None:
-        batch = described(batch_id, self._job, self._spark, self._checkpoint, self._sources, self._warn)
+        batch = described(batch_id, self.job, self.spark, self.checkpoint, self._sources, self.warn)
         done = published(batch, frame, self._committers)
         recorded = {number: well for each in done for number, well in each.consumed.items()}
         for number, (source, reached) in enumerate(zip(self._sources, batch.end, strict=True)):
@@ -225,8 +216,8 @@ class Query:
         )
 
     def _count(self, output: Output, written: Written) -> None:
-        """Count what a table was written, by Flink's names of sink metrics."""
-        group = self._metrics.add_group("operator", output.table)
+        """Count the records and bytes written to a table, by Flink's names of sink metrics."""
+        group = self.metrics.add_group("operator", output.table)
         group.count("numRecordsOut", "numRecordsOutPerSecond", written.records)
         group.count("numBytesOut", "numBytesOutPerSecond", written.bytes)
         if written.send_millis is not None:
@@ -235,36 +226,36 @@ class Query:
     # --- building --------------------------------------------------------------------------------------------
 
     def _context(self) -> JobContext:
-        self._checkpoint.check()
-        identity = identify(self._job, self._checkpoint, self.query_id, self._warn)
-        self._scans = ordered_scans(self._job, self._checkpoint, identity, self._warn)
+        self.checkpoint.check()
+        identity = identify(self.job, self.checkpoint, self.query_id, self.warn)
+        self._scans = ordered_scans(self.job, self.checkpoint, identity, self.warn)
         self.query_id = str(identity["query_id"])
         return JobContext(
-            job=self._job.name,
+            job=self.job.name,
             query_id=self.query_id,
             run_id=str(uuid.uuid4()),
             secret=str(identity.get("secret", "")),
             unsealed_to=int(identity.get("unsealed_to", -1)),
-            checkpoint=self._checkpoint,
-            settings=self._job.settings,
-            parallelism=self._job.settings.parallelism or self._spark.sparkContext.defaultParallelism,
-            spark=self._spark,
-            planned=self._checkpoint.offsets(0) is not None or self._checkpoint.first_batch() > 0,
+            checkpoint=self.checkpoint,
+            settings=self.job.settings,
+            parallelism=self.job.settings.parallelism or self.spark.sparkContext.defaultParallelism,
+            spark=self.spark,
+            planned=self.checkpoint.offsets(0) is not None or self.checkpoint.first_batch() > 0,
             next_batch=self._next_batch,
-            stopping=self._stopping,
-            warn=self._warn,
-            metrics=self._metrics,
+            stopping=self.stopping,
+            warn=self.warn,
+            metrics=self.metrics,
             restarted=self.progress.restarts > 0,
         )
 
     def _next_batch(self) -> NextBatch:
-        first = self._checkpoint.first_batch()
-        return NextBatch(first, self._checkpoint.offsets(first - 1) or ())
+        first = self.checkpoint.first_batch()
+        return NextBatch(first, self.checkpoint.offsets(first - 1) or ())
 
     def _staged(self, context: JobContext) -> tuple[tuple[Scan, Stage], Sequence[Output]] | None:
         """The scan of a job whose rows need no computing, and the stage of its one committer that takes them where they
         are read. None for any other job."""
-        found = direct(self._job.sinks)
+        found = direct(self.job.sinks)
         if found is None:
             return None
         scan, outputs = found
@@ -278,7 +269,7 @@ class Query:
     def _build_committers(self, outputs: Sequence[Output], context: JobContext) -> list[Committer]:
         grouped: dict[tuple[str, Any], list[Output]] = {}
         for output in outputs:
-            connector = self._job.sinks[output.index].connector
+            connector = self.job.sinks[output.index].connector
             grouped.setdefault((connector, runtime(connector).commit_group(output.spec)), []).append(output)
         self._outputs = list(grouped.values())
         return [runtime(connector).committer(members, context) for (connector, _), members in grouped.items()]
@@ -289,18 +280,17 @@ class Query:
         """The PenstockError behind an error of Spark's."""
         if self._failure is not None:
             return self._failure
-        found = explained(error, self._job, self._spark, self._checkpoint.location)
+        found = explained(error, self.job, self.spark, self.checkpoint.location)
         return self._located(found) if isinstance(found, RecordError) and not found.topic else found
 
     def _located(self, error: RecordError) -> RecordError:
-        """``error`` of a task, which knows a record's topic and partition as a number, with their names."""
-        ends = self._checkpoint.offsets(self._current) or ()
+        """``error`` of a task, which numbers the partitions of all topics, with the record's topic and partition."""
+        ends = self.checkpoint.offsets(self._current) or ()
         for source, end in zip(self._sources, ends, strict=False):
             partition = source.partition(error.partition, end)
             if partition is not None:
-                args = list(error.args)
-                args[1:3] = partition
-                return RecordError(*args)
+                reason, _, _, *others = error.args
+                return RecordError(reason, *partition, *others)
         return error
 
 

@@ -25,15 +25,15 @@ from penstock.engine.checkpoint import JobCheckpoint
 from penstock.spi import HIDDEN, REPORT, WATERMARK, Source
 
 _EVENT_TIME = "__event_time"
-_PLACE = HIDDEN.names[0]
+_PARTITION = HIDDEN.names[0]
 
 
 def observed(frame: DataFrame, ordinal: int, *, timed: bool) -> DataFrame:
     """The rows of source number ``ordinal`` without its tasks' reports, which Spark observes.
 
     The watermark of a ``timed`` source becomes Spark's own, which is the largest value of a column: here all rows of a
-    batch have the same value. Flink's watermark says that all rows up to it have come, Spark's that all rows before it
-    have, hence the added millisecond.
+    batch have the same value. Flink's watermark promises that all rows up to it have come, Spark's that all rows before
+    it have: hence the added millisecond.
     """
     if timed:
         frame = frame.withColumn(_EVENT_TIME, F.timestamp_millis(F.col(WATERMARK) + 1))
@@ -44,25 +44,25 @@ def observed(frame: DataFrame, ordinal: int, *, timed: bool) -> DataFrame:
 
 def watched(frame: DataFrame, ordinal: int, watermark: str) -> DataFrame:
     """``frame``, rows of source number ``ordinal``. Spark observes the largest value of the expression ``watermark``
-    (BIGINT) in each place."""
+    (BIGINT) in each partition."""
     largest: Any = arrow_udf(largest_watermarks, BinaryType())  # type: ignore[call-overload]
-    noted = frame.withColumn(REPORT, largest(_PLACE, F.expr(watermark)))
+    noted = frame.withColumn(REPORT, largest(_PARTITION, F.expr(watermark)))
     return noted.observe(_watermarks(ordinal), F.collect_list(REPORT).alias(REPORT)).drop(REPORT)
 
 
-def largest_watermarks(places: pa.Array, watermarks: pa.Array) -> pa.Array:
-    """A report in the first row, null in all others: pairs of a place and its largest watermark, as JSON."""
-    table = pa.table({"place": places, "watermark": watermarks}).group_by("place").aggregate([("watermark", "max")])
-    table = table.filter(pc.is_valid(table["watermark_max"]))
+def largest_watermarks(partitions: pa.Array, watermarks: pa.Array) -> pa.Array:
+    """A report in the first row, null in all others: pairs of a partition and its largest watermark, as JSON."""
+    grouped = pa.table({"partition": partitions, "watermark": watermarks}).group_by("partition")
+    table = grouped.aggregate([("watermark", "max")]).filter(pc.is_valid(pc.field("watermark_max")))
     found = json.dumps(list(zip(*(column.to_pylist() for column in table.columns), strict=True))).encode()
     return pa.concat_arrays(
-        [pa.array([found][: len(places)], pa.binary()), pa.nulls(max(0, len(places) - 1), pa.binary())]
+        [pa.array([found][: len(partitions)], pa.binary()), pa.nulls(max(0, len(partitions) - 1), pa.binary())]
     )
 
 
 @dataclass(frozen=True)
 class BatchReports:
-    """The reports of one batch. ``named`` gives those that Spark observed under a name; None if there are none."""
+    """The reports of one batch. ``named`` returns those that Spark observed under a name, or None."""
 
     batch: int
     named: Callable[[str], list[bytes] | None]
@@ -112,8 +112,8 @@ class Reports:
         ends = checkpoint.offsets(batch.batch) if watermarks else None
         if watermarks and ends is not None:
             largest: dict[int, int] = {}
-            for place, watermark in (each for report in watermarks for each in json.loads(report)):
-                largest[place] = max(watermark, largest.get(place, watermark))
+            for partition, watermark in (each for report in watermarks for each in json.loads(report)):
+                largest[partition] = max(watermark, largest.get(partition, watermark))
             source.progressed(largest, ends[ordinal])
 
 

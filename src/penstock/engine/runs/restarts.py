@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from penstock.options import DURATION
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, RestartStrategy
 
-#: Pauses stop growing here, before a float overflows. The strategy's longest pause is shorter anyway.
+#: Pauses stop growing here, before a float overflows. The longest pause of any strategy is shorter.
 _ENDLESS_SECONDS = 1e12
 
 
@@ -52,7 +52,7 @@ class Restarts:
         self._running_from = float("-inf")
 
     def after_failure(self) -> Restart | None:
-        """The restart that follows a failure now, or None when the strategy allows no more."""
+        """The restart that follows a failure now, or None if the strategy allows no more."""
         match self._strategy:
             case FixedDelay() as fixed:
                 found = self._fixed(fixed)

@@ -18,13 +18,15 @@ from penstock.engine.runs.query import Query
 from penstock.engine.runs.restarts import Restarts
 from penstock.engine.session import is_alive, make_quick_starts, spark_session
 from penstock.errors import ExecutionError, OptionsError, PenstockError, Problem
-from penstock.plan import Job, check_changes, check_guarantees, check_settings, with_dead_letters
+from penstock.plan.checks import check_changes, check_guarantees, check_settings
+from penstock.plan.deadletters import with_dead_letters
+from penstock.plan.nodes import Job
 from penstock.spi import MetricGroup
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """What a job did until it ended. ``stopped``: it was stopped before its sources were read."""
+    """The result of a job. ``stopped``: it was stopped before its sources were read."""
 
     job: str
     progress: JobProgress
@@ -44,8 +46,8 @@ def run(job: Job, warn: Callable[[str], None] | None = None) -> JobResult:
 
 
 def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
-    """Start ``job`` and return while it runs. Raises a PenstockError when it cannot be started: only a job that has
-    run is restarted."""
+    """Start ``job`` and return while it runs. Raises a PenstockError if it cannot be started: only a job that has run
+    is restarted."""
     warn = warn or (lambda _: None)
     check_changes(job)
     check_guarantees(job)
@@ -81,21 +83,14 @@ class RunningJob:
     A thread of its own waits for the run to end, and starts the next one if it failed and the job's strategy allows it.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        spark: SparkSession,
-        checkpoint: JobCheckpoint,
-        warn: Callable[[str], None],
-        restarts: Restarts | None = None,
-    ):
+    def __init__(self, job: Job, spark: SparkSession, checkpoint: JobCheckpoint, warn: Callable[[str], None]):
         self.job = job
         self.checkpoint = checkpoint
         #: Deleted when the job ends: the checkpoint of a job that keeps none.
         self.folder: tempfile.TemporaryDirectory[str] | None = None
         self._spark = spark
         self._warn = warn
-        self._restarts = restarts or Restarts(job.settings.restart)
+        self._restarts = Restarts(job.settings.restart)
         self._stopping = threading.Event()
         self._over = threading.Event()
         self._failure: PenstockError | None = None
@@ -136,7 +131,7 @@ class RunningJob:
             self._try(self.folder.cleanup, self._failure)
 
     def result(self) -> JobResult:
-        """What the job did."""
+        """The result of the job so far."""
         return JobResult(self.job.name, self.progress, not self._finished, time.monotonic() - self._begun)
 
     # --- looking at it ---------------------------------------------------------------------------------------
@@ -159,14 +154,14 @@ class RunningJob:
         return self._metrics
 
     def lag(self) -> int | None:
-        """Records between the last committed position and the end of the sources; None when that is not known."""
+        """Records between the last committed position and the end of the sources; None if that is not known."""
         return self._run.lag()
 
     # --- restarts --------------------------------------------------------------------------------------------
 
     def _query(self, progress: JobProgress, former_id: str) -> Query:
         job = self.job
-        if progress.batches:  # it now knows what was published, and notices when that gets lost
+        if progress.batches:  # it has seen the progress that it published, and notices if that gets lost
             job = replace(job, settings=replace(job.settings, adopt_progress=False))
         return Query(
             job, self._spark, self.checkpoint, self._warn, self._stopping.is_set, progress, self._metrics, former_id
@@ -175,8 +170,14 @@ class RunningJob:
     def _supervise(self) -> None:
         """Supervise the job's runs until no other follows."""
         try:
-            while failure := self._run_to_its_end():
-                if not self._start_again(failure):
+            while True:
+                failure = None
+                try:
+                    self._finished = self._run.wait()
+                except PenstockError as error:
+                    failure = error
+                self._close(failure)
+                if failure is None or not self._start_again(failure):
                     return
         except Exception as error:  # noqa: BLE001 - wait() raises it
             cannot = ExecutionError(f"job '{self.job.name}' cannot be restarted: {error!r}")
@@ -184,16 +185,6 @@ class RunningJob:
             self._close(self._failure)
         finally:
             self._over.set()
-
-    def _run_to_its_end(self) -> PenstockError | None:
-        """The failure of the run; None when it was stopped or has read its sources."""
-        failure = None
-        try:
-            self._finished = self._run.wait()
-        except PenstockError as error:
-            failure = error
-        self._close(failure)
-        return failure
 
     def _start_again(self, failure: PenstockError) -> bool:
         """Start the next run, by as many attempts as the strategy allows. False when the job fails or is stopped."""
@@ -231,7 +222,7 @@ class RunningJob:
         self._try(self._run.close, failure)
 
     def _try(self, release: Callable[[], None], failure: PenstockError | None) -> None:
-        """Call ``release``. Its own failure is reported beside ``failure``, not instead of it: whether a job may be
+        """Call ``release``. Its own failure is reported with ``failure``, not instead of it: whether a job may be
         restarted depends on how its run ended."""
         try:
             release()

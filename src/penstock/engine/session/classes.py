@@ -55,7 +55,8 @@ class SharedClasses:
         """Make the archive in the background from the classes that the JVM has loaded up to now, unless it exists.
         ``class_path`` is that of the JVM."""
         with contextlib.suppress(OSError):
-            if self.loaded.exists() and not self.archive.exists() and not self._in_the_making():
+            others = self.archive.parent.glob(f"{self.archive.name}.*")  # of another process that makes the archive
+            if self.loaded.exists() and not self.archive.exists() and not any(others):
                 listed = self.loaded.with_suffix(".loaded")
                 lines = self.loaded.read_bytes()
                 listed.write_bytes(lines[: lines.rfind(b"\n") + 1])  # the JVM may be writing the last line
@@ -66,10 +67,6 @@ class SharedClasses:
                     stderr=subprocess.DEVNULL,
                     start_new_session=True,
                 )
-
-    def _in_the_making(self) -> bool:
-        """Whether another process makes the archive."""
-        return any(self.archive.parent.glob(f"{self.archive.name}.*"))
 
     def discard(self) -> None:
         """Delete the list of this process's JVM."""

@@ -29,9 +29,9 @@ _CHECK_EVERY_SECONDS = 0.02
 class Jvm:
     """A JVM that was started with spark-submit, and may still be starting.
 
-    It has a process group of its own, so that Ctrl-C and other signals to our group reach this process alone, which can
-    let the JVM finish its work. It ends when this process does, because it reads from a pipe that closes then. Its
-    standard error passes through this process: it prints nothing after this process was killed.
+    It has a process group of its own, so that Ctrl-C and other signals to our group reach this process only, which can
+    let the JVM finish its work. The JVM reads from a pipe that closes when this process ends, and then ends too. Its
+    standard error passes through this process, so it prints nothing after this process was killed.
     """
 
     def __init__(self, configuration: Mapping[str, str]):
@@ -39,9 +39,10 @@ class Jvm:
         self._answer = self._folder / "gateway"
         settings = [each for key, value in configuration.items() for each in ("--conf", f"{key}={value}")]
         submit = str(Path(_find_spark_home()) / "bin" / "spark-submit")
+        given = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))  # as PySpark itself gives them
         try:
             self._process = subprocess.Popen(
-                [submit, *settings, *_arguments()],
+                [submit, *settings, *given],
                 stdin=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._answer)},
@@ -55,7 +56,7 @@ class Jvm:
         atexit.register(self._abandon)
 
     def gateway(self) -> Any:
-        """The connection to the JVM, as soon as it listens. Raises ExecutionError when it ends before."""
+        """The connection to the JVM, as soon as it listens. Raises ExecutionError if it ends before."""
         from pyspark.java_gateway import launch_gateway
 
         try:
@@ -103,8 +104,3 @@ def _connection(answer: bytes) -> tuple[int, str]:
     """Port and secret from the file that Spark writes: a number, a length and text."""
     port, length = struct.unpack_from(">ii", answer)
     return port, answer[8 : 8 + length].decode()
-
-
-def _arguments() -> list[str]:
-    """The arguments of spark-submit that PySpark would give it: the user's, if there are any."""
-    return shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))

@@ -20,8 +20,8 @@ from penstock.engine.session.workers import use_forked_workers
 from penstock.errors import Problem, UnsupportedError
 from penstock.settings import Settings
 
-#: Not retried inside one transaction epoch: a second attempt could be acknowledged as a duplicate of the first
-#: although its records differ (rule 9 of the exactly-once protocol).
+#: Tasks are not retried within a transaction epoch: a broker could acknowledge a second attempt as a duplicate of the
+#: first although its records differ (rule 9 of the exactly-once protocol).
 _ONE_ATTEMPT = {
     "spark.task.maxFailures": "1",
     "spark.stage.maxConsecutiveAttempts": "1",
@@ -34,11 +34,11 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false -XX:+UseParallelGC"
 
 _DEFAULTS = {
-    # Not Connect, where that is what sessions are by default.
+    # Never Connect, which may be the default.
     "spark.api.mode": "classic",
     # Workers are forked from a process that has the data plane loaded already.
     "spark.python.daemon.module": "penstock.engine.session.daemon",
-    # How often an idle source is asked for more.
+    # How often Spark asks an idle source for more.
     "spark.sql.streaming.pollingDelay": "50ms",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -53,7 +53,7 @@ _DEFAULTS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * 2**20),
-    # Encoded batches are compressed by the sink's own codec, or not meant to be.
+    # The sink's own codec compresses encoded batches, if they are to be compressed.
     "spark.shuffle.compress": "false",
 }
 
@@ -64,9 +64,9 @@ _SHARED: list[SharedClasses] = []
 
 
 def prepare() -> None:
-    """Start the processes of a session that will be asked for: they get ready while the caller reads a job.
+    """Start the processes of a later session, so that they get ready while the caller reads a job.
 
-    Does nothing where :func:`spark_session` would start none or refuse to.
+    Does nothing where :func:`spark_session` would start none, or would refuse to.
     """
     if not (is_remote() or _connect() or _submitted() or _STARTING or SparkContext._gateway is not None):
         _STARTING.append(_start(_standalone(None)))
@@ -182,7 +182,7 @@ def _connect() -> str:
 
 
 def _no_connect(variable: str) -> UnsupportedError:
-    """Spark's driver publishes and commits batches, and has to be this process (rule 27)."""
+    """The error for Spark Connect: Spark's driver commits batches, and has to be this process (rule 27)."""
     reason = "Spark Connect is not supported: Spark's driver commits the batches, and has to be this process"
     hint = f"unset {variable}, and start the job in a classic session"
     return UnsupportedError((Problem(reason, variable, hint=hint),))

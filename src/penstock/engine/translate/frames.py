@@ -1,4 +1,4 @@
-"""Plan nodes to DataFrames: one frame per job that reads each source once and holds the rows of every sink."""
+"""Plan nodes to DataFrames: one frame per job, which reads each source once and holds the rows of every sink."""
 
 from __future__ import annotations
 
@@ -16,27 +16,14 @@ from pyspark.sql import functions as F
 
 from penstock.engine.translate.expressions import spark_sql
 from penstock.errors import Problem, SchemaError
-from penstock.plan import (
-    AssignWatermarks,
-    DeadLetters,
-    Filter,
-    MapRows,
-    Node,
-    Project,
-    Scan,
-    Sink,
-    base,
-    calculations,
-    fold,
-    path,
-    scans,
-)
 from penstock.plan.expressions import ColumnRef, Expression, cast, coerce
+from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, MapRows, Node, Project, Scan, Sink
+from penstock.plan.walk import base, calculations, fold, scans
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, guarded
 from penstock.types import DataType, Field, RowType, arrow_schema, quoted_name, spark_ddl, spark_type
 from penstock.types.casts import alike, widens
 
-#: What Spark's stateful operators look for in the metadata of a column to know that it is the event time.
+#: The metadata of a column by which Spark's stateful operators recognise the event time.
 _EVENT_TIME = {"spark.watermarkDelayMs": 0}
 
 
@@ -44,7 +31,7 @@ class Reading(Protocol):
     """Where the frames of scans come from."""
 
     def position(self, scan: Scan) -> int:
-        """Where the scan stands among those of the job. Scans are read in this order."""
+        """The position of the scan among those of the job. Scans are read in this order."""
         ...
 
     def frame(self, scan: Scan) -> DataFrame:
@@ -52,15 +39,15 @@ class Reading(Protocol):
         ...
 
     def watched(self, node: AssignWatermarks, frame: DataFrame) -> DataFrame:
-        """``frame`` of the node's rows, with its watermarks observed if its scan is to be told of them."""
+        """``frame`` of the node's rows, with its watermarks observed if its scan needs them."""
         ...
 
 
 def computed(sinks: Sequence[Sink]) -> tuple[Output, ...]:
-    """Where in the frame of :func:`build` each sink's rows are.
+    """The place of each sink's rows in the frame of :func:`build`.
 
     With one sink the frame's columns are the sink's. With several, sink ``i`` has the struct column ``sink_i``,
-    null in rows that are not for it, so that rows meant for several sinks are read and computed once.
+    null in rows that are not for it, so that rows for several sinks are read and computed once.
     """
     if len(sinks) == 1:
         sink = sinks[0]
@@ -71,21 +58,19 @@ def computed(sinks: Sequence[Sink]) -> tuple[Output, ...]:
 def build(sinks: Sequence[Sink], outputs: Sequence[Output], reading: Reading) -> DataFrame:
     """The frame that holds the rows of all ``sinks``, where ``outputs`` (:func:`computed`) say."""
     if len(sinks) == 1:
-        return _cast(_rows(sinks[0].input, reading), sinks[0])
+        frame = _rows(sinks[0].input, reading)
+        return frame.select(*_sink_columns(sinks[0]), *_hidden(frame))
     groups: dict[Scan, list[_Branch]] = {}
     for output, sink in zip(outputs, sinks, strict=True):
         (scan,) = scans(sink)
         groups.setdefault(scan, []).append(_Branch(output, sink))
-    frames = [_side_by_side(scan, groups[scan], reading) for scan in sorted(groups, key=reading.position)]
-    frame = frames[0]
-    for other in frames[1:]:
-        frame = frame.unionByName(other, allowMissingColumns=True)
-    return frame
+    frames = (_side_by_side(scan, groups[scan], reading) for scan in sorted(groups, key=reading.position))
+    return reduce(lambda frame, other: frame.unionByName(other, allowMissingColumns=True), frames)
 
 
 def direct(sinks: Sequence[Sink]) -> tuple[Scan, tuple[Output, ...]] | None:
-    """The one scan that all ``sinks`` take their rows from, and which of its columns each of them takes, when nothing
-    has to be computed in between: no filter, no expression, no cast. Otherwise None."""
+    """The one scan that all ``sinks`` take their rows from, and the columns that each of them takes, if nothing is
+    computed in between: no filter, no expression, no cast. Otherwise None."""
     bases = {base(sink.input) for sink in sinks}
     scan = bases.pop()
     if bases or not isinstance(scan, Scan):
@@ -110,7 +95,7 @@ def direct(sinks: Sequence[Sink]) -> tuple[Scan, tuple[Output, ...]] | None:
 
 
 def _picked(node: Node) -> tuple[str, ...] | None:
-    """The scan's columns that ``node`` passes on, None when it does anything else to its rows."""
+    """The scan's columns that ``node`` passes on, or None if it changes its rows in any other way."""
 
     def visit(node: Node, inputs: tuple[tuple[str, ...] | None, ...]) -> tuple[str, ...] | None:
         match node:
@@ -120,8 +105,9 @@ def _picked(node: Node) -> tuple[str, ...] | None:
                 return inputs[0]
             case Project(input=below, items=items) if inputs[0] is not None:
                 sources = dict(zip(below.schema.names, inputs[0], strict=True))
-                picked = [item.expression.name for item in items if isinstance(item.expression, ColumnRef)]
-                return tuple(sources[name] for name in picked) if len(picked) == len(items) else None
+                names = [item.expression.name for item in items if isinstance(item.expression, ColumnRef)]
+                picked = tuple(sources[name] for name in names if name in sources)  # the watermark is no column of it
+                return picked if len(picked) == len(items) else None
         return None
 
     return fold((node,), visit)[0]
@@ -145,9 +131,8 @@ def _frame(reading: Reading, node: Node, inputs: tuple[DataFrame, ...]) -> DataF
             return frame.select(*columns, *_hidden(frame))
         case MapRows(input=below, rows=rows, schema=schema), (frame,):
             hidden = _hidden(frame)
-            kinds = [f"{name} {frame.schema[name].dataType.simpleString()}" for name in hidden]
             mapper = _row_mapper(rows, below.schema, schema, hidden)
-            return frame.mapInArrow(mapper, ", ".join([spark_ddl(schema), *kinds]))
+            return frame.mapInArrow(mapper, ", ".join([spark_ddl(schema), *_types_of(frame, hidden)]))
     raise SchemaError((Problem(f"the engine does not run {type(node).__name__} nodes"),))
 
 
@@ -163,27 +148,23 @@ def _declared(frame: DataFrame, scan: Scan) -> DataFrame:
 
 
 def _hidden(frame: DataFrame) -> list[str]:
-    """The columns of a frame that come with its rows and are no table's."""
+    """The columns of a frame that belong to its rows, but to no table."""
     return [name for name in (*HIDDEN.names, KIND, DEAD_LETTER) if name in frame.columns]
 
 
 def _of_rows(frame: DataFrame, value: Column, otherwise: Column | None = None) -> Column:
-    """``value``, computed of the table's rows and not of dead letters."""
+    """``value``, computed for the table's rows but not for dead letters."""
     if DEAD_LETTER not in frame.columns:
         return value
     return F.when(F.col(DEAD_LETTER).isNull(), value).otherwise(F.lit(None) if otherwise is None else otherwise)
 
 
 def _event_time(node: AssignWatermarks, frame: DataFrame, reading: Reading) -> DataFrame:
-    """``frame`` with its event time known to Spark, whose watermark the source itself moves (decision 0019)."""
+    """``frame`` with its event time marked for Spark. The source moves the watermark (decision 0019)."""
     marked = _column(node.column).alias(node.column, metadata=_EVENT_TIME)
     return reading.watched(node, frame).select(
         *(marked if name == node.column else _column(name) for name in frame.columns)
     )
-
-
-def _cast(frame: DataFrame, sink: Sink) -> DataFrame:
-    return frame.select(*_sink_columns(sink), *_hidden(frame))
 
 
 def _sink_columns(sink: Sink) -> list[Column]:
@@ -199,7 +180,7 @@ def _sink_columns(sink: Sink) -> list[Column]:
 
 
 def _fitted(source: Field, declared: DataType, taken: DataType) -> Column:
-    """A value as the type that the table declares, then as the one that the connector takes."""
+    """A value cast to the type that the table declares, then to the one that the connector takes."""
     column = _column(source.name)
     if alike(declared, taken):
         return column.cast(spark_type(taken))
@@ -208,7 +189,7 @@ def _fitted(source: Field, declared: DataType, taken: DataType) -> Column:
 
 @dataclass(frozen=True)
 class _Branch:
-    """The way to one sink."""
+    """A sink, and the place of its rows in the frame."""
 
     output: Output
     sink: Sink
@@ -216,8 +197,10 @@ class _Branch:
     def next_call(self, base: Node) -> MapRows | None:
         """The first Python function above ``base`` that the rows of this branch go through."""
         found: MapRows | None = None
-        for node in path(self.sink, base):
+        node: Node = self.sink
+        while node != base:
             found = node if isinstance(node, MapRows) else found
+            (node,) = node.inputs
         return found
 
 
@@ -252,10 +235,10 @@ def _side_by_side(scan: Scan, branches: Sequence[_Branch], reading: Reading) -> 
 def _branches(
     frame: DataFrame, base: _Base, branches: Sequence[_Branch], done: tuple[str, ...], reading: Reading
 ) -> tuple[DataFrame, tuple[str, ...]]:
-    """``frame`` with a column for each of the ``branches`` that part above ``base``, and the names of all such columns.
+    """``frame`` with a column for each of the ``branches`` above ``base``, and the names of all columns of branches.
 
-    A branch's filters become conditions, so that what a row does not reach is not computed for it, as if the branch
-    ran alone. A Python function that several branches share runs once.
+    A branch's filters become conditions, so that no expression is computed for rows that do not reach it, as if the
+    branch ran alone. A Python function that several branches share runs once.
     """
     calls: dict[MapRows, list[_Branch]] = {}
     for branch in branches:
@@ -284,8 +267,8 @@ def _branches(
 
 
 def _calculated(frame: DataFrame, base: _Base, node: Node, carried: Sequence[str], reading: Reading) -> DataFrame:
-    """``frame`` with the columns of ``node``, which only calculations part from ``base``, in the rows where ``__kept``
-    is true."""
+    """``frame`` with the columns of ``node`` in the rows where ``__kept`` is true. Only calculations are between
+    ``base`` and ``node``."""
     names = [F.col(alias).alias(name) for alias, name in base.aliases.items()]
     current = frame.select(*carried, F.col(base.flag).alias("__kept"), *names)
     for step in calculations(node):
@@ -301,11 +284,10 @@ def _calculated(frame: DataFrame, base: _Base, node: Node, carried: Sequence[str
 
 
 def _fanned_out(frame: DataFrame, call: MapRows, base: _Base, carried: Sequence[str]) -> DataFrame:
-    """The rows of ``frame``, each followed by those that ``call`` makes of it, which are the rows of ``base``."""
+    """The rows of ``frame``, each followed by the rows that ``call`` makes of it, which are the rows of ``base``."""
     hidden = _hidden(frame)
-    types = {name: frame.schema[name].dataType.simpleString() for name in carried}
     made = [f"{alias} {spark_type(field.type)}" for alias, field in zip(base.aliases, call.schema.fields, strict=True)]
-    schema = [*(f"{name} {kind}" for name, kind in types.items()), *made, f"{base.flag} BOOLEAN"]
+    schema = [*_types_of(frame, carried), *made, f"{base.flag} BOOLEAN"]
     given, produced = call.input.schema, arrow_schema(call.schema)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -313,20 +295,10 @@ def _fanned_out(frame: DataFrame, call: MapRows, base: _Base, carried: Sequence[
             kept = np.flatnonzero(batch.column("__kept").fill_null(False).to_numpy(zero_copy_only=False))
             columns = [batch.column(name) for name in given.names]
             arrays, origin = _called(call.rows, columns, kept.tolist(), produced)
-            # Rows as they came stand before what was made of them, in the order of what was read.
-            order = np.argsort(np.concatenate([np.arange(len(batch)), origin]), kind="stable")
-            index = pa.array(order, pa.int64())
-            whole = []
-            for name in carried:
-                column = batch.column(name)
-                tail = (
-                    column.take(pa.array(origin, pa.int64())) if name in hidden else pa.nulls(len(origin), column.type)
-                )
-                whole.append(pa.concat_arrays([column, tail]).take(index))
-            for array in arrays:
-                whole.append(pa.concat_arrays([pa.nulls(len(batch), array.type), array]).take(index))
-            whole.append(pa.array(order >= len(batch)))
-            yield pa.RecordBatch.from_arrays(whole, names=[*carried, *base.names])
+            arrays, rows, called = _beside(np.arange(len(batch), dtype=np.int64), arrays, origin)
+            own, all_rows = pa.array(rows, pa.int64(), mask=called), pa.array(rows, pa.int64())
+            taken = [batch.column(name).take(all_rows if name in hidden else own) for name in carried]
+            yield pa.RecordBatch.from_arrays([*taken, *arrays, pa.array(called)], names=[*carried, *base.names])
 
     return frame.mapInArrow(guarded(run), ", ".join(schema))
 
@@ -350,12 +322,9 @@ def _row_mapper(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             columns, dead = batch.columns[: len(given.fields)], _dead(batch)
-            arrays, origin = _called(rows, columns, [i for i in range(len(batch)) if i not in dead], schema)
-            if dead:  # they go along without a row
-                order = np.argsort(np.concatenate([origin, sorted(dead)]), kind="stable")
-                index = pa.array(order, pa.int64())
-                arrays = [pa.concat_arrays([each, pa.nulls(len(dead), each.type)]).take(index) for each in arrays]
-                origin = np.concatenate([origin, sorted(dead)])[order]
+            arrays, origin = _called(rows, columns, np.setdiff1d(np.arange(len(batch)), dead).tolist(), schema)
+            if len(dead):  # they go along without a row
+                arrays, origin, _ = _beside(dead, arrays, origin)
             taken = [batch.column(name).take(pa.array(origin, pa.int64())) for name in hidden]
             yield pa.RecordBatch.from_arrays([*arrays, *taken], names=[*schema.names, *hidden])
 
@@ -368,8 +337,8 @@ def _called(
     chosen: Sequence[int],
     schema: pa.Schema,
 ) -> tuple[list[pa.Array], NDArray[np.int64]]:
-    """What the user's function makes of the ``chosen`` rows, as columns, and the number of the row that each came
-    from."""
+    """The rows that the user's function makes of the ``chosen`` ones, as columns, and the number of the row that each
+    came from."""
     out: list[tuple[Any, ...]] = []
     origin: list[int] = []
     values = [column.take(pa.array(chosen, pa.int64())).to_pylist() for column in columns]
@@ -378,12 +347,29 @@ def _called(
         out.extend(made)
         origin.extend([number] * len(made))
     made_columns = list(zip(*out, strict=True)) if out else [()] * len(schema)
-    arrays = [pa.array(column, kind) for column, kind in zip(made_columns, schema.types, strict=True)]
+    arrays = [pa.array(column, each) for column, each in zip(made_columns, schema.types, strict=True)]
     return arrays, np.array(origin, np.int64)
 
 
-def _dead(batch: pa.RecordBatch) -> frozenset[int]:
-    """Which rows are dead letters."""
+def _beside(
+    staying: NDArray[np.int64], arrays: Sequence[pa.Array], origin: NDArray[np.int64]
+) -> tuple[list[pa.Array], NDArray[np.int64], NDArray[np.bool_]]:
+    """``arrays``, made of the rows ``origin``, with nulls for the rows ``staying``, each before those that were made of
+    it. Then the number of the row that each came from, and whether it was made."""
+    rows = np.concatenate([staying, origin])
+    order = np.argsort(rows, kind="stable")
+    made = order >= len(staying)
+    index = pa.array(order - len(staying), pa.int64(), mask=~made)
+    return [each.take(index) for each in arrays], rows[order], made
+
+
+def _dead(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """The numbers of the rows that are dead letters."""
     if DEAD_LETTER not in batch.schema.names:
-        return frozenset()
-    return frozenset(np.flatnonzero(batch.column(DEAD_LETTER).is_valid()).tolist())
+        return np.array([], np.int64)
+    return np.flatnonzero(batch.column(DEAD_LETTER).is_valid()).astype(np.int64)
+
+
+def _types_of(frame: DataFrame, columns: Sequence[str]) -> list[str]:
+    """Columns of a frame with their types, as in Spark's DDL."""
+    return [f"{name} {frame.schema[name].dataType.simpleString()}" for name in columns]

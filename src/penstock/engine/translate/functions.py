@@ -1,4 +1,4 @@
-"""What each function of Flink SQL is in Spark SQL."""
+"""Each function of Flink SQL in Spark SQL."""
 
 from __future__ import annotations
 
@@ -57,18 +57,20 @@ def _round(call: Call, args: Sequence[str]) -> str:
 _MATCHED = "CASE WHEN {0} RLIKE {1} THEN regexp_extract({0}, {1}, {2}) END"
 _CAST = "CAST({}({}) AS {{type}})"
 
-#: By the function's name in the plan. Operators and what looks like one are in ``expressions``.
+#: Functions of the same arguments, and of the same name in lower case.
+_SAME = """
+UPPER LOWER INITCAP REVERSE REPLACE SUBSTRING LEFT RIGHT LPAD RPAD REPEAT REGEXP_REPLACE MD5 SHA1 CHAR_LENGTH LOCATE
+ASCII UUID ENCODE DECODE CONCAT CONCAT_WS
+ABS POWER SQRT EXP LN LOG10 SIN COS TAN ATAN2 PI
+LOCALTIMESTAMP CURRENT_DATE FROM_UNIXTIME
+COALESCE NULLIF IF
+ARRAY MAP CARDINALITY
+"""
+
+#: By the function's name in the plan. Operators and predicates are in ``penstock.plan.text``.
 FUNCTIONS: dict[str, Rendering] = {
+    **{name: _same(name.lower()) for name in _SAME.split()},
     # strings
-    **{
-        name: _same(name.lower())
-        for name in ("UPPER", "LOWER", "INITCAP", "REVERSE", "REPLACE", "SUBSTRING", "LEFT", "RIGHT", "LPAD", "RPAD")
-    },
-    **{
-        name: _same(name.lower())
-        for name in ("REPEAT", "REGEXP_REPLACE", "MD5", "SHA1", "CHAR_LENGTH", "LOCATE", "ASCII", "UUID", "ENCODE")
-    },
-    **{name: _same(name.lower()) for name in ("CONCAT", "CONCAT_WS", "DECODE", "CARDINALITY")},
     "SHA256": _as("sha2({0}, 256)"),
     "BTRIM": _as("trim({0})", "trim(BOTH {1} FROM {0})"),
     "LTRIM": _as("ltrim({0})", "trim(LEADING {1} FROM {0})"),
@@ -78,17 +80,11 @@ FUNCTIONS: dict[str, Rendering] = {
     "SPLIT_INDEX": _as("get(split({0}, concat('\\\\Q', {1}, '\\\\E')), {2})"),
     "JSON_VALUE": _same("get_json_object"),
     # numbers
-    **{
-        name: _same(name.lower())
-        for name in ("ABS", "POWER", "SQRT", "EXP", "LN", "LOG10", "SIN", "COS", "TAN", "ATAN2", "PI")
-    },
     **{name: _as(_CAST.format(name.lower(), "{0}")) for name in ("CEIL", "FLOOR", "SIGN")},
     "MOD": _as(_CAST.format("mod", "{0}, {1}")),
     "ROUND": _round,
     # dates and times
     **dict.fromkeys(("CURRENT_TIMESTAMP", "PROCTIME"), _same("current_timestamp")),
-    "LOCALTIMESTAMP": _same("localtimestamp"),
-    "CURRENT_DATE": _same("current_date"),
     "CURRENT_TIME": _as("current_time(0)"),
     "DATE_FORMAT": _date_format,
     "TO_DATE": _as("try_cast({0} AS DATE)", "try_to_date({0}, {1})"),
@@ -98,16 +94,9 @@ FUNCTIONS: dict[str, Rendering] = {
     ),
     "TO_TIMESTAMP_LTZ": _to_timestamp_ltz,
     "UNIX_TIMESTAMP": _as("unix_timestamp()", "unix_timestamp(CAST({0} AS TIMESTAMP))", "unix_timestamp({0}, {1})"),
-    "FROM_UNIXTIME": _same("from_unixtime"),
     "EXTRACT": _unit_first("CAST(extract({0} FROM {1}) AS BIGINT)"),
     "TIMESTAMPADD": _unit_first("timestampadd({0}, {1}, {2})"),
     "TIMESTAMPDIFF": _unit_first("CAST(timestampdiff({0}, {1}, {2}) AS INT)"),
-    # conditions
-    "COALESCE": _same("coalesce"),
-    "NULLIF": _same("nullif"),
-    "IF": _same("if"),
-    # arrays, maps and rows
-    "ARRAY": _same("array"),
-    "MAP": _same("map"),
-    "ITEM": _same("try_element_at"),  # element_at fails for what is not there; Flink gives NULL
+    # arrays and maps
+    "ITEM": _same("try_element_at"),  # element_at fails for an index or key that is missing; Flink gives NULL
 }

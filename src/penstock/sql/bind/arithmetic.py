@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.errors import UnsupportedError
+from collections.abc import Sequence
+
 from penstock.plan.expressions import Call, Expression, cast, coerce
-from penstock.sql.parse import syntax
-from penstock.sql.parse.source import Source
+from penstock.sql.parse.source import SourceText
+from penstock.sql.parse.syntax import UnboundCall
 from penstock.types import (
     DataType,
     DecimalType,
@@ -17,34 +18,35 @@ from penstock.types import (
 from penstock.types.casts import as_decimal, common_type, is_integer, is_numeric, is_point
 
 
-def sign(tree: syntax.Call, operand: Expression, source: Source) -> Expression:
-    """``-x`` and ``+x``. Raises SqlError if it is not a number."""
+def sign(call: UnboundCall, operand: Expression, source: SourceText) -> Expression:
+    """``-x`` and ``+x``. Raises SqlError if the operand is not a number."""
     if not is_numeric(operand.type):
-        raise source.error(tree.args[0].at, f"a sign needs a number, not {operand.type.text()}")
-    return operand if tree.name == "+x" else Call("NEGATE", (operand,), type=operand.type, place=source.at(tree.at))
+        raise source.error(call.args[0].at, f"a sign needs a number, not {operand.type.text()}", "CAST it")
+    return operand if call.name == "+x" else Call("NEGATE", (operand,), type=operand.type, place=source.at(call.at))
 
 
-def arithmetic(tree: syntax.Call, left: Expression, right: Expression, source: Source) -> Expression:
+def arithmetic(call: UnboundCall, operands: Sequence[Expression], source: SourceText) -> Expression:
     """``+ - * /`` of numbers, and a timestamp plus or minus an interval. Raises SqlError for other types."""
+    left, right = operands
     if isinstance(left.type, IntervalType) or isinstance(right.type, IntervalType):
-        return _shifted(tree, left, right, source)
-    for arg, value in zip(tree.args, (left, right), strict=True):
+        return _shifted(call, left, right, source)
+    for arg, value in zip(call.args, operands, strict=True):
         if not is_numeric(value.type) and not isinstance(value.type, NullType):
-            hint = "'||' joins strings" if isinstance(value.type, StringType) and tree.name == "+" else ""
+            hint = "'||' joins strings" if isinstance(value.type, StringType) and call.name == "+" else ""
             if isinstance(value.type, TimestampType):
                 hint = "add INTERVAL '1' DAY; TIMESTAMPDIFF(unit, a, b) subtracts timestamps"
-            raise source.error(arg.at, f"'{tree.name}' takes numbers, not {value.type.text()}", hint)
+            raise source.error(arg.at, f"'{call.name}' takes numbers, not {value.type.text()}", hint)
     common = common_type((left.type, right.type))
     if common is None or isinstance(common, NullType):
-        raise source.error(tree.at, "the type of NULL is not known here", "write CAST(NULL AS INT)")
+        raise source.error(call.at, "the type of NULL is not known here", "write CAST(NULL AS INT)")
     left, right = (cast(v, common) if isinstance(v.type, NullType) else v for v in (left, right))
     if isinstance(common, DecimalType):
         left, right = (coerce(value, as_decimal(value.type)) for value in (left, right))
         nullable = left.type.nullable or right.type.nullable
-        common = _decimal(tree.name, as_decimal(left.type), as_decimal(right.type)).with_nullability(nullable)
+        common = _decimal(call.name, as_decimal(left.type), as_decimal(right.type)).with_nullability(nullable)
     elif not (is_integer(left.type) and is_integer(right.type)):  # integers of different sizes widen by themselves
         left, right = coerce(left, common), coerce(right, common)
-    return Call(tree.name, (left, right), type=common, place=source.at(tree.at))
+    return Call(call.name, (left, right), type=common, place=source.at(call.at))
 
 
 def _decimal(operator: str, a: DecimalType, b: DecimalType) -> DataType:
@@ -64,14 +66,14 @@ def _decimal(operator: str, a: DecimalType, b: DecimalType) -> DataType:
     return DecimalType(precision, scale)
 
 
-def _shifted(tree: syntax.Call, left: Expression, right: Expression, source: Source) -> Expression:
+def _shifted(call: UnboundCall, left: Expression, right: Expression, source: SourceText) -> Expression:
     """A moment plus or minus an interval."""
-    if tree.name == "+" and isinstance(left.type, IntervalType):
+    if call.name == "+" and isinstance(left.type, IntervalType):
         left, right = right, left
-    if tree.name not in "+-" or not isinstance(right.type, IntervalType) or not is_point(left.type):
-        reason = f"'{tree.name}' does not combine {left.type.text()} and {right.type.text()}"
-        raise source.error(tree.at, reason, "an interval is added to or subtracted from a TIMESTAMP")
+    if call.name not in "+-" or not isinstance(right.type, IntervalType) or not is_point(left.type):
+        reason = f"'{call.name}' does not combine {left.type.text()} and {right.type.text()}"
+        raise source.error(call.at, reason, "an interval is added to or subtracted from a TIMESTAMP")
     if not isinstance(left.type, TimestampType):
         reason = f"{left.type.text()} and an interval are not supported"
-        raise UnsupportedError((source.problem(tree.at, reason, "CAST it to TIMESTAMP first"),))
-    return Call(tree.name, (left, right), type=left.type, place=source.at(tree.at))
+        raise source.unsupported(call.at, reason, "CAST it to TIMESTAMP first")
+    return Call(call.name, (left, right), type=left.type, place=source.at(call.at))

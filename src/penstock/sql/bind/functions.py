@@ -1,7 +1,7 @@
 """The functions of Flink SQL that exist here, with the types of their arguments and results.
 
-Signatures are strings of one letter per argument: see :data:`FAMILIES`. What a function is in Spark SQL is in
-``penstock.engine.translate.functions``, by the same name.
+Signatures are strings of one letter per argument: see :data:`FAMILIES`. Their Spark SQL is in
+``penstock.engine.translate.functions``, by the same names.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from penstock.types import (
 from penstock.types.casts import as_decimal, is_integer, is_numeric, is_point
 from penstock.types.logical import root
 
+#: Letter to the name of a family of types, and whether a type belongs to it.
 FAMILIES: dict[str, tuple[str, Callable[[DataType], bool]]] = {
     "s": ("STRING", lambda given: root(given) == "STRING"),
     "y": ("BYTES", lambda given: root(given) == "BYTES"),
@@ -42,13 +43,8 @@ FAMILIES: dict[str, tuple[str, Callable[[DataType], bool]]] = {
 }
 
 
-def fits(letter: str, given: DataType) -> bool:
-    """Whether an argument belongs to a family. NULL belongs to all."""
-    return isinstance(given, NullType) or FAMILIES[letter][1](given)
-
-
 def families(signature: str) -> str:
-    """A signature for people: ``(STRING, INT)``."""
+    """A signature as errors show it: ``(STRING, INT)``."""
     return f"({', '.join(FAMILIES[letter][0] for letter in signature)})"
 
 
@@ -57,17 +53,18 @@ Result = DataType | Callable[[tuple[Expression, ...]], DataType]
 
 @dataclass(frozen=True)
 class Overload:
-    """One way of calling a function. The value is null if an argument is; if ``nullable``, it may be null for
-    other arguments too."""
+    """One way of calling a function. The value is null if an argument is; if ``nullable``, also for other
+    arguments."""
 
     signature: str
     result: Result
     nullable: bool = False
 
     def takes(self, args: tuple[Expression, ...]) -> bool:
-        """Whether the arguments fit."""
+        """Whether the arguments belong to the families of the signature. NULL belongs to all."""
         return len(args) == len(self.signature) and all(
-            fits(letter, arg.type) for letter, arg in zip(self.signature, args, strict=True)
+            isinstance(arg.type, NullType) or FAMILIES[letter][1](arg.type)
+            for letter, arg in zip(self.signature, args, strict=True)
         )
 
     def type_of(self, args: tuple[Expression, ...]) -> DataType:

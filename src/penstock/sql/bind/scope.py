@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from penstock.errors import DefinitionError, Problem, SchemaError, SqlError, UnsupportedError
+from penstock.errors import DefinitionError, SqlError
 from penstock.options import nearest
-from penstock.plan.expressions import Call, Case, ColumnRef, Expression, FieldAccess, Literal, call, cast, coerce
+from penstock.plan.expressions import (
+    Call,
+    ColumnRef,
+    Expression,
+    FieldAccess,
+    Literal,
+    Place,
+    call,
+    cast,
+    coerce,
+)
 from penstock.sql.bind.arithmetic import arithmetic, sign
 from penstock.sql.bind.functions import ALIASES, FUNCTIONS, families
-from penstock.sql.bind.literals import interval, literal
-from penstock.sql.parse import syntax
-from penstock.sql.parse.source import Source
-from penstock.sql.parse.syntax import Name, Tree
+from penstock.sql.bind.literals import literal
+from penstock.sql.parse.source import SourceText, similar
+from penstock.sql.parse.syntax import (
+    Name,
+    Unbound,
+    UnboundCall,
+    UnboundCast,
+    UnboundField,
+    UnboundLiteral,
+    UnboundName,
+)
 from penstock.sql.parse.vocabulary import AGGREGATES, ELSEWHERE
 from penstock.types import (
     BIGINT,
@@ -44,94 +61,83 @@ _TIME_UNITS = ("HOUR", "MINUTE", "SECOND")
 _STEPS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 _JSON_PATH = re.compile(r"\$(\.[\w-]+|\[\d+\]|\['[^']+'\])*")
 _NOT_NULL = BOOLEAN.with_nullability(False)
+#: The reason and the hint where NULL stands without a type.
+UNTYPED_NULL = ("the type of NULL is not known here", "write CAST(NULL AS STRING)")
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Resolves names: by a schema, its alias, and the text that errors point into.
+    """Binds expressions of ``source`` to the columns of ``schema``, which ``qualifier`` may precede.
 
     Raises SchemaError for an unknown name, SqlError for an expression without a type, and UnsupportedError for a
     feature that only Flink has; each with its place.
     """
 
     schema: RowType
-    source: Source
+    source: SourceText
     qualifier: str = ""
     #: The column with the event time, if there is one.
     event_time: str = ""
 
-    def bind(self, tree: Tree) -> Expression:
-        """The typed expression of a tree."""
-        match tree:
-            case syntax.Literal():
-                return literal(tree, self.source)
-            case syntax.Interval():
-                return interval(tree, self.source)
-            case syntax.Reference():
-                return self._reference(tree)
-            case syntax.Member(base=base, name=name):
-                return self._member(self.bind(base), name)
-            case syntax.Element():
-                return self._element(tree)
-            case syntax.Extract():
-                return self._extract(tree)
-            case syntax.Cast():
-                return self._cast(tree)
-            case syntax.Case():
-                return self._case(tree)
-            case syntax.Call():
-                return self._call(tree)
-        raise self._error(tree, "'*' is not an expression")
+    def bind(self, given: Unbound) -> Expression:
+        """The typed expression."""
+        match given:
+            case UnboundLiteral():
+                return literal(given, self.source)
+            case UnboundName():
+                return self._name(given)
+            case UnboundField(base=base, name=name):
+                return self._field(self.bind(base), name)
+            case UnboundCast():
+                return self._cast(given)
+            case UnboundCall():
+                return self._call(given)
+        raise self._error(given, "'*' is not an expression", "it may only stand alone in a select list")
 
-    def condition(self, tree: Tree, what: str) -> Expression:
-        """An expression that is true or false."""
-        found = self.bind(tree)
+    def condition(self, given: Unbound, role: str) -> Expression:
+        """An expression that is true or false. ``role`` describes it in errors."""
+        found = self.bind(given)
         if isinstance(found.type, NullType):
             return cast(found, BOOLEAN)
         if root(found.type) != "BOOLEAN":
-            raise self._error(tree, f"{what} must be BOOLEAN, not {found.type.text()}")
+            raise self._error(given, f"{role} must be BOOLEAN, not {found.type.text()}", "compare it with a value")
         return found
 
-    def value(self, tree: Tree) -> Expression:
+    def value(self, given: Unbound) -> Expression:
         """An expression whose value a column can hold."""
-        found = self.bind(tree)
+        found = self.bind(given)
         if isinstance(found.type, IntervalType):
-            raise self._error(tree, "an interval cannot be a column", "use TIMESTAMPDIFF, or add it to a timestamp")
+            raise self._error(given, "an interval cannot be a column", "use TIMESTAMPDIFF, or add it to a timestamp")
         return found
 
-    def _error(self, tree: Tree, reason: str, hint: str = "") -> SqlError:
-        return self.source.error(tree.at, reason, hint)
+    def _error(self, given: Unbound, reason: str, hint: str = "") -> SqlError:
+        return self.source.error(given.at, reason, hint)
 
-    def _unsupported(self, tree: Tree, reason: str, hint: str) -> UnsupportedError:
-        return UnsupportedError((Problem(reason, where=self.source.place(tree.at), hint=hint),))
+    def _unknown(self, role: str, name: Name, row: RowType) -> DefinitionError:
+        hint = similar(name.text, row.names) or f"there are {', '.join(row.names[:12]) or 'none'}"
+        return self.source.schema_error(name.at, f"there is no {role} '{name.text}'", hint)
 
-    def _unknown(self, what: str, name: Name, row: RowType) -> DefinitionError:
-        hint = nearest(name.text, row.names) or f"there are {', '.join(row.names[:12]) or 'none'}"
-        same = next((known for known in row.names if known.lower() == name.text.lower()), None)
-        if same is not None:
-            hint = f"did you mean '{same}'? names are case-sensitive"
-        return SchemaError((self.source.problem(name.at, f"there is no {what} '{name.text}'", hint),))
-
-    def _made(self, tree: Tree, function: str, args: Sequence[Expression], data_type: DataType) -> Expression:
-        return Call(function, tuple(args), type=data_type, place=self.source.at(tree.at))
+    def _made(self, call: UnboundCall, function: str, args: Sequence[Expression], data_type: DataType) -> Expression:
+        return Call(function, tuple(args), type=data_type, place=self.source.at(call.at))
 
     # --- names ----------------------------------------------------------------------------------------------
 
-    def _reference(self, tree: syntax.Reference) -> Expression:
-        first, *rest = tree.parts
-        if rest and first.text == self.qualifier and self.schema.field(rest[0].text) is not None:
-            first, *rest = rest
-        elif rest and first.text == self.qualifier and self.schema.field(first.text) is None:
-            raise self._unknown("column", rest[0], self.schema)
-        field = self.schema.field(first.text)
-        if field is None:
+    def _name(self, given: UnboundName) -> Expression:
+        first, *rest = given.parts
+        if rest and first.text == self.qualifier:
+            if self.schema.field(rest[0].text) is not None:
+                first, *rest = rest
+            elif self.schema.field(first.text) is None:
+                raise self._unknown("column", rest[0], self.schema)
+        column = self.schema.field(first.text)
+        if column is None:
             raise self._unknown("column", first, self.schema)
-        found: Expression = ColumnRef(field.name, type=field.type, place=self.source.at(first.at))
+        found: Expression = ColumnRef(column.name, type=column.type, place=self.source.at(first.at))
         for name in rest:
-            found = self._member(found, name)
+            found = self._field(found, name)
         return found
 
-    def _member(self, base: Expression, name: Name) -> Expression:
+    def _field(self, base: Expression, name: Name) -> Expression:
         if not isinstance(base.type, RowType):
             hint = "JSON_VALUE(column, '$.name') reads JSON text" if isinstance(base.type, StringType) else ""
             raise self.source.error(name.at, f"{base.type.text()} has no fields, so not '{name.text}'", hint)
@@ -141,65 +147,27 @@ class Scope:
         nullable = found.type.nullable or base.type.nullable
         return FieldAccess(base, found.name, type=found.type.with_nullability(nullable), place=self.source.at(name.at))
 
-    def _element(self, tree: syntax.Element) -> Expression:
-        base, index = self.bind(tree.base), self.bind(tree.index)
-        match base.type:
-            case ArrayType(element=element):
-                if not is_integer(index.type):
-                    raise self._error(tree.index, f"an array is indexed by INT, not {index.type.text()}")
-                if isinstance(index, Literal) and isinstance(index.value, int) and index.value < 1:
-                    raise self._error(tree.index, "the first element of an array is [1]")
-                found = element
-            case MapType(key=key, value=value):
-                if comparable(key, index.type, ordered=False) is None:
-                    raise self._error(tree.index, f"the map's keys are {key.text()}, not {index.type.text()}")
-                index, found = coerce(index, key), value
-            case _:
-                raise self._error(tree, f"{base.type.text()} has no elements", "only ARRAY and MAP have")
-        return self._made(tree, "ITEM", (base, index), found.with_nullability(True))
+    # --- CAST, CASE and functions ---------------------------------------------------------------------------
 
-    # --- forms with a rule of their own ---------------------------------------------------------------------
+    def _cast(self, given: UnboundCast) -> Expression:
+        operand = self.value(given.operand)
+        if not castable(operand.type, given.target):
+            raise self._error(given, f"{operand.type.text()} cannot be CAST to {given.target.text()}")
+        return cast(operand, given.target, safe=given.safe)
 
-    def _cast(self, tree: syntax.Cast) -> Expression:
-        operand = self.value(tree.operand)
-        if not castable(operand.type, tree.target):
-            raise self._error(tree, f"{operand.type.text()} cannot be CAST to {tree.target.text()}")
-        return cast(operand, tree.target, safe=tree.safe)
+    def _case(self, call: UnboundCall) -> Expression:
+        pairs = len(call.args) // 2
+        conditions = [self.condition(when, "a condition after WHEN") for when in call.args[: 2 * pairs : 2]]
+        common, values = self._alike((*call.args[1::2], *call.args[2 * pairs :]))
+        args = [each for pair in zip(conditions, values, strict=False) for each in pair] + values[pairs:]
+        nullable = len(call.args) == 2 * pairs or common.nullable
+        return self._made(call, "CASE", args, common.with_nullability(nullable))
 
-    def _extract(self, tree: syntax.Extract) -> Expression:
-        operand = self.bind(tree.operand)
-        if tree.unit not in _UNITS:
-            raise self._error(tree, f"there is no unit {tree.unit}", f"one of {', '.join(_UNITS)}")
-        dated = root(operand.type) in ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "NULL")
-        timed = isinstance(operand.type, TimestampType | TimeType | NullType)
-        if not (timed if tree.unit in _TIME_UNITS else dated):
-            wanted = "a TIME or TIMESTAMP" if tree.unit in _TIME_UNITS else "a DATE or TIMESTAMP"
-            raise self._error(tree.operand, f"{tree.unit} needs {wanted}, not {operand.type.text()}", "CAST it first")
-        unit = Literal(_UNITS[tree.unit], type=STRING.with_nullability(False))
-        return self._made(tree, "EXTRACT", (unit, operand), BIGINT.with_nullability(operand.type.nullable))
-
-    def _case(self, tree: syntax.Case) -> Expression:
-        conditions, values = [], []
-        for when, then in tree.branches:
-            if tree.subject is None:
-                conditions.append(self.condition(when, "a condition after WHEN"))
-            else:
-                conditions.append(self._compared(syntax.Call(when.at, "=", (tree.subject, when))))
-            values.append(self.value(then))
-        trees = [then for _, then in tree.branches]
-        if tree.otherwise is not None:
-            values.append(self.value(tree.otherwise))
-            trees.append(tree.otherwise)
-        common, values = self._alike(trees, values)
-        otherwise = values.pop() if tree.otherwise is not None else None
-        nullable = tree.otherwise is None or common.nullable
-        branches = tuple(zip(conditions, values, strict=True))
-        return Case(branches, otherwise, type=common.with_nullability(nullable), place=self.source.at(tree.at))
-
-    def _alike(self, trees: Sequence[Tree], values: Sequence[Expression]) -> tuple[DataType, list[Expression]]:
-        """The common type of values, nullable if one of them is, and the values as that."""
+    def _alike(self, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
+        """The common type of values, nullable if one of them is, and the values in that type."""
+        values = [self.value(each) for each in given]
         common = values[0].type
-        for each, value in zip(trees[1:], values[1:], strict=True):
+        for each, value in zip(given[1:], values[1:], strict=True):
             wider = common_type((common, value.type))
             if wider is None:
                 reason = f"{common.text()} and {value.type.text()} have no common type"
@@ -207,63 +175,77 @@ class Scope:
             common = wider
         return common, [coerce(value, common) for value in values]
 
-    # --- calls ----------------------------------------------------------------------------------------------
+    def _call(self, call: UnboundCall) -> Expression:
+        form = _FORMS.get(call.name)
+        if form is None:
+            found = self._overloaded(call)
+        else:
+            least, most, count = form.least, form.most, len(call.args)
+            if not least <= count <= (most or count):
+                expected = str(least) if least == most else f"{least} to {most}" if most else f"at least {least}"
+                raise self._error(call, f"{call.name} takes {expected} argument{'' if most == 1 else 's'}, not {count}")
+            found = form.bind(self, call)
+        return self._negated(found, found.place) if call.negated else found
 
-    def _call(self, tree: syntax.Call) -> Expression:
-        found = _FORMS[tree.name](self, tree) if tree.name in _FORMS else self._overloaded(tree)
-        return _negated(found, self) if tree.negated else found
-
-    def _overloaded(self, tree: syntax.Call) -> Expression:
-        name = ALIASES.get(tree.name, tree.name)
+    def _overloaded(self, call: UnboundCall) -> Expression:
+        name = ALIASES.get(call.name, call.name)
         if name not in FUNCTIONS:
-            raise self._no_function(tree)
-        args = tuple(self.bind(arg) for arg in tree.args)
+            raise self._no_function(call)
+        args = tuple(self.bind(arg) for arg in call.args)
         for overload in FUNCTIONS[name]:
             if overload.takes(args):
-                return self._made(tree, name, args, overload.type_of(args))
-        wanted = " or ".join(families(overload.signature) for overload in FUNCTIONS[name])
+                return self._made(call, name, args, overload.type_of(args))
+        expected = " or ".join(families(overload.signature) for overload in FUNCTIONS[name])
         given = ", ".join(arg.type.text() for arg in args)
-        raise self._error(tree, f"{tree.name} takes {wanted}, not ({given})", "CAST the arguments" if args else "")
+        raise self._error(call, f"{call.name} takes {expected}, not ({given})", "CAST the arguments" if args else "")
 
-    def _no_function(self, tree: syntax.Call) -> DefinitionError:
-        if tree.name in AGGREGATES:
-            return self._unsupported(
-                tree, f"aggregate or window {tree.name} is not supported", "compute it after reading the sink's topic"
-            )
-        if tree.name in ELSEWHERE:
-            return self._unsupported(tree, f"function {tree.name} is not supported", "compute it downstream")
-        return self._error(tree, f"there is no function {tree.name}", nearest(tree.name, _KNOWN))
+    def _no_function(self, call: UnboundCall) -> DefinitionError:
+        if call.name in AGGREGATES:
+            reason, hint = f"aggregate or window {call.name}", "compute it after reading the sink's topic"
+        elif call.name in ELSEWHERE:
+            reason, hint = f"function {call.name}", "compute it downstream"
+        else:
+            return self._error(call, f"there is no function {call.name}", nearest(call.name, _KNOWN))
+        return self.source.unsupported(call.at, f"{reason} is not supported", hint)
 
-    def _count(self, tree: syntax.Call, least: int, most: int) -> None:
-        if not least <= len(tree.args) <= most:
-            wanted = str(least) if least == most else f"{least} to {most}" if most < 99 else f"at least {least}"
-            raise self._error(tree, f"{tree.name} takes {wanted} arguments, not {len(tree.args)}")
+    def _one_of(self, given: Unbound, units: Collection[str]) -> str:
+        """The unit that a literal names."""
+        unit = given.text if isinstance(given, UnboundLiteral) else ""
+        if unit not in units:
+            raise self._error(given, f"there is no unit {unit}", f"one of {', '.join(units)}")
+        return unit
 
     # --- conditions -----------------------------------------------------------------------------------------
 
-    def _logical(self, tree: syntax.Call) -> Expression:
-        """AND and OR, flat: they are associative."""
+    def _logical(self, call: UnboundCall) -> Expression:
+        """AND and OR, flat because they are associative."""
         operands: list[Expression] = []
-        for arg in tree.args:
-            found = self.condition(arg, f"an operand of {tree.name}")
-            operands += found.args if isinstance(found, Call) and found.function == tree.name else (found,)
-        return call(tree.name, *operands, place=self.source.at(tree.at))
+        for arg in call.args:
+            found = self.condition(arg, f"an operand of {call.name}")
+            operands += found.args if isinstance(found, Call) and found.function == call.name else (found,)
+        return self._of_nullability(call, operands)
 
-    def _not(self, tree: syntax.Call) -> Expression:
-        return _negated(self.condition(tree.args[0], "the operand of NOT"), self, tree)
+    def _not(self, call: UnboundCall) -> Expression:
+        return self._negated(self.condition(call.args[0], "the operand of NOT"), self.source.at(call.at))
 
-    def _test(self, tree: syntax.Call) -> Expression:
-        word = tree.name.removeprefix("IS ")
-        (arg,) = tree.args
+    def _negated(self, operand: Expression, place: Place | None) -> Expression:
+        """NOT; of a NOT, its operand."""
+        if isinstance(operand, Call) and operand.function == "NOT":
+            return operand.args[0]
+        return Call("NOT", (operand,), type=operand.type, place=place)
+
+    def _test(self, call: UnboundCall) -> Expression:
+        word = call.name.removeprefix("IS ")
+        (arg,) = call.args
         operand = self.bind(arg) if word == "NULL" else self.condition(arg, f"the operand of IS {word}")
-        return self._made(tree, "IS NULL" if word == "UNKNOWN" else tree.name, (operand,), _NOT_NULL)
+        return self._made(call, "IS NULL" if word == "UNKNOWN" else call.name, (operand,), _NOT_NULL)
 
-    def _comparison(self, tree: syntax.Call, trees: Sequence[Tree], ordered: bool) -> list[Expression]:
+    def _comparison(self, call: UnboundCall, ordered: bool = False) -> list[Expression]:
         """Operands of a comparison. Strings are cast to the type that they are compared with."""
-        values = [self.bind(each) for each in trees]
+        values = [self.bind(each) for each in call.args]
         typed = [value.type for value in values if not isinstance(value.type, NullType)] or [NULL]
         first = next((each for each in typed if is_point(each)), typed[0])
-        for each, value in zip(trees, values, strict=True):
+        for each, value in zip(call.args, values, strict=True):
             if comparable(first, value.type, ordered) is None:
                 reason = f"{first.text()} cannot be compared with {value.type.text()}"
                 raise self._error(each, reason, "CAST one of them")
@@ -273,182 +255,199 @@ class Scope:
         point = TimestampType(local_zone=first.local_zone) if isinstance(first, TimestampType) else first
         return [cast(v, point) if root(v.type) == "STRING" else v for v in values]
 
-    def _compared(self, tree: syntax.Call) -> Expression:
-        values = self._comparison(tree, tree.args, ordered=tree.name not in ("=", "<>", "IN"))
-        return call(tree.name, *values, place=self.source.at(tree.at))
+    def _compared(self, call: UnboundCall) -> Expression:
+        return self._of_nullability(call, self._comparison(call, ordered=call.name not in ("=", "<>", "IN")))
 
-    def _distinct(self, tree: syntax.Call) -> Expression:
-        return self._made(tree, tree.name, self._comparison(tree, tree.args, ordered=False), _NOT_NULL)
+    def _of_nullability(self, given: UnboundCall, args: Sequence[Expression]) -> Expression:
+        """A call that is BOOLEAN, and null only if an argument is."""
+        return call(given.name, *args, place=self.source.at(given.at))
 
-    def _like(self, tree: syntax.Call) -> Expression:
-        values = [self._strings(arg, "LIKE") for arg in tree.args]
+    def _distinct(self, call: UnboundCall) -> Expression:
+        return self._made(call, call.name, self._comparison(call), _NOT_NULL)
+
+    def _like(self, call: UnboundCall) -> Expression:
+        values = [self._string(arg, "LIKE") for arg in call.args]
         if len(values) == 3:
             mark = values[2]
             if not (isinstance(mark, Literal) and isinstance(mark.value, str) and len(mark.value) == 1):
-                raise self._error(tree.args[2], "ESCAPE takes one character in quotes")
-        return call("LIKE", *values, place=self.source.at(tree.at))
+                raise self._error(call.args[2], "ESCAPE takes one character in quotes", "such as '!'")
+        return self._of_nullability(call, values)
 
-    def _strings(self, tree: Tree, what: str) -> Expression:
-        found = self.bind(tree)
+    def _string(self, given: Unbound, function: str) -> Expression:
+        found = self.bind(given)
         if root(found.type) not in ("STRING", "NULL"):
-            raise self._error(tree, f"{what} takes STRING, not {found.type.text()}", "CAST it to STRING")
+            raise self._error(given, f"{function} takes STRING, not {found.type.text()}", "CAST it to STRING")
         return found
 
     # --- functions whose type depends on their arguments ----------------------------------------------------
 
-    def _concat(self, tree: syntax.Call) -> Expression:
-        name = "CONCAT_WS" if tree.name == "CONCAT_WS" else "CONCAT"
-        self._count(tree, 1 if name == "CONCAT" else 2, 99)
-        args = [self._strings(arg, tree.name) for arg in tree.args]
-        judged = args[:1] if name == "CONCAT_WS" else args
-        return self._made(tree, name, args, STRING.with_nullability(any(arg.type.nullable for arg in judged)))
+    def _element(self, call: UnboundCall) -> Expression:
+        base, index = (self.bind(arg) for arg in call.args)
+        match base.type:
+            case ArrayType(element=element):
+                if not is_integer(index.type):
+                    raise self._error(call.args[1], f"an array is indexed by INT, not {index.type.text()}", "CAST it")
+                if isinstance(index, Literal) and isinstance(index.value, int) and index.value < 1:
+                    raise self._error(call.args[1], "the first element of an array is [1]", "count from 1")
+                found = element
+            case MapType(key=key, value=value):
+                if comparable(key, index.type, ordered=False) is None:
+                    raise self._error(
+                        call.args[1], f"the map's keys are {key.text()}, not {index.type.text()}", "CAST it"
+                    )
+                index, found = coerce(index, key), value
+            case _:
+                raise self._error(call, f"{base.type.text()} has no elements", "only ARRAY and MAP have")
+        return self._made(call, "ITEM", (base, index), found.with_nullability(True))
 
-    def _sign(self, tree: syntax.Call) -> Expression:
-        return sign(tree, self.bind(tree.args[0]), self.source)
+    def _extract(self, call: UnboundCall) -> Expression:
+        operand = self.bind(call.args[1])
+        unit = self._one_of(call.args[0], _UNITS)
+        dated = root(operand.type) in ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "NULL")
+        timed = isinstance(operand.type, TimestampType | TimeType | NullType)
+        if not (timed if unit in _TIME_UNITS else dated):
+            expected = "a TIME or TIMESTAMP" if unit in _TIME_UNITS else "a DATE or TIMESTAMP"
+            raise self._error(call.args[1], f"{unit} needs {expected}, not {operand.type.text()}", "CAST it first")
+        word = Literal(_UNITS[unit], type=STRING.with_nullability(False))
+        return self._made(call, "EXTRACT", (word, operand), BIGINT.with_nullability(operand.type.nullable))
 
-    def _arithmetic(self, tree: syntax.Call) -> Expression:
-        left, right = (self.bind(arg) for arg in tree.args)
-        return arithmetic(tree, left, right, self.source)
+    def _concat(self, call: UnboundCall) -> Expression:
+        args = [self._string(arg, call.name) for arg in call.args]
+        separated = call.name == "CONCAT_WS"  # null only if the separator is
+        nullable = any(arg.type.nullable for arg in (args[:1] if separated else args))
+        return self._made(call, "CONCAT_WS" if separated else "CONCAT", args, STRING.with_nullability(nullable))
 
-    def _coalesce(self, tree: syntax.Call) -> Expression:
-        self._count(tree, 2 if tree.name == "IFNULL" else 1, 2 if tree.name == "IFNULL" else 99)
-        given = [self.value(arg) for arg in tree.args]
-        common, values = self._alike(tree.args, given)
-        nullable = all(value.type.nullable for value in given)
-        return self._made(tree, "COALESCE", values, common.with_nullability(nullable))
+    def _coalesce(self, call: UnboundCall) -> Expression:
+        common, values = self._alike(call.args)
+        nullable = all(value.type.nullable for value in values)
+        return self._made(call, "COALESCE", values, common.with_nullability(nullable))
 
-    def _nullif(self, tree: syntax.Call) -> Expression:
-        self._count(tree, 2, 2)
-        values = self._comparison(tree, tree.args, ordered=False)
-        return self._made(tree, "NULLIF", values, values[0].type.with_nullability(True))
+    def _nullif(self, call: UnboundCall) -> Expression:
+        values = self._comparison(call)
+        return self._made(call, "NULLIF", values, values[0].type.with_nullability(True))
 
-    def _if(self, tree: syntax.Call) -> Expression:
-        self._count(tree, 3, 3)
-        condition = self.condition(tree.args[0], "the first argument of IF")
-        common, values = self._alike(tree.args[1:], [self.value(arg) for arg in tree.args[1:]])
-        return self._made(tree, "IF", (condition, *values), common)
+    def _if(self, call: UnboundCall) -> Expression:
+        condition = self.condition(call.args[0], "the first argument of IF")
+        common, values = self._alike(call.args[1:])
+        return self._made(call, "IF", (condition, *values), common)
 
-    def _round(self, tree: syntax.Call) -> Expression:
-        self._count(tree, 1, 2)
-        value, *rest = (self.bind(arg) for arg in tree.args)
+    def _round(self, call: UnboundCall) -> Expression:
+        value, *rest = (self.bind(arg) for arg in call.args)
         digits = 0
         if not is_numeric(value.type):
-            raise self._error(tree.args[0], f"ROUND takes a number, not {value.type.text()}", "CAST it")
+            raise self._error(call.args[0], f"ROUND takes a number, not {value.type.text()}", "CAST it")
         if rest:
             given = rest[0].value if isinstance(rest[0], Literal) else None
             if not isinstance(given, int) or isinstance(given, bool) or abs(given) > 999:
-                raise self._error(
-                    tree.args[1], "the second argument of ROUND must be a whole number, not an expression", "such as 2"
-                )
+                reason = "the second argument of ROUND must be a whole number, not an expression"
+                raise self._error(call.args[1], reason, "such as 2")
             digits = given
         result = value.type
         if isinstance(result, DecimalType) and digits < result.scale:
             kept = max(digits, 0)
             result = DecimalType(min(38, result.precision - result.scale + 1 + kept), kept, nullable=result.nullable)
-        return self._made(tree, "ROUND", (value, *rest), result)
+        return self._made(call, "ROUND", (value, *rest), result)
 
-    def _json_value(self, tree: syntax.Call) -> Expression:
-        self._count(tree, 2, 2)
-        document, path = self._strings(tree.args[0], "JSON_VALUE"), self.bind(tree.args[1])
+    def _json_value(self, call: UnboundCall) -> Expression:
+        document, path = self._string(call.args[0], "JSON_VALUE"), self.bind(call.args[1])
         if not (isinstance(path, Literal) and isinstance(path.value, str)):
-            raise self._error(tree.args[1], "the path of JSON_VALUE is a string in quotes", "such as '$.owner.name'")
+            raise self._error(call.args[1], "the path of JSON_VALUE is a string in quotes", "such as '$.owner.name'")
         plain = path.value.strip().removeprefix("lax ").strip()
         if _JSON_PATH.fullmatch(plain) is None:
-            raise self._unsupported(
-                tree.args[1], "this JSON path is not supported", "use names and indices only, such as '$.owner.tags[0]'"
-            )
-        return self._made(tree, "JSON_VALUE", (document, Literal(plain, type=path.type)), STRING)
+            hint = "use names and indices only, such as '$.owner.tags[0]'"
+            raise self.source.unsupported(call.args[1].at, "this JSON path is not supported", hint)
+        return self._made(call, "JSON_VALUE", (document, Literal(plain, type=path.type)), STRING)
 
-    def _timestamp_arithmetic(self, tree: syntax.Call) -> Expression:
-        self._count(tree, 3, 3)
-        unit = tree.args[0].text if isinstance(tree.args[0], syntax.Literal) else ""
-        if unit not in _STEPS:
-            raise self._error(tree.args[0], f"there is no unit {unit}", f"one of {', '.join(_STEPS)}")
-        step, first, second = (self.bind(arg) for arg in tree.args)
-        adding = tree.name == "TIMESTAMPADD"
-        for arg, value in zip(tree.args[1:], (first, second), strict=True):
-            fine = is_integer(value.type) if adding and value is first else isinstance(value.type, TimestampType)
-            if not fine:
-                wanted = "INT" if adding and value is first else "TIMESTAMP"
-                raise self._error(arg, f"{tree.name} takes {wanted} here, not {value.type.text()}", "CAST it")
-        nullable = first.type.nullable or second.type.nullable
-        return self._made(
-            tree, tree.name, (step, first, second), (second.type if adding else INT).with_nullability(nullable)
-        )
+    def _timestamp_arithmetic(self, call: UnboundCall) -> Expression:
+        self._one_of(call.args[0], _STEPS)
+        unit, first, second = (self.bind(arg) for arg in call.args)
+        adding = call.name == "TIMESTAMPADD"
+        for arg, value in zip(call.args[1:], (first, second), strict=True):
+            counts = adding and value is first
+            if not (is_integer(value.type) if counts else isinstance(value.type, TimestampType)):
+                reason = f"{call.name} takes {'INT' if counts else 'TIMESTAMP'} here, not {value.type.text()}"
+                raise self._error(arg, reason, "CAST it")
+        result = (second.type if adding else INT).with_nullability(first.type.nullable or second.type.nullable)
+        return self._made(call, call.name, (unit, first, second), result)
 
-    def _to_timestamp_ltz(self, tree: syntax.Call) -> Expression:
+    def _to_timestamp_ltz(self, call: UnboundCall) -> Expression:
         """The numeric form; the others are in the table."""
-        values = [self.bind(arg) for arg in tree.args]
+        values = [self.bind(arg) for arg in call.args]
         if not values or not is_integer(values[0].type):
-            return self._overloaded(tree)
-        self._count(tree, 2, 2)
-        precision = values[1].value if isinstance(values[1], Literal) else None
+            return self._overloaded(call)
+        precision = values[1].value if len(values) == 2 and isinstance(values[1], Literal) else None
         if precision not in (0, 3) or not is_integer(values[1].type):
-            raise self._error(tree.args[1], "the precision is 0 for seconds or 3 for milliseconds")
-        return self._made(tree, tree.name, values, TimestampType(3, local_zone=True, nullable=values[0].type.nullable))
+            reason = "TO_TIMESTAMP_LTZ of a number takes a precision, 0 for seconds or 3 for milliseconds"
+            raise self._error(call.args[-1], reason, "such as TO_TIMESTAMP_LTZ(ms, 3)")
+        return self._made(call, call.name, values, TimestampType(3, local_zone=True, nullable=values[0].type.nullable))
 
-    def _current_watermark(self, tree: syntax.Call) -> Expression:
-        self._count(tree, 1, 1)
-        (argument,) = tree.args
+    def _current_watermark(self, call: UnboundCall) -> Expression:
+        (argument,) = call.args
         found = self.bind(argument)
         if not self.event_time or not (isinstance(found, ColumnRef) and found.name == self.event_time):
-            hint = "declare WATERMARK FOR it" if not self.event_time else f"write {tree.name}({self.event_time})"
-            raise self._error(argument, f"{tree.name} takes the column that has the watermark", hint)
+            hint = "declare WATERMARK FOR it" if not self.event_time else f"write {call.name}({self.event_time})"
+            raise self._error(argument, f"{call.name} takes the column that has the watermark", hint)
         zoned = isinstance(found.type, TimestampType) and found.type.local_zone
-        return self._made(tree, tree.name, (found,), TimestampType(3, local_zone=zoned))
+        return self._made(call, call.name, (found,), TimestampType(3, local_zone=zoned))
 
-    def _array(self, tree: syntax.Call) -> Expression:
-        if not tree.args:
-            raise self._error(tree, "an empty ARRAY has no type", "CAST(NULL AS ARRAY<..>)")
-        element, values = self._elements(tree, tree.args)
-        return self._made(tree, "ARRAY", values, ArrayType(element, nullable=False))
+    def _array(self, call: UnboundCall) -> Expression:
+        if not call.args:
+            raise self._error(call, "an empty ARRAY has no type", "CAST(NULL AS ARRAY<..>)")
+        element, values = self._elements(call, call.args)
+        return self._made(call, "ARRAY", values, ArrayType(element, nullable=False))
 
-    def _map(self, tree: syntax.Call) -> Expression:
-        if not tree.args or len(tree.args) % 2:
-            raise self._error(tree, "MAP takes keys and values in turn", "MAP['key', 'value']")
-        (key, keys), (value, values) = (self._elements(tree, tree.args[start::2]) for start in (0, 1))
+    def _map(self, call: UnboundCall) -> Expression:
+        if not call.args or len(call.args) % 2:
+            raise self._error(call, "MAP takes keys and values in turn", "MAP['key', 'value']")
+        (key, keys), (value, values) = (self._elements(call, call.args[start::2]) for start in (0, 1))
         if isinstance(key, MapType):
-            raise self._error(tree.args[0], "a map cannot be the key of a map")
+            raise self._error(call.args[0], "a map cannot be the key of a map", "use keys of another type")
         pairs = [each for pair in zip(keys, values, strict=True) for each in pair]
-        return self._made(tree, "MAP", pairs, MapType(key, value, nullable=False))
+        return self._made(call, "MAP", pairs, MapType(key, value, nullable=False))
 
-    def _elements(self, tree: Tree, trees: Sequence[Tree]) -> tuple[DataType, list[Expression]]:
-        common, values = self._alike(trees, [self.value(each) for each in trees])
+    def _elements(self, call: UnboundCall, given: Sequence[Unbound]) -> tuple[DataType, list[Expression]]:
+        common, values = self._alike(given)
         if isinstance(common, NullType):
-            raise self._error(tree, "the type of NULL is not known here", "write CAST(NULL AS STRING)")
+            raise self._error(call, *UNTYPED_NULL)
         return common, values
 
 
-def _negated(operand: Expression, scope: Scope, tree: Tree | None = None) -> Expression:
-    """NOT; of a NOT, its operand."""
-    if isinstance(operand, Call) and operand.function == "NOT":
-        return operand.args[0]
-    place = scope.source.at(tree.at) if tree is not None else operand.place
-    return Call("NOT", (operand,), type=operand.type, place=place)
+@dataclass(frozen=True)
+class _Form:
+    """How a call with a rule of its own is bound, and how many arguments it takes; ``most`` is 0 without a limit."""
+
+    bind: Callable[[Scope, UnboundCall], Expression]
+    least: int = 0
+    most: int = 0
 
 
-_FORMS: dict[str, Callable[[Scope, syntax.Call], Expression]] = {
-    "AND": Scope._logical,
-    "OR": Scope._logical,
-    "NOT": Scope._not,
-    **dict.fromkeys(("IS NULL", "IS TRUE", "IS FALSE", "IS UNKNOWN"), Scope._test),
-    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "BETWEEN", "IN"), Scope._compared),
-    "IS DISTINCT FROM": Scope._distinct,
-    "LIKE": Scope._like,
-    **dict.fromkeys(("||", "CONCAT", "CONCAT_WS"), Scope._concat),
-    **dict.fromkeys(("+x", "-x"), Scope._sign),
-    **dict.fromkeys(("+", "-", "*", "/"), Scope._arithmetic),
-    **dict.fromkeys(("COALESCE", "IFNULL"), Scope._coalesce),
-    "NULLIF": Scope._nullif,
-    "IF": Scope._if,
-    "ROUND": Scope._round,
-    "JSON_VALUE": Scope._json_value,
-    "TO_TIMESTAMP_LTZ": Scope._to_timestamp_ltz,
-    "CURRENT_WATERMARK": Scope._current_watermark,
-    **dict.fromkeys(("TIMESTAMPADD", "TIMESTAMPDIFF"), Scope._timestamp_arithmetic),
-    "ARRAY[]": Scope._array,
-    "MAP[]": Scope._map,
+_FORMS: dict[str, _Form] = {
+    **dict.fromkeys(("AND", "OR"), _Form(Scope._logical)),
+    "NOT": _Form(Scope._not),
+    **dict.fromkeys(("IS NULL", "IS TRUE", "IS FALSE", "IS UNKNOWN"), _Form(Scope._test)),
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "BETWEEN", "IN"), _Form(Scope._compared)),
+    "IS DISTINCT FROM": _Form(Scope._distinct),
+    "LIKE": _Form(Scope._like),
+    "[]": _Form(Scope._element),
+    "EXTRACT": _Form(Scope._extract),
+    **dict.fromkeys(("||", "CONCAT"), _Form(Scope._concat, 1)),
+    "CONCAT_WS": _Form(Scope._concat, 2),
+    **dict.fromkeys(("+x", "-x"), _Form(lambda scope, call: sign(call, scope.bind(call.args[0]), scope.source))),
+    **dict.fromkeys(
+        ("+", "-", "*", "/"),
+        _Form(lambda scope, call: arithmetic(call, [scope.bind(arg) for arg in call.args], scope.source)),
+    ),
+    "CASE": _Form(Scope._case),
+    "COALESCE": _Form(Scope._coalesce, 1),
+    "IFNULL": _Form(Scope._coalesce, 2, 2),
+    "NULLIF": _Form(Scope._nullif, 2, 2),
+    "IF": _Form(Scope._if, 3, 3),
+    "ROUND": _Form(Scope._round, 1, 2),
+    "JSON_VALUE": _Form(Scope._json_value, 2, 2),
+    "TO_TIMESTAMP_LTZ": _Form(Scope._to_timestamp_ltz),
+    "CURRENT_WATERMARK": _Form(Scope._current_watermark, 1, 1),
+    **dict.fromkeys(("TIMESTAMPADD", "TIMESTAMPDIFF"), _Form(Scope._timestamp_arithmetic, 3, 3)),
+    "ARRAY[]": _Form(Scope._array),
+    "MAP[]": _Form(Scope._map),
 }
-_KNOWN = sorted(
-    {*FUNCTIONS, *ALIASES, *(name for name in _FORMS if name.isidentifier()), "CAST", "TRY_CAST", "EXTRACT", "TRIM"}
-)
+_KNOWN = sorted({*FUNCTIONS, *ALIASES, *(name for name in _FORMS if name.isidentifier()), "CAST", "TRY_CAST", "TRIM"})

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from penstock.errors import DefinitionError
 from penstock.plan.expressions import Expression, fields_of
+from penstock.plan.nodes import Item
 from penstock.sql.bind.scope import Scope
-from penstock.sql.parse.syntax import Member, Reference, SelectItem, Star
+from penstock.sql.parse.source import Errors
+from penstock.sql.parse.syntax import SelectItem, Star, UnboundField, UnboundName
 
 
 @dataclass(frozen=True)
@@ -19,46 +21,39 @@ class Selected:
     at: int
 
 
-def select(items: tuple[SelectItem, ...], scope: Scope, errors: list[DefinitionError]) -> list[Selected | None]:
+def select(items: tuple[SelectItem, ...], scope: Scope, errors: Errors) -> list[Selected | None]:
     """The columns of the result; None for those whose problem was added to ``errors``."""
     found: list[Selected | None] = []
     for item in items:
-        try:
-            found += _spread(item.tree, scope) if isinstance(item.tree, Star) else [_selected(item, scope, len(found))]
-        except RecursionError:
-            errors.append(scope.source.error(item.tree.at, "the expression is nested too deeply", "split it"))
-            found.append(None)
-        except DefinitionError as error:
-            errors.append(error)
-            found.append(None)
+        found += errors.attempt(partial(_columns, item, scope, len(found))) or [None]
     return found
 
 
-def unique(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names with a number after those that repeat an earlier one: ``a, a0``, as Flink does."""
+def projected(columns: list[Selected]) -> tuple[Item, ...]:
+    """The columns as those of a projection. A name that occurs again gets a number, as in Flink: ``a, a0``."""
     taken: list[str] = []
-    for name in names:
-        fresh, count = name, 0
-        while fresh in taken:
-            fresh, count = f"{name}{count}", count + 1
-        taken.append(fresh)
-    return tuple(taken)
+    for each in columns:
+        name, count = each.name, 0
+        while name in taken:
+            name, count = f"{each.name}{count}", count + 1
+        taken.append(name)
+    return tuple(Item(name, each.value) for name, each in zip(taken, columns, strict=True))
 
 
-def _spread(star: Star, scope: Scope) -> list[Selected | None]:
-    if star.qualifier is not None and star.qualifier.text != scope.qualifier:
-        hint = f"did you mean '{scope.qualifier}.*'?" if scope.qualifier else "write '*'"
-        raise scope.source.error(star.at, f"there is no table '{star.qualifier.text}' here", hint)
-    return [Selected(each.name, each, star.at) for each in fields_of(scope.schema)]
-
-
-def _selected(item: SelectItem, scope: Scope, index: int) -> Selected:
-    value = scope.value(item.tree)
-    match item.alias, item.tree:
-        case None, Reference(parts=(*_, last)) | Member(name=last):
+def _columns(item: SelectItem, scope: Scope, index: int) -> list[Selected]:
+    given = item.expression
+    if isinstance(given, Star):
+        if given.qualifier is not None and given.qualifier.text != scope.qualifier:
+            hint = f"did you mean '{scope.qualifier}.*'?" if scope.qualifier else "write '*'"
+            raise scope.source.error(given.at, f"there is no table '{given.qualifier.text}' here", hint)
+        return [Selected(each.name, each, given.at) for each in fields_of(scope.schema)]
+    with scope.source.limited_nesting(given.at):
+        value = scope.value(given)
+    match item.alias, given:
+        case None, UnboundName(parts=(*_, last)) | UnboundField(name=last):
             name = last.text
         case None, _:
             name = f"EXPR${index}"
         case alias, _:
             name = alias.text
-    return Selected(name, value, item.tree.at)
+    return [Selected(name, value, given.at)]

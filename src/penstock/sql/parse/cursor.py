@@ -6,21 +6,16 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TypeVar
 
-from penstock.errors import Problem, SqlError, UnsupportedError
-from penstock.sql.parse.source import Source
+from penstock.errors import SqlError, UnsupportedError
+from penstock.sql.parse.source import SourceText
 from penstock.sql.parse.syntax import Name
-from penstock.sql.parse.tokens import Kind, Token
+from penstock.sql.parse.tokens import Token, TokenType
 from penstock.types import DataType, TypeReader, TypeToken
 
 _T = TypeVar("_T")
 
-_TYPE_TOKENS = {
-    Kind.WORD: "word",
-    Kind.QUOTED: "quoted",
-    Kind.NUMBER: "number",
-    Kind.STRING: "text",
-    Kind.MARK: "mark",
-}
+#: The types of tokens that :class:`TypeReader` calls by another name.
+_TYPE_TOKENS = {TokenType.STRING: "text", TokenType.BYTES: "", TokenType.HINT: "", TokenType.END: ""}
 
 
 class Cursor:
@@ -29,7 +24,7 @@ class Cursor:
     Words match in any case; names do not: they are as case-sensitive as in Flink.
     """
 
-    def __init__(self, source: Source, tokens: tuple[Token, ...]):
+    def __init__(self, source: SourceText, tokens: tuple[Token, ...]):
         self.source = source
         self._tokens = tokens
         self._position = 0
@@ -51,7 +46,7 @@ class Cursor:
     def advance(self) -> Token:
         """The next token, consumed. END is never consumed."""
         token = self.token
-        if token.kind is not Kind.END:
+        if token.type is not TokenType.END:
             self._position += 1
         return token
 
@@ -60,39 +55,39 @@ class Cursor:
         return all(self.ahead(count).keyword == word for count, word in enumerate(words))
 
     def take(self, *words: str) -> bool:
-        """Consume the next tokens when they are these."""
+        """Consume the next tokens if they are these."""
         if not self.sees(*words):
             return False
         self._position += len(words)
         return True
 
     def take_any(self, *words: str) -> str:
-        """Consume the next token when it is one of these, and return it; else an empty text."""
+        """Consume the next token if it is one of these, and return it; else an empty text."""
         return self.advance().keyword if self.token.keyword in words else ""
 
     def expect(self, *words: str) -> None:
-        """Consume these tokens. Raises SqlError when others come."""
+        """Consume these tokens. Raises SqlError for others."""
         for word in words:
             if not self.take(word):
                 raise self.unexpected(word if word.isalpha() else f"'{word}'")
 
     def expect_end(self) -> None:
         """Raises SqlError unless everything is consumed."""
-        if self.token.kind is not Kind.END:
+        if self.token.type is not TokenType.END:
             raise self.unexpected("the end of the statement")
 
-    def name(self, what: str) -> Name:
-        """An identifier. Raises SqlError with ``what`` was expected."""
-        if self.token.kind not in (Kind.WORD, Kind.QUOTED):
+    def name(self, expected: str) -> Name:
+        """An identifier. Raises SqlError for any other token."""
+        if self.token.type not in (TokenType.WORD, TokenType.QUOTED):
             hint = "names are quoted with backquotes" if self.token.keyword == '"' else ""
-            raise self.unexpected(what, hint)
+            raise self.unexpected(expected, hint)
         token = self.advance()
         return Name(token.text, token.at)
 
-    def string(self, what: str) -> Token:
-        """A string literal. Raises SqlError naming ``what`` was expected."""
-        if self.token.kind is not Kind.STRING:
-            raise self.unexpected(what)
+    def string(self, expected: str) -> Token:
+        """A string literal. Raises SqlError for any other token."""
+        if self.token.type is not TokenType.STRING:
+            raise self.unexpected(expected)
         return self.advance()
 
     def listed(self, item: Callable[[], _T]) -> tuple[_T, ...]:
@@ -103,7 +98,7 @@ class Cursor:
         return tuple(found)
 
     def enclosed(self, item: Callable[[], _T]) -> tuple[_T, ...]:
-        """The same in parentheses."""
+        """One or more items in parentheses, with commas between them."""
         self.expect("(")
         found = self.listed(item)
         self.expect(")")
@@ -118,19 +113,20 @@ class Cursor:
 
     @cached_property
     def _type_tokens(self) -> tuple[TypeToken, ...]:
-        return tuple(TypeToken(_TYPE_TOKENS.get(each.kind, ""), each.text, each.at) for each in self._tokens)
+        return tuple(
+            TypeToken(_TYPE_TOKENS.get(each.type, each.type.value), each.text, each.at) for each in self._tokens
+        )
 
     def _type_error(self, at: int, reason: str) -> SqlError:
         return self.source.error(at, reason, "write a Flink SQL type")
 
-    def unexpected(self, wanted: str, hint: str = "") -> SqlError:
-        """The error for a next token other than the ``wanted`` one."""
-        shown = self.token.shown if self.token.kind is Kind.END else f"'{self.token.shown}'"
-        if self.token.kind is Kind.STRING:
-            shown = "a string"
-        return self.source.error(self.at, f"expected {wanted}, found {shown}", hint)
+    def unexpected(self, expected: str, hint: str = "") -> SqlError:
+        """The error for a next token other than the ``expected`` one."""
+        found = self.token.shown if self.token.type is TokenType.END else f"'{self.token.shown}'"
+        if self.token.type is TokenType.STRING:
+            found = "a string"
+        return self.source.error(self.at, f"expected {expected}, found {found}", hint)
 
-    def unsupported(self, what: str, hint: str, at: int | None = None) -> UnsupportedError:
+    def unsupported(self, feature: str, hint: str, at: int | None = None) -> UnsupportedError:
         """The error for a feature that only Flink has."""
-        reason = f"{what} is not supported"
-        return UnsupportedError((Problem(reason, where=self.source.place(self.at if at is None else at), hint=hint),))
+        return self.source.unsupported(self.at if at is None else at, f"{feature} is not supported", hint)

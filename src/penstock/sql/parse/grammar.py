@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock.sql.parse.cursor import Cursor
 from penstock.sql.parse.syntax import (
-    Call,
-    Case,
-    Cast,
-    Element,
-    Extract,
-    Interval,
-    Literal,
-    Member,
     Name,
-    Query,
-    Reference,
     SelectItem,
     Star,
     TableName,
-    Tree,
+    Unbound,
+    UnboundCall,
+    UnboundCast,
+    UnboundField,
+    UnboundLiteral,
+    UnboundName,
+    UnboundQuery,
 )
-from penstock.sql.parse.tokens import Kind
+from penstock.sql.parse.tokens import TokenType
 from penstock.sql.parse.vocabulary import RESERVED
 
 _COMPARISONS = {"=": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-#: Reserved where a table or select list ends; elsewhere a column may bear the name.
+#: Reserved where a table or select list ends; elsewhere they may be names of columns.
 _COLUMNS_TOO = frozenset({"OFFSET"})
 _BARE_FUNCTIONS = frozenset({"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"})
-_PARTS = frozenset(
-    {"YEAR", "QUARTER", "MONTH", "WEEK", "DAYOFYEAR", "DAYOFMONTH", "DAYOFWEEK", "HOUR", "MINUTE", "SECOND"}
-)
+#: Functions that extract a part of a moment, and the part.
+_PARTS = {
+    **{unit: unit for unit in ("YEAR", "QUARTER", "MONTH", "WEEK", "HOUR", "MINUTE", "SECOND")},
+    "DAYOFYEAR": "DOY",
+    "DAYOFMONTH": "DAY",
+    "DAYOFWEEK": "DOW",
+}
 _UNITS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
 
-#: What may follow FROM table [WHERE condition] in Flink, and what to do instead here.
+#: Words that follow FROM table [WHERE condition] in Flink only: the feature, and what to do instead.
 _AFTER_TABLE = {
     "GROUP": ("GROUP BY", "aggregate after reading the sink's topic"),
     "HAVING": ("HAVING", "filter with WHERE"),
@@ -55,453 +57,364 @@ _AFTER_TABLE = {
 }
 
 
-def table_id(cursor: Cursor) -> tuple[Name, ...]:
-    """The parts of a table's name: catalog and database, or fewer, and the table itself."""
-    parts = [cursor.name("a table's name")]
-    while cursor.take("."):
-        parts.append(cursor.name("a table's name"))
-    return tuple(parts)
+class Grammar(Cursor):
+    """Parses names, queries and expressions. Raises SqlError or UnsupportedError with the place."""
 
+    def table_id(self) -> tuple[Name, ...]:
+        """The parts of a table's name: catalog and database, or fewer, and the table itself."""
+        parts = [self.name("a table's name")]
+        while self.take("."):
+            parts.append(self.name("a table's name"))
+        return tuple(parts)
 
-def table_name(cursor: Cursor) -> TableName:
-    """A table's name. The default catalog and database may precede it; there are no others."""
-    parts = table_id(cursor)
-    spaces = tuple(part.text for part in parts[:-1])
-    if spaces not in ((), ("default_database",), ("default_catalog", "default_database")):
-        raise cursor.unsupported(
-            f"catalog or database '{'.'.join(spaces)}'",
-            "declare the table with CREATE TABLE and its bare name",
-            parts[0].at,
-        )
-    return TableName(parts[-1].text, parts[0].at)
+    def table_name(self) -> TableName:
+        """A table's name. The default catalog and database may precede it; there are no others."""
+        parts = self.table_id()
+        spaces = tuple(part.text for part in parts[:-1])
+        if spaces not in ((), ("default_database",), ("default_catalog", "default_database")):
+            hint = "declare the table with CREATE TABLE and its bare name"
+            raise self.unsupported(f"catalog or database '{'.'.join(spaces)}'", hint, parts[0].at)
+        return TableName(parts[-1].text, parts[0].at)
 
-
-class Grammar:
-    """Parses expressions from a cursor. Raises SqlError or UnsupportedError with the place."""
-
-    def __init__(self, cursor: Cursor):
-        self._cursor = cursor
-
-    def query(self) -> Query:
+    def query(self) -> UnboundQuery:
         """A SELECT, up to the end of the statement."""
-        cursor = self._cursor
-        cursor.expect("SELECT")
-        if cursor.sees("DISTINCT"):
-            raise cursor.unsupported("SELECT DISTINCT", "remove duplicates after reading the sink's topic")
-        cursor.take("ALL")
+        self.expect("SELECT")
+        if self.sees("DISTINCT"):
+            raise self.unsupported("SELECT DISTINCT", "remove duplicates after reading the sink's topic")
+        self.take("ALL")
         items = self.items()
-        if not cursor.sees("FROM"):
+        if not self.sees("FROM"):
             self._after_table()
-            raise cursor.unexpected("FROM")
-        cursor.expect("FROM")
+        self.expect("FROM")
         table = self._table()
         alias = self._alias("a table's alias")
-        if alias is not None and cursor.sees("("):
-            raise cursor.unsupported("renaming columns in FROM", "rename them in SELECT with AS")
+        if alias is not None and self.sees("("):
+            raise self.unsupported("renaming columns in FROM", "rename them in SELECT with AS")
         self._after_table()
-        condition = self.expression() if cursor.take("WHERE") else None
+        condition = self.expression() if self.take("WHERE") else None
         self._after_table()
-        cursor.expect_end()
-        return Query(items, table, alias, condition)
+        self.expect_end()
+        return UnboundQuery(items, table, alias, condition)
 
     def items(self) -> tuple[SelectItem, ...]:
         """A select list."""
-        return self._cursor.listed(self._item)
+        return self.listed(self._item)
 
     def _table(self) -> TableName:
-        cursor = self._cursor
-        if cursor.sees("(") or cursor.sees("LATERAL"):
-            raise cursor.unsupported("a query in FROM", "write the inner query to a table of its own, or merge the two")
-        if cursor.sees("TABLE", "(") or cursor.sees("UNNEST", "("):
-            raise cursor.unsupported("a table function in FROM", "name a table")
-        found = table_name(cursor)
-        if cursor.sees("("):
-            raise cursor.unsupported("a table function in FROM", "name a table", found.at)
-        if cursor.token.kind is Kind.HINT:
-            raise cursor.unsupported("a hint", "put the options into the table's WITH clause")
+        if self.token.keyword in ("(", "LATERAL"):
+            raise self.unsupported("a query in FROM", "write the inner query to a table of its own, or merge the two")
+        if self.sees("TABLE", "(") or self.sees("UNNEST", "("):
+            raise self.unsupported("a table function in FROM", "name a table")
+        found = self.table_name()
+        if self.sees("("):
+            raise self.unsupported("a table function in FROM", "name a table", found.at)
         return found
 
     def _after_table(self) -> None:
-        cursor = self._cursor
-        if cursor.token.kind is Kind.HINT:
-            raise cursor.unsupported("a hint", "put the options into the table's WITH clause")
-        if cursor.token.keyword in _AFTER_TABLE:
-            what, hint = _AFTER_TABLE[cursor.token.keyword]
-            raise cursor.unsupported(what, hint)
+        if self.token.type is TokenType.HINT:
+            raise self.unsupported("a hint", "put the options into the table's WITH clause")
+        if self.token.keyword in _AFTER_TABLE:
+            raise self.unsupported(*_AFTER_TABLE[self.token.keyword])
 
-    def _alias(self, what: str) -> Name | None:
-        cursor = self._cursor
-        if cursor.take("AS"):
-            return cursor.name(what)
-        if cursor.token.kind is Kind.QUOTED or (
-            cursor.token.kind is Kind.WORD and cursor.token.keyword not in RESERVED | _AFTER_TABLE.keys()
-        ):
-            return cursor.name(what)
+    def _alias(self, expected: str) -> Name | None:
+        plain = self.token.type is TokenType.WORD and self.token.keyword not in RESERVED | _AFTER_TABLE.keys()
+        if self.take("AS") or plain or self.token.type is TokenType.QUOTED:
+            return self.name(expected)
         return None
 
     def _item(self) -> SelectItem:
-        cursor = self._cursor
-        if cursor.token.kind is Kind.HINT:
-            raise cursor.unsupported("a hint", "leave it out")
-        if cursor.sees("*"):
-            return SelectItem(Star(cursor.advance().at, None), None)
-        if cursor.ahead(1).keyword == "." and cursor.ahead(2).keyword == "*":
-            name = cursor.name("a table's name or alias")
-            cursor.expect(".", "*")
+        if self.token.type is TokenType.HINT:
+            raise self.unsupported("a hint", "leave it out")
+        if self.sees("*"):
+            return SelectItem(Star(self.advance().at, None), None)
+        if self.ahead(1).keyword == "." and self.ahead(2).keyword == "*":
+            name = self.name("a table's name or alias")
+            self.expect(".", "*")
             return SelectItem(Star(name.at, name), None)
         return SelectItem(self.expression(), self._alias("a column's alias"))
 
-    def expression(self) -> Tree:
+    # --- operators, by precedence ---------------------------------------------------------------------------
+
+    def expression(self) -> Unbound:
         """A whole expression."""
         terms = [self._conjunction()]
-        while self._cursor.take("OR"):
+        while self.take("OR"):
             terms.append(self._conjunction())
-        return terms[0] if len(terms) == 1 else Call(terms[0].at, "OR", tuple(terms))
+        return terms[0] if len(terms) == 1 else UnboundCall(terms[0].at, "OR", tuple(terms))
 
-    def _conjunction(self) -> Tree:
+    def _conjunction(self) -> Unbound:
         terms = [self._negation()]
-        while self._cursor.take("AND"):
+        while self.take("AND"):
             terms.append(self._negation())
-        return terms[0] if len(terms) == 1 else Call(terms[0].at, "AND", tuple(terms))
+        return terms[0] if len(terms) == 1 else UnboundCall(terms[0].at, "AND", tuple(terms))
 
-    def _negation(self) -> Tree:
-        at = self._cursor.at
-        return Call(at, "NOT", (self._negation(),)) if self._cursor.take("NOT") else self._predicate()
+    def _negation(self) -> Unbound:
+        at = self.at
+        return UnboundCall(at, "NOT", (self._negation(),)) if self.take("NOT") else self._predicate()
 
-    def _predicate(self) -> Tree:
-        cursor = self._cursor
+    def _predicate(self) -> Unbound:
         left = self._sum()
         while True:
-            sign = _COMPARISONS.get(cursor.token.keyword, "")
-            if sign:
-                cursor.advance()
-                if cursor.token.keyword in ("ANY", "SOME", "ALL") and cursor.ahead().keyword == "(":
-                    raise cursor.unsupported("a query in an expression", "use IN with a list of values")
-                left = Call(left.at, sign, (left, self._sum()))
-            elif cursor.take("IS"):
+            if sign := _COMPARISONS.get(self.token.keyword, ""):
+                self.advance()
+                if self.token.keyword in ("ANY", "SOME", "ALL") and self.ahead().keyword == "(":
+                    raise self.unsupported("a query in an expression", "use IN with a list of values")
+                left = UnboundCall(left.at, sign, (left, self._sum()))
+            elif self.take("IS"):
                 left = self._test(left)
-            elif cursor.token.keyword in ("BETWEEN", "IN", "LIKE", "SIMILAR") or (
-                cursor.sees("NOT") and cursor.ahead().keyword in ("BETWEEN", "IN", "LIKE", "SIMILAR")
-            ):
-                left = self._membership(left, cursor.take("NOT"))
+            elif self.ahead(int(self.sees("NOT"))).keyword in ("BETWEEN", "IN", "LIKE", "SIMILAR"):
+                left = self._membership(left, self.take("NOT"))
             else:
                 return left
 
-    def _test(self, left: Tree) -> Tree:
-        cursor = self._cursor
-        negated = cursor.take("NOT")
-        if cursor.take("DISTINCT"):
-            cursor.expect("FROM")
-            return Call(left.at, "IS DISTINCT FROM", (left, self._sum()), negated)
-        what = cursor.take_any("NULL", "TRUE", "FALSE", "UNKNOWN")
-        if not what:
-            raise cursor.unexpected("NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM")
-        return Call(left.at, f"IS {what}", (left,), negated)
+    def _test(self, left: Unbound) -> Unbound:
+        negated = self.take("NOT")
+        if self.take("DISTINCT"):
+            self.expect("FROM")
+            return UnboundCall(left.at, "IS DISTINCT FROM", (left, self._sum()), negated)
+        value = self.take_any("NULL", "TRUE", "FALSE", "UNKNOWN")
+        if not value:
+            raise self.unexpected("NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM")
+        return UnboundCall(left.at, f"IS {value}", (left,), negated)
 
-    def _membership(self, left: Tree, negated: bool) -> Tree:
-        cursor = self._cursor
-        match cursor.advance().keyword:
+    def _membership(self, left: Unbound, negated: bool) -> Unbound:
+        match self.advance().keyword:
             case "BETWEEN":
-                cursor.take_any("ASYMMETRIC")
-                if cursor.sees("SYMMETRIC"):
-                    raise cursor.unsupported("BETWEEN SYMMETRIC", "write the smaller bound first")
+                self.take_any("ASYMMETRIC")
+                if self.sees("SYMMETRIC"):
+                    raise self.unsupported("BETWEEN SYMMETRIC", "write the smaller bound first")
                 low = self._sum()
-                cursor.expect("AND")
-                return Call(left.at, "BETWEEN", (left, low, self._sum()), negated)
+                self.expect("AND")
+                return UnboundCall(left.at, "BETWEEN", (left, low, self._sum()), negated)
             case "IN":
-                if cursor.sees("(", "SELECT"):
-                    raise cursor.unsupported("a query in an expression", "use IN with a list of values")
-                return Call(left.at, "IN", (left, *cursor.enclosed(self.expression)), negated)
+                if self.sees("(", "SELECT"):
+                    raise self.unsupported("a query in an expression", "use IN with a list of values")
+                return UnboundCall(left.at, "IN", (left, *self.enclosed(self.expression)), negated)
             case "LIKE":
                 pattern = self._sum()
-                escape = (self._sum(),) if cursor.take("ESCAPE") else ()
-                return Call(left.at, "LIKE", (left, pattern, *escape), negated)
-        raise cursor.unsupported("SIMILAR TO", "use LIKE, or REGEXP(string, pattern)", left.at)
+                escape = (self._sum(),) if self.take("ESCAPE") else ()
+                return UnboundCall(left.at, "LIKE", (left, pattern, *escape), negated)
+        raise self.unsupported("SIMILAR TO", "use LIKE, or REGEXP(string, pattern)", left.at)
 
-    def _sum(self) -> Tree:
+    def _sum(self) -> Unbound:
         left = self._product()
-        while sign := self._cursor.take_any("+", "-"):
-            left = Call(left.at, sign, (left, self._product()))
+        while sign := self.take_any("+", "-"):
+            left = UnboundCall(left.at, sign, (left, self._product()))
         return left
 
-    def _product(self) -> Tree:
+    def _product(self) -> Unbound:
         left = self._sign()
-        while sign := self._cursor.take_any("*", "/", "%", "||"):
+        while sign := self.take_any("*", "/", "%", "||"):
             right = self._sign()
-            if sign == "||":
-                terms = left.args if isinstance(left, Call) and left.name == "||" else (left,)
-                left = Call(left.at, "||", (*terms, right))
-            else:
-                left = Call(left.at, "MOD" if sign == "%" else sign, (left, right))
+            joined = left.args if sign == "||" and isinstance(left, UnboundCall) and left.name == "||" else (left,)
+            left = UnboundCall(left.at, "MOD" if sign == "%" else sign, (*joined, right))
         return left
 
-    def _sign(self) -> Tree:
-        cursor = self._cursor
-        at = cursor.at
-        if cursor.take("+"):
-            return Call(at, "+x", (self._sign(),))
-        if cursor.take("-"):
-            if cursor.token.kind is Kind.NUMBER:
-                return self._postfix(Literal(at, "NUMBER", "-" + cursor.advance().text))
-            return Call(at, "-x", (self._sign(),))
+    def _sign(self) -> Unbound:
+        at = self.at
+        if self.take("+"):
+            return UnboundCall(at, "+x", (self._sign(),))
+        if self.take("-"):
+            if self.token.type is TokenType.NUMBER:
+                return self._postfix(UnboundLiteral(at, "NUMBER", "-" + self.advance().text))
+            return UnboundCall(at, "-x", (self._sign(),))
         return self._postfix(self._primary())
 
-    def _postfix(self, tree: Tree) -> Tree:
-        cursor = self._cursor
+    def _postfix(self, base: Unbound) -> Unbound:
         while True:
-            if cursor.take("["):
-                index = self.expression()
-                cursor.expect("]")
-                tree = Element(tree.at, tree, index)
-            elif cursor.sees(".") and not isinstance(tree, Literal):
-                cursor.advance()
-                if cursor.sees("*"):
-                    raise cursor.unsupported("'*' of a row", "name its fields")
-                name = cursor.name("a field's name")
-                tree = (
-                    Reference(tree.at, (*tree.parts, name))
-                    if isinstance(tree, Reference)
-                    else Member(tree.at, tree, name)
-                )
+            if self.take("["):
+                base = UnboundCall(base.at, "[]", (base, self.expression()))
+                self.expect("]")
+            elif self.sees(".") and not isinstance(base, UnboundLiteral):
+                self.advance()
+                if self.sees("*"):
+                    raise self.unsupported("'*' of a row", "name its fields")
+                name = self.name("a field's name")
+                if isinstance(base, UnboundName):
+                    base = UnboundName(base.at, (*base.parts, name))
+                else:
+                    base = UnboundField(base.at, base, name)
             else:
-                return tree
+                return base
 
-    def _primary(self) -> Tree:
-        cursor = self._cursor
-        token = cursor.token
-        match token.kind:
-            case Kind.NUMBER:
-                return Literal(cursor.advance().at, "NUMBER", token.text)
-            case Kind.STRING:
-                return Literal(cursor.advance().at, "STRING", token.text)
-            case Kind.BYTES:
-                return Literal(cursor.advance().at, "BYTES", token.text)
-            case Kind.QUOTED:
+    def _primary(self) -> Unbound:
+        token = self.token
+        match token.type:
+            case TokenType.NUMBER | TokenType.STRING | TokenType.BYTES:
+                return UnboundLiteral(self.advance().at, token.type.name, token.text)
+            case TokenType.QUOTED:
                 return self._named()
-            case Kind.WORD:
+            case TokenType.WORD:
                 return self._word()
-        if cursor.sees("(", "SELECT") or cursor.sees("(", "VALUES"):
-            raise cursor.unsupported("a query in an expression", "write its result to a table of its own")
-        if cursor.take("("):
+        if self.sees("(", "SELECT") or self.sees("(", "VALUES"):
+            raise self.unsupported("a query in an expression", "write its result to a table of its own")
+        if self.take("("):
             inner = self.expression()
-            if cursor.sees(","):
-                raise cursor.unsupported("a row in parentheses", "compare its fields one by one", token.at)
-            cursor.expect(")")
+            if self.sees(","):
+                raise self.unsupported("a row in parentheses", "compare its fields one by one", token.at)
+            self.expect(")")
             return inner
-        if token.keyword == '"':
-            raise cursor.unexpected("an expression", "put strings in single quotes and names in backquotes")
-        raise cursor.unexpected("an expression")
+        hint = "put strings in single quotes and names in backquotes" if token.keyword == '"' else ""
+        raise self.unexpected("an expression", hint)
 
-    def _word(self) -> Tree:
-        cursor = self._cursor
-        token, word, after = cursor.token, cursor.token.keyword, cursor.ahead()
+    def _word(self) -> Unbound:
+        token, word, after = self.token, self.token.keyword, self.ahead()
         opens = after.keyword == "("
-        if word in ("TRUE", "FALSE"):
-            return Literal(cursor.advance().at, "BOOLEAN", word)
-        if word == "NULL":
-            return Literal(cursor.advance().at, "NULL", word)
-        if word in ("DATE", "TIME", "TIMESTAMP") and after.kind is Kind.STRING:
-            cursor.advance()
-            return Literal(token.at, word, cursor.advance().text)
-        if word == "INTERVAL" and (
-            after.kind is Kind.STRING or after.keyword in ("-", "+") or after.kind is Kind.NUMBER
-        ):
+        if word in ("TRUE", "FALSE", "NULL"):
+            return UnboundLiteral(self.advance().at, "NULL" if word == "NULL" else "BOOLEAN", word)
+        if word in ("DATE", "TIME", "TIMESTAMP") and after.type is TokenType.STRING:
+            self.advance()
+            return UnboundLiteral(token.at, word, self.advance().text)
+        if word == "INTERVAL" and (after.type in (TokenType.STRING, TokenType.NUMBER) or after.keyword in ("-", "+")):
             return self._interval()
         if word == "CASE":
             return self._case()
         if word == "EXISTS" and opens:
-            raise cursor.unsupported("EXISTS", "filter with a condition on the row's own columns")
+            raise self.unsupported("EXISTS", "filter with a condition on the row's own columns")
         if word in ("ARRAY", "MAP") and after.keyword == "[":
-            cursor.advance()
-            return self._constructor(token.at, word)
+            self.expect(word, "[")
+            args = () if self.sees("]") else self.listed(self.expression)
+            self.expect("]")
+            return UnboundCall(token.at, f"{word}[]", args)
         if opens and word in _SPECIAL:
-            cursor.advance()
-            return _SPECIAL[word](self, token.at, word)
+            self.expect(word, "(")
+            special = _SPECIAL[word](self, token.at, word)
+            self.expect(")")
+            return special
         if word in _BARE_FUNCTIONS and not opens and after.keyword != ".":
-            return Call(cursor.advance().at, word, ())
+            return UnboundCall(self.advance().at, word, ())
         if opens and (word not in RESERVED or word in ("LEFT", "RIGHT")):
             return self._call()
         if word in RESERVED - _COLUMNS_TOO:
-            raise cursor.unexpected("an expression", f"quote it as `{token.shown}` if it is a column")
+            raise self.unexpected("an expression", f"quote it as `{token.shown}` if it is a column")
         return self._named()
 
-    def _named(self) -> Tree:
-        name = self._cursor.name("a column")
-        if self._cursor.sees("("):
-            raise self._cursor.unexpected("a column, not a function", "a function's name is not quoted")
-        return Reference(name.at, (name,))
+    def _named(self) -> Unbound:
+        name = self.name("a column")
+        if self.sees("("):
+            raise self.unexpected("a column, not a function", "a function's name is not quoted")
+        return UnboundName(name.at, (name,))
 
-    def _call(self) -> Tree:
-        cursor = self._cursor
-        token = cursor.advance()
-        name = token.keyword
-        cursor.expect("(")
-        if cursor.sees("*") or cursor.sees("DISTINCT"):
-            raise cursor.unsupported(f"aggregate {name}", "aggregate after reading the sink's topic", token.at)
-        args = self._arguments()
-        if cursor.sees("OVER") or cursor.sees("FILTER") or cursor.sees("WITHIN"):
-            raise cursor.unsupported(
-                f"{name} with {cursor.token.keyword}", "compute it after reading the sink's topic", token.at
-            )
+    def _call(self) -> Unbound:
+        at, name = self.at, self.advance().keyword
+        self.expect("(")
+        if self.token.keyword in ("*", "DISTINCT"):
+            raise self.unsupported(f"aggregate {name}", "aggregate after reading the sink's topic", at)
+        args = () if self.sees(")") else self.listed(self.expression)
+        self.expect(")")
+        if self.token.keyword in ("OVER", "FILTER", "WITHIN"):
+            hint = "compute it after reading the sink's topic"
+            raise self.unsupported(f"{name} with {self.token.keyword}", hint, at)
         if name in _PARTS and len(args) == 1:
-            return Extract(token.at, _UNIT_NAMES.get(name, name), args[0])
-        return Call(token.at, name, args)
+            return UnboundCall(at, "EXTRACT", (UnboundLiteral(at, "STRING", _PARTS[name]), *args))
+        return UnboundCall(at, name, args)
 
-    def _arguments(self) -> tuple[Tree, ...]:
-        """The arguments of a call, its opening parenthesis consumed, up to and with the closing one."""
-        if self._cursor.take(")"):
-            return ()
-        args = self._cursor.listed(self.expression)
-        self._cursor.expect(")")
-        return args
-
-    def _interval(self) -> Tree:
-        cursor = self._cursor
-        at = cursor.advance().at
-        sign = "-" if cursor.take_any("-", "+") == "-" else ""
-        text = sign + cursor.string("an interval in quotes, such as INTERVAL '1' DAY").text
+    def _interval(self) -> Unbound:
+        at = self.advance().at
+        sign = "-" if self.take_any("-", "+") == "-" else ""
+        text = sign + self.string("an interval in quotes, such as INTERVAL '1' DAY").text
         unit = self._interval_unit()
-        if cursor.take("TO"):
+        if self.take("TO"):
             unit += " TO " + self._interval_unit()
-        return Interval(at, text, unit)
+        return UnboundLiteral(at, f"INTERVAL {unit}", text)
 
     def _interval_unit(self) -> str:
-        cursor = self._cursor
-        unit = cursor.take_any(*_UNITS) or cursor.take_any(*(unit + "S" for unit in _UNITS)).removesuffix("S")
+        unit = self.take_any(*_UNITS) or self.take_any(*(unit + "S" for unit in _UNITS)).removesuffix("S")
         if not unit:
-            raise cursor.unexpected("YEAR, MONTH, DAY, HOUR, MINUTE or SECOND")
-        if cursor.sees("("):
-            cursor.enclosed(cursor.advance)
+            raise self.unexpected("YEAR, MONTH, DAY, HOUR, MINUTE or SECOND")
+        if self.sees("("):
+            self.enclosed(self.advance)
         return unit
 
-    def _case(self) -> Tree:
-        cursor = self._cursor
-        at = cursor.advance().at
-        subject = None if cursor.sees("WHEN") else self.expression()
-        branches = []
-        while cursor.take("WHEN"):
+    def _case(self) -> Unbound:
+        at = self.advance().at
+        subject = None if self.sees("WHEN") else self.expression()
+        args: list[Unbound] = []
+        while self.take("WHEN"):
             condition = self.expression()
-            cursor.expect("THEN")
-            branches.append((condition, self.expression()))
-        if not branches:
-            raise cursor.unexpected("WHEN")
-        otherwise = self.expression() if cursor.take("ELSE") else None
-        cursor.expect("END")
-        return Case(at, subject, tuple(branches), otherwise)
+            args.append(condition if subject is None else UnboundCall(condition.at, "=", (subject, condition)))
+            self.expect("THEN")
+            args.append(self.expression())
+        if not args:
+            raise self.unexpected("WHEN")
+        args += [self.expression()] if self.take("ELSE") else []
+        self.expect("END")
+        return UnboundCall(at, "CASE", tuple(args))
 
-    def _constructor(self, at: int, word: str) -> Tree:
-        cursor = self._cursor
-        cursor.expect("[")
-        args = () if cursor.sees("]") else cursor.listed(self.expression)
-        cursor.expect("]")
-        return Call(at, f"{word}[]", args)
+    # --- functions with a grammar of their own, between their parentheses ------------------------------------
 
-    # --- functions with a grammar of their own; the name is consumed ----------------------------------------
-
-    def _cast(self, at: int, word: str) -> Tree:
-        cursor = self._cursor
-        cursor.expect("(")
+    def _cast(self, at: int, word: str) -> Unbound:
         operand = self.expression()
-        cursor.expect("AS")
-        target = cursor.data_type()
-        cursor.expect(")")
-        return Cast(at, operand, target, word == "TRY_CAST")
+        self.expect("AS")
+        return UnboundCast(at, operand, self.data_type(), word == "TRY_CAST")
 
-    def _extract(self, at: int, _word: str) -> Tree:
-        cursor = self._cursor
-        cursor.expect("(")
-        unit = cursor.name("a unit such as YEAR").text.upper()
-        cursor.expect("FROM")
-        operand = self.expression()
-        cursor.expect(")")
-        return Extract(at, unit, operand)
+    def _extract(self, at: int, word: str) -> Unbound:
+        unit = self._unit("YEAR")
+        self.expect("FROM")
+        return UnboundCall(at, word, (unit, self.expression()))
 
-    def _trim(self, at: int, _word: str) -> Tree:
-        cursor = self._cursor
-        cursor.expect("(")
-        side = cursor.take_any("BOTH", "LEADING", "TRAILING") if cursor.ahead().keyword not in (")", ",") else ""
-        characters: tuple[Tree, ...] = ()
-        if side and cursor.take("FROM"):
+    def _unit(self, example: str) -> UnboundLiteral:
+        name = self.name(f"a unit such as {example}")
+        return UnboundLiteral(name.at, "STRING", name.text.upper())
+
+    def _trim(self, at: int, _word: str) -> Unbound:
+        side = self.take_any("BOTH", "LEADING", "TRAILING") if self.ahead().keyword not in (")", ",") else ""
+        characters: tuple[Unbound, ...] = ()
+        if side and self.take("FROM"):
             operand = self.expression()
         else:
             operand = self.expression()
-            if cursor.take("FROM"):
+            if self.take("FROM"):
                 characters, operand = (operand,), self.expression()
             elif side:
-                raise cursor.unexpected("FROM")
-        cursor.expect(")")
-        return Call(at, {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(side, "BTRIM"), (operand, *characters))
+                raise self.unexpected("FROM")
+        return UnboundCall(at, {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(side, "BTRIM"), (operand, *characters))
 
-    def _substring(self, at: int, word: str) -> Tree:
-        cursor = self._cursor
-        cursor.expect("(")
-        text = self.expression()
-        if cursor.take("FROM"):
-            start = self.expression()
-            length = (self.expression(),) if cursor.take("FOR") else ()
-            cursor.expect(")")
-            return Call(at, "SUBSTRING", (text, start, *length))
-        rest = self._arguments() if cursor.take(",") else ()
-        if not rest:
-            cursor.expect(")")
-        return Call(at, "SUBSTRING", (text, *rest))
+    def _substring(self, at: int, _word: str) -> Unbound:
+        args = [self.expression()]
+        if self.take("FROM"):
+            args.append(self.expression())
+            args += [self.expression()] if self.take("FOR") else []
+        elif self.take(","):
+            args += self.listed(self.expression)
+        return UnboundCall(at, "SUBSTRING", tuple(args))
 
-    def _position(self, at: int, _word: str) -> Tree:
-        cursor = self._cursor
-        cursor.expect("(")
+    def _locate(self, at: int, _word: str) -> Unbound:
         wanted = self._sum()
-        cursor.expect("IN")
-        text = self._sum()
-        cursor.expect(")")
-        return Call(at, "LOCATE", (wanted, text))
+        self.expect("IN")
+        return UnboundCall(at, "LOCATE", (wanted, self._sum()))
 
-    def _rounding(self, at: int, word: str) -> Tree:
-        cursor = self._cursor
-        cursor.expect("(")
+    def _rounding(self, at: int, word: str) -> Unbound:
         operand = self.expression()
-        if cursor.sees("TO"):
-            raise cursor.unsupported(f"{word}(.. TO ..)", "use DATE_FORMAT, or CAST to DATE", at)
-        cursor.expect(")")
-        return Call(at, word, (operand,))
+        if self.sees("TO"):
+            raise self.unsupported(f"{word}(.. TO ..)", "use DATE_FORMAT, or CAST to DATE", at)
+        return UnboundCall(at, word, (operand,))
 
-    def _timestamp_arithmetic(self, at: int, word: str) -> Tree:
-        cursor = self._cursor
-        cursor.expect("(")
-        unit_at = cursor.at
-        unit = cursor.name("a unit such as DAY").text.upper()
-        cursor.expect(",")
-        return Call(at, word, (Literal(unit_at, "STRING", unit), *self._arguments()))
+    def _timestamp_arithmetic(self, at: int, word: str) -> Unbound:
+        unit = self._unit("DAY")
+        self.expect(",")
+        return UnboundCall(at, word, (unit, *self.listed(self.expression)))
 
-    def _json_value(self, at: int, _word: str) -> Tree:
-        cursor = self._cursor
-        cursor.expect("(")
+    def _json_value(self, at: int, word: str) -> Unbound:
         document = self.expression()
-        cursor.expect(",")
-        call: Tree = Call(at, "JSON_VALUE", (document, self.expression()))
-        if cursor.take("RETURNING"):
-            call = Cast(at, call, cursor.data_type(nullability=False), safe=True)
-        while cursor.token.keyword in ("NULL", "ERROR", "DEFAULT"):
-            if not (cursor.take("NULL", "ON", "EMPTY") or cursor.take("NULL", "ON", "ERROR")):
-                raise cursor.unsupported(
-                    f"{cursor.token.keyword} ON EMPTY or ON ERROR", "use COALESCE(JSON_VALUE(..), default)"
-                )
-        cursor.expect(")")
+        self.expect(",")
+        call: Unbound = UnboundCall(at, word, (document, self.expression()))
+        if self.take("RETURNING"):
+            call = UnboundCast(at, call, self.data_type(nullability=False), safe=True)
+        while self.token.keyword in ("NULL", "ERROR", "DEFAULT"):
+            if not (self.take("NULL", "ON", "EMPTY") or self.take("NULL", "ON", "ERROR")):
+                hint = "use COALESCE(JSON_VALUE(..), default)"
+                raise self.unsupported(f"{self.token.keyword} ON EMPTY or ON ERROR", hint)
         return call
 
 
-_UNIT_NAMES = {"DAYOFYEAR": "DOY", "DAYOFMONTH": "DAY", "DAYOFWEEK": "DOW"}
-_SPECIAL = {
-    "CAST": Grammar._cast,
-    "TRY_CAST": Grammar._cast,
+_SPECIAL: dict[str, Callable[[Grammar, int, str], Unbound]] = {
+    **dict.fromkeys(("CAST", "TRY_CAST"), Grammar._cast),
     "EXTRACT": Grammar._extract,
     "TRIM": Grammar._trim,
-    "SUBSTRING": Grammar._substring,
-    "SUBSTR": Grammar._substring,
-    "POSITION": Grammar._position,
-    "CEIL": Grammar._rounding,
-    "CEILING": Grammar._rounding,
-    "FLOOR": Grammar._rounding,
-    "TIMESTAMPADD": Grammar._timestamp_arithmetic,
-    "TIMESTAMPDIFF": Grammar._timestamp_arithmetic,
+    **dict.fromkeys(("SUBSTRING", "SUBSTR"), Grammar._substring),
+    "POSITION": Grammar._locate,
+    **dict.fromkeys(("CEIL", "CEILING", "FLOOR"), Grammar._rounding),
+    **dict.fromkeys(("TIMESTAMPADD", "TIMESTAMPDIFF"), Grammar._timestamp_arithmetic),
     "JSON_VALUE": Grammar._json_value,
 }

@@ -1,45 +1,76 @@
-"""A text with the places that errors point at."""
+"""A text with the positions that errors point at."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
-from penstock.errors import DefinitionError, Problem, SqlError
+from penstock.errors import DefinitionError, Problem, SchemaError, SqlError, UnsupportedError
+from penstock.options import nearest
 from penstock.plan.expressions import Place
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Source:
-    """SQL text and the name of where it came from: a file, or nothing."""
+class SourceText:
+    """SQL text and the name of its origin, such as a file; empty without one."""
 
     text: str
     name: str = ""
 
     def at(self, offset: int) -> Place:
-        """Where the character at ``offset`` is."""
+        """The position of the character at ``offset``."""
         return Place(self.text, offset, self.name)
-
-    def spot(self, at: int) -> str:
-        """Line and column of the character at offset ``at``."""
-        return self.at(at).spot
-
-    def place(self, at: int) -> str:
-        """The same with the text's name before it: ``flights.sql, line 3, column 5``."""
-        return str(self.at(at))
 
     def problem(self, at: int, reason: str, hint: str = "", key: str = "") -> Problem:
         """A problem with the character at offset ``at``."""
-        return Problem(reason, key, self.place(at), hint)
+        return Problem(reason, key, str(self.at(at)), hint)
 
     def error(self, at: int, reason: str, hint: str = "") -> SqlError:
-        """The same as an error, to be raised."""
+        """An error of the statement at offset ``at``."""
         return SqlError((self.problem(at, reason, hint),))
 
+    def schema_error(self, at: int, reason: str, hint: str = "") -> SchemaError:
+        """An error of a column or its type at offset ``at``."""
+        return SchemaError((self.problem(at, reason, hint),))
 
-def combined(errors: Iterable[DefinitionError]) -> DefinitionError:
-    """All problems as one error: of their common class, or SqlError when they are of several."""
-    found = list(errors)
-    kinds = {type(error) for error in found}
-    problems = tuple(dict.fromkeys(problem for error in found for problem in error.problems))
-    return (kinds.pop() if len(kinds) == 1 else SqlError)(problems)
+    def unsupported(self, at: int, reason: str, hint: str) -> UnsupportedError:
+        """The error for a feature at offset ``at`` that only Flink has."""
+        return UnsupportedError((self.problem(at, reason, hint),))
+
+    @contextmanager
+    def limited_nesting(self, at: int, part: str = "expression") -> Iterator[None]:
+        """Raises SqlError if the work inside is nested deeper than Python's stack allows."""
+        try:
+            yield
+        except RecursionError:
+            raise self.error(at, f"the {part} is nested too deeply", "split it") from None
+
+
+class Errors(list[DefinitionError]):
+    """The errors of a text, collected so that all of them are reported together."""
+
+    def attempt(self, work: Callable[[], _T]) -> _T | None:
+        """The result of ``work``, or None if it raised a DefinitionError, which is kept."""
+        try:
+            return work()
+        except DefinitionError as error:
+            self.append(error)
+            return None
+
+    def check(self) -> None:
+        """Raises the errors as one, if there are any: of their common class, or SqlError if they are of several."""
+        if self:
+            classes = {type(error) for error in self}
+            problems = tuple(dict.fromkeys(problem for error in self for problem in error.problems))
+            raise (classes.pop() if len(classes) == 1 else SqlError)(problems)
+
+
+def similar(name: str, known: Iterable[str]) -> str:
+    """A hint with the known name that differs from ``name`` in case only, or is closest to it; empty without one."""
+    names = list(known)
+    same = next((each for each in names if each.lower() == name.lower()), None)
+    return f"did you mean '{same}'? names are case-sensitive" if same is not None else nearest(name, names)

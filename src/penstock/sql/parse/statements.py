@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
-from penstock.sql.parse.cursor import Cursor
-from penstock.sql.parse.grammar import Grammar, table_id, table_name
-from penstock.sql.parse.syntax import Name, Query, TableName, Tree
-from penstock.sql.parse.tokens import Kind, Token
+from penstock.sql.parse.grammar import Grammar
+from penstock.sql.parse.syntax import Name, TableName, Unbound, UnboundQuery
+from penstock.sql.parse.tokens import Token, TokenType
 from penstock.types import DataType
 
 
@@ -27,7 +27,7 @@ class ColumnDeclaration:
     type: DataType | None = None
     metadata_key: str | None = None
     virtual: bool = False
-    expression: Tree | None = None
+    expression: Unbound | None = None
     primary_key: bool = False
 
 
@@ -39,7 +39,7 @@ class CreateTable(Statement):
     if_not_exists: bool
     columns: tuple[ColumnDeclaration, ...]
     primary_key: tuple[Name, ...]
-    watermark: tuple[Name, Tree] | None
+    watermark: tuple[Name, Unbound] | None
     partitioned_by: tuple[Name, ...]
     options: tuple[tuple[Token, Token], ...]
 
@@ -58,7 +58,12 @@ class Insert(Statement):
 
     table: TableName
     columns: tuple[Name, ...]
-    query: Query
+    query: UnboundQuery
+
+    @property
+    def tables(self) -> tuple[TableName, TableName]:
+        """The table that is written, and the one that is read."""
+        return self.table, self.query.table
 
 
 @dataclass(frozen=True)
@@ -92,72 +97,54 @@ class Reset(Statement):
     key_at: int
 
 
-_QUERIES = "write it as INSERT INTO .. SELECT"
-#: First words of Flink's other statements, the longest first, and what to do instead.
+#: What to do instead of Flink's other statements, and their first words, joined by commas.
 _UNSUPPORTED = {
-    ("CREATE", "VIEW"): "put the query into INSERT INTO .. SELECT",
-    ("CREATE", "TEMPORARY", "VIEW"): "put the query into INSERT INTO .. SELECT",
-    ("CREATE", "OR", "REPLACE", "TABLE"): "write DROP TABLE IF EXISTS before CREATE TABLE",
-    ("CREATE", "CATALOG"): "declare tables with CREATE TABLE",
-    ("CREATE", "DATABASE"): "declare tables with CREATE TABLE",
-    ("CREATE", "FUNCTION"): "use the built-in functions",
-    ("CREATE", "TEMPORARY", "FUNCTION"): "use the built-in functions",
-    ("CREATE", "TEMPORARY", "SYSTEM", "FUNCTION"): "use the built-in functions",
-    ("CREATE", "MODEL"): "use the built-in functions",
-    ("CREATE", "MATERIALIZED", "TABLE"): "write it as CREATE TABLE and INSERT INTO .. SELECT",
-    ("INSERT", "OVERWRITE"): "write INSERT INTO",
-    ("EXECUTE", "PLAN"): "run the SQL file",
-    ("SELECT",): _QUERIES,
-    ("WITH",): _QUERIES,
-    ("VALUES",): _QUERIES,
-    ("TABLE",): _QUERIES,
-    ("(",): _QUERIES,
-    ("EXPLAIN",): "use penstock check FILE",
-    ("DESCRIBE",): "use penstock check FILE",
-    ("DESC",): "use penstock check FILE",
-    ("SHOW",): "use penstock check FILE",
-    ("ALTER",): "change the CREATE TABLE statement",
-    ("DROP", "VIEW"): "leave it out",
-    ("DROP",): "only tables can be dropped",
-    ("USE",): "use bare table names",
-    ("LOAD",): "leave it out: there are no modules to load",
-    ("UNLOAD",): "leave it out",
-    ("ANALYZE",): "leave it out",
-    ("DELETE",): "write changes with a sink that takes them",
-    ("UPDATE",): "write changes with a sink that takes them",
-    ("TRUNCATE",): "delete the topic's records with Kafka's own tools",
-    ("CALL",): "leave it out",
-    ("COMPILE",): "run the SQL file",
-    ("ADD",): "leave it out: penstock needs no jar",
-    ("REMOVE",): "leave it out: penstock needs no jar",
-    ("STOP",): "stop the process with a signal",
-    ("QUIT",): "leave it out",
-    ("EXIT",): "leave it out",
-    ("CLEAR",): "leave it out",
-    ("HELP",): "use penstock --help",
+    "put the query into INSERT INTO .. SELECT": "CREATE VIEW, CREATE TEMPORARY VIEW",
+    "write DROP TABLE IF EXISTS before CREATE TABLE": "CREATE OR REPLACE TABLE",
+    "declare tables with CREATE TABLE": "CREATE CATALOG, CREATE DATABASE",
+    "use the built-in functions": (
+        "CREATE FUNCTION, CREATE TEMPORARY FUNCTION, CREATE TEMPORARY SYSTEM FUNCTION, CREATE MODEL"
+    ),
+    "write it as CREATE TABLE and INSERT INTO .. SELECT": "CREATE MATERIALIZED TABLE",
+    "write INSERT INTO": "INSERT OVERWRITE",
+    "run the SQL file": "EXECUTE PLAN, COMPILE",
+    "write it as INSERT INTO .. SELECT": "SELECT, WITH, VALUES, TABLE, (",
+    "use penstock check FILE": "EXPLAIN, DESCRIBE, DESC, SHOW",
+    "change the CREATE TABLE statement": "ALTER",
+    "leave it out": "DROP VIEW, UNLOAD, ANALYZE, CALL, QUIT, EXIT, CLEAR",
+    "only tables can be dropped": "DROP",
+    "use bare table names": "USE",
+    "leave it out: there are no modules to load": "LOAD",
+    "write changes with a sink that takes them": "DELETE, UPDATE",
+    "delete the topic's records with Kafka's own tools": "TRUNCATE",
+    "leave it out: penstock needs no jar": "ADD, REMOVE",
+    "stop the process with a signal": "STOP",
+    "use penstock --help": "HELP",
 }
+_HINTS = {words: hint for hint, statements in _UNSUPPORTED.items() for words in statements.split(", ")}
 
 
-def parse_statement(cursor: Cursor) -> Statement:
+def parse_statement(cursor: Grammar) -> Statement:
     """One statement, all of its tokens. Raises SqlError or UnsupportedError with the place."""
     at = cursor.at
-    for words, parse in _STATEMENTS:
-        if cursor.take(*words):
-            return parse(cursor, at)
-    for words, hint in _UNSUPPORTED.items():
-        if cursor.sees(*words):
-            name = "a query on its own" if words == ("(",) else " ".join(words)
-            raise cursor.unsupported(name, hint)
+    for words, parse in _STATEMENTS.items():
+        if cursor.take(*words.split()):
+            statement = parse(cursor, at)
+            cursor.expect_end()
+            return statement
+    seen = max((words for words in _HINTS if cursor.sees(*words.split())), key=len, default="")
+    if seen:
+        raise cursor.unsupported("a query on its own" if seen == "(" else seen, _HINTS[seen])
     raise cursor.unexpected("a statement", "CREATE TABLE, INSERT INTO, SET, DROP TABLE or a statement set")
 
 
-def parse_schema(cursor: Cursor) -> tuple[tuple[Name, ...], CreateTable]:
+def parse_schema(cursor: Grammar) -> tuple[tuple[Name, ...], CreateTable]:
     """A CREATE TABLE statement whose table has any id, and the parts of the id. Raises SqlError or UnsupportedError."""
     at = cursor.at
     if not (cursor.take("CREATE", "TABLE") or cursor.take("CREATE", "TEMPORARY", "TABLE")):
         raise cursor.unexpected("CREATE TABLE", "for example CREATE TABLE orders (id BIGINT, amount DOUBLE)")
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    parts = table_id(cursor)
+    parts = cursor.table_id()
     name = TableName(".".join(part.text for part in parts), parts[0].at)
     return parts, _declaration(cursor, at, if_not_exists, name)
 
@@ -166,93 +153,76 @@ def statements_of(tokens: tuple[Token, ...]) -> list[tuple[Token, ...]]:
     """The tokens of each statement, with END in place of the semicolon."""
     statements, current = [], list[Token]()
     for token in tokens:
-        if token.kind is Kind.END or (token.kind is Kind.MARK and token.text == ";"):
+        if token.type is TokenType.END or (token.type is TokenType.MARK and token.text == ";"):
             if current:
-                end = Token(Kind.END, "", token.at, token.end, "the end of the statement")
-                statements.append((*current, end))
+                statements.append((*current, Token(TokenType.END, "", token.at, "the end of the statement")))
             current = []
         else:
             current.append(token)
     return statements
 
 
-def created_name(cursor: Cursor) -> str:
+def created_name(cursor: Grammar) -> str:
     """The table that a CREATE TABLE statement declares, even if the rest cannot be parsed; else an empty text."""
     cursor.take("CREATE")
     cursor.take("TEMPORARY")
     if not cursor.take("TABLE"):
         return ""
     cursor.take("IF", "NOT", "EXISTS")
-    return cursor.token.text if cursor.token.kind in (Kind.WORD, Kind.QUOTED) else ""
+    return cursor.token.text if cursor.token.type in (TokenType.WORD, TokenType.QUOTED) else ""
 
 
-def _drop(cursor: Cursor, at: int) -> Statement:
+def _drop(cursor: Grammar, at: int) -> Statement:
     if_exists = cursor.take("IF", "EXISTS")
-    table = table_name(cursor)
-    cursor.expect_end()
-    return DropTable(at, table, if_exists)
+    return DropTable(at, cursor.table_name(), if_exists)
 
 
-def _insert(cursor: Cursor, at: int) -> Insert:
-    table = table_name(cursor)
+def _insert(cursor: Grammar, at: int) -> Insert:
+    table = cursor.table_name()
     if cursor.sees("PARTITION"):
         raise cursor.unsupported("INSERT INTO .. PARTITION", "select the values as columns")
-    columns = (
-        () if not cursor.sees("(") or cursor.sees("(", "SELECT") else cursor.enclosed(lambda: cursor.name("a column"))
-    )
+    named = cursor.sees("(") and not cursor.sees("(", "SELECT")
+    columns = cursor.enclosed(partial(cursor.name, "a column")) if named else ()
     if cursor.sees("VALUES"):
         raise cursor.unsupported("INSERT INTO .. VALUES", "read the rows from a table")
     if cursor.sees("TABLE"):
         raise cursor.unsupported("INSERT INTO .. TABLE", "write INSERT INTO .. SELECT * FROM")
-    if cursor.sees("WITH") or cursor.sees("("):
+    if cursor.token.keyword in ("WITH", "("):
         raise cursor.unsupported("a query in parentheses or WITH", "write INSERT INTO .. SELECT .. FROM a table")
-    return Insert(at, table, columns, Grammar(cursor).query())
+    return Insert(at, table, columns, cursor.query())
 
 
-def _begin_execute(cursor: Cursor, at: int) -> Statement:
-    return BeginSet(at, None if cursor.token.kind is Kind.END else parse_statement(cursor))
+def _execute(cursor: Grammar, at: int) -> Statement:
+    return BeginSet(at, None if cursor.token.type is TokenType.END else parse_statement(cursor))
 
 
-def _begin(cursor: Cursor, at: int) -> Statement:
-    cursor.expect_end()
-    return BeginSet(at, None)
-
-
-def _end(cursor: Cursor, at: int) -> Statement:
-    cursor.expect_end()
-    return EndSet(at)
-
-
-def _set(cursor: Cursor, at: int) -> Statement:
-    if cursor.token.kind is Kind.END:
+def _set(cursor: Grammar, at: int) -> Statement:
+    if cursor.token.type is TokenType.END:
         raise cursor.unexpected("a key", "SET 'key' = 'value'")
     key_at, key = cursor.at, _bare(cursor, "a key", until="=")[0]
     cursor.expect("=")
     value_at = cursor.at
     value, shown = _bare(cursor, "a value")
-    cursor.expect_end()
     return SetOption(at, key, key_at, value, shown, value_at)
 
 
-def _reset(cursor: Cursor, at: int) -> Statement:
+def _reset(cursor: Grammar, at: int) -> Statement:
     key_at = cursor.at
-    key = "" if cursor.token.kind is Kind.END else _bare(cursor, "a key")[0]
-    cursor.expect_end()
-    return Reset(at, key, key_at)
+    return Reset(at, "" if cursor.token.type is TokenType.END else _bare(cursor, "a key")[0], key_at)
 
 
-def _bare(cursor: Cursor, what: str, until: str = ";") -> tuple[str, str]:
-    """A string, or tokens joined as they were written; and the same without variables replaced."""
-    if cursor.token.kind is Kind.STRING:
+def _bare(cursor: Grammar, expected: str, until: str = ";") -> tuple[str, str]:
+    """A string, or tokens joined as they were written; then the text with its variables not replaced."""
+    if cursor.token.type is TokenType.STRING:
         token = cursor.advance()
         return token.text, token.shown
     text, shown = "", list[str]()
-    while cursor.token.kind is not Kind.END and cursor.token.keyword != until:
+    while cursor.token.type is not TokenType.END and cursor.token.keyword != until:
         token = cursor.advance()
         text += token.text if token.joined or not text else f" {token.text}"
         shown.append(token.shown)
     if not text:
-        raise cursor.unexpected(what)
+        raise cursor.unexpected(expected)
     return text, " ".join(shown)
 
 
@@ -262,31 +232,25 @@ class _Body:
 
     columns: list[ColumnDeclaration] = field(default_factory=list)
     primary_key: tuple[Name, ...] = ()
-    watermark: tuple[Name, Tree] | None = None
+    watermark: tuple[Name, Unbound] | None = None
 
 
-def _create(cursor: Cursor, at: int) -> Statement:
+def _create(cursor: Grammar, at: int) -> Statement:
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    return _declaration(cursor, at, if_not_exists, table_name(cursor))
+    return _declaration(cursor, at, if_not_exists, cursor.table_name())
 
 
-def _declaration(cursor: Cursor, at: int, if_not_exists: bool, table: TableName) -> CreateTable:
-    if cursor.sees("LIKE") or cursor.sees("AS"):
-        _refuse_copy(cursor)
+def _declaration(cursor: Grammar, at: int, if_not_exists: bool, table: TableName) -> CreateTable:
+    _refuse_copy(cursor)
     body = _Body()
-    if cursor.take("("):
-        cursor.listed(lambda: _element(cursor, body))
-        cursor.expect(")")
-    if cursor.take("COMMENT"):
-        cursor.string("a comment in quotes")
+    if cursor.sees("("):
+        cursor.enclosed(partial(_element, cursor, body))
+    _comment(cursor)
     if cursor.sees("DISTRIBUTED"):
         raise cursor.unsupported("DISTRIBUTED BY", "records are distributed by 'key.fields' and 'sink.partitioner'")
-    partitioned_by: tuple[Name, ...] = ()
-    if cursor.take("PARTITIONED", "BY"):
-        partitioned_by = cursor.enclosed(lambda: cursor.name("a column"))
-    options: tuple[tuple[Token, Token], ...] = ()
-    if cursor.take("WITH"):
-        options = cursor.enclosed(lambda: _option(cursor))
+    partitioned = cursor.take("PARTITIONED", "BY")
+    partitioned_by = cursor.enclosed(partial(cursor.name, "a column")) if partitioned else ()
+    options = cursor.enclosed(partial(_option, cursor)) if cursor.take("WITH") else ()
     _refuse_copy(cursor)
     cursor.expect_end()
     if not body.columns:
@@ -296,26 +260,26 @@ def _declaration(cursor: Cursor, at: int, if_not_exists: bool, table: TableName)
     )
 
 
-def _refuse_copy(cursor: Cursor) -> None:
+def _refuse_copy(cursor: Grammar) -> None:
     if cursor.sees("LIKE"):
         raise cursor.unsupported("CREATE TABLE .. LIKE", "repeat the columns and options of the other table")
     if cursor.sees("AS"):
         raise cursor.unsupported("CREATE TABLE .. AS", "declare the columns, then write INSERT INTO .. SELECT")
 
 
-def _option(cursor: Cursor) -> tuple[Token, Token]:
+def _option(cursor: Grammar) -> tuple[Token, Token]:
     key = cursor.string("an option in quotes, as in 'connector' = 'kafka'")
     cursor.expect("=")
     return key, cursor.string("a value in quotes")
 
 
-def _element(cursor: Cursor, body: _Body) -> None:
+def _element(cursor: Grammar, body: _Body) -> None:
     if cursor.take("WATERMARK", "FOR"):
         if body.watermark is not None:
-            raise cursor.source.error(cursor.at, "a table has one watermark")
+            raise cursor.source.error(cursor.at, "a table has one watermark", "leave the others out")
         name = cursor.name("a column")
         cursor.expect("AS")
-        body.watermark = name, Grammar(cursor).expression()
+        body.watermark = name, cursor.expression()
     elif cursor.sees("PRIMARY", "KEY") or cursor.sees("CONSTRAINT"):
         _constraint(cursor, body)
     elif cursor.sees("UNIQUE", "("):
@@ -324,27 +288,27 @@ def _element(cursor: Cursor, body: _Body) -> None:
         body.columns.append(column_declaration(cursor))
 
 
-def _constraint(cursor: Cursor, body: _Body) -> None:
+def _constraint(cursor: Grammar, body: _Body) -> None:
     at = cursor.at
     if cursor.take("CONSTRAINT"):
         cursor.name("a constraint's name")
     cursor.expect("PRIMARY", "KEY")
     if body.primary_key:
-        raise cursor.source.error(at, "a table has one PRIMARY KEY")
-    body.primary_key = cursor.enclosed(lambda: cursor.name("a column"))
+        raise cursor.source.error(at, "a table has one PRIMARY KEY", "leave the others out")
+    body.primary_key = cursor.enclosed(partial(cursor.name, "a column"))
     _not_enforced(cursor)
 
 
-def _not_enforced(cursor: Cursor) -> None:
+def _not_enforced(cursor: Grammar) -> None:
     if not cursor.take("NOT", "ENFORCED"):
         raise cursor.unexpected("NOT ENFORCED", "keys are never enforced: write PRIMARY KEY (..) NOT ENFORCED")
 
 
-def column_declaration(cursor: Cursor) -> ColumnDeclaration:
+def column_declaration(cursor: Grammar) -> ColumnDeclaration:
     """One column of CREATE TABLE. Raises SqlError."""
     name = cursor.name("a column")
     if cursor.take("AS"):
-        expression = Grammar(cursor).expression()
+        expression = cursor.expression()
         _comment(cursor)
         return ColumnDeclaration(name, expression=expression)
     data_type = cursor.data_type()
@@ -357,27 +321,23 @@ def column_declaration(cursor: Cursor) -> ColumnDeclaration:
     if primary_key:
         _not_enforced(cursor)
     _comment(cursor)
-    if cursor.token.kind is not Kind.END and cursor.token.keyword not in (",", ")"):
+    if cursor.token.type is not TokenType.END and cursor.token.keyword not in (",", ")"):
         raise cursor.unexpected("',' or ')'")
     return ColumnDeclaration(name, data_type, primary_key=primary_key)
 
 
-def _comment(cursor: Cursor) -> None:
+def _comment(cursor: Grammar) -> None:
     if cursor.take("COMMENT"):
         cursor.string("a comment in quotes")
 
 
-_Parse = Callable[[Cursor, int], Statement]
-_STATEMENTS: tuple[tuple[tuple[str, ...], _Parse], ...] = (
-    (("CREATE", "TABLE"), _create),
-    (("CREATE", "TEMPORARY", "TABLE"), _create),
-    (("DROP", "TABLE"), _drop),
-    (("DROP", "TEMPORARY", "TABLE"), _drop),
-    (("INSERT", "INTO"), _insert),
-    (("EXECUTE", "INSERT", "INTO"), _insert),
-    (("EXECUTE", "STATEMENT", "SET", "BEGIN"), _begin_execute),
-    (("BEGIN", "STATEMENT", "SET"), _begin),
-    (("END",), _end),
-    (("SET",), _set),
-    (("RESET",), _reset),
-)
+_STATEMENTS: dict[str, Callable[[Grammar, int], Statement]] = {
+    **dict.fromkeys(("CREATE TABLE", "CREATE TEMPORARY TABLE"), _create),
+    **dict.fromkeys(("DROP TABLE", "DROP TEMPORARY TABLE"), _drop),
+    **dict.fromkeys(("INSERT INTO", "EXECUTE INSERT INTO"), _insert),
+    "EXECUTE STATEMENT SET BEGIN": _execute,
+    "BEGIN STATEMENT SET": lambda _, at: BeginSet(at, None),
+    "END": lambda _, at: EndSet(at),
+    "SET": _set,
+    "RESET": _reset,
+}

@@ -1,6 +1,6 @@
-"""Expressions and queries after parsing, before names are resolved.
+"""Expressions and queries after parsing, before their names are bound to columns and functions.
 
-Every node carries ``at``, the offset of its first character. Operators are calls under their own sign.
+Every expression carries ``at``, the offset of its first character. Operators are calls under their own sign.
 """
 
 from __future__ import annotations
@@ -11,26 +11,19 @@ from penstock.types import DataType
 
 
 @dataclass(frozen=True)
-class Tree:
-    """A piece of an expression."""
+class Unbound:
+    """An expression."""
 
     at: int
 
 
 @dataclass(frozen=True)
-class Literal(Tree):
-    """A constant. ``kind`` is NUMBER, STRING, BYTES, BOOLEAN, NULL, DATE, TIME or TIMESTAMP."""
+class UnboundLiteral(Unbound):
+    """A constant. ``form`` is NUMBER, STRING, BYTES, BOOLEAN, NULL, DATE, TIME, TIMESTAMP, or INTERVAL with its unit,
+    as in ``INTERVAL DAY TO SECOND``. ``text`` has no quotes; that of a number or an interval has its sign."""
 
-    kind: str
+    form: str
     text: str
-
-
-@dataclass(frozen=True)
-class Interval(Tree):
-    """``INTERVAL '1' DAY``: the text between quotes, its sign, and the unit such as ``DAY TO SECOND``."""
-
-    text: str
-    unit: str
 
 
 @dataclass(frozen=True)
@@ -42,65 +35,41 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Reference(Tree):
-    """``column``, ``alias.column`` or ``column.field``; only a schema tells them apart."""
+class UnboundName(Unbound):
+    """``column``, ``alias.column`` or ``column.field``. Only a schema tells them apart."""
 
     parts: tuple[Name, ...]
 
 
 @dataclass(frozen=True)
-class Member(Tree):
-    """A field of a row that is itself computed: ``a[1].name``."""
+class UnboundField(Unbound):
+    """A field of a computed row: ``a[1].name``."""
 
-    base: Tree
+    base: Unbound
     name: Name
 
 
 @dataclass(frozen=True)
-class Element(Tree):
-    """An element of an array, or a map's value: ``a[1]``, ``m['key']``."""
-
-    base: Tree
-    index: Tree
-
-
-@dataclass(frozen=True)
-class Call(Tree):
-    """A function or operator, by its upper-case name or sign. Predicates may be ``negated``: NOT IN, IS NOT NULL."""
+class UnboundCall(Unbound):
+    """A function or operator, by its upper-case name or sign; ``[]`` is an element of an array, or a value of a map.
+    Predicates may be ``negated``: NOT IN, IS NOT NULL. The arguments of ``CASE`` are as in the plan."""
 
     name: str
-    args: tuple[Tree, ...]
+    args: tuple[Unbound, ...]
     negated: bool = False
 
 
 @dataclass(frozen=True)
-class Cast(Tree):
+class UnboundCast(Unbound):
     """CAST, or with ``safe`` TRY_CAST."""
 
-    operand: Tree
+    operand: Unbound
     target: DataType
     safe: bool
 
 
 @dataclass(frozen=True)
-class Extract(Tree):
-    """``EXTRACT(unit FROM operand)``, also YEAR(operand) and similar calls."""
-
-    unit: str
-    operand: Tree
-
-
-@dataclass(frozen=True)
-class Case(Tree):
-    """CASE. ``subject`` is None for CASE WHEN condition."""
-
-    subject: Tree | None
-    branches: tuple[tuple[Tree, Tree], ...]
-    otherwise: Tree | None
-
-
-@dataclass(frozen=True)
-class Star(Tree):
+class Star(Unbound):
     """``*`` or ``alias.*``."""
 
     qualifier: Name | None
@@ -110,23 +79,23 @@ class Star(Tree):
 class SelectItem:
     """One entry of a select list."""
 
-    tree: Tree
+    expression: Unbound
     alias: Name | None
 
 
 @dataclass(frozen=True)
 class TableName:
-    """A table where it is named, catalog and database already checked and removed."""
+    """The name of a table; catalog and database are already checked and removed."""
 
     name: str
     at: int
 
 
 @dataclass(frozen=True)
-class Query:
+class UnboundQuery:
     """``SELECT items FROM table [AS alias] [WHERE condition]``."""
 
     items: tuple[SelectItem, ...]
     table: TableName
     alias: Name | None
-    condition: Tree | None
+    condition: Unbound | None

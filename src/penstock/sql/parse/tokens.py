@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import Problem, SqlError
 from penstock.options import nearest
-from penstock.sql.parse.source import Source
+from penstock.sql.parse.source import SourceText
 
 
-class Kind(enum.Enum):
-    """The types of tokens."""
+class TokenType(enum.Enum):
+    """The types of tokens. Their values are the names of groups in :data:`_TOKEN`."""
 
     WORD = "word"
-    QUOTED = "quoted name"
+    QUOTED = "quoted"
     STRING = "string"
-    BYTES = "binary string"
+    BYTES = "bytes"
     NUMBER = "number"
     MARK = "mark"
     HINT = "hint"
@@ -33,20 +33,19 @@ class Kind(enum.Enum):
 class Token:
     """``text`` is the value: quotes removed, variables replaced. ``shown`` is the text as it was written, for errors.
 
-    ``at`` and ``end`` are offsets into the source; ``joined``: whether no space precedes the token.
+    ``at`` is the offset in the source; ``joined``: whether no space precedes the token.
     """
 
-    kind: Kind
+    type: TokenType
     text: str
     at: int
-    end: int
     shown: str
     joined: bool = False
 
     @property
     def keyword(self) -> str:
         """The text in upper case when it may be a keyword or a mark, else nothing."""
-        return self.text.upper() if self.kind in (Kind.WORD, Kind.MARK) else ""
+        return self.text.upper() if self.type in (TokenType.WORD, TokenType.MARK) else ""
 
 
 _TOKEN = re.compile(
@@ -64,15 +63,16 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_UNCLOSED = {"'": "string", "`": "quoted name", "/*": "comment", "${": "variable"}
+#: Tokens that need a closing mark: the opening one, the name of the token, and the closing one.
+_UNCLOSED = (("'", "string", "'"), ("`", "quoted name", "`"), ("/*", "comment", "*/"), ("${", "variable", "}"))
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}?")
 #: No type holds a longer number.
 _LONGEST_NUMBER = 400
 
 
-def scan(source: Source, variables: Mapping[str, str]) -> tuple[Token, ...]:
-    """The tokens of a text, an END token last. Raises SqlError for all undefined variables at once, for a string,
-    name or comment that is not closed, and for a number of absurd length."""
+def scan(source: SourceText, variables: Mapping[str, str]) -> tuple[Token, ...]:
+    """The tokens of a text, the last of which is END. Raises SqlError for all undefined variables at once, for a
+    string, name or comment that is not closed, and for a number that is longer than any type holds."""
     problems = [
         problem
         for match in _matches(source)
@@ -92,60 +92,49 @@ def scan(source: Source, variables: Mapping[str, str]) -> tuple[Token, ...]:
             for token in _tokens(source, match, put_in):
                 tokens.append(replace(token, joined=token.joined or match.start() == end))
             end = match.end()
-    size = len(source.text)
-    return (*tokens, Token(Kind.END, "", size, size, "the end of the text"))
+    return (*tokens, Token(TokenType.END, "", len(source.text), "the end of the text"))
 
 
-def _matches(source: Source) -> Iterator[re.Match[str]]:
-    position = 0
-    while position < len(source.text):
-        match = _TOKEN.match(source.text, position)
-        if match is None:  # unreachable: the last alternative takes any character
-            raise source.error(position, "unreadable text")
+def _matches(source: SourceText) -> Iterator[re.Match[str]]:
+    for match in _TOKEN.finditer(source.text):
         if match.lastgroup == "mark":
-            for opening, what in _UNCLOSED.items():
-                if source.text.startswith(opening, position):
-                    raise source.error(position, f"{what} is not closed")
+            for opening, unclosed, closing in _UNCLOSED:
+                if source.text.startswith(opening, match.start()):
+                    raise source.error(match.start(), f"the {unclosed} is not closed", f"add {closing}")
         yield match
-        position = match.end()
 
 
-def _undefined(source: Source, match: re.Match[str], variables: Mapping[str, str]) -> Iterator[Problem]:
+def _undefined(source: SourceText, match: re.Match[str], variables: Mapping[str, str]) -> Iterator[Problem]:
     for found in _VARIABLE.finditer(match.group()):
         if found.group(1) not in variables or not found.group().endswith("}"):
             hint = nearest(found.group(1), variables) or f"define it with --var {found.group(1) or 'NAME'}=VALUE"
             yield source.problem(match.start() + found.start(), f"variable '{found.group(1)}' is not defined", hint)
 
 
-def _tokens(source: Source, found: re.Match[str], put_in: Callable[[str], str]) -> Iterator[Token]:
-    written, at, end = found.group(), found.start(), found.end()
+def _tokens(source: SourceText, found: re.Match[str], put_in: Callable[[str], str]) -> Iterator[Token]:
+    written = text = found.group()
+    at = found.start()
     match found.lastgroup:
-        case "string":
-            yield Token(Kind.STRING, put_in(written[1:-1].replace("''", "'")), at, end, written)
-        case "bytes":
-            yield Token(Kind.BYTES, put_in(written[2:-1]), at, end, written)
-        case "quoted":
-            yield Token(Kind.QUOTED, put_in(written[1:-1].replace("``", "`")), at, end, written)
-        case "hint":
-            yield Token(Kind.HINT, written, at, end, written)
         case "spliced":
-            yield from _spliced(source, put_in(written), written, at, end)
-        case "number":
-            if len(written) > _LONGEST_NUMBER:
-                raise source.error(at, "number is too long")
-            yield Token(Kind.NUMBER, written, at, end, written)
-        case "word":
-            yield Token(Kind.WORD, written, at, end, written)
-        case _:
-            yield Token(Kind.MARK, written, at, end, written)
+            yield from _spliced(source, put_in(written), written, at)
+            return
+        case "string":
+            text = put_in(written[1:-1].replace("''", "'"))
+        case "bytes":
+            text = put_in(written[2:-1])
+        case "quoted":
+            text = put_in(written[1:-1].replace("``", "`"))
+        case "number" if len(written) > _LONGEST_NUMBER:
+            raise source.error(at, f"the number is longer than {_LONGEST_NUMBER} characters", "no type holds it")
+    yield Token(TokenType(found.lastgroup), text, at, written)
 
 
-def _spliced(source: Source, text: str, written: str, at: int, end: int) -> Iterator[Token]:
+def _spliced(source: SourceText, text: str, written: str, at: int) -> Iterator[Token]:
     """The tokens of a bare text with variables replaced; all of them have the offset of the text.
 
-    A value is data: a variable in it is not replaced.
+    A variable in a value is not replaced.
     """
-    inner, before = Source(text), -1
+    inner, before = SourceText(text), -1
     try:
         for found in _matches(inner):
             if found.lastgroup in ("space", "comment"):
@@ -153,7 +142,7 @@ def _spliced(source: Source, text: str, written: str, at: int, end: int) -> Iter
             if found.lastgroup == "spliced":
                 raise inner.error(0, "a variable in a variable")
             for token in _tokens(inner, found, str):
-                yield replace(token, at=at, end=end, shown=written, joined=found.start() == before)
+                yield replace(token, at=at, shown=written, joined=found.start() == before)
             before = found.end()
     except SqlError:
         raise source.error(at, f"the value of {written} cannot be read", "check its quotes") from None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.engine.translate import computed, direct
-from penstock.plan import AssignWatermarks, DeadLetters, Filter, Item, MapRows, Project, Scan, Sink
 from penstock.plan.expressions import ColumnRef, Literal, call
+from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, Item, MapRows, Project, Scan, Sink
 from penstock.spi import DEAD_LETTER
 from penstock.types import BIGINT, BOOLEAN, BYTES, INT, STRING, Field, RowType, StringType, TimestampType
 from tests.tables import Read, Written

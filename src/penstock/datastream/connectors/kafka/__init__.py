@@ -1,7 +1,7 @@
 """Kafka sources and sinks, built as in PyFlink.
 
-A builder records what it is told as the options of a table, and the ``kafka`` connector judges them: a builder and a
-CREATE TABLE that say the same give the same plan and the same errors.
+A builder records its settings as the options of a table, and the ``kafka`` connector checks them: a builder and a
+CREATE TABLE with equal options give the same plan and the same errors.
 """
 
 from penstock.datastream.connectors.kafka.consumer import FlinkKafkaConsumer

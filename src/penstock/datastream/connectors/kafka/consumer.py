@@ -1,4 +1,4 @@
-"""``FlinkKafkaConsumer``, the Kafka source of PyFlink's former API, as another way of saying what a KafkaSource is."""
+"""``FlinkKafkaConsumer``, the Kafka source of PyFlink's former API. It becomes a KafkaSource."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from penstock.spi import TableDefinition
 class FlinkKafkaConsumer:
     """Reads ``topics`` (a name, several, or a compiled pattern of whole names) for ``env.add_source``.
 
-    ``properties`` are Kafka's and need ``bootstrap.servers`` and ``group.id``. It starts at the group's offsets unless
-    told otherwise, and a partition without one where ``auto.offset.reset`` says: at the latest, as Kafka's own consumer
-    does (seed 004). New partitions are looked for with ``flink.partition-discovery.interval-millis`` only.
+    ``properties`` are Kafka's and need ``bootstrap.servers`` and ``group.id``. By default it starts at the group's
+    offsets; ``auto.offset.reset`` applies to partitions without one, and is ``latest`` by default, as for Kafka's own
+    consumer (seed 004). It looks for new partitions only with ``flink.partition-discovery.interval-millis``.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class FlinkKafkaConsumer:
         self._strategy = WatermarkStrategy.no_watermarks()
 
     def set_start_from_group_offsets(self) -> FlinkKafkaConsumer:
-        """Start at what the consumer group has committed: the default."""
+        """Start at the offsets that the consumer group has committed: the default."""
         return self._starting(KafkaOffsetsInitializer.committed_offsets())
 
     def set_start_from_earliest(self) -> FlinkKafkaConsumer:
@@ -45,7 +45,7 @@ class FlinkKafkaConsumer:
         return self._starting(KafkaOffsetsInitializer.earliest())
 
     def set_start_from_latest(self) -> FlinkKafkaConsumer:
-        """Start behind the last record there is."""
+        """Start after the last record there is."""
         return self._starting(KafkaOffsetsInitializer.latest())
 
     def set_start_from_timestamp(self, startup_offsets_timestamp: int) -> FlinkKafkaConsumer:
@@ -59,18 +59,18 @@ class FlinkKafkaConsumer:
         return self._starting(KafkaOffsetsInitializer.offsets(specific_startup_offsets))
 
     def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> FlinkKafkaConsumer:
-        """Whether the group is given the offsets of every batch, as it is by default."""
+        """Whether the offsets of every batch are committed to the group, which is the default."""
         self._properties["commit.offsets.on.checkpoint"] = str(commit_on_checkpoints).lower()
         return self
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> FlinkKafkaConsumer:
-        """How far event time, the timestamps of the records in Kafka, has come: by partition."""
+        """The watermarks of each partition, from the timestamps of its records in Kafka."""
         self._strategy = watermark_strategy
         return self
 
     def get_produced_type(self) -> TypeInformation:
         """The type of the values."""
-        return self._schema.type_info
+        return self.type_info
 
     def table(self, name: str) -> TableDefinition:
         """The table that is read. Raises OptionsError when properties are missing."""
@@ -79,7 +79,10 @@ class FlinkKafkaConsumer:
             builder.set_topic_pattern(self._topics.pattern)
         else:
             builder.set_topics(*([self._topics] if isinstance(self._topics, str) else self._topics))
-        start = replace(self._start, reset=self._reset) if self._start.reset is not None else self._start
+        start = self._start
+        if start.reset is not None:  # the properties decide, else Kafka's own default
+            known = "auto.offset.reset" in self._properties
+            start = replace(start, reset=None if known else KafkaOffsetResetStrategy.LATEST)
         source = builder.set_properties(self._properties).set_starting_offsets(start).build()
         return replace(source.table(name), watermark=self._strategy.watermark)
 
@@ -87,11 +90,6 @@ class FlinkKafkaConsumer:
     def type_info(self) -> TypeInformation:
         """The type of the values."""
         return self._schema.type_info
-
-    @property
-    def _reset(self) -> KafkaOffsetResetStrategy | None:
-        """Kafka's default where the properties have none: for the initializer, None leaves them as they are."""
-        return None if "auto.offset.reset" in self._properties else KafkaOffsetResetStrategy.LATEST
 
     def _starting(self, start: KafkaOffsetsInitializer) -> FlinkKafkaConsumer:
         self._start = start

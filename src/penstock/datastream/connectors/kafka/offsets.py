@@ -1,8 +1,8 @@
 """Partitions and offsets as PyFlink names them: where a Kafka source starts and stops.
 
-``OffsetsInitializer`` of one's own is what Flink's Java interface of that name asks for, in snake case: an object with
-``get_partition_offsets(partitions, partition_offsets_retriever)``, which gives a dict from
-:class:`KafkaTopicPartition` to the offset, and ``get_auto_offset_reset_strategy()``, which gives a
+An ``OffsetsInitializer`` of your own follows Flink's Java interface of that name, in snake case: an object with
+``get_partition_offsets(partitions, partition_offsets_retriever)``, which returns a dict from
+:class:`KafkaTopicPartition` to the offset, and ``get_auto_offset_reset_strategy()``, which returns a
 :class:`KafkaOffsetResetStrategy`. It is called once, on the driver, when the job first starts.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from penstock.connectors.kafka.source.initializer import Retriever
 from penstock.connectors.kafka.table.offsets import offsets_text
@@ -26,8 +26,7 @@ class KafkaOffsetResetStrategy(enum.Enum):
     NONE = 2
 
 
-@dataclass(frozen=True)
-class KafkaTopicPartition:
+class KafkaTopicPartition(NamedTuple):
     """One partition of one topic."""
 
     topic: str
@@ -46,7 +45,7 @@ class KafkaOffsetsInitializer:
     def committed_offsets(
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
     ) -> KafkaOffsetsInitializer:
-        """The offsets that the consumer group committed, else what the strategy says."""
+        """The offsets that the consumer group committed; the strategy applies to partitions without one."""
         return KafkaOffsetsInitializer("group-offsets", reset=offset_reset_strategy)
 
     @staticmethod
@@ -61,7 +60,7 @@ class KafkaOffsetsInitializer:
 
     @staticmethod
     def latest() -> KafkaOffsetsInitializer:
-        """Behind the last record there is when the job first starts."""
+        """After the last record there is when the job first starts."""
         return KafkaOffsetsInitializer("latest-offset")
 
     @staticmethod
@@ -69,12 +68,12 @@ class KafkaOffsetsInitializer:
         offsets: Mapping[KafkaTopicPartition, int],
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
     ) -> KafkaOffsetsInitializer:
-        """These offsets; partitions left out start at the group's offset, else where the strategy says."""
-        text = offsets_text({(each.topic, each.partition): offset for each, offset in offsets.items()})
+        """These offsets. Partitions left out start at the group's offset; the strategy applies to those without one."""
+        text = offsets_text({(topic, at): offset for (topic, at), offset in offsets.items()})
         return KafkaOffsetsInitializer("specific-offsets", text, offset_reset_strategy)
 
     def options(self, scope: str) -> dict[str, str]:
-        """The table options that say the same under ``scope``: ``scan.startup`` or ``scan.bounded``."""
+        """The equivalent options of a table, under ``scope``: ``scan.startup`` or ``scan.bounded``."""
         found = {f"{scope}.mode": self.mode}
         if self.mode == "timestamp":
             found[f"{scope}.timestamp-millis"] = self.value
@@ -83,13 +82,13 @@ class KafkaOffsetsInitializer:
         return found
 
 
-#: Flink's own name of the same.
+#: Flink's own name for it.
 OffsetsInitializer = KafkaOffsetsInitializer
 
 
 @dataclass(frozen=True)
 class OffsetAndTimestamp:
-    """A record that was looked for by time: its offset, its timestamp in ms, its leader epoch (-1: not known)."""
+    """A record found by its time: its offset, its timestamp in ms, its leader epoch (-1: not known)."""
 
     offset: int
     timestamp: int
@@ -97,37 +96,39 @@ class OffsetAndTimestamp:
 
 
 class PartitionOffsetsRetriever:
-    """What an initializer of one's own may ask the cluster for."""
+    """What an initializer of your own may ask the cluster for."""
 
     def __init__(self, retriever: Retriever):
         self._retriever = retriever
 
     def committed_offsets(self, partitions: Collection[KafkaTopicPartition]) -> dict[KafkaTopicPartition, int]:
-        """What the group has committed; partitions without a commit are left out. Raises KafkaError without a group."""
-        return _named(self._retriever.committed_offsets(_places(partitions)))
+        """The offsets that the group committed, for partitions with a commit. Raises KafkaError without a group."""
+        return _named(self._retriever.committed_offsets(partitions))
 
     def end_offsets(self, partitions: Collection[KafkaTopicPartition]) -> dict[KafkaTopicPartition, int]:
-        """Where the logs end: the next offset to be written."""
-        return _named(self._retriever.end_offsets(_places(partitions)))
+        """The ends of the logs: the next offset to be written."""
+        return _named(self._retriever.end_offsets(partitions))
 
     def beginning_offsets(self, partitions: Collection[KafkaTopicPartition]) -> dict[KafkaTopicPartition, int]:
-        """Where the logs begin."""
-        return _named(self._retriever.beginning_offsets(_places(partitions)))
+        """The beginnings of the logs."""
+        return _named(self._retriever.beginning_offsets(partitions))
 
     def offsets_for_times(
         self, timestamps_to_search: Mapping[KafkaTopicPartition, int]
     ) -> dict[KafkaTopicPartition, OffsetAndTimestamp | None]:
-        """The first record of each partition at or after its time (ms since 1970); None where there is none."""
-        times = {(each.topic, each.partition): at for each, at in timestamps_to_search.items()}
+        """The first record of each partition at or after its time (ms since 1970), or None."""
+        times = {(topic, partition): at for (topic, partition), at in timestamps_to_search.items()}
         return {
-            KafkaTopicPartition(*place): OffsetAndTimestamp(at.offset, at.timestamp, at.leader_epoch) if at else None
-            for place, at in self._retriever.offsets_for_times(times).items()
+            KafkaTopicPartition(*partition): OffsetAndTimestamp(at.offset, at.timestamp, at.leader_epoch)
+            if at
+            else None
+            for partition, at in self._retriever.offsets_for_times(times).items()
         }
 
 
 @runtime_checkable
 class OwnOffsetsInitializer(Protocol):
-    """What an initializer of one's own has; it need not inherit from this."""
+    """An initializer of your own; it need not inherit from this."""
 
     def get_partition_offsets(
         self,
@@ -138,21 +139,21 @@ class OwnOffsetsInitializer(Protocol):
         ...
 
     def get_auto_offset_reset_strategy(self) -> KafkaOffsetResetStrategy:
-        """What to do for a partition that it gave no offset, or one that the log does not have."""
+        """What to do for a partition without an offset, or with one that the log does not have."""
         ...
 
 
 @dataclass(frozen=True)
 class ChosenOffsets:
-    """An initializer of the user's, as the connector asks it."""
+    """An initializer of the user's, as the connector calls it."""
 
     initializer: OwnOffsetsInitializer
 
-    def offsets(self, places: tuple[TopicPartition, ...], retriever: Retriever) -> dict[TopicPartition, Any]:
-        """What the initializer gives for ``places``. Raises what it raises."""
-        partitions = [KafkaTopicPartition(*place) for place in places]
-        found = self.initializer.get_partition_offsets(partitions, PartitionOffsetsRetriever(retriever))
-        return {(each.topic, each.partition): offset for each, offset in found.items()}
+    def offsets(self, partitions: tuple[TopicPartition, ...], retriever: Retriever) -> dict[TopicPartition, Any]:
+        """The initializer's offsets of ``partitions``. Raises the errors of its own."""
+        named = [KafkaTopicPartition(*each) for each in partitions]
+        found = self.initializer.get_partition_offsets(named, PartitionOffsetsRetriever(retriever))
+        return {(topic, partition): offset for (topic, partition), offset in found.items()}
 
     @property
     def reset(self) -> KafkaOffsetResetStrategy:
@@ -163,9 +164,5 @@ class ChosenOffsets:
         return type(self.initializer).__qualname__
 
 
-def _places(partitions: Collection[KafkaTopicPartition]) -> list[TopicPartition]:
-    return [(each.topic, each.partition) for each in partitions]
-
-
 def _named(offsets: Mapping[TopicPartition, int]) -> dict[KafkaTopicPartition, int]:
-    return {KafkaTopicPartition(*place): offset for place, offset in offsets.items()}
+    return {KafkaTopicPartition(*partition): offset for partition, offset in offsets.items()}

@@ -9,10 +9,9 @@ from typing import Any
 
 from penstock.common import SerializationSchema, TypeInformation
 from penstock.datastream.connectors.base import DeliveryGuarantee
-from penstock.datastream.connectors.kafka.options import format_options, prefixed
+from penstock.datastream.tables import built_table, format_options, prefixed
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
-from penstock.options import Origin
-from penstock.spi import Column, Surface, TableDefinition
+from penstock.spi import TableDefinition
 
 
 @dataclass(frozen=True)
@@ -43,34 +42,31 @@ class KafkaRecordSerializationSchemaBuilder:
         return self
 
     def set_topic_selector(self, topic_selector: Any) -> KafkaRecordSerializationSchemaBuilder:
-        """Raises UnsupportedError: choosing a topic per record cannot be done by a Python function yet."""
+        """Raises UnsupportedError: a Python function cannot choose the topic of a record yet."""
         hint = "write to one topic per sink, or use SQL with a column STRING METADATA FROM 'topic'"
         raise UnsupportedError((Problem("topics cannot be chosen per record yet", "set_topic_selector", hint=hint),))
 
     def set_key_serialization_schema(
         self, key_serialization_schema: SerializationSchema
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """How the key is made of a value: of the columns that the schema names."""
+        """The schema of the key, which holds the columns of the value that this schema names."""
         self._key = key_serialization_schema
         return self
 
     def set_value_serialization_schema(
         self, value_serialization_schema: SerializationSchema
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """How the message's value is made of a value."""
+        """The schema of the message's value."""
         self._value = value_serialization_schema
         return self
 
     def build(self) -> KafkaRecordSerializationSchema:
-        """The schema. Raises OptionsError with all that is missing."""
-        problems = []
-        if not self._topic:
-            problems.append(Problem("is required", "set_topic", "KafkaRecordSerializationSchema"))
-        if self._value is None:
-            problems.append(Problem("is required", "set_value_serialization_schema", "KafkaRecordSerializationSchema"))
-        if problems or self._value is None:
-            raise OptionsError(tuple(problems))
-        return KafkaRecordSerializationSchema(self._topic or "", self._value, self._key)
+        """The schema. Raises OptionsError for a topic or a schema of the value that is missing."""
+        if self._topic and self._value is not None:
+            return KafkaRecordSerializationSchema(self._topic, self._value, self._key)
+        given = {"set_topic": self._topic, "set_value_serialization_schema": self._value}
+        missing = [method for method, value in given.items() if not value]
+        raise OptionsError(tuple(Problem("is required", each, "KafkaRecordSerializationSchema") for each in missing))
 
 
 @dataclass(frozen=True)
@@ -103,8 +99,7 @@ class KafkaSink:
                 "no other job may have the same job and sink name",
                 stacklevel=2,
             )
-        columns = tuple(Column(each.name, each.type) for each in row.fields)
-        return TableDefinition(name, columns, options, Origin(f"sink '{name}'"), Surface.BUILDER)
+        return built_table("sink", name, row, options)
 
 
 class KafkaSinkBuilder:
@@ -120,7 +115,7 @@ class KafkaSinkBuilder:
         return self.set_property("bootstrap.servers", bootstrap_servers)
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
-        """What a failure may do to the records written; without it, NONE."""
+        """What a failure may do to written records. Without it, NONE."""
         self._options["sink.delivery-guarantee"] = delivery_guarantee.text
         return self
 
@@ -145,7 +140,7 @@ class KafkaSinkBuilder:
         return self
 
     def build(self) -> KafkaSink:
-        """The sink. Raises OptionsError without a serializer; all else is checked when it is used."""
+        """The sink. Raises OptionsError without a serializer; everything else is checked when it is used."""
         if self._serializer is None:
             hint = "set_record_serializer(KafkaRecordSerializationSchema.builder()...build())"
             raise OptionsError((Problem("a Kafka sink needs a record serializer", "KafkaSink", hint=hint),))
@@ -153,7 +148,7 @@ class KafkaSinkBuilder:
 
 
 def _fitting(schema: SerializationSchema, stream: TypeInformation, sink: str) -> TypeInformation:
-    """The type that is written: the schema's own, which the stream's must fit column by column."""
+    """The type that is written: the schema's own. The stream's type must fit it column by column."""
     wanted = schema.type_info
     same = wanted.single == stream.single and len(wanted.row.fields) == len(stream.row.fields)
     if not same or (wanted.single and wanted.logical != stream.logical):

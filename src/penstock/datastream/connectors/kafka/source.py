@@ -14,15 +14,14 @@ from penstock.datastream.connectors.kafka.offsets import (
     KafkaTopicPartition,
     OwnOffsetsInitializer,
 )
-from penstock.datastream.connectors.kafka.options import format_options, prefixed
+from penstock.datastream.tables import built_table, format_options, prefixed
 from penstock.errors import OptionsError, Problem, UnsupportedError
-from penstock.options import Origin
-from penstock.spi import Column, Surface, TableDefinition
+from penstock.spi import TableDefinition
 
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """A source of messages. ``type_info``: what a message's value becomes."""
+    """A source of messages. ``type_info`` is the type that the values of messages are read as."""
 
     options: Mapping[str, str] = field(repr=False)  # may hold passwords
     schema: DeserializationSchema
@@ -40,16 +39,14 @@ class KafkaSource:
 
     def table(self, name: str) -> TableDefinition:
         """The table that is read."""
-        columns = tuple(Column(each.name, each.type) for each in self.type_info.row.fields)
         options = {**self.options, **format_options(self.schema, "format", "")}
-        origin = Origin(f"source '{name}'")
-        return TableDefinition(name, columns, options, origin, Surface.BUILDER, objects=self.objects)
+        return built_table("source", name, self.type_info.row, options, self.objects)
 
 
 class KafkaSourceBuilder:
     """Builds a :class:`KafkaSource`. Required: bootstrap servers, topics, a pattern or partitions, and a deserializer.
 
-    Where it starts and stops is said by :class:`KafkaOffsetsInitializer`, or by an object of one's own: see
+    A :class:`KafkaOffsetsInitializer` decides where it starts and stops, or an object of your own: see
     ``penstock.datastream.connectors.kafka.offsets``.
     """
 
@@ -80,14 +77,14 @@ class KafkaSourceBuilder:
         return self
 
     def set_partitions(self, partitions: set[KafkaTopicPartition]) -> KafkaSourceBuilder:
-        """The partitions to read, instead of whole topics; new ones are not looked for."""
+        """The partitions to read, instead of whole topics. The source does not look for new ones."""
         self._partitions = frozenset(partitions)
         return self
 
     def set_starting_offsets(
         self, starting_offsets_initializer: KafkaOffsetsInitializer | OwnOffsetsInitializer
     ) -> KafkaSourceBuilder:
-        """Where to start; without it, at the earliest offsets."""
+        """Where to start. Without it, the source starts at the earliest offsets."""
         self._start = _initializer(starting_offsets_initializer, "set_starting_offsets")
         return self
 
@@ -100,18 +97,16 @@ class KafkaSourceBuilder:
         ``committed_offsets()`` needs an offset in every partition.
         """
         stop = _initializer(stopping_offsets_initializer, "set_bounded")
-        if isinstance(stop, KafkaOffsetsInitializer) and stop.mode == "earliest-offset":
-            hint = "latest(), committed_offsets(), timestamp(...) or offsets(...)"
-            raise UnsupportedError(
-                (Problem("a source that stops where it starts reads nothing", "earliest", hint=hint),)
-            )
-        if (
-            isinstance(stop, KafkaOffsetsInitializer)
-            and stop.mode == "specific-offsets"
-            and stop.reset is not KafkaOffsetResetStrategy.EARLIEST
-        ):
-            hint = "name every partition, or set an initializer of your own"
-            raise UnsupportedError((Problem("stopping offsets take no reset strategy", "offsets", hint=hint),))
+        match stop:
+            case KafkaOffsetsInitializer(mode="earliest-offset"):
+                hint = "latest(), committed_offsets(), timestamp(...) or offsets(...)"
+                reason = "a source that stops where it starts reads nothing"
+                raise UnsupportedError((Problem(reason, "earliest", hint=hint),))
+            case KafkaOffsetsInitializer(
+                mode="specific-offsets", reset=KafkaOffsetResetStrategy.LATEST | KafkaOffsetResetStrategy.NONE
+            ):
+                hint = "name every partition, or set an initializer of your own"
+                raise UnsupportedError((Problem("stopping offsets take no reset strategy", "offsets", hint=hint),))
         self._stop = stop
         self._options.pop("scan.bounded.streaming", None)
         return self
@@ -130,7 +125,7 @@ class KafkaSourceBuilder:
         return self
 
     def set_dead_letter_topic(self, topic: str) -> KafkaSourceBuilder:
-        """Where records go that cannot be read, instead of ending the job: ``scan.dead-letter.topic`` of a table."""
+        """The topic for records that cannot be read, which otherwise end the job: ``scan.dead-letter.topic``."""
         self._options["scan.dead-letter.topic"] = topic
         return self
 
@@ -149,7 +144,7 @@ class KafkaSourceBuilder:
         return self
 
     def build(self) -> KafkaSource:
-        """The source. Raises OptionsError without a deserializer; all else is checked when it is used."""
+        """The source. Raises OptionsError without a deserializer; everything else is checked when it is used."""
         if self._schema is None:
             hint = "for example set_value_only_deserializer(SimpleStringSchema())"
             raise OptionsError((Problem("a Kafka source needs a deserializer", "KafkaSource", hint=hint),))
@@ -169,18 +164,18 @@ class KafkaSourceBuilder:
         return KafkaSource(options | prefixed(properties), self._schema, objects)
 
     def _read_only(self) -> dict[str, str]:
-        """The options that stand for a set of partitions. Raises OptionsError when topics were named too."""
+        """The options for a set of partitions. Raises OptionsError if topics were named too."""
         if not self._partitions:
             return {}
         if not self._options.keys().isdisjoint(("topic", "topic-pattern")):
-            hint = "set_partitions names the topics by itself"
+            hint = "leave them out: set_partitions names the topics"
             reason = "cannot be combined with set_topics or set_topic_pattern"
             raise OptionsError((Problem(reason, "set_partitions", "KafkaSource", hint),))
-        places = {(each.topic, each.partition) for each in self._partitions}
-        return {"topic": ";".join(sorted({topic for topic, _ in places})), "scan.partitions": partitions_text(places)}
+        topics = sorted({each.topic for each in self._partitions})
+        return {"topic": ";".join(topics), "scan.partitions": partitions_text(self._partitions)}
 
 
-def _initializer(given: object, where: str) -> KafkaOffsetsInitializer | ChosenOffsets:
+def _initializer(given: object, method: str) -> KafkaOffsetsInitializer | ChosenOffsets:
     if isinstance(given, KafkaOffsetsInitializer):
         return given
     if isinstance(given, OwnOffsetsInitializer):
@@ -189,4 +184,4 @@ def _initializer(given: object, where: str) -> KafkaOffsetsInitializer | ChosenO
         "use the static methods of KafkaOffsetsInitializer, or an object with get_partition_offsets and "
         "get_auto_offset_reset_strategy"
     )
-    raise UnsupportedError((Problem(f"{given!r} says no offsets", where, hint=hint),))
+    raise UnsupportedError((Problem(f"{given!r} does not give offsets", method, hint=hint),))
