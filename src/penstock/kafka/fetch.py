@@ -351,9 +351,9 @@ class Fetcher:
             return
         self._lose(
             reading,
-            f"{reading.name}: the log ends at offset {end}, but records up to offset {reading.range.end} were planned "
-            "(rule 28): the log was truncated, or the topic was created again; compare the published records with the "
-            "log before you restart from other offsets",
+            f"{reading.name}: the log ends at offset {end}, but records up to offset {reading.range.end} were "
+            "planned: the log was truncated, or the topic was created again; compare the published records with the log "
+            "before you restart from other offsets",
         )
 
     def _explain_out_of_range(self, reading: _Reading) -> bool:
