@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 TopicFactory = Callable[..., str]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--rule "tasks run once"`` runs the tests that show one rule."""
+    parser.addoption("--rule", help="run only tests of this rule of docs/design/rules.md")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out tests of other rules than that of ``--rule``."""
+    rule = config.getoption("rule")
+    if rule:
+        items[:] = [each for each in items if any(rule in mark.args for mark in each.iter_markers("rule"))]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Examples are the same each time, and others each time in ``make test-all``; how long one takes says how busy the
     machine is. And lets kafka-python be imported: it reads its message schemas by a call that Python 3.11 deprecates.

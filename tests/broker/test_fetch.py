@@ -164,9 +164,8 @@ class TestTransactions:
 
 
 class TestWhatIsNotInTheLog:
-    def test_rule_28_a_planned_end_beyond_the_log_is_an_error_and_no_wait(
-        self, session: Session, topic: TopicFactory
-    ) -> None:
+    @pytest.mark.rule("truncated logs are noticed")
+    def test_a_planned_end_beyond_the_log_is_an_error_and_no_wait(self, session: Session, topic: TopicFactory) -> None:
         name = topic()
         fill(session, name, 0, [range(10)])
         with pytest.raises(

@@ -77,7 +77,8 @@ def leader(session: Session, topic: str) -> int:
 
 
 @pytest.mark.slow
-def test_rule_8_produced_through_the_death_of_a_leader(cluster: KafkaCluster, session: Session, topic: str) -> None:
+@pytest.mark.rule("one writer per partition")
+def test_produced_through_the_death_of_a_leader(cluster: KafkaCluster, session: Session, topic: str) -> None:
     victim = leader(session, topic)
     try:
         with Producer(session) as producer:
@@ -113,9 +114,8 @@ def test_fetched_through_the_death_of_a_leader(cluster: KafkaCluster, session: S
         cluster.restart(victim)
 
 
-def test_rule_16_committed_through_the_death_of_the_coordinator(
-    cluster: KafkaCluster, session: Session, topic: str
-) -> None:
+@pytest.mark.rule("outcomes are never guessed")
+def test_committed_through_the_death_of_the_coordinator(cluster: KafkaCluster, session: Session, topic: str) -> None:
     client = TransactionClient(session, f"tx-{topic}", 60_000)
     client.init()
     client.begin()
@@ -204,7 +204,8 @@ def test_a_leader_that_was_deposed_while_it_stood_still_is_not_believed(cluster:
             cluster.resume(node)
 
 
-def test_rule_28_a_log_that_an_unclean_election_has_cut_is_never_read_on_in_silence(
+@pytest.mark.rule("truncated logs are noticed")
+def test_a_log_that_an_unclean_election_has_cut_is_never_read_on_in_silence(
     cluster: KafkaCluster, session: Session
 ) -> None:
     """A replica that was down while records were written leads when the only one that has them is down."""

@@ -35,7 +35,8 @@ print(json.dumps({"start": reader.initialOffset(), "end": end, "tasks": len(task
 """
 
 
-def test_rule_29_offsets_carry_topic_ids_and_leader_epochs(kafka, topic):
+@pytest.mark.rule("planning knows only its options")
+def test_offsets_carry_topic_ids_and_leader_epochs(kafka, topic):
     name = topic(2)
     write(kafka, name, 5)
     planner = planner_of(kafka, name)
@@ -50,7 +51,8 @@ def test_rule_29_offsets_carry_topic_ids_and_leader_epochs(kafka, topic):
     }
 
 
-def test_rule_29_planning_knows_the_options_and_nothing_else(kafka, topic, tmp_path):
+@pytest.mark.rule("planning knows only its options")
+def test_planning_knows_only_its_options(kafka, topic, tmp_path):
     """Another process, in another folder, without this one's environment, plans what this one plans."""
     name = topic(2)
     write(kafka, name, 5)

@@ -106,7 +106,8 @@ class TestAcknowledgements:
         assert read(session, name, 1, "read_committed") == [n for n in range(300) if n % 20 >= 10]
 
     @pytest.mark.parametrize("settings", [{"enable_idempotence": "false"}, {"acks": "1"}, {"acks": "0"}], ids=str)
-    def test_rule_12_without_idempotence_there_are_no_sequences(
+    @pytest.mark.rule("producer ids are scarce")
+    def test_without_idempotence_there_are_no_sequences(
         self, kafka: KafkaCluster, topic: TopicFactory, settings: dict[str, str]
     ) -> None:
         name, session = topic(), session_of(kafka, **settings)
@@ -132,7 +133,8 @@ class TestAcknowledgements:
         session.close()
 
 
-class TestRule8:
+@pytest.mark.rule("one writer per partition")
+class TestOneWriterPerPartition:
     def test_at_most_five_batches_of_a_partition_are_under_way(
         self, kafka: KafkaCluster, session: Session, topic: TopicFactory
     ) -> None:
@@ -200,7 +202,8 @@ class TestRule8:
         assert read(session, name) == [*range(8)]
 
 
-def test_rule_10_nothing_overtakes_the_first_batch_of_a_partition(session: Session, topic: TopicFactory) -> None:
+@pytest.mark.rule("source order is kept")
+def test_nothing_overtakes_the_first_batch_of_a_partition(session: Session, topic: TopicFactory) -> None:
     """A leader that is just being elected refuses the first batch, and would take the second one."""
     name, send, refused = topic(), session.send, []
 
@@ -220,7 +223,8 @@ def test_rule_10_nothing_overtakes_the_first_batch_of_a_partition(session: Sessi
     assert read(session, name) == [*range(5)]
 
 
-class TestRule12:
+@pytest.mark.rule("producer ids are scarce")
+class TestProducerIdsAreScarce:
     def test_a_process_keeps_its_producer_id(self, session: Session, topic: TopicFactory) -> None:
         name, identities = topic(), set()
         for number in range(3):
@@ -264,7 +268,8 @@ class TestRule12:
         assert read(session, name, 1) == [0, 1]
 
 
-class TestRule13:
+@pytest.mark.rule("each error has one action")
+class TestEachErrorHasOneAction:
     def test_a_gap_in_a_transaction_must_be_aborted(self, session: Session, topic: TopicFactory) -> None:
         name, client = topic(), transactional(session)
         with Producer(session, client.identity, transactional_id=client.transactional_id) as producer:

@@ -2,7 +2,8 @@
 
 Tests of some properties are elsewhere: ``enable.idempotence``, ``buffer.memory``, ``request.timeout.ms`` and
 ``delivery.timeout.ms`` in test_produce.py, logins in test_session.py, TLS in tests/unit/kafka/test_tls.py, what
-concerns encoding in tests/unit/connectors/test_encoding.py, and ``transaction.timeout.ms`` with rule 19.
+concerns encoding in tests/unit/connectors/test_encoding.py, and ``transaction.timeout.ms`` with rule "timeouts fit the
+brokers".
 """
 
 from __future__ import annotations

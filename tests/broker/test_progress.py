@@ -99,7 +99,8 @@ def finish(client: TransactionClient) -> None:
     client.init()
 
 
-class TestRule4:
+@pytest.mark.rule("progress reads are definite")
+class TestProgressReadsAreDefinite:
     def test_the_last_committed_record_counts(self, session: Session, progress_topic: ProgressTopic) -> None:
         client = owner(session)
         assert read_progress(session, progress_topic, client.transactional_id).progress is None
@@ -349,7 +350,8 @@ class TestRule4:
         assert read_progress(session, sealed, client.transactional_id).progress == theirs
 
 
-class TestRule3:
+@pytest.mark.rule("fence, claim, then read")
+class TestFenceClaimThenRead:
     def test_a_claim_names_the_owner(self, session: Session, progress_topic: ProgressTopic) -> None:
         client = owner(session)
         first = claim(session, client, progress_topic, "run-1")
@@ -386,7 +388,8 @@ class BothVersions:
         session.close()
 
 
-class TestRule3WhileClaiming(BothVersions):
+@pytest.mark.rule("fence, claim, then read")
+class TestFenceWhileClaiming(BothVersions):
     """What becomes of a run that has taken an id over, while it commits its claim. There is a former owner's claim."""
 
     @pytest.fixture
@@ -527,7 +530,8 @@ class TestRule3WhileClaiming(BothVersions):
         assert client.state is State.READY
 
 
-class TestRule7:
+@pytest.mark.rule("progress topics are durable")
+class TestProgressTopicsAreDurable:
     def test_it_is_created_compacted(self, session: Session, progress_topic: ProgressTopic) -> None:
         settings = topic_configs(session, [progress_topic.name])
         assert settings is not None
@@ -553,7 +557,8 @@ class TestRule7:
             ensure_progress_topic(session, "gone", topic_id=other)
 
 
-class TestRule16:
+@pytest.mark.rule("outcomes are never guessed")
+class TestOutcomesAreNeverGuessed:
     """What :func:`settle` finds out about batch 1 of run-1, after batch 0 was committed."""
 
     @pytest.fixture
@@ -682,7 +687,8 @@ class TestRule16:
             self.settle(session, client, progress_topic)
 
 
-class TestRule15:
+@pytest.mark.rule("aborts raise the epoch")
+class TestAbortsRaiseTheEpoch:
     """Below transaction.version 2: a copy that takes over while an abort is under way, between asking the coordinator
     whose the transaction is and taking a new epoch. It cannot be left alone, for it may come at any moment before the
     new epoch is given; but then both stop, and nothing is doubled."""
@@ -751,7 +757,8 @@ class TestRule15:
         assert read_progress(session, progress_topic, client.transactional_id).progress == last
 
 
-class TestRule18(BothVersions):
+@pytest.mark.rule("forgotten ids prove nothing")
+class TestForgottenIdsProveNothing(BothVersions):
     """Epochs end at 32,767: then the coordinator gives the id a new producer id, and epochs begin again."""
 
     def wear_out(self, session: Session, client: TransactionClient, last_epoch: int) -> None:

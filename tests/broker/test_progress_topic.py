@@ -1,4 +1,4 @@
-"""The settings without which a progress topic loses progress in silence (rule 7)."""
+"""The settings without which a progress topic loses progress in silence (rule "progress topics are durable")."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def own_settings(session, topic):
     return {each.name: each.value for each in answer.results[0].configs if each.config_source == 1}
 
 
-def test_rule_7_a_progress_topic_is_made_to_keep_what_was_committed(session):
+@pytest.mark.rule("progress topics are durable")
+def test_a_progress_topic_is_made_to_keep_what_was_committed(session):
     name = f"progress-{uuid.uuid4().hex[:8]}"
     ensure_progress_topic(session, name)
     assert own_settings(session, name).items() >= {
@@ -45,7 +46,8 @@ def test_rule_7_a_progress_topic_is_made_to_keep_what_was_committed(session):
         ("unclean.leader.election.enable", "true", "false", "may elect a leader that lacks committed progress"),
     ],
 )
-def test_rule_7_a_progress_topic_that_loses_progress_is_refused(session, topic, setting, value, wanted, harm):
+@pytest.mark.rule("progress topics are durable")
+def test_a_progress_topic_that_loses_progress_is_refused(session, topic, setting, value, wanted, harm):
     name = topic(1, configs={"cleanup.policy": "compact", setting: value})
     with pytest.raises(KafkaError) as raised:
         ensure_progress_topic(session, name)

@@ -244,7 +244,8 @@ class TestExactlyOnce:
         ],
         ids=["group", "source"],
     )
-    def test_rule_20_without_the_right_to_commit_offsets_the_batch_goes_on(
+    @pytest.mark.rule("group offsets join the transaction")
+    def test_without_the_right_to_commit_offsets_the_batch_goes_on(
         self, guarded: Guarded, kind: str, which: str, operation: str, expected: str
     ) -> None:
         steps = Steps(guarded.root)
@@ -289,7 +290,8 @@ class TestDescribing:
 
 
 class TestAtLeastOnce:
-    def test_rule_12_idempotence_needs_write_on_the_topic_and_nothing_on_the_cluster(self, guarded: Guarded) -> None:
+    @pytest.mark.rule("producer ids are scarce")
+    def test_idempotence_needs_write_on_the_topic_and_nothing_on_the_cluster(self, guarded: Guarded) -> None:
         steps = Steps(guarded.root)
         session = guarded.login(("TOPIC", steps.output, "WRITE"))
         with Producer(session) as producer:

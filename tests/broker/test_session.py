@@ -146,9 +146,8 @@ class TestOffsets:
         commit_offsets(session, name, places)
         assert committed_offsets(session, name, places) == {(name, 1): CommittedOffset(5)}
 
-    def test_rule_28_a_log_that_is_shorter_than_what_was_read_is_noticed(
-        self, session: Session, topic: TopicFactory
-    ) -> None:
+    @pytest.mark.rule("truncated logs are noticed")
+    def test_a_log_that_is_shorter_than_what_was_read_is_noticed(self, session: Session, topic: TopicFactory) -> None:
         name = topic()
         with Producer(session) as producer:
             producer.submit(name, 0, *batch(3))

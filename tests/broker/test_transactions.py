@@ -85,9 +85,8 @@ def committed(session: Session, topic: str, partition: int = 1) -> list[int]:
     return numbers
 
 
-def test_rule_14_batches_are_committed_or_aborted_whole(
-    session: Session, topic: str, client: TransactionClient
-) -> None:
+@pytest.mark.rule("one protocol version per transaction")
+def test_batches_are_committed_or_aborted_whole(session: Session, topic: str, client: TransactionClient) -> None:
     client.init()
     identities = []
     for number in range(4):
@@ -104,9 +103,8 @@ def test_rule_14_batches_are_committed_or_aborted_whole(
     assert {each.transaction_version for each in identities} == {transaction_version(session)}
 
 
-def test_rule_20_group_offsets_share_the_fate_of_the_records(
-    session: Session, topic: str, client: TransactionClient
-) -> None:
+@pytest.mark.rule("group offsets join the transaction")
+def test_group_offsets_join_the_transaction(session: Session, topic: str, client: TransactionClient) -> None:
     group = f"group-{topic}"
     client.init()
     for number, end in enumerate([client.commit, client.abort]):
@@ -121,7 +119,8 @@ def test_rule_20_group_offsets_share_the_fate_of_the_records(
     }
 
 
-def test_rule_20_a_topic_that_is_gone_takes_no_offset_and_does_not_stop_the_transaction(
+@pytest.mark.rule("group offsets join the transaction")
+def test_a_topic_that_is_gone_takes_no_offset_and_does_not_stop_the_transaction(
     session: Session, topic: str, client: TransactionClient
 ) -> None:
     group = f"group-{topic}"
@@ -138,7 +137,8 @@ def test_rule_20_a_topic_that_is_gone_takes_no_offset_and_does_not_stop_the_tran
     assert committed(session, topic) == [1]
 
 
-def test_rule_3_init_fences_the_former_owner_and_ends_its_transaction(
+@pytest.mark.rule("fence, claim, then read")
+def test_init_fences_the_former_owner_and_ends_its_transaction(
     session: Session, topic: str, client: TransactionClient
 ) -> None:
     client.init()
@@ -159,7 +159,8 @@ def test_rule_3_init_fences_the_former_owner_and_ends_its_transaction(
     assert committed(session, topic) == [3]
 
 
-def test_rule_3_a_former_owner_between_two_batches_does_not_fence_the_new_one(
+@pytest.mark.rule("fence, claim, then read")
+def test_a_former_owner_between_two_batches_does_not_fence_the_new_one(
     session: Session, topic: str, client: TransactionClient
 ) -> None:
     client.init()
@@ -196,9 +197,8 @@ def end_behind_its_back(session: Session, client: TransactionClient, commit: boo
     assert session.exchange(request, node, session.deadline()).error_code == 0
 
 
-def test_rule_16_a_repeated_commit_answers_what_the_first_did(
-    session: Session, topic: str, client: TransactionClient
-) -> None:
+@pytest.mark.rule("outcomes are never guessed")
+def test_a_repeated_commit_answers_what_the_first_did(session: Session, topic: str, client: TransactionClient) -> None:
     client.init()
     client.begin()
     write(session, client, topic, [1])
@@ -212,7 +212,8 @@ def test_rule_16_a_repeated_commit_answers_what_the_first_did(
     assert committed(session, topic) == [1, 2]
 
 
-def test_rule_16_a_transaction_that_timed_out_has_an_unknown_outcome(session: Session, topic: str) -> None:
+@pytest.mark.rule("outcomes are never guessed")
+def test_a_transaction_that_timed_out_has_an_unknown_outcome(session: Session, topic: str) -> None:
     client = TransactionClient(session, f"tx-{topic}", 3000)
     client.init()
     client.begin()
@@ -233,7 +234,8 @@ def test_rule_16_a_transaction_that_timed_out_has_an_unknown_outcome(session: Se
     assert committed(session, topic) == [2]
 
 
-def test_rule_16_a_coordinator_that_does_not_answer_leaves_the_outcome_unknown(kafka: KafkaCluster) -> None:
+@pytest.mark.rule("outcomes are never guessed")
+def test_a_coordinator_that_does_not_answer_leaves_the_outcome_unknown(kafka: KafkaCluster) -> None:
     properties = {**kafka.client_settings(), "request.timeout.ms": "300"}
     session = Session(ClientConfig.from_properties(properties))
     name = f"transactions-{uuid.uuid4().hex[:8]}"
@@ -252,7 +254,8 @@ def test_rule_16_a_coordinator_that_does_not_answer_leaves_the_outcome_unknown(k
     session.close()
 
 
-def test_rule_15_an_abort_gives_a_new_epoch(session: Session, topic: str, client: TransactionClient) -> None:
+@pytest.mark.rule("aborts raise the epoch")
+def test_aborts_raise_the_epoch(session: Session, topic: str, client: TransactionClient) -> None:
     client.init()
     before = client.begin()
     write(session, client, topic, [1])
@@ -278,7 +281,8 @@ def test_an_empty_transaction_can_be_aborted(session: Session, client: Transacti
     assert client.state is State.READY
 
 
-def test_rule_17_fenced_is_terminal(session: Session, client: TransactionClient) -> None:
+@pytest.mark.rule("terminal errors end the job")
+def test_fenced_is_terminal(session: Session, client: TransactionClient) -> None:
     client.init()
     client.state = State.UNKNOWN
     client.settled(fenced=True)
@@ -315,7 +319,8 @@ def forgetful() -> Iterator[KafkaCluster]:
 
 
 @pytest.mark.slow
-def test_rule_18_an_id_that_expired_is_taken_over_again(forgetful: KafkaCluster) -> None:
+@pytest.mark.rule("forgotten ids prove nothing")
+def test_an_id_that_expired_is_taken_over_again(forgetful: KafkaCluster) -> None:
     session = Session(ClientConfig.from_properties(forgetful.client_settings()))
     name = f"transactions-{uuid.uuid4().hex[:8]}"
     create_topic(session, name, partitions=2)
@@ -343,7 +348,8 @@ def test_rule_18_an_id_that_expired_is_taken_over_again(forgetful: KafkaCluster)
     session.close()
 
 
-class TestRule19:
+@pytest.mark.rule("timeouts fit the brokers")
+class TestTimeoutsFitTheBrokers:
     def test_unset_it_is_what_the_brokers_allow(self, session: Session) -> None:
         assert transaction_timeout_ms(session) == 900_000
 

@@ -1,5 +1,6 @@
-"""Batches whose commit has no definite answer (rule 16): the whole way of :class:`KafkaCommitter`, before a broker
-behind a proxy that loses answers. Tasks are played by a producer in this process."""
+"""Batches whose commit has no definite answer (rule "outcomes are never guessed"): the whole way of
+:class:`KafkaCommitter`, before a broker behind a proxy that loses answers. Tasks are played by a producer in this
+process."""
 
 from __future__ import annotations
 
@@ -184,7 +185,8 @@ def batch(number: int) -> Batch:
     return Batch(number, ({"at": number} if number else None,), ({"at": number + 1},), tasks=1)
 
 
-class TestRule16:
+@pytest.mark.rule("outcomes are never guessed")
+class TestOutcomesAreNeverGuessed:
     """Batch 0 is committed; the commit of batch 1 gets no answer, or does not arrive."""
 
     def lose(self, scene: Scene, *, answers: bool) -> Trap:
@@ -350,7 +352,8 @@ class TestExpiry:
         hasty.expect()
 
 
-class TestRule2:
+@pytest.mark.rule("one identity per job")
+class TestOneIdentityPerJob:
     """A checkpoint keeps its transactional id."""
 
     def test_the_id_stays_when_the_prefix_is_changed(self, scene: Scene) -> None:
@@ -499,7 +502,8 @@ def forgetful(request: pytest.FixtureRequest) -> Iterator[ProxiedCluster]:
 
 
 @pytest.mark.slow
-def test_rule_18_a_job_whose_idle_id_was_forgotten_goes_on(forgetful: ProxiedCluster) -> None:
+@pytest.mark.rule("forgotten ids prove nothing")
+def test_a_job_whose_idle_id_was_forgotten_goes_on(forgetful: ProxiedCluster) -> None:
     """What the coordinator has forgotten is evidence of nothing: progress decides."""
     scene = Scene(forgetful)
     committer, _ = scene.committer()

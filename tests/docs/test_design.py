@@ -70,7 +70,7 @@ def test_every_mutant_belongs_to_a_rule():
 def test_rules_are_referred_to_by_their_names():
     """In code, tests and pages: ``rule "tasks run once"``."""
     files = [*SOURCE.rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").rglob("*.md")]
-    named = [name for path in files for name in re.findall(r'\brules?\s+\[?"([^"]+)"', path.read_text("utf-8"))]
+    named = [name for path in files for name in re.findall(r'\brules?(?:\s+\[?|\()"([^"]+)"', path.read_text("utf-8"))]
     assert named
     named = [re.sub(r"\s+(# )?", " ", name) for name in named]  # perhaps over the end of a line
     named += [

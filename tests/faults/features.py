@@ -55,7 +55,7 @@ def changed(trial: Trial, level: int, *, mid_publish: bool) -> Outcome:
     job.finish(PATIENCE)
     trial.hit(f"at {story(trap)}: from {before} to {transaction_version(trial.session)}", before != level)
     versions = [frame.version for frame in later.frames]
-    # The batch under way keeps to the version that it was begun with (rule 14).
+    # The batch under way keeps to the version that it was begun with (rule "one protocol version per transaction").
     first = before if mid_publish else level
     trial.hit(
         f"EndTxn of version {'/'.join(map(str, versions))} after it",

@@ -99,7 +99,8 @@ def test_progress_is_not_read_before_a_former_owner_has_ceased_to_publish(versio
     assert_unbroken(walks)
 
 
-def test_rule_18_a_forgotten_id_does_not_hide_a_copy_that_has_published() -> None:
+@pytest.mark.rule("forgotten ids prove nothing")
+def test_a_forgotten_id_does_not_hide_a_copy_that_has_published() -> None:
     """Below transaction.version 2, where a new epoch is asked for with the one that was had."""
     rules = [
         Rule(Fault.SECOND_DRIVER, "Produce", 2),

@@ -1,4 +1,4 @@
-"""Rule 9: what is found out of tasks and stages that Spark ran twice, from Spark itself."""
+"""Rule "tasks run once": what is found out of tasks and stages that Spark ran twice, from Spark itself."""
 
 from __future__ import annotations
 
@@ -27,38 +27,46 @@ def verdicts():
 
 
 @pytest.mark.parametrize("name", ["once", "adaptive"])
-def test_rule_9_a_job_whose_tasks_ran_once_is_clean(verdicts, name):
+@pytest.mark.rule("tasks run once")
+def test_a_job_whose_tasks_ran_once_is_clean(verdicts, name):
     assert verdicts[name] == ""
 
 
-def test_rule_9_a_task_that_failed_and_was_run_again_is_noticed(verdicts):
+@pytest.mark.rule("tasks run once")
+def test_a_task_that_failed_and_was_run_again_is_noticed(verdicts):
     assert "Spark ran a task of the batch twice within one transaction, after it failed" in verdicts["failed"]
 
 
-def test_rule_9_a_task_that_was_killed_and_run_again_is_noticed(verdicts):
+@pytest.mark.rule("tasks run once")
+def test_a_task_that_was_killed_and_run_again_is_noticed(verdicts):
     assert "Spark ran a task of the batch twice within one transaction, after it failed or was" in verdicts["killed"]
 
 
-def test_rule_9_a_stage_that_was_retried_is_noticed(verdicts):
+@pytest.mark.rule("tasks run once")
+def test_a_stage_that_was_retried_is_noticed(verdicts):
     assert "Spark ran a stage of the batch twice" in verdicts["stage"]
 
 
-def test_rule_9_what_spark_has_forgotten_is_not_clean_and_not_called_a_second_attempt(verdicts):
+@pytest.mark.rule("tasks run once")
+def test_what_spark_has_forgotten_is_not_clean_and_not_called_a_second_attempt(verdicts):
     assert NOT_KNOWN in verdicts["gone"]
     assert "spark.ui.retainedJobs" in verdicts["gone"]
 
 
-def test_rule_9_a_job_whose_stage_spark_has_forgotten_is_not_clean():
+@pytest.mark.rule("tasks run once")
+def test_a_job_whose_stage_spark_has_forgotten_is_not_clean():
     (said,) = said_of("stage_gone").values()
     assert NOT_KNOWN in said
     assert "spark.ui.retainedStages" in said
 
 
-def test_rule_9_what_spark_does_not_tell_in_time_is_not_clean_and_not_called_a_second_attempt(verdicts):
+@pytest.mark.rule("tasks run once")
+def test_what_spark_does_not_tell_in_time_is_not_clean_and_not_called_a_second_attempt(verdicts):
     assert NOT_KNOWN in verdicts["late"]
     assert "TimeoutException" in verdicts["late"]
 
 
-def test_rule_9_an_answer_of_a_second_attempt_is_enough():
+@pytest.mark.rule("tasks run once")
+def test_an_answer_of_a_second_attempt_is_enough():
     """Spark is not even asked."""
     assert "Spark ran a task of the batch twice" in repeated(None, "tag", [0, 1, 0])

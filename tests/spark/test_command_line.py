@@ -465,7 +465,8 @@ execution.run(replace(job, sinks=(sink,), settings=replace(job.settings, restart
     assert read_ids(topics, sink) == list(range(10))
 
 
-def test_rule_17_a_failure_that_would_repeat_has_a_status_of_its_own(cli, kafka, topics, topic):
+@pytest.mark.rule("terminal errors end the job")
+def test_a_failure_that_would_repeat_has_a_status_of_its_own(cli, kafka, topics, topic):
     source, sink = topic(1), topic(1)
     topics.write(source, [{"id": 1}, b"{"])
     text = "SET 'restart-strategy.type' = 'exponential-delay';" + script(kafka.bootstrap, source, sink)

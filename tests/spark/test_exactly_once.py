@@ -42,7 +42,8 @@ def read_ids(topics, topic):
     return sorted(message.json["id"] for message in topics.read(topic))
 
 
-def test_rule_1_starts_are_resolved_once_before_batch_0(jobs, topics, topic, monkeypatch):
+@pytest.mark.rule("starts are resolved once")
+def test_starts_are_resolved_once_before_batch_0(jobs, topics, topic, monkeypatch):
     """A job that reads from the latest offset dies in batch 0; what arrived meanwhile is read when it comes back."""
     source, sink = topic(1), topic(1)
     topics.write(source, ids(5))
@@ -77,7 +78,8 @@ def test_a_batch_that_is_aborted_is_redone_in_place(jobs, topics, topic, monkeyp
     assert not topics.open_transactions(sink)
 
 
-def test_rule_24_a_batch_that_is_redone_is_counted_once(jobs, topics, topic, monkeypatch):
+@pytest.mark.rule("dead letters join the transaction")
+def test_batches_are_redone_in_place_and_counted_once(jobs, topics, topic, monkeypatch):
     """What was read, what could not be decoded and where that went: all of two attempts that nobody has seen."""
     source, sink, dead = topic(2), topic(2), topic(1)
     for partition in range(2):
@@ -93,7 +95,8 @@ def test_rule_24_a_batch_that_is_redone_is_counted_once(jobs, topics, topic, mon
     assert running.metrics["operator.s.dead-letters.numRecordsOut"] == 2
 
 
-def test_rule_5_a_committed_batch_that_spark_replays_is_skipped(jobs, topics, topic):
+@pytest.mark.rule("progress decides")
+def test_a_committed_batch_that_spark_replays_is_skipped(jobs, topics, topic):
     """Killed after EndTxn and before Spark's commit log: Spark replays the batch, progress knows it as done."""
     source, sink = topic(2), topic(2)
     topics.write(source, ids(300))
@@ -113,7 +116,8 @@ def forget_the_last_commit(checkpoint):
     (checkpoint / "commits" / f".{commits[-1].name}.crc").unlink(missing_ok=True)
 
 
-def test_rule_5_a_batch_is_not_skipped_for_a_table_that_did_not_get_it(jobs, topics, topic):
+@pytest.mark.rule("progress decides")
+def test_a_batch_is_not_skipped_for_a_table_that_did_not_get_it(jobs, topics, topic):
     """It came to the cluster's transaction after the batch was committed, and before Spark knew."""
     source, sink, new = topic(1), topic(1), topic(1)
     topics.write(source, ids(10))
@@ -135,7 +139,8 @@ def test_rule_5_a_batch_is_not_skipped_for_a_table_that_did_not_get_it(jobs, top
 
 
 @pytest.mark.parametrize("change", ["another topic", "a second INSERT"])
-def test_rule_5_a_batch_is_not_skipped_for_what_only_has_the_name_of_a_table_that_got_it(jobs, topics, topic, change):
+@pytest.mark.rule("progress decides")
+def test_a_batch_is_not_skipped_for_what_only_has_the_name_of_a_table_that_got_it(jobs, topics, topic, change):
     """Names may be made of positions (sink-1, sink-2), and are no proof."""
     source, sink, new = topic(1), topic(1), topic(1)
     topics.write(source, ids(10))
@@ -156,7 +161,8 @@ def test_rule_5_a_batch_is_not_skipped_for_what_only_has_the_name_of_a_table_tha
     assert read_ids(topics, sink) == list(range(10))
 
 
-def test_rule_5_a_checkpoint_that_is_older_than_what_was_published_stops_the_query(jobs, topics, topic):
+@pytest.mark.rule("progress decides")
+def test_a_checkpoint_that_is_older_than_what_was_published_stops_the_query(jobs, topics, topic):
     source, sink = topic(1), topic(1)
     topics.write(source, ids(300))
     sql = copy(jobs, source, sink, scan_max__records__per__trigger="100")
@@ -171,7 +177,8 @@ def test_rule_5_a_checkpoint_that_is_older_than_what_was_published_stops_the_que
     assert read_ids(topics, sink) == list(range(300))
 
 
-def test_rule_5_a_second_query_takes_over_with_a_warning(jobs, topics, topic):
+@pytest.mark.rule("progress decides")
+def test_a_second_query_takes_over_with_a_warning(jobs, topics, topic):
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
     jobs.run(copy(jobs, source, sink))
@@ -181,7 +188,8 @@ def test_rule_5_a_second_query_takes_over_with_a_warning(jobs, topics, topic):
     assert read_ids(topics, sink) == sorted([*range(10)] * 2)
 
 
-def test_rule_2_a_checkpoint_is_bound_to_its_source(jobs, topics, topic):
+@pytest.mark.rule("one identity per job")
+def test_a_checkpoint_is_bound_to_its_source(jobs, topics, topic):
     source, other, sink = topic(1), topic(1), topic(1)
     topics.write(source, ids(10))
     jobs.run(copy(jobs, source, sink))
@@ -189,7 +197,8 @@ def test_rule_2_a_checkpoint_is_bound_to_its_source(jobs, topics, topic):
         jobs.run(copy(jobs, other, sink))
 
 
-def test_rule_2_a_checkpoint_keeps_its_transactional_id(jobs, topics, topic):
+@pytest.mark.rule("one identity per job")
+def test_a_checkpoint_keeps_its_transactional_id(jobs, topics, topic):
     """The last batch is committed in Kafka and not in Spark's log, and the prefix is another: it is not repeated."""
     source, sink = topic(1), topic(1)
     topics.write(source, ids(300))
@@ -203,7 +212,8 @@ def test_rule_2_a_checkpoint_keeps_its_transactional_id(jobs, topics, topic):
     assert read_ids(topics, sink) == list(range(300))
 
 
-def test_rule_6_a_skipped_batch_starts_no_job(jobs, topics, topic):
+@pytest.mark.rule("skip publishing only")
+def test_a_skipped_batch_starts_no_job(jobs, topics, topic):
     """Plans without state or watermark may skip a committed batch at once."""
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
@@ -221,7 +231,9 @@ def test_rule_6_a_skipped_batch_starts_no_job(jobs, topics, topic):
 
 
 @pytest.mark.slow
-def test_rules_3_and_17_the_former_owner_is_fenced_and_stops(jobs, topics, topic, tmp_path):
+@pytest.mark.rule("fence, claim, then read")
+@pytest.mark.rule("terminal errors end the job")
+def test_the_former_owner_is_fenced_and_stops(jobs, topics, topic, tmp_path):
     """A copy of a running job from a copy of its checkpoint takes the transactional id; the first must end loudly."""
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
@@ -251,7 +263,8 @@ def test_rules_3_and_17_the_former_owner_is_fenced_and_stops(jobs, topics, topic
     assert not topics.open_transactions(sink)
 
 
-def test_rule_10_order_is_kept_within_a_key_over_many_tasks(jobs, topics, topic):
+@pytest.mark.rule("source order is kept")
+def test_order_is_kept_within_a_key_over_many_tasks(jobs, topics, topic):
     """200,000 records of 50 keys from 4 partitions by way of several tasks into 3 partitions."""
     source, sink = topic(4), topic(3)
     count = 50_000
@@ -276,7 +289,8 @@ def test_rule_10_order_is_kept_within_a_key_over_many_tasks(jobs, topics, topic)
     assert all(len(places) == 1 for places in partitions.values())
 
 
-def test_rule_11_a_record_that_is_too_large_is_named(jobs, topics, topic):
+@pytest.mark.rule("batches fit the topic")
+def test_a_record_that_is_too_large_is_named(jobs, topics, topic):
     source, sink = topic(2), topic(1, configs={"max.message.bytes": "2000"})
     topics.write(source, [{"id": 1, "text": "x"}], partition=0)
     topics.write(source, [{"id": 2, "text": "x" * 10}, {"id": 3, "text": "y" * 5000}], partition=1)
@@ -291,7 +305,8 @@ def test_rule_11_a_record_that_is_too_large_is_named(jobs, topics, topic):
     assert not topics.open_transactions(sink)
 
 
-def test_rule_9_a_stage_that_ran_twice_aborts_the_batch(jobs, topics, topic, monkeypatch):
+@pytest.mark.rule("tasks run once")
+def test_a_stage_that_ran_twice_aborts_the_batch(jobs, topics, topic, monkeypatch):
     from penstock.connectors.kafka.spark import SparkWriteJobs
 
     source, sink = topic(1), topic(1)

@@ -72,7 +72,8 @@ def test_filters_and_projections_are_applied(jobs, topics, topic):
     assert {(each.json["label"], each.json["twice"]) for each in topics.read(sink)} == wanted
 
 
-def test_rule_22_a_statement_set_reads_once_and_evaluates_each_branch_alone(jobs, topics, topic):
+@pytest.mark.rule("one query per job")
+def test_a_statement_set_reads_once_and_evaluates_each_branch_alone(jobs, topics, topic):
     """The division fails for id 0, which its branch leaves out: it must not be computed for the other branch's row."""
     source, small, rest = topic(2), topic(1), topic(1)
     topics.write(source, ROWS)

@@ -1,4 +1,5 @@
-"""The postgres sink: what its tables hold after whatever happened in between (rule 21, and the rules of progress)."""
+"""The postgres sink: what its tables hold after whatever happened in between (rules "targets commit independently" and
+"progress decides")."""
 
 from __future__ import annotations
 
@@ -134,7 +135,8 @@ def forget_last_commit(jobs):
 
 
 @pytest.mark.parametrize("batches", [1, 2])
-def test_rule_5_a_batch_is_neither_skipped_nor_repeated_when_a_table_comes_to_the_job(jobs, topics, topic, db, batches):
+@pytest.mark.rule("progress decides")
+def test_a_batch_is_neither_skipped_nor_repeated_when_a_table_comes_to_the_job(jobs, topics, topic, db, batches):
     """After the last batch was committed, and before Spark knew."""
     source = topic(1)
     topics.write(source, ids(10 * batches))
@@ -307,7 +309,8 @@ def test_a_batch_whose_transaction_fails_is_redone_in_place(jobs, topics, topic,
     assert db.staging() == []
 
 
-def test_rule_5_a_committed_batch_that_spark_replays_is_skipped(jobs, topics, topic, db):
+@pytest.mark.rule("progress decides")
+def test_a_committed_batch_that_spark_replays_is_skipped(jobs, topics, topic, db):
     source = topic(2)
     topics.write(source, ids(300))
     db.rows("CREATE TABLE t (id bigint)")
@@ -320,7 +323,8 @@ def test_rule_5_a_committed_batch_that_spark_replays_is_skipped(jobs, topics, to
 
 
 @pytest.mark.slow
-def test_rule_5_progress_that_does_not_fit_stops_the_job(jobs, topics, topic, db):
+@pytest.mark.rule("progress decides")
+def test_progress_that_does_not_fit_stops_the_job(jobs, topics, topic, db):
     source = topic(1)
     topics.write(source, ids(300))
     db.rows("CREATE TABLE t (id bigint)")
@@ -346,7 +350,8 @@ def test_rule_5_progress_that_does_not_fit_stops_the_job(jobs, topics, topic, db
 
 
 @pytest.mark.slow
-def test_rule_5_a_second_query_takes_over_with_a_warning(jobs, topics, topic, db):
+@pytest.mark.rule("progress decides")
+def test_a_second_query_takes_over_with_a_warning(jobs, topics, topic, db):
     source = topic(1)
     topics.write(source, ids(10))
     db.rows("CREATE TABLE t (id bigint)")
@@ -358,7 +363,9 @@ def test_rule_5_a_second_query_takes_over_with_a_warning(jobs, topics, topic, db
 
 
 @pytest.mark.slow
-def test_rules_3_and_17_a_copy_takes_over_and_the_former_owner_stops(jobs, topics, topic, tmp_path, db):
+@pytest.mark.rule("fence, claim, then read")
+@pytest.mark.rule("terminal errors end the job")
+def test_a_copy_takes_over_and_the_former_owner_stops(jobs, topics, topic, tmp_path, db):
     source = topic(1)
     topics.write(source, ids(10))
     db.rows("CREATE TABLE t (id bigint)")
@@ -438,9 +445,8 @@ def test_two_tables_of_one_database_are_committed_together(jobs, topics, topic, 
 
 
 @pytest.mark.parametrize("first", ["kafka", "postgres"])
-def test_rule_21_of_two_targets_only_the_one_that_has_not_committed_is_redone(
-    jobs, topics, topic, db, monkeypatch, first
-):
+@pytest.mark.rule("targets commit independently")
+def test_of_two_targets_only_the_one_that_has_not_committed_is_redone(jobs, topics, topic, db, monkeypatch, first):
     """The job fails between the two commits of each of its batches, and is started again each time."""
     from penstock.connectors.kafka.sink.committer import KafkaCommitter
 
@@ -559,7 +565,8 @@ def test_rows_of_task_attempts_that_do_not_count_are_not_inserted(db, table):
 
 
 @pytest.mark.slow
-def test_rule_5_progress_is_written_for_empty_batches_too(db, table):
+@pytest.mark.rule("progress decides")
+def test_progress_is_written_for_empty_batches_too(db, table):
     committer = opened(db, Tasks())
     committer.publish(batch(0), [])
     committer.publish(Batch(1, ({"at": 1},), ({"at": 2},), tasks=0), None)
@@ -569,7 +576,8 @@ def test_rule_5_progress_is_written_for_empty_batches_too(db, table):
     assert db.ids() == []
 
 
-def test_rule_16_a_commit_whose_answer_is_lost_is_not_repeated(db, table, monkeypatch):
+@pytest.mark.rule("outcomes are never guessed")
+def test_a_commit_whose_answer_is_lost_is_not_repeated(db, table, monkeypatch):
     """The transaction is committed, and the connection breaks before the answer comes."""
     tasks = Tasks()
     committer = opened(db, tasks)
@@ -581,7 +589,8 @@ def test_rule_16_a_commit_whose_answer_is_lost_is_not_repeated(db, table, monkey
 
 
 @pytest.mark.slow
-def test_rule_16_a_lost_commit_is_found_when_the_database_is_back(db, table, monkeypatch):
+@pytest.mark.rule("outcomes are never guessed")
+def test_a_lost_commit_is_found_when_the_database_is_back(db, table, monkeypatch):
     """The answer to COMMIT is lost, and so is the question after it: the next attempt sees that all is done."""
     tasks = Tasks()
     committer = opened(db, tasks)
@@ -634,7 +643,8 @@ def test_staged_rows_that_a_crash_of_the_server_takes_away_are_copied_again(db, 
     committer.close()
 
 
-def test_rule_3_a_former_owner_is_fenced_wherever_it_is(db, table):
+@pytest.mark.rule("fence, claim, then read")
+def test_a_former_owner_is_fenced_wherever_it_is(db, table):
     idle, staging = opened(db, Tasks()), None
     idle.publish(batch(0), [1])
 
@@ -657,7 +667,8 @@ def test_rule_3_a_former_owner_is_fenced_wherever_it_is(db, table):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ["_owned", "_commit"])
-def test_rule_3_a_new_owner_waits_for_a_commit_that_is_under_way(db, table, monkeypatch, step):
+@pytest.mark.rule("fence, claim, then read")
+def test_a_new_owner_waits_for_a_commit_that_is_under_way(db, table, monkeypatch, step):
     """From the moment that a run has found itself to be the owner; the new run must see how its transaction ends."""
     committer = opened(db, Tasks())
     original, new, threads = getattr(PostgresCommitter, step), [], []

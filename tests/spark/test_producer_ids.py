@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 
 def ids_in(kafka, topic):
     """The producer ids of a topic's record batches."""
@@ -27,7 +29,8 @@ def copy(jobs, source, sink, *, records_per_batch=50, **options):
     )
 
 
-def test_rule_12_a_job_has_producer_ids_for_workers_and_none_per_task(kafka, jobs, topics, topic):
+@pytest.mark.rule("producer ids are scarce")
+def test_a_job_has_producer_ids_for_workers_and_none_per_task(kafka, jobs, topics, topic):
     """At least once: twenty batches, each a task, by the few workers that Spark keeps and gives its tasks in turn.
 
     How many they are is Spark's affair: a worker that is still being given back makes it start one more.
@@ -42,7 +45,8 @@ def test_rule_12_a_job_has_producer_ids_for_workers_and_none_per_task(kafka, job
     assert len(set(found)) <= 10
 
 
-def test_rule_12_without_idempotence_there_is_none(kafka, jobs, topics, topic):
+@pytest.mark.rule("producer ids are scarce")
+def test_without_idempotence_there_is_none(kafka, jobs, topics, topic):
     source, sink = topic(1), topic(1)
     topics.write(source, [{"id": i} for i in range(100)])
     jobs.run(copy(jobs, source, sink, properties_enable_idempotence="false"))

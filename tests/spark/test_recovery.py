@@ -53,7 +53,8 @@ def commit(session, client, topic, batch_id):
     client.commit()
 
 
-def test_rule_16_a_copy_that_took_over_while_the_outcome_was_looked_up_is_not_overtaken(kafka, topic, monkeypatch):
+@pytest.mark.rule("outcomes are never guessed")
+def test_a_copy_that_took_over_while_the_outcome_was_looked_up_is_not_overtaken(kafka, topic, monkeypatch):
     """Stopped (SIGSTOP) between asking who owns the id and taking a new epoch. Meanwhile a copy publishes batches 1
     and 2. Redoing batch 1 would repeat its records."""
     from penstock.delivery import Progress
@@ -130,7 +131,8 @@ def test_an_error_before_the_transaction_has_begun_is_told(jobs, topics, topic, 
         jobs.run(copy(jobs, source, sink, scan_max__records__per__trigger="3"))
 
 
-def test_f2_rule_23_a_batch_whose_worker_was_killed_is_redone(jobs, topics, topic, tmp_path):
+@pytest.mark.rule("batches are redone in place")
+def test_f2_a_batch_whose_worker_was_killed_is_redone(jobs, topics, topic, tmp_path):
     source, sink = topic(1), topic(1)
     topics.write(source, ids(100))
     mark = str(tmp_path / "killed")
@@ -212,7 +214,8 @@ def test_a_record_of_a_new_partition_is_named_after_a_restart(jobs, kafka_admin,
     assert (raised.value.topic, raised.value.partition, raised.value.offset) == (source, 1, 0)
 
 
-def test_rule_8_a_batch_with_two_writers_of_one_partition_is_redone_through_owners(jobs, topics, topic, monkeypatch):
+@pytest.mark.rule("one writer per partition")
+def test_a_batch_with_two_writers_of_one_partition_is_redone_through_owners(jobs, topics, topic, monkeypatch):
     """The driver knows more partitions than its workers do (yet): the tasks get in each other's way. Another attempt
     of the same kind would fail for as long as the workers keep what they know."""
     from penstock.connectors.kafka.sink.committer import _Writing
@@ -226,9 +229,8 @@ def test_rule_8_a_batch_with_two_writers_of_one_partition_is_redone_through_owne
     assert read_ids(topics, sink) == list(range(60_000))
 
 
-def test_rule_1_the_jobs_own_open_transaction_does_not_hold_back_the_offsets_that_it_starts_from(
-    kafka, jobs, topics, topic
-):
+@pytest.mark.rule("starts are resolved once")
+def test_the_jobs_own_open_transaction_does_not_hold_back_the_offsets_that_it_starts_from(kafka, jobs, topics, topic):
     """A run died between TxnOffsetCommit and EndTxn. The next one has a new checkpoint and starts from the group's
     offsets, which are unstable until the id has been taken."""
     from penstock.kafka.offsets import CommittedOffset, commit_offsets

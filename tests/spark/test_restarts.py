@@ -148,7 +148,8 @@ def test_a_failure_rate_that_is_exceeded_ends_the_job(jobs, topics, topic, monke
 
 
 @pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "streaming"])
-def test_rule_17_a_poison_record_ends_the_job_with_its_position(jobs, topics, topic, bounded):
+@pytest.mark.rule("terminal errors end the job")
+def test_a_poison_record_ends_the_job_with_its_position(jobs, topics, topic, bounded):
     """At the first attempt: it would be read again for ever."""
     source, sink = topic(1), topic(1)
     topics.write(source, [*ids(3), b"{"])
@@ -170,7 +171,8 @@ def test_rule_17_a_poison_record_ends_the_job_with_its_position(jobs, topics, to
 
 
 @pytest.mark.parametrize("claimed", [True, False], ids=["by another run", "by a producer without a claim"])
-def test_rule_17_a_job_whose_id_was_taken_is_restarted_only_if_no_run_has_it(jobs, kafka, topics, topic, claimed):
+@pytest.mark.rule("terminal errors end the job")
+def test_a_job_whose_id_was_taken_is_restarted_only_if_no_run_has_it(jobs, kafka, topics, topic, claimed):
     """Two runs that restart would take the id from each other for ever; what left no claim is none."""
     from penstock.kafka.ownership import claim
     from penstock.kafka.progress import ProgressTopic
@@ -253,7 +255,8 @@ def test_a_copy_of_a_checkpoint_does_not_shut_out_the_job_that_it_was_copied_fro
     assert read_ids(topics, sink) == list(range(20))
 
 
-def test_rule_17_another_copy_on_the_checkpoint_ends_the_job(jobs, topics, topic):
+@pytest.mark.rule("terminal errors end the job")
+def test_another_copy_on_the_checkpoint_ends_the_job(jobs, topics, topic):
     """The copy has planned batch 1; it is at-least-once, so that no transactional id tells the two apart."""
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
@@ -442,7 +445,8 @@ def failing_to_publish_and_close(jobs, topics, topic, monkeypatch, error):
     return restarted(jobs.parse(copy(jobs, source, sink)), FixedDelay(attempts=5, delay=SOON)), sink
 
 
-def test_rule_17_a_fenced_job_is_not_to_be_restarted_because_closing_it_failed_too(jobs, topics, topic, monkeypatch):
+@pytest.mark.rule("terminal errors end the job")
+def test_a_fenced_job_is_not_to_be_restarted_because_closing_it_failed_too(jobs, topics, topic, monkeypatch):
     job, _ = failing_to_publish_and_close(jobs, topics, topic, monkeypatch, FencedError("the id was taken over"))
     with pytest.raises(FencedError, match="the id was taken over") as raised:
         engine.run(job, jobs.warnings.append)
@@ -595,7 +599,8 @@ def test_restarts_leave_no_threads_behind(jobs, topics, topic, monkeypatch):
     assert threads[-1] <= threads[0] + 1, threads
 
 
-def test_rule_2_a_second_job_of_the_same_name_is_refused_before_it_fences_the_first(jobs, topics, topic):
+@pytest.mark.rule("one identity per job")
+def test_a_second_job_of_the_same_name_is_refused_before_it_fences_the_first(jobs, topics, topic):
     source, sink = topic(1), topic(1)
     topics.write(source, ids(10))
     sql = copy(jobs, source, sink, bounded=False)

@@ -96,7 +96,8 @@ def test_without_the_right_to_write_a_job_ends_with_one_error_that_names_it(guar
     assert not copy.topics.open_transactions(copy.sink)
 
 
-def test_rule_20_without_the_right_to_commit_offsets_a_job_goes_on_and_says_so_once(guarded, tmp_path):
+@pytest.mark.rule("group offsets join the transaction")
+def test_without_the_right_to_commit_offsets_a_job_goes_on_and_says_so_once(guarded, tmp_path):
     copy = Copy(guarded, tmp_path, without=("group", "READ"))
     assert copy.jobs.run(copy.sql).progress.batches == 3
     warning, count = copy.jobs.warnings

@@ -1,4 +1,5 @@
-"""Rule 8: under exactly-once each partition has one writer, whatever decides which partition a row goes to."""
+"""Rule "one writer per partition": under exactly-once each partition has one writer, whatever decides which partition a
+row goes to."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ def keyed(topics, source, values):
         topics.write(source, mine, partition=partition, keys=[b"key %d" % i for i in range(partition, len(values), 2)])
 
 
-def test_rule_8_rows_with_raw_keys_have_one_writer_for_each_partition(jobs, topics, topic):
+@pytest.mark.rule("one writer per partition")
+def test_rows_with_raw_keys_have_one_writer_for_each_partition(jobs, topics, topic):
     """Both tasks have rows for every partition: the raw key, not the task, decides where a row goes."""
     source, sink = topic(2), topic(PARTITIONS)
     keyed(topics, source, [{"id": i} for i in range(RECORDS)])
@@ -30,7 +32,8 @@ def test_rule_8_rows_with_raw_keys_have_one_writer_for_each_partition(jobs, topi
     assert not [warning for warning in jobs.warnings if "is retried" in warning]
 
 
-def test_rule_8_dead_letters_have_one_writer_for_each_partition(jobs, topics, topic):
+@pytest.mark.rule("one writer per partition")
+def test_dead_letters_have_one_writer_for_each_partition(jobs, topics, topic):
     """Dead letters keep their keys, and go where these say, beside rows that go where their task says."""
     source, sink, dead = topic(2), topic(PARTITIONS), topic(PARTITIONS)
     keyed(topics, source, [b"no json, %d" % i for i in range(RECORDS)])
@@ -44,7 +47,8 @@ def test_rule_8_dead_letters_have_one_writer_for_each_partition(jobs, topics, to
     assert not [warning for warning in jobs.warnings if "is retried" in warning]
 
 
-def test_rule_8_a_batch_whose_sequences_clash_is_redone_through_owners(jobs, topics, topic, monkeypatch):
+@pytest.mark.rule("one writer per partition")
+def test_a_batch_whose_sequences_clash_is_redone_through_owners(jobs, topics, topic, monkeypatch):
     """Two writers of one partition show as a gap in its sequences, before their acknowledgements can be compared."""
     from penstock.connectors.kafka.sink.committer import _Writing
 
@@ -63,7 +67,8 @@ def test_rule_8_a_batch_whose_sequences_clash_is_redone_through_owners(jobs, top
 
 
 @pytest.mark.parametrize("partitioner", ["round-robin", "all-to-zero", "fixed"])
-def test_rule_8_no_partitioner_makes_two_writers_of_one_partition(jobs, topics, topic, partitioner):
+@pytest.mark.rule("one writer per partition")
+def test_no_partitioner_makes_two_writers_of_one_partition(jobs, topics, topic, partitioner):
     source, sink = topic(2), topic(PARTITIONS if partitioner == "round-robin" else 1)
     keyed(topics, source, [{"id": i} for i in range(2000)])
     sql = (

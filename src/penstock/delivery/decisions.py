@@ -16,7 +16,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Skip:
-    """The batch was committed already: do everything but publish (rule 6). ``record`` is its progress."""
+    """The batch was committed already: do everything but publish (rule "skip publishing only"). ``record`` is its
+    progress."""
 
     record: Progress
 
@@ -34,7 +35,7 @@ Decision = Run | Skip | TakeOver
 def decide(
     record: Progress | None, query_id: str, batch_id: int, start: Any, end: Any, adopt: bool = False
 ) -> Decision:
-    """Decide whether to publish a batch, by the last recorded progress (the table of rule 5).
+    """Decide whether to publish a batch, by the last recorded progress (rule "progress decides").
 
     ``adopt`` continues although progress is missing or behind. Raises PossibleDataLossError if the batch was published
     with other offsets, does not begin at the end of the one before it, or progress is behind; CheckpointError if the

@@ -25,8 +25,8 @@ def utc(ms: int) -> str:
 class Progress:
     """A published batch: the ids of its query and the batch, and the source's offsets before and after it.
 
-    Offsets are JSON values, compared by their canonical text. ``errors`` are counters since the query's first batch
-    (rule 24). ``tables`` are the sinks with rows in the transaction, and their topics; empty if that was not recorded.
+    Offsets are JSON values, compared by their canonical text. ``errors`` are counters since the query's first batch.
+    ``tables`` are the sinks with rows in the transaction, and their topics; empty if that was not recorded.
     """
 
     query_id: str

@@ -1,4 +1,4 @@
-"""Every error that Kafka can answer with, and the action that it calls for (rule 13 of exactly-once delivery).
+"""Every error that Kafka can answer with, and the action that it calls for (rule "each error has one action").
 
 Errors are translated only here. Code that talks to Kafka looks at the :class:`Action`.
 """
@@ -33,7 +33,7 @@ class Action(Enum):
     REFRESH = "as RETRY, after asking who leads the partition now"
     COORDINATOR = "as RETRY, after asking who coordinates the group or transaction now"
     ABORT = "abort the transaction and redo the batch"
-    OUTCOME = "find out first whether the transaction was committed (rule 16)"
+    OUTCOME = "find out first whether the transaction was committed"
     DENIED = "a right is missing: stop"
     REFUSED = "the login or the certificate is not accepted: stop"
     FATAL = "stop"

@@ -352,8 +352,8 @@ class Fetcher:
         self._lose(
             reading,
             f"{reading.name}: the log ends at offset {end}, but records up to offset {reading.range.end} were "
-            "planned: the log was truncated, or the topic was created again; compare the published records with the log "
-            "before you restart from other offsets",
+            "planned: the log was truncated, or the topic was created again. Compare the published records with the "
+            "log before you restart from other offsets",
         )
 
     def _explain_out_of_range(self, reading: _Reading) -> bool:

@@ -30,7 +30,8 @@ _CLAIM_SECONDS = 2.0
 
 
 def claim(session: Session, client: TransactionClient, topic: ProgressTopic, run_id: str) -> Claim:
-    """Commit a claim in a transaction of its own, so that a fenced run can name the winner (rule 3).
+    """Commit a claim in a transaction of its own, so that a fenced run can name the winner (rule "fence, claim, then
+    read").
 
     If the broker aborts the claim, it is written again. Raises FencedError, which names the winner, if another run has
     taken the id over, and AuthorizationError if progress may be written but not read.
@@ -93,8 +94,8 @@ def settle(
     adopt: bool = False,
     deadline: Deadline | None = None,
 ) -> bool:
-    """Whether ``batch`` was committed, if its transaction had no definite end (rule 16). If not, nothing of it was
-    published.
+    """Whether ``batch`` was committed, if its transaction had no definite end (rule "outcomes are never guessed"). If
+    not, nothing of it was published.
 
     Reads progress after InitProducerId; only then the client is ready for the next transaction. After an error the
     outcome is still unknown, except for FencedError, which names the winner if another run owns the id, and the errors

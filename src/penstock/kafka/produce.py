@@ -1,8 +1,9 @@
 """Producing encoded record batches: each is stamped with producer id, epoch and sequence, and several are under way.
 
 The rules are those of exactly-once delivery: one writer per partition, at most five unacknowledged batches per
-partition and one per partition and request (rule 8), errors handled by the table of :mod:`penstock.kafka.faults`
-(rule 13), the protocol's version by the identity (rule 14).
+partition and one per partition and request (rule "one writer per partition"), errors handled by the table of
+:mod:`penstock.kafka.faults` (rule "each error has one action"), the protocol's version by the identity (rule "one
+protocol version per transaction").
 """
 
 from __future__ import annotations
@@ -137,8 +138,8 @@ class Producer:
 
     With ``identity`` and ``transactional_id`` the batches belong to the open transaction, which the driver ends.
     Without them delivery is at least once, according to ``acks`` and ``enable.idempotence``; the idempotent producer id
-    is kept for the life of the process (rule 12). ``plain`` batches have no producer id and are acknowledged by all
-    in-sync replicas, regardless of these options.
+    is kept for the life of the process (rule "producer ids are scarce"). ``plain`` batches have no producer id and are
+    acknowledged by all in-sync replicas, regardless of these options.
 
     Errors: AbortableError if the transaction must be aborted and the batch redone, RetriableError after
     ``delivery.timeout.ms``, AuthorizationError, or KafkaError if the write cannot succeed. After an error the producer
@@ -298,7 +299,8 @@ class Producer:
         if self._lease and self._lease.spoilt:
             return groups
         for lane in self._queued.values():
-            # A partition with a failed batch waits for the answers to all of its batches under way (rule 8).
+            # A partition with a failed batch waits for the answers to all of its batches under way (rule "one writer
+            # per partition").
             if lane.failed or len(lane.under_way) >= self._window_of(lane):
                 continue
             batch = lane.waiting[0]
@@ -356,7 +358,8 @@ class Producer:
         )
 
     def _add_partitions(self, lanes: list[_Lane]) -> None:
-        """Below transaction.version 2, adds partitions to the transaction before their first batch (rule 14)."""
+        """Below transaction.version 2, adds partitions to the transaction before their first batch (rule "one protocol
+        version per transaction")."""
         identity, transactional_id = self._identity, self._transactional_id
         if identity is None or transactional_id is None or identity.transaction_version >= IMPLICIT_VERSION:
             return

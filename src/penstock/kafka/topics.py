@@ -101,7 +101,8 @@ def topic_configs(
 
 
 def max_transaction_timeout_ms(session: Session, *, deadline: Deadline | None = None) -> int | None:
-    """The smallest ``transaction.max.timeout.ms`` of the brokers; None if it may not be read (rule 19).
+    """The smallest ``transaction.max.timeout.ms`` of the brokers; None if it may not be read (rule "timeouts fit the
+    brokers").
 
     Asks all brokers at once, and leaves out those that do not answer within a few seconds: the setting is usually the
     same everywhere, and a broker that is down must not delay a start.

@@ -1,7 +1,7 @@
 """The driver's side of a Kafka transaction: owning a transactional id, beginning and ending transactions.
 
 The state machine never guesses. If the broker does not report how a transaction ended, the client stays in
-:data:`State.UNKNOWN` until progress has been read (rule 16 of exactly-once delivery,
+:data:`State.UNKNOWN` until progress has been read (rule "outcomes are never guessed",
 :func:`penstock.kafka.ownership.settle`). Taking the id over again is not enough: no transaction begins before that.
 """
 
@@ -127,7 +127,7 @@ class TransactionClient:
     # --- owning the id ---
 
     def init(self, deadline: Deadline | None = None) -> ProducerIdentity:
-        """Take the id over from any owner: fences it, and aborts its open transaction (rule 3).
+        """Take the id over from any owner: fences it, and aborts its open transaction (rule "fence, claim, then read").
 
         Waits while the former owner's transaction is being ended. An unknown outcome stays unknown. Raises
         AuthorizationError, RetriableError.
@@ -164,14 +164,16 @@ class TransactionClient:
             self._inits_unanswered += 1
             raise
         if producer_id not in {_NO_ID, self._identity.producer_id}:
-            # The brokers have forgotten the id and its owners (rule 18), or its epochs ran out.
+            # The brokers have forgotten the id and its owners (rule "forgotten ids prove nothing"), or its epochs ran
+            # out.
             raise self._unknown(f"after producer id {producer_id} came {self._identity.producer_id}")
         self._become(State.UNKNOWN if self.state is State.UNKNOWN else State.READY)
         self._fresh = True
         return self._identity
 
     def begin(self, deadline: Deadline | None = None) -> ProducerIdentity:
-        """Begin a transaction. Gives the identity for producing the batch, with sequences from 0 (rule 14).
+        """Begin a transaction. Gives the identity for producing the batch, with sequences from 0 (rule "one protocol
+        version per transaction").
 
         Raises UnknownOutcomeError if the id is no longer ours.
         """
@@ -193,7 +195,7 @@ class TransactionClient:
         """Commit a group's offsets as part of the transaction, without those of partitions that no longer exist.
 
         Raises AbortableError, also if the outcome is not known, and AuthorizationError, after which the transaction
-        may still be committed (rule 20).
+        may still be committed (rule "group offsets join the transaction").
         """
         self._expect(State.ENDING)
         deadline = self._session.deadline()
@@ -236,7 +238,7 @@ class TransactionClient:
     # --- ending ---
 
     def commit(self, deadline: Deadline | None = None) -> None:
-        """End the transaction with a commit, and ask until the answer is definite (rule 16).
+        """End the transaction with a commit, and ask until the answer is definite (rule "outcomes are never guessed").
 
         Raises UnknownOutcomeError if it is not: before an answer that refuses, another one may have been lost.
         """
@@ -248,8 +250,8 @@ class TransactionClient:
         self._end(True, deadline)
 
     def abort(self, deadline: Deadline | None = None) -> None:
-        """End the transaction with an abort. Below transaction.version 2 this takes a new epoch (rule 15) and needs
-        brokers of 3.0 or later.
+        """End the transaction with an abort. Below transaction.version 2 this takes a new epoch (rule "aborts raise the
+        epoch") and needs brokers of 3.0 or later.
 
         Raises UnknownOutcomeError if the id is no longer ours, the broker aborted the transaction itself, or no
         definite answer came.
@@ -405,7 +407,8 @@ def list_transactions(
 
 
 def transaction_timeout_ms(session: Session, explicit: int | None = None) -> int:
-    """The time-out of transactions: the explicit one, else one hour or the brokers' maximum, else 15 minutes (rule 19).
+    """The time-out of transactions: the explicit one, else one hour or the brokers' maximum, else 15 minutes (rule
+    "timeouts fit the brokers").
 
     Raises OptionsError only if an explicit value is above a known maximum.
     """

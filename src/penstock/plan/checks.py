@@ -37,8 +37,9 @@ def check_settings(job: Job) -> None:
 def check_guarantees(job: Job) -> None:
     """Raises OptionsError for each sink whose guarantee the job cannot keep.
 
-    Exactly-once needs a checkpoint that lasts (rule 27 of exactly-once). A sink that rewrites rows when a batch is
-    retried stands beside an exactly-once one only if its table says that this is intended (rule 21).
+    Exactly-once needs a checkpoint that lasts (rule "unsafe setups are refused"). A sink that rewrites rows when a
+    batch is retried stands beside an exactly-once one only if its table says that this is intended (rule "targets
+    commit independently").
     """
     exact = [sink for sink in job.sinks if sink.spec.capabilities.guarantee is Guarantee.EXACTLY_ONCE]
     problems = []
@@ -56,8 +57,8 @@ def check_guarantees(job: Job) -> None:
 
 
 def check_identities(jobs: Sequence[Job]) -> None:
-    """Raises OptionsError for jobs that would fence one another, or share a checkpoint, when they run together (rule 2
-    of exactly-once): those of one name, and those whose prefix and name make one transactional id."""
+    """Raises OptionsError for jobs that would fence one another, or share a checkpoint, when they run together (rule
+    "one identity per job"): those of one name, and those whose prefix and name make one transactional id."""
     problems = []
     names: set[str] = set()
     owners: dict[str, str] = {}

@@ -9,7 +9,7 @@ from penstock.plan.walk import base, scans
 
 
 def with_dead_letters(job: Job) -> Job:
-    """The job with a sink for the dead letters of each scan that keeps them (rule 24 of exactly-once).
+    """The job with a sink for the dead letters of each scan that keeps them (rule "dead letters join the transaction").
 
     The sink takes them from the same frame as the rows of one of the job's sinks, so that the scan is read once.
     """

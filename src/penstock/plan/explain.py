@@ -25,7 +25,7 @@ from penstock.types import quoted_name
 def explain(job: Job) -> str:
     """An indented tree: the job's settings, then each sink with the steps that feed it, the source innermost.
 
-    Sinks that commit to different systems are not atomic together (rule 21).
+    Sinks that commit to different systems are not atomic together (rule "targets commit independently").
     """
     lines = [f"job '{job.name}'", *_indented(_settings(job.settings))]
     systems = dict.fromkeys(sink.spec.capabilities.commits_to for sink in job.sinks)

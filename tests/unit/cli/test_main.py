@@ -37,7 +37,8 @@ from penstock.errors import ExecutionError, FencedError, OptionsError, Problem, 
         (KeyboardInterrupt(), 130),
     ],
 )
-def test_rule_17_a_job_that_must_not_be_started_again_says_so(error, status, monkeypatch, capsys):
+@pytest.mark.rule("terminal errors end the job")
+def test_a_job_that_must_not_be_started_again_says_so(error, status, monkeypatch, capsys):
     def fail(arguments):
         raise error
 

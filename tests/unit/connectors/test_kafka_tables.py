@@ -452,7 +452,8 @@ def test_a_builders_source_without_a_group_cannot_use_its_offsets():
         scan(with_options({"properties.commit.offsets.on.checkpoint": "true"}, surface=Surface.BUILDER))
 
 
-def test_rule_12_exactly_once_contradicts_a_producer_that_is_not_idempotent():
+@pytest.mark.rule("producer ids are scarce")
+def test_exactly_once_contradicts_a_producer_that_is_not_idempotent():
     options = {
         "sink.delivery-guarantee": "exactly-once",
         "sink.transactional-id-prefix": "p",
@@ -586,11 +587,13 @@ def test_unknown_options_of_a_format_with_a_map_are_named():
         ((metadata("v", "BYTES", "__raw_value__"),), {}, False),
     ],
 )
-def test_rule_8_a_sink_is_keyed_when_more_than_the_task_decides_a_row_s_partition(columns, options, keyed):
+@pytest.mark.rule("one writer per partition")
+def test_a_sink_is_keyed_when_more_than_the_task_decides_a_row_s_partition(columns, options, keyed):
     assert sink(with_options(options, *COLUMNS, *columns)).keyed is keyed
 
 
-def test_rule_8_dead_letters_are_keyed():
+@pytest.mark.rule("one writer per partition")
+def test_dead_letters_are_keyed():
     assert scan(with_options({"scan.dead-letter.topic": "dead"})).dead_letters.keyed
 
 

@@ -37,7 +37,8 @@ def test_every_problem_of_print_is_reported():
     assert len(error.value.problems) == 2
 
 
-def test_rule_21_print_says_whether_it_may_repeat():
+@pytest.mark.rule("targets commit independently")
+def test_print_says_whether_it_may_repeat():
     def sink(**options):
         return connectors.get("print").sink(TableDefinition("t", COLUMNS, {"connector": "print", **options}))
 

@@ -366,7 +366,8 @@ def test_a_restart_strategy_by_keys(env):
         env.configure(Configuration().set_string("restart-strategy.type", "sometimes"))
 
 
-def test_rule_27_a_configuration_with_another_checkpointing_mode_is_warned_of_or_refused(env):
+@pytest.mark.rule("unsafe setups are refused")
+def test_a_configuration_with_another_checkpointing_mode_is_warned_of_or_refused(env):
     with pytest.warns(UserWarning, match="'execution.checkpointing.mode' has no effect here"):
         env.configure(Configuration().set_string("execution.checkpointing.mode", "AT_LEAST_ONCE"))
     with pytest.raises(OptionsError, match="expected one of 'exactly_once', 'at_least_once'"):

@@ -11,7 +11,8 @@ from penstock.settings import Settings
 
 
 @pytest.mark.parametrize(("name", "value"), [("SPARK_REMOTE", "sc://localhost"), ("SPARK_API_MODE", "connect")])
-def test_rule_27_spark_connect_is_refused_before_a_session_is_made(name, value, monkeypatch):
+@pytest.mark.rule("unsafe setups are refused")
+def test_spark_connect_is_refused_before_a_session_is_made(name, value, monkeypatch):
     """The driver must be this process: it begins and commits the transactions."""
     monkeypatch.setenv(name, value)
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
@@ -19,7 +20,8 @@ def test_rule_27_spark_connect_is_refused_before_a_session_is_made(name, value, 
         spark_session(Settings(), "job")
 
 
-def test_rule_27_a_process_with_a_connect_session_is_refused(monkeypatch):
+@pytest.mark.rule("unsafe setups are refused")
+def test_a_process_with_a_connect_session_is_refused(monkeypatch):
     monkeypatch.setattr(spark, "is_remote", lambda: True)
     with pytest.raises(UnsupportedError, match="Spark Connect is not supported"):
         spark_session(Settings(), "job")

@@ -21,7 +21,8 @@ CLASSES = [each for each in vars(kafka.errors).values() if isinstance(each, type
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_rule_13_every_error_of_the_library_is_mapped(cls: type[Exception]) -> None:
+@pytest.mark.rule("each error has one action")
+def test_every_error_of_the_library_is_mapped(cls: type[Exception]) -> None:
     code = getattr(cls, "errno", None)
     if code is not None:
         assert fault_of(code).name != f"ERROR_{code}"
@@ -49,7 +50,8 @@ def test_rule_13_every_error_of_the_library_is_mapped(cls: type[Exception]) -> N
         (Action.REFUSED, "SASL_AUTHENTICATION_FAILED"),
     ],
 )
-def test_rule_13_actions(action: Action, names: str) -> None:
+@pytest.mark.rule("each error has one action")
+def test_each_error_has_one_action(action: Action, names: str) -> None:
     by_name = {fault.name: fault for fault in map(fault_of, range(-1, 134))}
     for name in names.split():
         assert by_name[name].action is action, name

@@ -22,7 +22,8 @@ def written(batch_id: int, query_id: str = "mine", *, producer_id: int = 1, epoc
     return _Written(published(batch_id, query_id), ProducerIdentity(producer_id, epoch), at)
 
 
-class TestRule5:
+@pytest.mark.rule("progress decides")
+class TestProgressDecides:
     def test_this_query_last_is_the_one_before_runs(self) -> None:
         assert decide(published(6, end=START), "mine", 7, START, END) == Run()
 
@@ -95,7 +96,8 @@ class TestRule5:
         (2, 0, "Empty", True),
     ],
 )
-def test_rule_16_the_coordinators_state_tells_a_time_out_from_another_producer(
+@pytest.mark.rule("outcomes are never guessed")
+def test_the_coordinators_state_tells_a_time_out_from_another_producer(
     producer_id: int, epoch: int, state: str, expected: bool
 ) -> None:
     seen = TransactionDescription("t", state, producer_id, epoch, 1000, -1, ())
@@ -103,7 +105,8 @@ def test_rule_16_the_coordinators_state_tells_a_time_out_from_another_producer(
 
 
 @pytest.mark.parametrize("state", ["PrepareCommit", "CompleteCommit"])
-def test_rule_16_a_commit_that_we_did_not_ask_for_is_somebody_elses(state: str) -> None:
+@pytest.mark.rule("outcomes are never guessed")
+def test_a_commit_that_we_did_not_ask_for_is_somebody_elses(state: str) -> None:
     seen = TransactionDescription("t", state, 1, 8, 1000, -1, ())
     assert _taken_over(seen, ProducerIdentity(1, 7, 2), committing=False)
 
@@ -111,12 +114,14 @@ def test_rule_16_a_commit_that_we_did_not_ask_for_is_somebody_elses(state: str) 
 @pytest.mark.parametrize(
     ("state", "expected"), [("CompleteAbort", False), ("PrepareCommit", True), ("CompleteCommit", True)]
 )
-def test_rule_16_below_version_2_a_commit_with_the_next_epoch_is_somebody_elses(state: str, expected: bool) -> None:
+@pytest.mark.rule("outcomes are never guessed")
+def test_below_version_2_a_commit_with_the_next_epoch_is_somebody_elses(state: str, expected: bool) -> None:
     seen = TransactionDescription("t", state, 1, 8, 1000, -1, ())
     assert _taken_over(seen, ProducerIdentity(1, 7, 0), committing=True) is expected
 
 
-def test_rule_16_a_new_producer_id_proves_nothing_when_epochs_run_out() -> None:
+@pytest.mark.rule("outcomes are never guessed")
+def test_a_new_producer_id_proves_nothing_when_epochs_run_out() -> None:
     seen = TransactionDescription("t", "CompleteCommit", 2, 0, 1000, -1, ())
     assert not _taken_over(seen, ProducerIdentity(1, 32_766, 2), committing=False)
 
@@ -130,7 +135,8 @@ def test_rule_16_a_new_producer_id_proves_nothing_when_epochs_run_out() -> None:
         pytest.param(written(0, "other", producer_id=1, at=2), written(6, producer_id=2, at=1), id="else the clock"),
     ],
 )
-def test_rule_4_of_records_in_two_partitions_the_last_written_counts(later: _Written, earlier: _Written) -> None:
+@pytest.mark.rule("progress reads are definite")
+def test_of_records_in_two_partitions_the_last_written_counts(later: _Written, earlier: _Written) -> None:
     assert _later(later, earlier) == _later(earlier, later) == _later(_later(None, later), earlier) == later
 
 
@@ -170,5 +176,6 @@ class TestRecordsOfManyPartitions:
     ("sequence", "records", "expected"),
     [(0, 1, 1), (2**31 - 1, 1, 0), (2**31 - 3, 5, 2), (5, 0, 5)],
 )
-def test_rule_8_sequences_go_on_from_zero_after_the_largest(sequence: int, records: int, expected: int) -> None:
+@pytest.mark.rule("one writer per partition")
+def test_sequences_continue_at_zero_after_the_largest(sequence: int, records: int, expected: int) -> None:
     assert next_sequence(sequence, records) == expected

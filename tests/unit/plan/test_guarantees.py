@@ -29,7 +29,8 @@ def job(second, settings=""):
     return found
 
 
-def test_rule_21_a_sink_that_repeats_is_refused_beside_an_exactly_once_one():
+@pytest.mark.rule("targets commit independently")
+def test_a_sink_that_repeats_is_refused_beside_an_exactly_once_one():
     with pytest.raises(
         OptionsError, match=r"table 'other': connector 'print' rewrites rows when a batch is retried.*'exact'"
     ):
@@ -44,11 +45,13 @@ def test_rule_21_a_sink_that_repeats_is_refused_beside_an_exactly_once_one():
         f"{KAFKA}, 'topic' = 'second'",
     ],
 )
-def test_rule_21_unless_it_says_so_or_keeps_nothing(second):
+@pytest.mark.rule("targets commit independently")
+def test_unless_it_says_so_or_keeps_nothing(second):
     check_guarantees(job(second))
 
 
-def test_rule_21_explain_says_that_two_targets_are_not_atomic():
+@pytest.mark.rule("targets commit independently")
+def test_explain_says_that_two_targets_are_not_atomic():
     elsewhere = KAFKA.replace("localhost:9092", "elsewhere:9092")
     assert "not atomic together" not in explain(job(f"{KAFKA}, 'topic' = 'second'"))
     assert "one commit each, not atomic together: kafka at localhost:9092; kafka at elsewhere:9092" in explain(

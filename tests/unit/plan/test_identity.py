@@ -24,7 +24,8 @@ def script(*sinks):
     return tables + "".join(f"INSERT INTO {table} SELECT id FROM s;\n" for table, _ in sinks)
 
 
-def test_rule_2_two_jobs_of_one_name_are_refused_before_anything_starts():
+@pytest.mark.rule("one identity per job")
+def test_two_jobs_of_one_name_are_refused_before_anything_starts():
     """There is nothing at their address: starting them would take long and fail otherwise."""
     one, two = parse_script(script(("a", "x"), ("b", "y")), default_name="copy").jobs
     with pytest.raises(OptionsError) as raised:
@@ -32,7 +33,8 @@ def test_rule_2_two_jobs_of_one_name_are_refused_before_anything_starts():
     assert str(raised.value).startswith("job 'copy': another job has this name too")
 
 
-def test_rule_2_two_jobs_with_one_transactional_id_are_refused():
+@pytest.mark.rule("one identity per job")
+def test_two_jobs_with_one_transactional_id_are_refused():
     """The names differ, and so do the prefixes: together they do not."""
     one, two = parse_script(script(("a", "x"), ("b", "x-y")), default_name="y-z").jobs
     check_identities((one, two))
@@ -42,7 +44,8 @@ def test_rule_2_two_jobs_with_one_transactional_id_are_refused():
     check_identities((one, replace(two, name="y")))
 
 
-def test_rule_2_a_file_with_such_jobs_is_refused_by_check_too(tmp_path, capsys):
+@pytest.mark.rule("one identity per job")
+def test_a_file_with_such_jobs_is_refused_by_check_too(tmp_path, capsys):
     file = tmp_path / "jobs.sql"
     text = script(("a", "x-y"), ("b", "x")).replace("INSERT INTO b", "SET 'pipeline.name' = 'y-z';\nINSERT INTO b")
     file.write_text("SET 'pipeline.name' = 'z';\n" + text)

@@ -381,7 +381,8 @@ def test_a_restart_strategy_that_means_nothing_is_refused(statement, problem):
 
 
 @pytest.mark.parametrize(("mode", "warnings"), [("EXACTLY_ONCE", 0), ("exactly_once", 0), ("AT_LEAST_ONCE", 1)])
-def test_rule_27_flinks_checkpointing_modes_are_accepted(mode, warnings):
+@pytest.mark.rule("unsafe setups are refused")
+def test_flinks_checkpointing_modes_are_accepted(mode, warnings):
     """State is exact in either; what reaches the outside is the guarantee of each sink."""
     statement = f"SET 'execution.checkpointing.mode' = '{mode}';"
     script = parse_script(TABLES + statement + "INSERT INTO shown SELECT id, carrier FROM flights")
@@ -389,7 +390,8 @@ def test_rule_27_flinks_checkpointing_modes_are_accepted(mode, warnings):
     assert len(script.warnings) == warnings
 
 
-def test_rule_27_another_checkpointing_mode_is_refused():
+@pytest.mark.rule("unsafe setups are refused")
+def test_another_checkpointing_mode_is_refused():
     statement = "\nSET 'execution.checkpointing.mode' = 'AT_MOST_ONCE';"
     reason = r"line 2, column 38: .* expected one of 'exactly_once', 'at_least_once', not"
     with pytest.raises(OptionsError, match=reason):

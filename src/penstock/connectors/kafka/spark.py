@@ -131,7 +131,7 @@ class KafkaRuntime:
 
 
 def _check_attempts(spark: SparkSession) -> None:
-    """Raises OptionsError for a session that might run a task twice in one transaction (rule 9)."""
+    """Raises OptionsError for a session that might run a task twice in one transaction (rule "tasks run once")."""
     conf = spark.sparkContext.getConf()
     problems = []
     if conf.get("spark.speculation", "false") == "true":
@@ -183,7 +183,8 @@ class KafkaScan(Source):
             )
 
     def _resolve(self, ordinal: int) -> tuple[Positions, Positions | None]:
-        """Start and stop, resolved when the job first starts and later read from the checkpoint (rule 1)."""
+        """Start and stop, resolved when the job first starts and later read from the checkpoint (rule "starts are
+        resolved once")."""
         name, checkpoint = f"source-{ordinal}", self._context.checkpoint
         cluster = cluster_id(self._session)
         asked: dict[str, Any] = {

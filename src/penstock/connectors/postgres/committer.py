@@ -276,7 +276,7 @@ class PostgresCommitter(Committer):
         raise ExecutionError(f"batch {batch.id} was not published")
 
     def _is_done(self, progress: Progress) -> bool:
-        """Whether the batch was committed before (rule 5)."""
+        """Whether the batch was committed before."""
         adopt = self._context.settings.adopt_progress and not self._published
         known = self._progress
         behind = known is None or (known.query_id == progress.query_id and known.batch_id < progress.batch_id - 1)

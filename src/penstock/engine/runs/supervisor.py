@@ -71,7 +71,8 @@ def start(job: Job, warn: Callable[[str], None] | None = None) -> RunningJob:
 
 
 def _check_alone(job: Job, spark: SparkSession) -> None:
-    """Raises OptionsError for a job that is already running: this one would fence it before Spark refuses (rule 2)."""
+    """Raises OptionsError for a job that is already running: this one would fence it before Spark refuses (rule "one
+    identity per job")."""
     if any(query.name == job.name for query in spark.streams.active):
         reason = "a job of this name already runs in this process; they would share a checkpoint and a transactional id"
         raise OptionsError((Problem(reason, where=f"job '{job.name}'", hint="give each job a name of its own"),))

@@ -21,7 +21,7 @@ from penstock.errors import Problem, UnsupportedError
 from penstock.settings import Settings
 
 #: Tasks are not retried within a transaction epoch: a broker could acknowledge a second attempt as a duplicate of the
-#: first although its records differ (rule 9 of the exactly-once protocol).
+#: first although its records differ (rule "tasks run once").
 _ONE_ATTEMPT = {
     "spark.task.maxFailures": "1",
     "spark.stage.maxConsecutiveAttempts": "1",
@@ -182,7 +182,8 @@ def _connect() -> str:
 
 
 def _no_connect(variable: str) -> UnsupportedError:
-    """The error for Spark Connect: Spark's driver commits batches, and has to be this process (rule 27)."""
+    """The error for Spark Connect: Spark's driver commits batches, and has to be this process (rule "unsafe setups are
+    refused")."""
     reason = "Spark Connect is not supported: Spark's driver commits the batches, and has to be this process"
     hint = f"unset {variable}, and start the job in a classic session"
     return UnsupportedError((Problem(reason, variable, hint=hint),))

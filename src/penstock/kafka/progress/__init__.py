@@ -1,4 +1,4 @@
-"""The progress topic: the last published batch and the owner of each query (rules 3 to 7 of exactly-once).
+"""The progress topic: the last published batch and the owner of each query (docs/design/rules.md, Progress).
 
 Records are JSON in a compacted topic. A query's progress has its transactional id as key and is written in the same
 transaction as the batch. A claim has the id, a zero byte and ``claim`` as key, and names the run that owns the id. A

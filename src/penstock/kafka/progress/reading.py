@@ -48,7 +48,8 @@ class ProgressRead:
 def read_present_progress(
     session: Session, topic: ProgressTopic, transactional_id: str, *, deadline: Deadline | None = None
 ) -> ProgressRead:
-    """Read the last published batch from the present leader (rule 4). Definite after InitProducerId.
+    """Read the last published batch from the present leader (rule "progress reads are definite"). Definite after
+    InitProducerId.
 
     A leader that is cut off from the other brokers, or has just resumed after a pause, does not know that it has been
     replaced: it answers reads from its old log, which may lack the end of our transaction. But it cannot acknowledge a

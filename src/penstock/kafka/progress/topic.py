@@ -45,7 +45,7 @@ class ProgressTopic:
 def ensure_progress_topic(
     session: Session, name: str = TOPIC, *, partitions: int = 8, topic_id: UUID | None = None
 ) -> ProgressTopic:
-    """The progress topic: created if it is missing, else verified (rule 7).
+    """The progress topic: created if it is missing, else verified (rule "progress topics are durable").
 
     ``topic_id`` is the id in the checkpoint. Raises CheckpointError if the topic has another one, KafkaError if it
     would lose progress (not compacted), and an error with the command to run if it is missing and may not be created.

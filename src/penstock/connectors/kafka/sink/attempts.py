@@ -1,4 +1,4 @@
-"""Whether Spark ran every task of a publishing job once (rule 9).
+"""Whether Spark ran every task of a publishing job once (rule "tasks run once").
 
 The brokers may acknowledge a second attempt in one transaction as a repetition of the first, although its records
 differ. Tasks with a result report whether they were a second attempt. Only Spark's status store knows attempts without

@@ -1,4 +1,5 @@
-"""Where a scan starts and stops: resolved once, on the driver, when its job first starts (rule 1)."""
+"""Where a scan starts and stops: resolved once, on the driver, when its job first starts (rule "starts are resolved
+once")."""
 
 from __future__ import annotations
 
