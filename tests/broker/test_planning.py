@@ -16,9 +16,10 @@ from penstock.connectors.kafka.source.enumerator import Planner
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.connectors.kafka.source.reader import RangeReader
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
-from penstock.connectors.kafka.spark import KafkaDataSource, _pickled
+from penstock.connectors.kafka.spark import KafkaDataSource
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.session import TopicPartition
+from penstock.spi import pickled
 from tests.scans import planner_of, scan_of, write
 from tests.waiting import eventually
 
@@ -27,6 +28,7 @@ PLANNING = """
 import json, sys
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from penstock.connectors.kafka.spark import KafkaDataSource
+from penstock.spi import pickled
 told = json.load(sys.stdin)
 reader = KafkaDataSource(told["options"]).streamReader(None)
 end = reader.latestOffset(told["start"] or reader.initialOffset(), ReadAllAvailable())
@@ -57,7 +59,7 @@ def test_planning_knows_only_its_options(kafka, topic, tmp_path):
     name = topic(2)
     write(kafka, name, 5)
     spec = planner_of(kafka, name).spec
-    options = {"secret.spec": _pickled(spec)}
+    options = {"secret.spec": pickled(spec)}
 
     def plan(start: dict[str, Any] | None) -> dict[str, Any]:
         told = subprocess.run(
