@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.text import add_pairs, count, pairs
 from penstock.errors import DefinitionError, ExecutionError, PenstockError, Problem
-from penstock.plan.checks import check_changes, check_identities, check_settings
+from penstock.plan.checks import check_changes, check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.nodes import Job
 
@@ -90,6 +90,7 @@ def _check(arguments: argparse.Namespace) -> int:
     for job in jobs:
         check_changes(job)
         check_settings(job)
+        check_guarantees(job)
         print(explain(with_dead_letters(job)))
     return 0
 

@@ -88,7 +88,8 @@ class Settings(OptionSet):
         "penstock.adopt-progress",
         BOOLEAN,
         default=False,
-        doc="Not in Flink. Whether a job without its checkpoint may go on from the progress in the topic.",
+        doc="Not in Flink. Whether a job continues from its checkpoint where the progress topic was lost or is behind. "
+        "The last batch may then be published twice.",
         example="true",
     )
     checkpointing: bool = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.cli.main import main
 from penstock.errors import OptionsError
 from penstock.plan.checks import check_guarantees
 from penstock.plan.explain import explain
@@ -14,18 +15,20 @@ SOURCE = f"CREATE TABLE s (id INT) WITH ({KAFKA}, 'topic' = 'in', 'properties.gr
 EXACT = "'topic' = 'out', 'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = 'p'"
 
 
-def job(second, settings=""):
-    """A job with an exactly-once sink and a second one."""
-    (found,) = parse_script(
-        f"""{settings} {SOURCE}
+def script(second, settings=""):
+    """The SQL of a job with an exactly-once sink and a second one."""
+    return f"""{settings} {SOURCE}
         CREATE TABLE exact (id INT) WITH ({KAFKA}, {EXACT});
         CREATE TABLE other (id INT) WITH ({second});
         EXECUTE STATEMENT SET BEGIN
           INSERT INTO exact SELECT id FROM s;
           INSERT INTO other SELECT id FROM s;
-        END;""",
-        default_name="j",
-    ).jobs
+        END;"""
+
+
+def job(second, settings=""):
+    """A job with an exactly-once sink and a second one."""
+    (found,) = parse_script(script(second, settings), default_name="j").jobs
     return found
 
 
@@ -35,6 +38,14 @@ def test_a_sink_that_repeats_is_refused_beside_an_exactly_once_one():
         OptionsError, match=r"table 'other': connector 'print' rewrites rows when a batch is retried.*'exact'"
     ):
         check_guarantees(job("'connector' = 'print'"))
+
+
+@pytest.mark.rule("targets commit independently")
+def test_check_refuses_it_too(tmp_path, capsys):
+    file = tmp_path / "job.sql"
+    file.write_text(script("'connector' = 'print'"))
+    assert main(["check", str(file)]) == 2
+    assert "rewrites rows when a batch is retried" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
