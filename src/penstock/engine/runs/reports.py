@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.streaming.query import StreamingQuery
@@ -42,11 +42,11 @@ def observed(frame: DataFrame, ordinal: int, *, timed: bool) -> DataFrame:
     return frame.observe(_reports(ordinal), reports).where(F.col(REPORT).isNull()).drop(REPORT, _EVENT_TIME)
 
 
-def watched(frame: DataFrame, ordinal: int, watermark: str) -> DataFrame:
-    """``frame``, rows of source number ``ordinal``. Spark observes the largest value of the expression ``watermark``
-    (BIGINT) in each partition."""
+def watched(frame: DataFrame, ordinal: int, watermark: Column) -> DataFrame:
+    """``frame``, rows of source number ``ordinal``. Spark observes the largest ``watermark`` (BIGINT) in each
+    partition."""
     largest: Any = arrow_udf(largest_watermarks, BinaryType())  # type: ignore[call-overload]
-    noted = frame.withColumn(REPORT, largest(_PARTITION, F.expr(watermark)))
+    noted = frame.withColumn(REPORT, largest(_PARTITION, watermark))
     return noted.observe(_watermarks(ordinal), F.collect_list(REPORT).alias(REPORT)).drop(REPORT)
 
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from penstock.engine.runs.reports import observed, watched
-from penstock.engine.translate import millis
 from penstock.plan.nodes import AssignWatermarks, Scan
 from penstock.plan.walk import base
 from penstock.spi import JobContext, Source, Stage, connectors
@@ -46,14 +45,14 @@ class Readings:
         """The rows of a scan, encoded into batches by ``stage`` where they are read."""
         return observed(self._source(scan).frame(stage), self._of[scan], timed=False)
 
-    def watched(self, node: AssignWatermarks, frame: DataFrame) -> DataFrame:
-        """``frame`` with its watermarks observed, if its source cannot measure them and no other frame does it."""
+    def watched(self, node: AssignWatermarks, frame: DataFrame, watermark: Column) -> DataFrame:
+        """``frame`` with its ``watermark`` observed, if its source cannot measure them and no other frame does it."""
         scan = base(node)
         ordinal = self._of.get(scan) if isinstance(scan, Scan) else None
         if ordinal is None or self.sources[ordinal].measures or ordinal in self._watched:
             return frame
         self._watched.add(ordinal)
-        return watched(frame, ordinal, millis(node.watermark))
+        return watched(frame, ordinal, watermark)
 
     def _source(self, scan: Scan) -> Source:
         self._of[scan] = len(self.sources)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.engine.translate.expressions import spark_sql
+from penstock.engine.translate.expressions import millis, spark_sql
 from penstock.errors import Problem, SchemaError
 from penstock.plan.expressions import ColumnRef, Expression, cast, coerce
 from penstock.plan.nodes import AssignWatermarks, DeadLetters, Filter, MapRows, Node, Project, Scan, Sink
@@ -38,8 +38,8 @@ class Reading(Protocol):
         """The rows of a scan. Called once for each scan."""
         ...
 
-    def watched(self, node: AssignWatermarks, frame: DataFrame) -> DataFrame:
-        """``frame`` of the node's rows, with its watermarks observed if its scan needs them."""
+    def watched(self, node: AssignWatermarks, frame: DataFrame, watermark: Column) -> DataFrame:
+        """``frame`` of the node's rows, with its ``watermark`` (BIGINT) observed if its scan needs it."""
         ...
 
 
@@ -162,7 +162,7 @@ def _of_rows(frame: DataFrame, value: Column, otherwise: Column | None = None) -
 def _event_time(node: AssignWatermarks, frame: DataFrame, reading: Reading) -> DataFrame:
     """``frame`` with its event time marked for Spark. The source moves the watermark (decision 0019)."""
     marked = _column(node.column).alias(node.column, metadata=_EVENT_TIME)
-    return reading.watched(node, frame).select(
+    return reading.watched(node, frame, F.expr(millis(node.watermark))).select(
         *(marked if name == node.column else _column(name) for name in frame.columns)
     )
 

@@ -1,0 +1,48 @@
+"""What holds for all of the source, beside the directions of imports (``make lint``)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import penstock
+
+SOURCE = Path(penstock.__file__).parent
+TRANSLATION = SOURCE / "engine" / "translate"
+#: Methods of PySpark that take SQL as text.
+TAKE_SQL = {"expr", "selectExpr", "sql"}
+
+
+def calls() -> Iterator[tuple[Path, ast.Call]]:
+    """All calls in the source."""
+    for path in SOURCE.rglob("*.py"):
+        yield from ((path, node) for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call))
+
+
+def named(node: ast.expr) -> str:
+    """The last name of ``a.b.name`` or of ``name``."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def shown(found: list[tuple[Path, ast.Call]]) -> list[str]:
+    return [f"{path.relative_to(SOURCE)}:{call.lineno}: {ast.unparse(call)}" for path, call in found]
+
+
+def test_specs_declare_what_decides_about_them():
+    """A misspelt attribute of a spec is an error, never the default of ``getattr``."""
+    asked = [
+        (path, call)
+        for path, call in calls()
+        if named(call.func) in {"getattr", "hasattr"}
+        and named(call.args[0]) in {"spec", "capabilities", "sink", "scan"}
+    ]
+    assert shown(asked) == []
+
+
+def test_spark_sql_is_written_by_the_translation_alone():
+    given = [
+        (path, call) for path, call in calls() if isinstance(call.func, ast.Attribute) and call.func.attr in TAKE_SQL
+    ]
+    assert any(path.is_relative_to(TRANSLATION) for path, _ in given)
+    assert shown([(path, call) for path, call in given if not path.is_relative_to(TRANSLATION)]) == []
