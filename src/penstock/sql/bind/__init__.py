@@ -1,0 +1,1 @@
+"""From syntax to the typed plan: names, types and functions are looked up."""

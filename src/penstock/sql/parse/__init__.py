@@ -1,0 +1,1 @@
+"""From Flink SQL text to syntax: names are not looked up yet."""
