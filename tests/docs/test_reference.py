@@ -9,7 +9,7 @@ import pytest
 
 from penstock.cli import reference
 from penstock.cli.main import main
-from penstock.settings.declared import KEYS, WITHOUT_EFFECT
+from penstock.settings.given import KEYS, WITHOUT_EFFECT
 from penstock.spi import ChangeFormat, connectors, formats
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from penstock.datastream.checkpointing_mode import CheckpointingMode
-from penstock.settings.declared import GivenSettings
+from penstock.settings.given import GivenSettings
 
 _INTERVAL = "execution.checkpointing.interval"
 

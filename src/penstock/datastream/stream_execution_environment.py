@@ -22,7 +22,7 @@ from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError
 from penstock.plan.explain import step_lines
 from penstock.plan.nodes import Job, Node, Scan
 from penstock.plan.walk import fold
-from penstock.settings.declared import KEYS, GivenSettings
+from penstock.settings.given import KEYS, GivenSettings
 from penstock.settings.ignored import WITHOUT_EFFECT
 from penstock.settings.restart import PREFIX
 from penstock.spi import TableDefinition, connectors, scan_spec

@@ -57,7 +57,7 @@ class PipelineOptions(OptionSet):
         example="3 min",
     )
 
-    #: The job's name, and its settings, which are declared for all front ends (:mod:`penstock.settings.declared`).
+    #: The job's name, and its settings, which are declared for all front ends (:mod:`penstock.settings.given`).
     name: str = ""
     settings: Settings = field(default_factory=Settings)
 

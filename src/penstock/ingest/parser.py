@@ -13,7 +13,7 @@ from penstock.errors import OptionsError, PipelineError
 from penstock.ingest.definition import PipelineDef, PipelineOptions, RouteDef, SinkDef, SourceDef, TransformDef
 from penstock.ingest.tree import TOP, Entry, Tree
 from penstock.options import Origin, nearest
-from penstock.settings.declared import KEYS, GivenSettings
+from penstock.settings.given import KEYS, GivenSettings
 from penstock.settings.ignored import WITHOUT_EFFECT
 
 #: Keys of Flink CDC that are not supported yet, and what to write instead.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.options import BOOLEAN, TEXT, Codec, one_of
+from penstock.options import BOOLEAN, DURATION, INTEGER, TEXT, Codec, one_of
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Ignored:
     here: str
     meaning: str
     default: str
-    codec: Codec = TEXT
+    codec: Codec
     #: Values that ask for what applies here anyway, so that they need no warning.
     fulfilled: tuple[str, ...] = ()
 
@@ -100,11 +101,22 @@ _KEYS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         ),
     },
     "The jobs of a file run at the same time.": {
-        "table.dml-sync": ("Whether an INSERT waits for the one before it.", "false", BOOLEAN),
+        "table.dml-sync": ("Whether an INSERT waits for the one before it.", "false"),
     },
 }
 
+
+def _ignored(
+    here: str, meaning: str, default: str, codec: Codec | None = None, fulfilled: tuple[str, ...] = ()
+) -> Ignored:
+    """A key, whose type is that of its default unless it is given."""
+    if codec is None:
+        types = {"(true|false)": BOOLEAN, r"-?\d+": INTEGER, r"\d+ (ms|s|min)": DURATION}
+        codec = next((each for pattern, each in types.items() if re.fullmatch(pattern, default)), TEXT)
+    return Ignored(here, meaning, default, codec, fulfilled)
+
+
 #: The keys, sorted.
 WITHOUT_EFFECT: Mapping[str, Ignored] = dict(
-    sorted((key, Ignored(here, *fields)) for here, keys in _KEYS.items() for key, fields in keys.items())
+    sorted((key, _ignored(here, *fields)) for here, keys in _KEYS.items() for key, fields in keys.items())
 )

@@ -11,7 +11,7 @@ from penstock.errors import DefinitionError, Problem
 from penstock.options import nearest
 from penstock.plan.expressions import Call, Literal, cast, walk
 from penstock.plan.nodes import Filter, Job, Sink, project
-from penstock.settings.declared import GivenSettings
+from penstock.settings.given import GivenSettings
 from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
 from penstock.sql.bind.scope import Scope

@@ -10,7 +10,7 @@ from penstock.errors import OptionsError
 from penstock.plan.explain import explain
 from penstock.plan.nodes import Job
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, Settings
-from penstock.settings.declared import KEYS, GivenSettings
+from penstock.settings.given import KEYS, GivenSettings
 from penstock.settings.restart import without_effect
 
 SECOND = timedelta(seconds=1)
