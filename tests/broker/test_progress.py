@@ -311,19 +311,20 @@ class TestProgressReadsAreDefinite:
         assert read.progress == last
         assert ["does not have its seal" in each for each in read.ignored] == [True]
 
-    def test_a_record_without_a_seal_is_believed_up_to_the_batch_at_which_seals_came(
+    def test_a_record_without_a_seal_counts_where_an_earlier_version_may_have_published(
         self, session: Session, sealed: ProgressTopic
     ) -> None:
-        """A version that did not seal progress may have published the checkpoint's next batch, and none after it."""
+        """All of them: where that version has gone on, the job has to stop."""
         assert sealed.seal
         client = owner(session)
-        upgraded, unsealed = replace(sealed, seal=replace(sealed.seal, unsealed_to=1)), replace(sealed, seal=None)
+        upgraded, unsealed = replace(sealed, seal=replace(sealed.seal, unsealed=True)), replace(sealed, seal=None)
         for batch_id in range(3):
-            publish(session, client, unsealed, batch_id)
+            last = publish(session, client, unsealed, batch_id)
             finish(client)
-        read = read_progress(session, upgraded, client.transactional_id)
-        assert read.progress == batch(1)
-        assert ["does not have its seal" in each for each in read.ignored] == [True]
+        assert read_progress(session, upgraded, client.transactional_id).progress == last
+        forger = replace(sealed, seal=Seal(QUERY, "another secret"))
+        self.put(session, sealed, client.transactional_id, self.value_of(forger, client.transactional_id, batch(3)))
+        assert read_progress(session, upgraded, client.transactional_id).progress == last
 
     def test_a_copy_of_an_older_record_does_not_count(self, session: Session, sealed: ProgressTopic) -> None:
         client = owner(session)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.errors import CheckpointError
 from penstock.kafka.produce import Producer
 from penstock.kafka.progress import ensure_progress_topic
 from penstock.kafka.progress.records import encoded_record
@@ -86,3 +87,13 @@ def test_a_checkpoint_of_0_1_0_goes_on_exactly_once(jobs, topics, left, logged):
         running.stop()
         assert read_ids(topics, sink) == list(range(total))
     assert jobs.warnings == []
+
+
+def test_an_older_copy_of_a_checkpoint_of_0_1_0_is_refused(jobs, topics, left):
+    """Batch 1 is published, and the copy was made before batch 0."""
+    sql, _, sink = left
+    for log in ("offsets", "commits"):
+        shutil.rmtree(jobs.checkpoint("copy") / log)
+    with pytest.raises(CheckpointError, match="an older checkpoint was restored"):
+        jobs.start(sql, "copy").wait(60)
+    assert read_ids(topics, sink) == list(range(20))

@@ -92,8 +92,8 @@ class JobContext:
     stopping: Callable[[], bool]
     warn: Callable[[str], None]
     secret: str = field(default="", repr=False)
-    #: The last batch that a version without secrets may have published.
-    unsealed_to: int = -1
+    #: Whether a version that did not seal progress may have published with this checkpoint.
+    unsealed: bool = False
     #: The job's metrics. Those of a table are in the group that :meth:`operator` returns.
     metrics: MetricGroup = field(default_factory=MetricGroup)
     #: The next batch by the checkpoint, read on each call: a copy of the job may be running.

@@ -53,9 +53,8 @@ def identify(job: Job, checkpoint: JobCheckpoint, former_id: str, warn: Callable
             f"'{job.name}' would shut that job out. Start with an empty directory; if the job was renamed, change "
             "'job' in the directory's 'penstock/job.json'"
         )
-    if "secret" not in known:  # a version that did not seal progress may have published up to the next batch
-        known |= {"secret": secrets.token_hex(32), "unsealed_to": checkpoint.first_batch()}
-        checkpoint.write("job", known)
+    if "secret" not in known:  # an earlier version made it, which did not seal progress; copies get one secret
+        known |= checkpoint.create("seal", {"secret": secrets.token_hex(32), "unsealed": True})
     if known.get("sinks") != sinks:
         warn(
             f"the checkpoint '{location}' was written by a job with the sinks {', '.join(known.get('sinks', []))}, not "

@@ -235,7 +235,7 @@ class Query:
             query_id=self.query_id,
             run_id=str(uuid.uuid4()),
             secret=str(identity.get("secret", "")),
-            unsealed_to=int(identity.get("unsealed_to", -1)),
+            unsealed=bool(identity.get("unsealed")),
             checkpoint=self.checkpoint,
             settings=self.job.settings,
             parallelism=self.job.settings.parallelism or self.spark.sparkContext.defaultParallelism,

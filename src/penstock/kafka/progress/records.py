@@ -31,8 +31,8 @@ class Seal:
 
     query_id: str
     secret: str = field(repr=False)
-    #: The last batch whose progress may lack a seal: a version that did not seal may have published it.
-    unsealed_to: int = -1
+    #: Whether progress without a seal is the query's too: an earlier version, which did not seal, may have published.
+    unsealed: bool = False
 
     def of(self, transactional_id: str, fields: Mapping[str, Any]) -> str:
         """The seal of a record with these fields, in hexadecimal."""
@@ -109,7 +109,7 @@ def parse_record(cls: type[Progress | Claim], transactional_id: str, value: byte
         fields[_OPTIONAL] = tuple(fields[_OPTIONAL])
     if seal is not None and cls is Progress and fields["query_id"] == seal.query_id:
         given = found.get("seal")
-        if given is None and fields["batch_id"] <= seal.unsealed_to:
+        if given is None and seal.unsealed:
             return cls(**fields)
         if not hmac.compare_digest(str(given).encode(), seal.of(transactional_id, fields).encode()):
             raise NotBelievedError("names this query and does not have its seal")

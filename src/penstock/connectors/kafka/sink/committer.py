@@ -361,7 +361,7 @@ class KafkaCommitter(_Writing):
                     f"not become '{configured}'; to change it, start the job with a new checkpoint"
                 )
         self.transactional_id = known["transactional_id"]
-        seal = Seal(context.query_id, context.secret, context.unsealed_to)
+        seal = Seal(context.query_id, context.secret, context.unsealed)
         self._topic = replace(found, partitions=known["progress_partitions"], seal=seal)
 
     def _check_ahead(self) -> None:
