@@ -56,7 +56,6 @@ _ALL = (
         "every batch is published, whatever progress says",
         "F1 after EndTxn, before Spark's commit log",
         ("duplicated",),
-        ci=True,
     ),
     Mutant(
         "accept-older-checkpoint",

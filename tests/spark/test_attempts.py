@@ -48,6 +48,7 @@ def test_rule_9_what_spark_has_forgotten_is_not_clean_and_not_called_a_second_at
     assert "spark.ui.retainedJobs" in verdicts["gone"]
 
 
+@pytest.mark.slow
 def test_rule_9_a_job_whose_stage_spark_has_forgotten_is_not_clean():
     (said,) = said_of("stage_gone").values()
     assert NOT_KNOWN in said
