@@ -13,7 +13,7 @@ from penstock.connectors.kafka.planning import Planner
 from penstock.connectors.kafka.positions import Position, Positions
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.fetch import Fetcher, Range
-from tests.scans import delete_below, planner_of, write
+from tests.scans import delete, delete_below, planner_of, write
 from tests.waiting import eventually
 
 
@@ -22,7 +22,7 @@ def lenient(kafka: Any, name: str, **options: str) -> Planner:
 
 
 def remove(kafka_admin: Any, planner: Planner, name: str) -> None:
-    kafka_admin.delete_topics([name])
+    delete(kafka_admin, name)
     eventually(lambda: name not in planner.session.all_topics())
 
 
