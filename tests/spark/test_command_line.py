@@ -448,7 +448,7 @@ def test_rule_17_a_failure_that_would_repeat_has_a_status_of_its_own(cli, kafka,
 def test_a_job_whose_jvm_is_killed_ends_and_leaves_nothing_open(cli, kafka, topics, topic):
     """There is no Spark to restart it in: that is for whoever started the process."""
     source, sink = topic(2), topic(2)
-    count = 6_000
+    count = 20_000
     topics.write(source, [{"id": i} for i in range(count)])
     options = ", 'scan.max-records-per-trigger' = '10'"
     text = "SET 'restart-strategy.type' = 'exponential-delay';" + script(kafka.bootstrap, source, sink, options=options)
@@ -459,7 +459,7 @@ def test_a_job_whose_jvm_is_killed_ends_and_leaves_nothing_open(cli, kafka, topi
     os.kill(jvm, signal.SIGKILL)
     assert end(process, listener) == 1
     text = "".join(said)
-    assert text.splitlines()[-1].startswith("error: job 'copy': Spark has ended under it")
+    assert text.splitlines()[-1].startswith("error: job 'copy': Spark has ended under it"), text
     assert "restart 1" not in text
     ids = read_ids(topics, sink)
     assert 100 < len(ids) == len(set(ids)) < count
