@@ -62,9 +62,10 @@ def delete_below(kafka_admin: KafkaAdminClient, topic: str, offset: int, partiti
 
 
 def delete(kafka_admin: KafkaAdminClient, topic: str) -> None:
-    """Delete a topic, and return when the broker does not know it any more."""
+    """Delete a topic, and return when the broker does not know it any more, and its leader answers no more."""
     kafka_admin.delete_topics([topic])
     eventually(lambda: topic not in kafka_admin.list_topics())
+    eventually(lambda: topic not in str(kafka_admin.describe_log_dirs()))
 
 
 def recreate(kafka_admin: KafkaAdminClient, topic: str, partitions: int) -> None:

@@ -19,7 +19,7 @@ from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session
 from penstock.kafka.transactions import TransactionClient
-from tests.scans import delete_below
+from tests.scans import delete, delete_below
 from tests.waiting import eventually, eventually_told
 
 if TYPE_CHECKING:
@@ -197,8 +197,7 @@ class TestWhatIsNotInTheLog:
         name = topic()
         fill(session, name, 0, [range(10)])
         known = session.topic(name).topic_id
-        kafka_admin.delete_topics([name])
-        eventually(lambda: name not in session.all_topics())  # until then the broker gives what the former one holds
+        delete(kafka_admin, name)
         kafka_admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         with pytest.raises(PossibleDataLossError, match="deleted and created again"):
             read(Fetcher(session, [Range(name, 0, 0, 10, known)]))

@@ -27,7 +27,7 @@ from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient
 from penstock.services import KafkaCluster
 from tests.scans import planner_of, write
-from tests.waiting import eventually
+from tests.waiting import eventually, eventually_told
 
 
 @pytest.fixture(scope="module")
@@ -186,12 +186,10 @@ def test_a_leader_that_was_deposed_while_it_stood_still_is_not_believed(cluster:
             lambda: offsets(Fetcher(session, [planned], skip_lost=True)),
         ]
         strict, tolerant = Planner(strict.spec), Planner(tolerant.spec)
-        with ThreadPoolExecutor(3) as threads:
-            failed = [each.exception() for each in [threads.submit(each) for each in tries]]
         untold = rf"'{name}', partition 0: .* leader epoch {after.leader_epoch}"
-        for each in failed:
-            with pytest.raises(RetriableError, match=untold):
-                raise each
+        with ThreadPoolExecutor(3) as threads:
+            for each in [threads.submit(eventually_told, RetriableError, untold, each) for each in tries]:
+                each.result()
 
         for node in others:
             cluster.resume(node)

@@ -13,17 +13,12 @@ from penstock.connectors.kafka.source.losses import described
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.errors import PossibleDataLossError
 from penstock.kafka.fetch import Fetcher, Range
-from tests.scans import delete_below, planner_of, write
+from tests.scans import delete, delete_below, planner_of, write
 from tests.waiting import eventually
 
 
 def lenient(kafka: Any, name: str, **options: str) -> Planner:
     return planner_of(kafka, name, scan_fail__on__data__loss="false", **options)
-
-
-def remove(kafka_admin: Any, planner: Planner, name: str) -> None:
-    kafka_admin.delete_topics([name])
-    eventually(lambda: name not in planner.session.all_topics())
 
 
 def offsets(positions: Positions) -> dict[int, int]:
@@ -43,7 +38,7 @@ def test_a_topic_that_was_read_to_its_end_may_go_and_is_told_of(kafka, kafka_adm
     write(kafka, two, 4)
     planner = planner_of(kafka, f"{one};{two}")
     read = planner.latest(planner.spec.start, None)
-    remove(kafka_admin, planner, one)
+    delete(kafka_admin, one)
 
     left = planner.latest(read, None)
     assert left.partitions() == ((two, 0),)
@@ -57,7 +52,7 @@ def test_a_topic_that_was_read_to_its_end_may_go_and_is_told_of(kafka, kafka_adm
     assert planner.latest(left, None) == left
     write(kafka, two, 1)
     assert offsets(planner.latest(left, None)) == {0: 5}
-    remove(kafka_admin, planner, two)
+    delete(kafka_admin, two)
 
 
 def test_a_topic_that_goes_before_its_end_is_a_loss_that_names_both_offsets(kafka, kafka_admin, topic):
@@ -67,7 +62,7 @@ def test_a_topic_that_goes_before_its_end_is_a_loss_that_names_both_offsets(kafk
     start = strict.spec.start
     read = strict.latest(start, 2)
     assert tolerant.latest(start, 2) == read
-    remove(kafka_admin, strict, name)
+    delete(kafka_admin, name)
 
     with pytest.raises(PossibleDataLossError, match=r"partition 0 was only read up to offset 2: its log ended at 5"):
         strict.latest(read, None)
@@ -82,7 +77,7 @@ def test_a_topic_of_a_list_may_go_while_new_partitions_are_looked_for(kafka, kaf
     one, two = topic(1), topic(1)
     planner = planner_of(kafka, f"{one};{two}", scan_topic__partition__discovery_interval="1 ms")
     read = planner.latest(planner.spec.start, None)
-    remove(kafka_admin, planner, one)
+    delete(kafka_admin, one)
     left = planner.latest(read, None)
     kafka_admin.create_partitions({two: 2})
 
@@ -109,7 +104,7 @@ def test_a_topic_that_was_created_anew_is_refused_or_read_from_its_beginning(kaf
     write(kafka, name, 5)
     strict, tolerant = planner_of(kafka, name), lenient(kafka, name)
     read = strict.latest(strict.spec.start, None)
-    remove(kafka_admin, strict, name)
+    delete(kafka_admin, name)
     kafka_admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
     write(kafka, name, 8)  # more than were read of the former one
     strict.session.forget_topics([name])
@@ -252,7 +247,7 @@ def test_a_task_whose_topic_is_gone_says_so(kafka, kafka_admin, topic):
     write(kafka, name, 10)
     planner = planner_of(kafka, name)
     known = planner.session.topic(name).topic_id
-    remove(kafka_admin, planner, name)
+    delete(kafka_admin, name)
 
     with pytest.raises(PossibleDataLossError, match=r"no longer exists, .* records from offset 7 to 9 were not read"):
         records_of(Fetcher(planner.session, [Range(name, 0, 7, 9, known)]))

@@ -281,6 +281,7 @@ class TestTokens:
         form = {"grant_type": ["client_credentials"], "scope": ["kafka"]}
         assert issuer.seen == [("orders:client-hush", form)]
 
+    @pytest.mark.slow
     def test_it_is_replaced_before_it_ends(self, bearer: Listener, issuer: Issuer) -> None:
         """The broker ends the session of a connection with its token (KIP-368)."""
         issuer.seconds = 8

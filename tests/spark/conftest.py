@@ -125,11 +125,21 @@ class Topics:
         return stable != list_offsets(session, places, LATEST, isolation="read_uncommitted")
 
     def _await_markers(self) -> None:
-        """Wait until no transaction is being ended: whoever ends one is answered before readers can see its records."""
-        from penstock.kafka.transactions import list_transactions
+        """Wait for the transactions that are being ended now: who ends one is answered before readers see its records.
+
+        Those that a running job ends after this call are not waited for.
+        """
+        from penstock.kafka.transactions import describe_transaction, list_transactions
 
         session = self._session()
-        eventually(lambda: not any(state.startswith("Prepare") for state in list_transactions(session).values()))
+
+        def ending(each: str) -> int | None:
+            known = describe_transaction(session, each)
+            return known.started_ms if known is not None and known.state.startswith("Prepare") else None
+
+        states = list_transactions(session)
+        begun = {each: ending(each) for each, state in states.items() if state.startswith("Prepare")}
+        eventually(lambda: not any(began is not None and ending(each) == began for each, began in begun.items()))
 
     def _session(self) -> Session:
         from penstock.kafka.properties import ClientConfig

@@ -53,6 +53,7 @@ def test_what_spark_has_forgotten_is_not_clean_and_not_called_a_second_attempt(v
     assert "spark.ui.retainedJobs" in verdicts["gone"]
 
 
+@pytest.mark.slow
 @pytest.mark.rule("tasks run once")
 def test_a_job_whose_stage_spark_has_forgotten_is_not_clean():
     (said,) = said_of("stage_gone").values()

@@ -493,7 +493,7 @@ def test_a_job_whose_jvm_is_killed_ends_and_leaves_nothing_open(cli, kafka, topi
     os.kill(jvm, signal.SIGKILL)
     assert end(process, listener) == 1
     text = "".join(said)
-    assert text.splitlines()[-1].startswith("error: job 'copy': Spark has ended under it")
+    assert text.splitlines()[-1].startswith("error: job 'copy': Spark has ended under it"), text
     assert "restart 1" not in text
     ids = read_ids(topics, sink)
     assert 100 < len(ids) == len(set(ids)) < count

@@ -38,7 +38,7 @@ def test_a_bounded_job_copies_every_record(jobs, topics, topic, guarantee):
     assert not result.stopped
 
 
-@pytest.mark.parametrize("guarantee", ["none", "at-least-once"])
+@pytest.mark.parametrize("guarantee", ["none", pytest.param("at-least-once", marks=pytest.mark.slow)])
 def test_everything_is_there_when_the_process_ends_as_soon_as_the_job_has(jobs, topics, topic, guarantee):
     source, sink = topic(3), topic(3)
     topics.write(source, ROWS * 10)

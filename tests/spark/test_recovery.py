@@ -319,7 +319,7 @@ def test_a_groups_offsets_are_committed_when_all_targets_have_the_batch(kafka, j
     assert group_offset(kafka, source) == 10
 
 
-@pytest.mark.parametrize("order", ["tu", "ut"])
+@pytest.mark.parametrize("order", [pytest.param("tu", marks=pytest.mark.slow), "ut"])
 def test_no_groups_offsets_run_ahead_where_two_targets_could_commit_some(
     kafka, jobs, topics, topic, monkeypatch, order
 ):

@@ -164,8 +164,8 @@ class PostgresCommitter(Committer):
         def change(now: dict[str, Any]) -> dict[str, Any]:
             if find(of_rows) or find(now):
                 return now
-            key = new
-            while key in now or key in {row.key for row in rows}:  # a row that is used for other tables now
+            key, used = new, {*now, *(row.key for row in rows)}
+            while key in used:  # by other tables
                 key += "'"
             return {**now, key: self._names}
 
