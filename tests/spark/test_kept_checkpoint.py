@@ -97,3 +97,26 @@ def test_an_older_copy_of_a_checkpoint_of_0_1_0_is_refused(jobs, topics, left):
     with pytest.raises(CheckpointError, match="an older checkpoint was restored"):
         jobs.start(sql, "copy").wait(60)
     assert read_ids(topics, sink) == list(range(20))
+
+
+def test_a_sink_that_is_added_while_a_batch_of_0_1_0_is_unfinished_is_refused(jobs, topics, topic, left):
+    """Its progress does not say which sinks have the batch: the new one would never get it."""
+    former, source, sink = left
+    other = topic(1)
+    tables, insert = former.split("INSERT")
+    sql = (
+        tables
+        + jobs.exactly_once("others", "id BIGINT", other, sink_transactional__id__prefix=sink)
+        + f"EXECUTE STATEMENT SET BEGIN INSERT{insert} INSERT INTO others SELECT * FROM readings; END;"
+    )
+    commit = jobs.checkpoint("copy") / "commits" / "1"
+    kept = commit.read_text()
+    commit.unlink()
+    with pytest.raises(CheckpointError, match="batch 1 is not finished, and its job wrote to kafka 'copies'"):
+        jobs.start(sql, "copy").wait(60)
+    commit.write_text(kept)
+    topics.write(source, [{"id": 20}])
+    running = jobs.start(sql, "copy")
+    while_running(running, lambda: read_ids(topics, other) == [20])
+    running.stop()
+    assert read_ids(topics, sink) == list(range(21))

@@ -54,6 +54,14 @@ def identify(job: Job, checkpoint: JobCheckpoint, former_id: str, warn: Callable
             "'job' in the directory's 'penstock/job.json'"
         )
     if "secret" not in known:  # an earlier version made it, which did not seal progress; copies get one secret
+        if known.get("sinks") != sinks and checkpoint.offsets(checkpoint.first_batch()) is not None:
+            # That version's progress does not tell which sinks got the batch.
+            raise CheckpointError(
+                f"the checkpoint '{location}' is of an earlier version, its batch {checkpoint.first_batch()} is not "
+                f"finished, and its job wrote to {', '.join(known.get('sinks', []))}, not {', '.join(sinks)}. Start it "
+                "once with the former definition, so that it finishes this batch, and stop it; then start it with the "
+                "present one"
+            )
         known |= checkpoint.create("seal", {"secret": secrets.token_hex(32), "unsealed": True})
     if known.get("sinks") != sinks:
         warn(
