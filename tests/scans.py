@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.source.bounds import resolve_start
-from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec
+from penstock.connectors.kafka.source.enumerator import Enumerator, ReaderSpec
 from penstock.kafka.session import session_for
 from penstock.spi import Column, TableDefinition
 from penstock.types import BIGINT
@@ -28,10 +28,10 @@ def scan_of(kafka: KafkaCluster, topics: str, **options: str) -> KafkaScanSpec:
     return KafkaConnector().scan(TableDefinition("t", (Column("id", BIGINT),), given))
 
 
-def planner_of(kafka: KafkaCluster, topics: str, **options: str) -> Planner:
+def enumerator_of(kafka: KafkaCluster, topics: str, **options: str) -> Enumerator:
     """Plans what such a table reads, from its earliest offsets on unless the options say otherwise."""
     scan = scan_of(kafka, topics, **{"scan_startup_mode": "earliest-offset", **options})
-    return Planner(ReaderSpec(scan, 0, 2, resolve_start(session_for(scan.client_config), scan), None))
+    return Enumerator(ReaderSpec(scan, 0, 2, resolve_start(session_for(scan.client_config), scan), None))
 
 
 def write(kafka: KafkaCluster, topic: str, count: int, partition: int = 0, *, began: int | None = None) -> None:

@@ -19,11 +19,11 @@ from kafka.structs import TopicPartition
 from penstock.cli import background
 from penstock.errors import ServiceError
 from penstock.services import KafkaCluster, Security
+from penstock.services.broker_config import NodePorts
+from penstock.services.cluster_members import cluster_members
 from penstock.services.kafka import choose_ports
 from penstock.services.process import Identity
 from penstock.services.running import BackgroundCluster
-from penstock.services.settings import NodePorts
-from penstock.services.wire import cluster_members
 from tests.scans import write
 from tests.sockets import LOOPBACK, free_port, listening
 from tests.waiting import eventually

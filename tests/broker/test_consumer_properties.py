@@ -1,7 +1,7 @@
 """Every consumer property that acts, acts: each test fails where the property does nothing.
 
 Tests of some are elsewhere: ``group.id`` and ``auto.offset.reset`` in test_bounds.py, ``isolation.level`` in
-test_planning.py, those that all clients have in test_producer_properties.py, and ``enable.auto.commit`` with its
+test_enumerator.py, those that all clients have in test_producer_properties.py, and ``enable.auto.commit`` with its
 interval, which need a job, in tests/spark/test_jobs.py.
 """
 
@@ -19,7 +19,7 @@ from penstock.errors import KafkaError
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session, session_for
-from tests.scans import planner_of, scan_of, write
+from tests.scans import enumerator_of, scan_of, write
 
 if TYPE_CHECKING:
     from penstock.services import KafkaCluster
@@ -88,9 +88,11 @@ def test_a_byte_that_changed_on_the_brokers_disk_is_noticed_unless_nobody_looks(
         file.write(b"8")
 
     def read(**options: str) -> list[int]:
-        planner = planner_of(kafka, name, **options)
-        (ranges,) = planner.tasks(planner.spec.start, planner.latest(planner.spec.start, None))
-        return [number for rows in RangeReader(planner.spec, ranges).rows() for number in rows.column("id").to_pylist()]
+        enumerator = enumerator_of(kafka, name, **options)
+        (ranges,) = enumerator.tasks(enumerator.spec.start, enumerator.latest(enumerator.spec.start))
+        return [
+            number for rows in RangeReader(enumerator.spec, ranges).rows() for number in rows.column("id").to_pylist()
+        ]
 
     with pytest.raises(KafkaError, match=f"topic '{name}', partition 0.*(checksum|CRC)"):
         read()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.connectors.kafka.source.reader import RangeReader
-from tests.scans import planner_of
+from tests.scans import enumerator_of
 
 if TYPE_CHECKING:
     from penstock.services import KafkaCluster
@@ -44,10 +44,10 @@ def kept(kafka: KafkaCluster) -> Callable[[str], set[int]]:
     assert producer.flush(60) == 0
 
     def read(text: str) -> set[int]:
-        planner = planner_of(kafka, name, scan_header__filter=text)
-        start = planner.spec.start
-        (ranges,) = planner.tasks(start, planner.latest(start, None))
-        reader = RangeReader(planner.spec, ranges)
+        enumerator = enumerator_of(kafka, name, scan_header__filter=text)
+        start = enumerator.spec.start
+        (ranges,) = enumerator.tasks(start, enumerator.latest(start))
+        reader = RangeReader(enumerator.spec, ranges)
         found = [number for rows in reader.rows() for number in rows.column("id").to_pylist()]
         assert reader.report.filtered == len(HEADERS) - len(found)
         return set(found)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.connectors.kafka.source.bounds import present_ends, with_epochs
-from penstock.connectors.kafka.source.enumerator import Planner
+from penstock.connectors.kafka.source.enumerator import Enumerator
 from penstock.connectors.kafka.source.losses import described
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.errors import PossibleDataLossError, RetriableError
@@ -26,7 +26,7 @@ from penstock.kafka.session import TRANSACTION, PartitionInfo, Session, close_se
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient
 from penstock.services import KafkaCluster
-from tests.scans import planner_of, write
+from tests.scans import enumerator_of, write
 from tests.waiting import eventually, eventually_told
 
 
@@ -148,8 +148,8 @@ def test_a_leader_that_was_deposed_while_it_stood_still_is_not_believed(cluster:
     hasty = Session(ClientConfig.from_properties(cluster.client_settings() | times))
     create_topic(hasty, name, partitions=1, replication=3, configs={"min.insync.replicas": "2"})
     options = {f"properties_{key.replace('.', '_')}": value for key, value in times.items()}
-    strict = planner_of(cluster, name, **options)
-    tolerant = planner_of(cluster, name, scan_fail__on__data__loss="false", **options)
+    strict = enumerator_of(cluster, name, **options)
+    tolerant = enumerator_of(cluster, name, scan_fail__on__data__loss="false", **options)
     write(cluster, name, 5)
     (before,) = hasty.topics([name])[name].partitions
     others = [node for node in cluster.nodes if node != before.leader]
@@ -166,7 +166,7 @@ def test_a_leader_that_was_deposed_while_it_stood_still_is_not_believed(cluster:
         cluster.pause(before.leader)
         after = eventually(succeeded)
         write(cluster, name, 5)
-        reached = strict.latest(strict.spec.start, None)
+        reached = strict.latest(strict.spec.start)
         assert reached.at == {(name, 0): Position(10, after.leader_epoch)}
         for node in others:
             cluster.pause(node)
@@ -181,11 +181,11 @@ def test_a_leader_that_was_deposed_while_it_stood_still_is_not_believed(cluster:
         planned = Range(name, 0, 5, 10, hasty.topic(name).topic_id, after.leader_epoch)
         session = Session(hasty.config)
         tries = [
-            lambda: strict.latest(reached, None),
-            lambda: Planner(tolerant.spec).latest(reached, None),
+            lambda: strict.latest(reached),
+            lambda: Enumerator(tolerant.spec).latest(reached),
             lambda: offsets(Fetcher(session, [planned], skip_lost=True)),
         ]
-        strict, tolerant = Planner(strict.spec), Planner(tolerant.spec)
+        strict, tolerant = Enumerator(strict.spec), Enumerator(tolerant.spec)
         untold = rf"'{name}', partition 0: .* leader epoch {after.leader_epoch}"
         with ThreadPoolExecutor(3) as threads:
             for each in [threads.submit(eventually_told, RetriableError, untold, each) for each in tries]:
@@ -193,8 +193,8 @@ def test_a_leader_that_was_deposed_while_it_stood_still_is_not_believed(cluster:
 
         for node in others:
             cluster.resume(node)
-        assert strict.latest(reached, None).at[name, 0].offset == 10
-        assert tolerant.latest(reached, None).at[name, 0].offset == 10
+        assert strict.latest(reached).at[name, 0].offset == 10
+        assert tolerant.latest(reached).at[name, 0].offset == 10
         fetcher = Fetcher(session, [planned], skip_lost=True)
         assert (offsets(fetcher), fetcher.lost) == ([*range(5, 10)], 0)
     finally:
@@ -218,14 +218,14 @@ def test_a_log_that_an_unclean_election_has_cut_is_never_read_on_in_silence(
         (now,) = session.topic(name).partitions
         return now.leader == node
 
-    strict = planner_of(cluster, name)
-    tolerant = planner_of(cluster, name, scan_fail__on__data__loss="false")
+    strict = enumerator_of(cluster, name)
+    tolerant = enumerator_of(cluster, name, scan_fail__on__data__loss="false")
     write(cluster, name, 5)
-    kept = strict.latest(strict.spec.start, None)
+    kept = strict.latest(strict.spec.start)
     cluster.kill(behind)
     try:
         write(cluster, name, 5)  # acknowledged by the leader, who is all that is in sync
-        lost = strict.latest(kept, None)
+        lost = strict.latest(kept)
         assert [at.offset for at in lost.at.values()] == [10]
         cluster.kill(first.leader)
         cluster.restart(behind)
@@ -236,7 +236,7 @@ def test_a_log_that_an_unclean_election_has_cut_is_never_read_on_in_silence(
 
         # The log ends before what was read of it, and a batch that was planned before does not end.
         with pytest.raises(PossibleDataLossError, match=rf"'{name}', partition 0 was read up to offset 10, .* at 5"):
-            strict.latest(lost, None)
+            strict.latest(lost)
         wanted = [Range(name, 0, 5, 10)]
         with pytest.raises(PossibleDataLossError, match="log ends at offset 5, but records up to offset 10 were"):
             list(Fetcher(session, wanted))
@@ -244,24 +244,24 @@ def test_a_log_that_an_unclean_election_has_cut_is_never_read_on_in_silence(
         write(cluster, name, 9)
         cut = rf"'{name}', partition 0: records were read up to offset 10 in leader epoch \d+, but .* ends at 5"
         with pytest.raises(PossibleDataLossError, match=cut):
-            strict.latest(lost, None)
-        goes_on = tolerant.latest(lost, None)
+            strict.latest(lost)
+        goes_on = tolerant.latest(lost)
         assert list(described(lost, goes_on)) == [
             f"topic '{name}', partition 0 was read up to offset 10, but its log was truncated at 5; reading "
             "goes on there"
         ]
-        assert [len(each) for each in tolerant.ranges(goes_on, tolerant.latest(goes_on, None))] == [9]
+        assert [len(each) for each in tolerant.ranges(goes_on, tolerant.latest(goes_on))] == [9]
         # A scan that ends does not ask for ends, but a process that goes on with it looks once.
         stop = Positions({(name, 0): Position(14)}, lost.topic_ids)
         stop = with_epochs(stop, present_ends(session, stop))
         halfway = replace(lost, at={(name, 0): Position(10, lost.at[name, 0].epoch)})
         with pytest.raises(PossibleDataLossError, match=cut):
-            Planner(replace(strict.spec, stop=stop)).latest(halfway, None)
-        bounded = Planner(replace(tolerant.spec, stop=stop))
-        again = bounded.latest(halfway, None)
+            Enumerator(replace(strict.spec, stop=stop)).latest(halfway)
+        bounded = Enumerator(replace(tolerant.spec, stop=stop))
+        again = bounded.latest(halfway)
         assert again == goes_on
-        assert [len(each) for each in bounded.ranges(again, bounded.latest(again, None))] == [9]
+        assert [len(each) for each in bounded.ranges(again, bounded.latest(again))] == [9]
         # What was read before the cut is still there, and is read on from.
-        assert [len(each) for each in strict.ranges(kept, strict.latest(kept, None))] == [9]
+        assert [len(each) for each in strict.ranges(kept, strict.latest(kept))] == [9]
     finally:
         cluster.restart(*(node for node in cluster.nodes if node not in cluster.processes))

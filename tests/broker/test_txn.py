@@ -51,7 +51,7 @@ from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient, describe_transaction
 from penstock.services import KafkaCluster, Security
-from penstock.services.settings import render
+from penstock.services.broker_config import render
 from tests.sockets import nobody
 from tests.waiting import eventually
 

@@ -1,4 +1,4 @@
-"""Which cell turns red when which safeguard is taken out of penstock, and by what. ``mutant.py`` takes them out."""
+"""Which cell turns red when which safeguard is taken out of penstock, and by what. See ``mutated_penstock.py``."""
 
 from __future__ import annotations
 

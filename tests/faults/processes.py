@@ -17,7 +17,7 @@ from tests.waiting import eventually
 
 __all__ = ["JobProcess"]
 
-_MUTANT = Path(__file__).with_name("mutant.py")
+_MUTANT = Path(__file__).with_name("mutated_penstock.py")
 _POLL_SECONDS = 0.02
 
 
@@ -38,7 +38,7 @@ class JobProcess:
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
     ):
-        """``name`` is the job's; ``mutation`` one of mutant.py; ``arguments`` go to ``penstock run``."""
+        """``name`` is the job's; ``mutation`` one of mutated_penstock.py; ``arguments`` go to ``penstock run``."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.checkpoint, self.name, self.mutation = folder, checkpoint, name, mutation
         self.starts = 0

@@ -23,8 +23,8 @@ from tests.faults import results
 from tests.faults.cells import CELLS
 from tests.faults.contents import mismatched
 from tests.faults.harness import Cell, Outcome, Trial, commits, committed, refused, story
-from tests.faults.mutant import MUTATIONS
 from tests.faults.mutants import MUTANTS, Mutant
+from tests.faults.mutated_penstock import MUTATIONS
 from tests.faults.networks import same_as
 from tests.faults.results import Kill, Result, Run, load, render, save
 from tests.waiting import eventually

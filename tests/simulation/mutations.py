@@ -15,7 +15,7 @@ from penstock import delivery
 from penstock.connectors.kafka.sink import committer
 from penstock.connectors.kafka.sink.committer import Acknowledged, KafkaCommitter
 from penstock.deadline import Deadline
-from penstock.delivery import Run
+from penstock.delivery import Publish
 from penstock.errors import RetriableError
 from penstock.kafka import ownership, progress
 from penstock.kafka.offsets import CommittedOffset, commit_offsets
@@ -68,7 +68,7 @@ class Mutation:
 
 
 def _progress_ignored() -> Sequence[Patch]:
-    return [(committer, "decide", lambda *_, **__: Run())]
+    return [(committer, "decide", lambda *_, **__: Publish())]
 
 
 def _settle_skipped() -> Sequence[Patch]:
@@ -223,7 +223,7 @@ def _partition_of_another_topic() -> Sequence[Patch]:
 def _adopts_over_progress() -> Sequence[Patch]:
     """--adopt-progress trusts the checkpoint although there is progress."""
     decide = delivery.decide
-    return [(committer, "decide", lambda *given: Run() if given[-1] else decide(*given))]
+    return [(committer, "decide", lambda *given: Publish() if given[-1] else decide(*given))]
 
 
 def _query_unnoticed() -> Sequence[Patch]:
@@ -241,7 +241,7 @@ def _older_checkpoint_unnoticed() -> Sequence[Patch]:
     decide = delivery.decide
 
     def at_most(found: Any, query: str, batch: int, *others: Any) -> Any:
-        return Run() if found and found.batch_id > batch else decide(found, query, batch, *others)
+        return Publish() if found and found.batch_id > batch else decide(found, query, batch, *others)
 
     # It is looked for twice: before the id is taken, and when it is decided what to do.
     return [(committer, "decide", at_most), (committer, "check_ahead", lambda *_: None)]

@@ -89,7 +89,7 @@ def test_a_copy_that_took_over_while_the_outcome_was_looked_up_is_not_overtaken(
 def test_f11_a_topic_created_anew_with_more_partitions_is_noticed(kafka, kafka_admin, jobs, topics, topic):
     """Discovery of the new partitions must not make the new topic's id the expected one."""
     from penstock.connectors.kafka.source.bounds import resolve_start
-    from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec
+    from penstock.connectors.kafka.source.enumerator import Enumerator, ReaderSpec
 
     name = topic(1)
     topics.write(name, ids(10))
@@ -97,8 +97,8 @@ def test_f11_a_topic_created_anew_with_more_partitions_is_noticed(kafka, kafka_a
     scan = job.sinks[0].input.spec
     session = session_of(kafka)
     start = resolve_start(session, scan)
-    planner = Planner(ReaderSpec(scan, 0, 1, start, None))
-    at = planner.latest(start, None)
+    enumerator = Enumerator(ReaderSpec(scan, 0, 1, start, None))
+    at = enumerator.latest(start)
     assert at.at[name, 0].offset == 10
 
     recreate(kafka_admin, name, 2)
@@ -107,7 +107,7 @@ def test_f11_a_topic_created_anew_with_more_partitions_is_noticed(kafka, kafka_a
     def plan_three_batches():
         position = at
         for _ in range(3):
-            position = planner.latest(position, None)
+            position = enumerator.latest(position)
 
     with pytest.raises(PossibleDataLossError, match="recreated"):
         plan_three_batches()

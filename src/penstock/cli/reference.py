@@ -12,7 +12,7 @@ from pathlib import Path
 from penstock.connectors.kafka.table.metadata import READABLE, WRITABLE
 from penstock.errors import DefinitionError, Problem
 from penstock.ingest import PipelineOptions
-from penstock.ingest.options import KafkaIngestSinkOptions, KafkaIngestSourceOptions
+from penstock.ingest.kafka_options import KafkaIngestSinkOptions, KafkaIngestSourceOptions
 from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING
 from penstock.options import Option
 from penstock.settings.given import OPTIONS

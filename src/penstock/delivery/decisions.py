@@ -10,7 +10,7 @@ from penstock.errors import CheckpointError, PossibleDataLossError
 
 
 @dataclass(frozen=True)
-class Run:
+class Publish:
     """Publish the batch."""
 
 
@@ -29,7 +29,7 @@ class TakeOver:
     warning: str
 
 
-Decision = Run | Skip | TakeOver
+Decision = Publish | Skip | TakeOver
 
 
 def decide(
@@ -44,7 +44,7 @@ def decide(
     batch = Progress(query_id, batch_id, start, end)
     if record is None:
         if batch_id == 0:
-            return Run()
+            return Publish()
         if adopt:
             return TakeOver(f"{batch} is published although its progress is lost: records repeat if it was committed")
         raise CheckpointError(
@@ -58,7 +58,7 @@ def decide(
     if record.batch_id == batch_id - 1:
         # One entry of Spark's offset log holds both, so they differ only if another log was published from.
         if canonical(record.end) == canonical(start):
-            return Run()
+            return Publish()
         raise PossibleDataLossError(
             f"the checkpoint continues with {batch}, but the batch that was published before it is {record}, which "
             "ends elsewhere: the job published from another checkpoint. Restore that checkpoint"

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from penstock.errors import DefinitionError, OptionsError, Problem, SchemaError, UnsupportedError
 from penstock.ingest.definition import SinkDef, SourceDef
-from penstock.ingest.options import (
+from penstock.ingest.kafka_options import (
     InferenceStrategy,
     KafkaIngestSinkOptions,
     KafkaIngestSourceOptions,
     PartitionStrategy,
 )
-from penstock.ingest.tables import topic_of
+from penstock.ingest.table_ids import topic_of
 from penstock.options import LIST, OptionSet, Origin, nearest
 from penstock.plan.expressions import ColumnRef, Expression, rewrite
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition, WithMetadata, connectors

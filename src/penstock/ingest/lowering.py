@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 from penstock.errors import DefinitionError, PipelineError, Problem, UnsupportedError
 from penstock.ingest.definition import ConnectorDef, PipelineDef, RouteDef, RouteMode, TransformDef
 from penstock.ingest.kafka import sink_table, source_table
-from penstock.ingest.tables import matched
+from penstock.ingest.table_ids import matched
 from penstock.options import Origin, nearest
 from penstock.plan.expressions import ColumnRef, columns_of
 from penstock.plan.nodes import Filter, Item, Job, Node, Sink, items_of, project, row_of

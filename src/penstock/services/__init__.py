@@ -6,11 +6,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.services.broker_config import Security
     from penstock.services.jars import DEFAULT_VERSION, KafkaJars, cached_jars, fetch_jars
     from penstock.services.java import Java, find_java
     from penstock.services.kafka import KafkaCluster
     from penstock.services.registry import RegistryServer
-    from penstock.services.settings import Security
 
 __all__ = [
     "DEFAULT_VERSION",

@@ -20,17 +20,17 @@ from functools import partial
 from pathlib import Path
 
 from penstock.errors import ServiceError
-from penstock.services import settings
+from penstock.services import broker_config
+from penstock.services.broker_config import HOST, NodePorts, Security
 from penstock.services.certificates import Certificates, make_certificates
 from penstock.services.classes import shared_classes
+from penstock.services.cluster_members import cluster_members
 from penstock.services.downloads import Progress
 from penstock.services.jars import DEFAULT_VERSION, fetch_jars
 from penstock.services.java import find_java
 from penstock.services.ports import free_ports
 from penstock.services.process import GRACE_SECONDS, Identity, tail
 from penstock.services.service import Service
-from penstock.services.settings import HOST, NodePorts, Security
-from penstock.services.wire import cluster_members
 
 _JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 
@@ -116,7 +116,7 @@ class KafkaCluster(Service):
 
     def client_settings(self, user: str | None = None) -> dict[str, str]:
         """A client's settings to connect, by the names of Kafka's Java client (``bootstrap.servers`` and so on)."""
-        return settings.client_settings(self.bootstrap, self.security, self._certificates, user)
+        return broker_config.client_settings(self.bootstrap, self.security, self._certificates, user)
 
     def log(self, node: int = 1) -> Path:
         """The file with a node's warnings and errors."""
@@ -170,10 +170,10 @@ class KafkaCluster(Service):
         if self.security and self.security.tls:
             self._certificates = make_certificates(self.data / "tls", self.security.certificates)
         logging = self.folder / "log4j2.properties"
-        logging.write_text(settings.LOGGING)
+        logging.write_text(broker_config.LOGGING)
         self._command = [*self._java, f"-Dlog4j2.configurationFile={logging}"]
         for node in self.nodes:
-            written = settings.node_settings(
+            written = broker_config.node_settings(
                 node,
                 self._ports,
                 self.data / f"node-{node}",
@@ -184,15 +184,15 @@ class KafkaCluster(Service):
             )
             path = self._settings_file(node)
             path.touch(mode=0o600)  # it may hold passwords
-            path.write_text(settings.render(written))
+            path.write_text(broker_config.render(written))
         self._format()
 
     def _format(self) -> None:
         """Formats the storage of nodes that have none yet, all at once."""
         # Kafka takes 16 bytes in URL-safe base64; a leading dash would look like an option.
         cluster_id = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
-        options = [f"--feature={key}={level}" for key, level in settings.feature_levels(self.properties).items()]
-        options += [f"--add-scram={user}" for user in settings.scram_credentials(self.security)]
+        options = [f"--feature={key}={level}" for key, level in broker_config.feature_levels(self.properties).items()]
+        options += [f"--add-scram={user}" for user in broker_config.scram_credentials(self.security)]
 
         def format_node(node: int) -> None:
             command = [

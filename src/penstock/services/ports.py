@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from penstock.errors import ServiceError
-from penstock.services.settings import HOST
+from penstock.services.broker_config import HOST
 
 #: Linux gives these ports to programs that ask for any (ip(7)).
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")

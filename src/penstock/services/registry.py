@@ -18,13 +18,13 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from penstock.errors import ServiceError
+from penstock.services.broker_config import HOST
 from penstock.services.classes import shared_classes
 from penstock.services.downloads import Download, Progress
 from penstock.services.folders import cache_folder
 from penstock.services.java import Java, find_java
 from penstock.services.ports import free_ports
 from penstock.services.service import Server
-from penstock.services.settings import HOST
 
 #: The Apicurio Registry that is started, and the Java that it asks for.
 REGISTRY_VERSION = "3.3.3"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from penstock.errors import ServiceError
+from penstock.services.cluster_members import cluster_members
 from penstock.services.downloads import Progress
 from penstock.services.folders import locked, state_folder
 from penstock.services.jars import DEFAULT_VERSION
@@ -22,7 +23,6 @@ from penstock.services.kafka import KafkaCluster
 from penstock.services.process import GRACE_SECONDS, Identity, end_all
 from penstock.services.registry import REGISTRY_VERSION, RegistryServer, answers
 from penstock.services.service import Service
-from penstock.services.wire import cluster_members
 
 _STATE = "state.json"
 

@@ -21,7 +21,7 @@ import kafka.protocol.producer  # noqa: F401 - imports register the classes that
 from kafka.protocol.api_header import ResponseClassRegistry
 
 from penstock.errors import ServiceError
-from penstock.services.settings import HOST
+from penstock.services.broker_config import HOST
 
 
 class Api(IntEnum):

@@ -25,7 +25,7 @@ from typing import Self
 from penstock.deadline import awaited
 from penstock.errors import ServiceError
 from penstock.services import DEFAULT_VERSION, KafkaCluster
-from penstock.services.settings import HOST
+from penstock.services.broker_config import HOST
 from penstock.testing.frames import Catch, Frame, Then, Trap
 
 _INT = struct.Struct(">i")

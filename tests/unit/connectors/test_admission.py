@@ -30,6 +30,39 @@ def options(**given) -> KafkaSourceOptions:
     return KafkaConnector().scan(TableDefinition("t", (Column("id", BIGINT),), base)).options
 
 
+places = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 9))
+waiting = st.dictionaries(places, st.integers(0, 50) | st.integers(0, 10**9), max_size=8)
+most = st.integers(1, 60) | st.integers(1, 10**9)
+
+
+@settings(deadline=None)
+@given(waiting, most, st.booleans())
+def test_a_batch_has_all_there_is_or_the_most_exactly(waiting, most, all_at_once):
+    shares = Admission(options(max_records_per_trigger=str(most))).admit(waiting, all_at_once=all_at_once)
+
+    assert shares.keys() == waiting.keys()
+    assert all(0 <= shares[place] <= waiting[place] for place in waiting)
+    total = sum(waiting.values())
+    assert sum(shares.values()) == (total if all_at_once else min(total, most))
+
+
+@settings(deadline=None)
+@given(waiting, most)
+def test_shares_are_in_proportion_and_nobody_waits_behind_a_larger_place(waiting, most):
+    shares, total = Admission(options(max_records_per_trigger=str(most))).admit(waiting), sum(waiting.values())
+    there = [place for place, count in waiting.items() if count]
+
+    if total > most:
+        assert all(abs(shares[place] - count * most / total) <= len(there) for place, count in waiting.items())
+        if most >= len(there):
+            assert all(shares[place] for place in there)
+
+
+def of_one(admission: Admission, waiting: int = 10**9, **how: bool) -> int:
+    """How many records of the only partition a batch gets."""
+    return admission.admit({("a", 0): waiting}, **how)["a", 0]
+
+
 @settings(deadline=None)
 @given(st.integers(1, 10**6), st.lists(st.floats(0, 100), max_size=50))
 def test_the_rate_is_kept_over_any_sequence_of_plannings(rate, pauses):
@@ -38,7 +71,7 @@ def test_the_rate_is_kept_over_any_sequence_of_plannings(rate, pauses):
     granted = 0
     for pause in pauses:
         clock.now += pause
-        granted += admission.grant(None)
+        granted += of_one(admission, all_at_once=True)
 
     allowed = (1 + sum(pauses)) * rate if pauses else 0
     assert granted <= allowed + 1e-3
@@ -47,46 +80,50 @@ def test_the_rate_is_kept_over_any_sequence_of_plannings(rate, pauses):
 
 def test_what_is_not_used_is_not_kept():
     clock = Clock()
-    admission = Admission(options(max_records_per_second="100"), clock)
+    admission = Admission(options(max_records_per_second="100", max_records_per_trigger="1000"), clock)
 
-    assert admission.grant(1000) == 100
+    assert of_one(admission) == 100
     clock.now += 60
-    assert admission.grant(1000) == 1000  # of six thousand
+    assert of_one(admission) == 1000  # of six thousand
     clock.now += 0.25
-    assert admission.grant(1000) == 25
+    assert of_one(admission) == 25
 
 
-def test_less_than_a_record_is_kept_and_the_pause_is_known():
+def test_less_than_a_record_is_kept():
     clock = Clock()
     admission = Admission(options(max_records_per_second="2"), clock)
-    assert (admission.grant(None), admission.grant(None)) == (2, 0)
+    assert (of_one(admission), of_one(admission)) == (2, 0)
 
     clock.now += 0.25
-    assert admission.grant(None) == 0
-    assert admission.pause() == pytest.approx(0.25)
+    assert of_one(admission) == 0
     clock.now += 0.25
-    assert admission.grant(None) == 1
+    assert of_one(admission) == 1
+
+
+def test_a_scan_that_must_not_idle_waits_until_the_rate_allows_a_record():
+    admission = Admission(options(max_records_per_second="50"))
+    assert 1 <= of_one(admission, 1000, idles=False) <= 51
+    assert of_one(admission, 1000, idles=False) >= 1
 
 
 def test_without_a_rate_a_batch_has_what_it_may_have():
-    admission = Admission(options(), Clock())
-    assert [admission.grant(most) for most in (5, None, 5)] == [5, None, 5]
-    assert not admission.postpones(1)
+    admission = Admission(options(max_records_per_trigger="5"), Clock())
+    assert [of_one(admission, 8, all_at_once=all_at_once) for all_at_once in (False, True, False)] == [5, 8, 5]
 
 
 def test_a_batch_waits_for_its_minimum_or_until_the_delay_has_passed():
     clock = Clock()
     admission = Admission(options(min_records_per_trigger="10", max_trigger_delay="1 min"), clock)
 
-    assert admission.postpones(9)
-    assert not admission.postpones(10)
-    assert not admission.postpones(0)  # there is nothing to wait with
+    assert of_one(admission, 9) == 0
+    assert of_one(admission, 9, last=True) == 9  # no more will come
+    assert of_one(admission, 0) == 0  # there is nothing to wait with
     clock.now += 59
-    assert admission.postpones(9)
+    assert of_one(admission, 9) == 0
     clock.now += 1
-    assert not admission.postpones(9)
-    admission.began()
-    assert admission.postpones(9)
+    assert of_one(admission, 9) == 9
+    assert of_one(admission, 9) == 0
+    assert of_one(admission, 10) == 10
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.ingest.tables import matched, topic_of
+from penstock.ingest.table_ids import matched, topic_of
 
 
 @pytest.mark.parametrize(

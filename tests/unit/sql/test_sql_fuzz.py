@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
 from penstock.sql import expression, parse_script, projection
-from penstock.sql.bind.functions import FUNCTIONS
+from penstock.sql.bind.functions import SIGNATURES
 from penstock.types import IntervalType, NullType, parse_columns
 
 _WORDS = """
@@ -51,7 +51,7 @@ def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         st.builds("{}[{}, {}]".format, st.sampled_from(["ARRAY", "MAP"]), inner, inner),
         st.builds(
             lambda name, args: f"{name}({', '.join(args)})",
-            st.sampled_from([*FUNCTIONS, *FORMS]),
+            st.sampled_from([*SIGNATURES, *FORMS]),
             st.lists(inner, max_size=4),
         ),
     )

@@ -32,7 +32,7 @@ from penstock.connectors.kafka.source.bounds import (
     with_epochs,
 )
 from penstock.connectors.kafka.source.commits import CommitTimes
-from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec
+from penstock.connectors.kafka.source.enumerator import Enumerator, ReaderSpec
 from penstock.connectors.kafka.source.losses import described
 from penstock.connectors.kafka.source.metrics import SourceMetrics
 from penstock.connectors.kafka.source.positions import Positions, Split
@@ -165,7 +165,9 @@ class KafkaScan(Source):
         if stop is not None and not waits:
             stop = with_epochs(stop, ends)
         self.bounded = stop is not None and not waits and not scan.options.bounded_streaming
-        self._planner = Planner(ReaderSpec(scan.for_tasks(), ordinal, context.parallelism, start, stop, waits, notes))
+        self._enumerator = Enumerator(
+            ReaderSpec(scan.for_tasks(), ordinal, context.parallelism, start, stop, waits, notes)
+        )
         self._times = CommitTimes(scan.options, checkpointing=context.settings.checkpointing)
         self._reached = start.to_json()
         self._metrics = SourceMetrics(
@@ -225,7 +227,7 @@ class KafkaScan(Source):
         spark.dataSource.register(KafkaDataSource)
         rows = ", ".join(filter(None, (spark_ddl(self._scan.native), *self._hidden(), f"{REPORT} BINARY")))
         schema = rows if stage is None else from_arrow_schema(stage.schema).add(REPORT, BinaryType())
-        reader = spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", pickled(self._planner.spec))
+        reader = spark.readStream.format(_FORMAT).schema(schema).option("secret.spec", pickled(self._enumerator.spec))
         return (reader if stage is None else reader.option("secret.stage", pickled(stage))).load()
 
     def _hidden(self) -> Iterator[str]:
@@ -239,15 +241,15 @@ class KafkaScan(Source):
             yield f"{WATERMARK} {spark_type(BIGINT)}"
 
     def tasks(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
-        return len(self._planner.tasks(self._start(start), Positions.from_json(end)))
+        return len(self._enumerator.tasks(self._start(start), Positions.from_json(end)))
 
     def partition(self, number: int, end: dict[str, Any]) -> tuple[str, int] | None:
         ordinal, index = divmod(number, PARTITIONS_PER_SOURCE)
         partitions = Positions.from_json(end).partitions()
-        return partitions[index] if ordinal == self._planner.spec.ordinal and index < len(partitions) else None
+        return partitions[index] if ordinal == self._enumerator.spec.ordinal and index < len(partitions) else None
 
     def records(self, start: dict[str, Any] | None, end: dict[str, Any]) -> int:
-        return sum(len(each) for each in self._planner.ranges(self._start(start), Positions.from_json(end)))
+        return sum(len(each) for each in self._enumerator.ranges(self._start(start), Positions.from_json(end)))
 
     def losses(self, start: dict[str, Any] | None, end: dict[str, Any]) -> Sequence[str]:
         """The losses between the two positions, as a sentence for each partition."""
@@ -257,7 +259,7 @@ class KafkaScan(Source):
 
     def ended(self, reached: dict[str, Any] | None) -> bool:
         """Whether the source has a stop, and ``reached`` (None: its start) and its watermark are at the end."""
-        stop, at = self._planner.spec.stop, self._start(reached)
+        stop, at = self._enumerator.spec.stop, self._start(reached)
         return (
             stop is not None
             and all(each.offset >= stop.offset(tp, each.offset) for tp, each in at.at.items())
@@ -268,7 +270,7 @@ class KafkaScan(Source):
         """How many offsets are between ``reached`` and the end, or the stop, of the source."""
         start = Positions.from_json(reached)
         try:
-            ends = self._planner.available(start)
+            ends = self._enumerator.available(start)
         except PenstockError:
             return None
         return sum(end.offset - start.at[tp].offset for tp, end in ends.at.items())
@@ -330,7 +332,7 @@ class KafkaScan(Source):
         return bool(self._scan.group_id) and self._scan.options.auto_commit
 
     def _start(self, start: dict[str, Any] | None) -> Positions:
-        return self._planner.spec.start if start is None else Positions.from_json(start)
+        return self._enumerator.spec.start if start is None else Positions.from_json(start)
 
 
 class KafkaDataSource(DataSource):
@@ -357,7 +359,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, spec: str, stage: str | None):
         self._spec: ReaderSpec = unpickled(spec)
         self._stage = stage  # unpickled by tasks only: it brings the data plane with it
-        self._planner = Planner(self._spec)
+        self._enumerator = Enumerator(self._spec)
 
     def initialOffset(self) -> dict[str, Any]:
         """The start of the query, which was resolved before it."""
@@ -372,15 +374,15 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch."""
-        most = None if isinstance(limit, ReadAllAvailable) else self._spec.scan.options.max_records_per_trigger
-        return _wired(lambda: self._planner.latest(Positions.from_json(start), most).to_json())
+        everything = isinstance(limit, ReadAllAvailable)
+        return _wired(lambda: self._enumerator.latest(Positions.from_json(start), all_at_once=everything).to_json())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The tasks of a batch."""
 
         def plan() -> list[InputPartition]:
             reached = Positions.from_json(end)
-            tasks = self._planner.tasks(Positions.from_json(start), reached)
+            tasks = self._enumerator.tasks(Positions.from_json(start), reached)
             work = ((ranges, Task(number, len(tasks)), reached.watermark) for number, ranges in enumerate(tasks))
             return [InputPartition(each) for each in work]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from penstock.engine.translate.functions import FUNCTIONS
+from penstock.engine.translate.functions import RENDERINGS
 from penstock.plan.expressions import Call, Cast, Expression, Literal
 from penstock.plan.text import Binding, SqlText, Text
 from penstock.spi import WATERMARK
@@ -45,7 +45,7 @@ class _SparkSql(SqlText):
     def call(self, call: Call) -> Text:
         if call.function == "CURRENT_WATERMARK":
             return _current_watermark(call.type)
-        return Text(FUNCTIONS[call.function](call, [self.text(arg).sql for arg in call.args]))
+        return Text(RENDERINGS[call.function](call, [self.text(arg).sql for arg in call.args]))
 
     def number(self, value: int | float | Decimal) -> str:
         match value:

@@ -68,7 +68,7 @@ ARRAY MAP CARDINALITY
 """
 
 #: By the function's name in the plan. Operators and predicates are in ``penstock.plan.text``.
-FUNCTIONS: dict[str, Rendering] = {
+RENDERINGS: dict[str, Rendering] = {
     **{name: _same(name.lower()) for name in _SAME.split()},
     # strings
     "SHA256": _as("sha2({0}, 256)"),

@@ -18,8 +18,8 @@ from penstock.formats.avro.read_reasons import READ_REASONS, REPEATS
 from penstock.formats.avro.schema import Record, Schema
 from penstock.formats.avro.write_compiler import writing
 from penstock.formats.columns.buffers import Bytes, binary_parts, messages_of
-from penstock.formats.columns.codec import Picklable
 from penstock.formats.columns.nested import NestedColumns, NestedInputs, Shape
+from penstock.formats.columns.row_format import Picklable
 from penstock.formats.exact.errors import FieldError, Malformed
 from penstock.formats.loops.program import Program
 from penstock.formats.loops.record_status import EXACT, READ

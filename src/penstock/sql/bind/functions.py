@@ -105,7 +105,7 @@ def _of(result: Result, *signatures: str, nullable: bool = False) -> tuple[Overl
     return tuple(Overload(each, result, nullable) for each in signatures)
 
 
-FUNCTIONS: Mapping[str, tuple[Overload, ...]] = {
+SIGNATURES: Mapping[str, tuple[Overload, ...]] = {
     # strings
     **dict.fromkeys(("UPPER", "LOWER", "INITCAP", "REVERSE", "MD5", "SHA1", "SHA256"), _of(STRING, "s")),
     "REPLACE": _of(STRING, "sss"),

@@ -20,7 +20,7 @@ from penstock.plan.expressions import (
     coerce,
 )
 from penstock.sql.bind.arithmetic import arithmetic, sign
-from penstock.sql.bind.functions import ALIASES, FUNCTIONS, families
+from penstock.sql.bind.functions import ALIASES, SIGNATURES, families
 from penstock.sql.bind.literals import literal
 from penstock.sql.parse.source import SourceText, similar
 from penstock.sql.parse.syntax import (
@@ -189,13 +189,13 @@ class Scope:
 
     def _overloaded(self, call: UnboundCall) -> Expression:
         name = ALIASES.get(call.name, call.name)
-        if name not in FUNCTIONS:
+        if name not in SIGNATURES:
             raise self._no_function(call)
         args = tuple(self.bind(arg) for arg in call.args)
-        for overload in FUNCTIONS[name]:
+        for overload in SIGNATURES[name]:
             if overload.takes(args):
                 return self._made(call, name, args, overload.type_of(args))
-        expected = " or ".join(families(overload.signature) for overload in FUNCTIONS[name])
+        expected = " or ".join(families(overload.signature) for overload in SIGNATURES[name])
         given = ", ".join(arg.type.text() for arg in args)
         raise self._error(call, f"{call.name} takes {expected}, not ({given})", "CAST the arguments" if args else "")
 
@@ -450,4 +450,4 @@ _FORMS: dict[str, _Form] = {
     "ARRAY[]": _Form(Scope._array),
     "MAP[]": _Form(Scope._map),
 }
-_KNOWN = sorted({*FUNCTIONS, *ALIASES, *(name for name in _FORMS if name.isidentifier()), "CAST", "TRY_CAST", "TRIM"})
+_KNOWN = sorted({*SIGNATURES, *ALIASES, *(name for name in _FORMS if name.isidentifier()), "CAST", "TRY_CAST", "TRIM"})

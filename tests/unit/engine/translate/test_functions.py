@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from penstock.engine.translate import spark_sql
-from penstock.engine.translate.functions import FUNCTIONS as RENDERED
+from penstock.engine.translate.functions import RENDERINGS
 from penstock.sql import expression
-from penstock.sql.bind.functions import ALIASES, FUNCTIONS
+from penstock.sql.bind.functions import ALIASES, SIGNATURES
 from penstock.types import parse_columns
 
 COLUMNS = parse_columns("s STRING, i INT, b BIGINT, d DECIMAL(10, 2), x DOUBLE, ts TIMESTAMP(3), ltz TIMESTAMP_LTZ(3)")
 
 
 def test_every_function_that_can_be_bound_is_rendered():
-    assert FUNCTIONS.keys() - RENDERED.keys() == set()
-    assert ALIASES.keys() & (FUNCTIONS.keys() | RENDERED.keys()) == set()
-    assert set(ALIASES.values()) <= RENDERED.keys()
+    assert SIGNATURES.keys() - RENDERINGS.keys() == set()
+    assert ALIASES.keys() & (SIGNATURES.keys() | RENDERINGS.keys()) == set()
+    assert set(ALIASES.values()) <= RENDERINGS.keys()
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,23 @@
-"""How many records the next batch may have, and whether a batch is due."""
+"""How many records of each partition the next batch may have."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from penstock.connectors.kafka.table.options import KafkaSourceOptions
+from penstock.kafka.session import TopicPartition
 
 
 class Admission:
-    """The admission control of one scan, in the planning process. Its state may be lost.
+    """The admission control of one scan, in the planning process: all of its options that limit a batch. Its state may
+    be lost.
 
     ``clock`` is monotonic, in seconds.
     """
 
     def __init__(self, options: KafkaSourceOptions, clock: Callable[[], float] = time.monotonic):
+        self._most = options.max_records_per_trigger
         self._rate = options.max_records_per_second
         self._least = options.min_records_per_trigger
         self._patience = options.max_trigger_delay.total_seconds()
@@ -23,13 +26,39 @@ class Admission:
         # Nothing has been planned yet: the first batch gets the records of one second.
         self._granted_until = clock() - 1.0
 
-    def postpones(self, waiting: int) -> bool:
+    def admit(
+        self,
+        waiting: Mapping[TopicPartition, int],
+        *,
+        all_at_once: bool = False,
+        last: bool = False,
+        idles: bool = True,
+    ) -> dict[TopicPartition, int]:
+        """How many of the ``waiting`` records of each partition the next batch reads: none while it waits for more.
+
+        ``all_at_once`` leaves out the limit of a batch, ``last`` the wait for more: no more will come. Without
+        ``idles`` the call blocks until the rate allows a record.
+        """
+        total = sum(waiting.values())
+        if not last and self._postpones(total):
+            return dict.fromkeys(waiting, 0)
+        most = None if all_at_once else self._most
+        granted = self._grant(most)
+        while granted == 0 and total and not idles:
+            time.sleep(self._pause())
+            granted = self._grant(most)
+        shares = _shares(waiting, granted)
+        if any(shares.values()):
+            self._batch_began = self._clock()
+        return shares
+
+    def _postpones(self, waiting: int) -> bool:
         """Whether ``waiting`` records are too few for a batch, and the longest wait for more is not over."""
         if self._least is None or not 0 < waiting < self._least:
             return False
         return self._clock() - self._batch_began < self._patience
 
-    def grant(self, most: int | None) -> int | None:
+    def _grant(self, most: int | None) -> int | None:
         """How many records may be read now: at most ``most`` (None: any number), and at most those that the rate allows
         for the time since the last grant. An unused grant is lost, but not the fraction of a record."""
         if self._rate is None:
@@ -38,12 +67,27 @@ class Admission:
         self._granted_until += granted / self._rate
         return granted if most is None else min(most, granted)
 
-    def pause(self) -> float:
+    def _pause(self) -> float:
         """Seconds until the rate allows another record."""
         if self._rate is None:
             return 0.0
         return max(0.0, self._granted_until + 1 / self._rate - self._clock())
 
-    def began(self) -> None:
-        """A batch was planned."""
-        self._batch_began = self._clock()
+
+def _shares(wanted: Mapping[TopicPartition, int], most: int | None) -> dict[TopicPartition, int]:
+    """``most`` records over the partitions, in proportion to what each has; a large one does not starve others."""
+    total = sum(wanted.values())
+    if most is None or total <= most:
+        return dict(wanted)
+    waiting = [tp for tp, count in sorted(wanted.items()) if count]
+    least = 1 if len(waiting) <= most else 0
+    rest = most - least * len(waiting)
+    shares = dict.fromkeys(wanted, 0)
+    for tp in waiting:
+        shares[tp] = least + (wanted[tp] - least) * rest // (total - least * len(waiting))
+    left = most - sum(shares.values())  # less than the number of partitions
+    for tp in waiting:
+        if left and shares[tp] < wanted[tp]:
+            shares[tp] += 1
+            left -= 1
+    return shares

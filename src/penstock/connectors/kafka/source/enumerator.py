@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -38,7 +37,7 @@ class ReaderSpec:
 
 
 @dataclass
-class Planner:
+class Enumerator:
     """Plans the micro-batches of one scan, in Spark's planning process. Its state may be lost."""
 
     spec: ReaderSpec
@@ -59,8 +58,9 @@ class Planner:
         """The session with the cluster."""
         return session_for(self.spec.scan.client_config)
 
-    def latest(self, start: Positions, most: int | None) -> Positions:
-        """The end of the batch that begins at ``start``, with at most ``most`` records (None: all there are).
+    def latest(self, start: Positions, *, all_at_once: bool = False) -> Positions:
+        """The end of the batch that begins at ``start``. ``all_at_once``: 'scan.max-records-per-trigger' does not
+        count.
 
         New partitions come in at the start of their log with nothing to read in this batch, so that the offset log has
         their start before their first record is read. Raises PossibleDataLossError when records were lost: a log ends
@@ -69,12 +69,12 @@ class Planner:
 
         In a scan with event time an advance of the watermark makes a batch even when there is nothing to read.
         """
-        reached = self._latest(start, most)
+        reached = self._latest(start, all_at_once)
         if self._watermarks is None:
             return reached
         return self._watermarks.advanced(start, reached, self._waiting, self.spec.stop)
 
-    def _latest(self, start: Positions, most: int | None) -> Positions:
+    def _latest(self, start: Positions, all_at_once: bool) -> Positions:
         note_epochs(self.session, start)
         begin = self._resumed(start) if self._fixed else self._settled(start)
         if _jumps(start, begin):
@@ -88,7 +88,10 @@ class Planner:
             return without(start, gone, self._seen, self._skips)
         wanted = {tp: end.offset - begin.at[tp].offset for tp, end in available.at.items()}
         self._waiting = frozenset(tp for tp, count in wanted.items() if count)
-        shares = self._admitted(wanted, most, available)
+        stop = self.spec.stop
+        last = stop is not None and all(at.offset >= stop.offset(tp, at.offset) for tp, at in available.at.items())
+        # Without a batch Spark would end a query whose ends are known.
+        shares = self._admission.admit(wanted, all_at_once=all_at_once, last=last, idles=not self._fixed)
         at = {}
         for tp, end in available.at.items():
             before, share = begin.at[tp], shares[tp]
@@ -96,24 +99,8 @@ class Planner:
                 at[tp] = end
             else:  # equal to the start where nothing is read: a difference of epochs would make a batch
                 at[tp] = replace(end, offset=before.offset + share) if share else before
-        if any(shares.values()):
-            self._admission.began()
         new, ids = self._discover(start)
         return Positions(at | new, {**ids, **start.topic_ids})
-
-    def _admitted(
-        self, wanted: Mapping[TopicPartition, int], most: int | None, available: Positions
-    ) -> dict[TopicPartition, int]:
-        """How many of the ``wanted`` records of each partition this batch reads; none while it waits for more."""
-        waiting, stop = sum(wanted.values()), self.spec.stop
-        last = stop is not None and all(at.offset >= stop.offset(tp, at.offset) for tp, at in available.at.items())
-        if not last and self._admission.postpones(waiting):
-            return dict.fromkeys(wanted, 0)
-        granted = self._admission.grant(most)
-        while granted == 0 and waiting and self._fixed:  # without a batch Spark would end the query
-            time.sleep(self._admission.pause())
-            granted = self._admission.grant(most)
-        return _shares(wanted, granted)
 
     def available(self, start: Positions) -> Positions:
         """The ends of the logs of the partitions in ``start``, or their stops where these are earlier."""
@@ -242,22 +229,3 @@ def _jumps(start: Positions, begin: Positions) -> bool:
     return begin.topic_ids != start.topic_ids or any(
         begin.at[tp].offset - at.offset != begin.at[tp].lost - at.lost for tp, at in start.at.items()
     )
-
-
-def _shares(wanted: Mapping[TopicPartition, int], most: int | None) -> dict[TopicPartition, int]:
-    """``most`` records over the partitions, in proportion to what each has; a large one does not starve others."""
-    total = sum(wanted.values())
-    if most is None or total <= most:
-        return dict(wanted)
-    waiting = [tp for tp, count in sorted(wanted.items()) if count]
-    least = 1 if len(waiting) <= most else 0
-    rest = most - least * len(waiting)
-    shares = dict.fromkeys(wanted, 0)
-    for tp in waiting:
-        shares[tp] = least + (wanted[tp] - least) * rest // (total - least * len(waiting))
-    left = most - sum(shares.values())  # less than the number of partitions
-    for tp in waiting:
-        if left and shares[tp] < wanted[tp]:
-            shares[tp] += 1
-            left -= 1
-    return shares

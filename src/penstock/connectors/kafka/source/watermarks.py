@@ -1,7 +1,7 @@
-"""Event time of a scan: the measurements of reading tasks, and the watermark that the planner derives from them.
+"""Event time of a scan: the measurements of reading tasks, and the watermark that the enumerator derives from them.
 
 Tasks measure the watermark of each partition that they read (:class:`Measure`). The driver collects the measurements
-and passes them to the planning process in a file (:class:`Notes`). With each batch the planner logs a watermark for
+and passes them to the planning process in a file (:class:`Notes`). With each batch the enumerator logs a watermark for
 each partition (:class:`Watermarks`). The watermark of the scan is the smallest, without partitions that are idle, as
 Flink combines those of its splits.
 """

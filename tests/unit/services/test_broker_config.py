@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import ServiceError
-from penstock.services.certificates import make_certificates
-from penstock.services.settings import (
+from penstock.services.broker_config import (
     NodePorts,
     Security,
     client_settings,
@@ -19,6 +18,7 @@ from penstock.services.settings import (
     render,
     scram_credentials,
 )
+from penstock.services.certificates import make_certificates
 
 ONE = {1: NodePorts(9092, 9092, 9093)}
 THREE = {node: NodePorts(9000 + node, 9000 + node, 9100 + node) for node in (1, 2, 3)}

@@ -1,7 +1,7 @@
-"""``penstock`` without a safeguard, to make sure that cells can fail: ``python mutant.py MUTATION run FILE ...``.
+"""``penstock`` without a safeguard: ``python mutated_penstock.py MUTATION run FILE ...``.
 
-Each of these changes what the driver does by one rule of the protocol. Which cell must notice, and by what, says
-``mutants.py``.
+It makes sure that cells can fail. Each of these changes what the driver does by one rule of the protocol;
+``mutants.py`` says which cell must notice, and by what.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ def skip_fencing() -> None:
 def ignore_progress() -> None:
     """Every batch is published, whatever the progress record says."""
     from penstock.connectors.kafka.sink import committer
-    from penstock.delivery import Run
+    from penstock.delivery import Publish
 
-    committer.decide = lambda *args, **kwargs: Run()
+    committer.decide = lambda *args, **kwargs: Publish()
 
 
 def accept_older_checkpoint() -> None:
     """What a checkpoint that contradicts progress asks for is published."""
     from penstock.connectors.kafka.sink import committer
-    from penstock.delivery import Run
+    from penstock.delivery import Publish
     from penstock.errors import CheckpointError
 
     decide = committer.decide
@@ -56,7 +56,7 @@ def accept_older_checkpoint() -> None:
         try:
             return decide(*args, **kwargs)
         except CheckpointError:
-            return Run()
+            return Publish()
 
     committer.decide = decide_so
     committer.check_ahead = lambda *args: None  # a start checks for it as well, before the id is taken

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.connectors.kafka.source.admission import Admission
 from penstock.connectors.kafka.source.bounds import resolve_stop
-from penstock.connectors.kafka.source.enumerator import Planner
+from penstock.connectors.kafka.source.enumerator import Enumerator
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.connectors.kafka.source.reader import RangeReader
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
@@ -20,7 +20,7 @@ from penstock.connectors.kafka.spark import KafkaDataSource
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.session import TopicPartition
 from penstock.spi import pickled
-from tests.scans import planner_of, scan_of, write
+from tests.scans import enumerator_of, scan_of, write
 from tests.waiting import eventually
 
 #: Plans one batch as Spark's planning process does, with options and a start from standard input.
@@ -41,14 +41,14 @@ print(json.dumps({"start": reader.initialOffset(), "end": end, "tasks": len(task
 def test_offsets_carry_topic_ids_and_leader_epochs(kafka, topic):
     name = topic(2)
     write(kafka, name, 5)
-    planner = planner_of(kafka, name)
-    spec = planner.spec
-    topic_id = str(planner.session.topic(name).topic_id)
+    enumerator = enumerator_of(kafka, name)
+    spec = enumerator.spec
+    topic_id = str(enumerator.session.topic(name).topic_id)
     assert spec.start.to_json() == {
         name: {"id": topic_id, "partitions": {str(n): {"offset": 0, "epoch": 0} for n in (0, 1)}}
     }
     write(kafka, name, 3, 1)
-    assert planner.latest(spec.start, None).to_json() == {
+    assert enumerator.latest(spec.start).to_json() == {
         name: {"id": topic_id, "partitions": {"0": {"offset": 5, "epoch": 0}, "1": {"offset": 3, "epoch": 0}}}
     }
 
@@ -58,7 +58,7 @@ def test_planning_knows_only_its_options(kafka, topic, tmp_path):
     """Another process, in another folder, without this one's environment, plans what this one plans."""
     name = topic(2)
     write(kafka, name, 5)
-    spec = planner_of(kafka, name).spec
+    spec = enumerator_of(kafka, name).spec
     options = {"secret.spec": pickled(spec)}
 
     def plan(start: dict[str, Any] | None) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def test_planning_knows_only_its_options(kafka, topic, tmp_path):
     first = plan(None)
     assert first == {
         "start": spec.start.to_json(),
-        "end": Planner(spec).latest(spec.start, None).to_json(),
+        "end": Enumerator(spec).latest(spec.start).to_json(),
         "tasks": 1,
     }
     # And goes on from an end of its own, which it has from Spark's offset log alone.
@@ -91,13 +91,13 @@ def test_planning_knows_only_its_options(kafka, topic, tmp_path):
 
 def test_no_batch_is_planned_before_the_minimum_is_there(kafka, topic):
     name = topic(2)
-    planner = planner_of(kafka, name, scan_min__records__per__trigger="5", scan_max__trigger__delay="1 h")
-    spec = planner.spec
+    enumerator = enumerator_of(kafka, name, scan_min__records__per__trigger="5", scan_max__trigger__delay="1 h")
+    spec = enumerator.spec
     write(kafka, name, 3)
     write(kafka, name, 1, 1)
-    assert planner.latest(spec.start, None) == spec.start
+    assert enumerator.latest(spec.start) == spec.start
     write(kafka, name, 1, 1)
-    found = planner.latest(spec.start, None)
+    found = enumerator.latest(spec.start)
     assert [found.at[place].offset for place in found.partitions()] == [3, 2]
 
 
@@ -106,23 +106,23 @@ def test_a_rate_holds_over_all_partitions_together(kafka, topic):
     name = topic(2)
     write(kafka, name, 300)
     write(kafka, name, 300, 1)
-    planner = planner_of(kafka, name, scan_max__records__per__second="40")
-    spec = planner.spec
-    planner._admission = Admission(spec.scan.options, lambda: 7.0)
-    first = planner.latest(spec.start, 1000)
+    enumerator = enumerator_of(kafka, name, scan_max__records__per__second="40")
+    spec = enumerator.spec
+    enumerator._admission = Admission(spec.scan.options, lambda: 7.0)
+    first = enumerator.latest(spec.start)
     assert sum(each.offset for each in first.at.values()) == 40
     assert all(each.offset for each in first.at.values())
-    assert planner.latest(first, 1000) == first
+    assert enumerator.latest(first) == first
 
 
 # --- which topics and partitions -------------------------------------------------------------------------------
 
 
-def found_by(planner: Planner, start: Positions, *places: TopicPartition) -> Positions:
+def found_by(enumerator: Enumerator, start: Positions, *places: TopicPartition) -> Positions:
     """Plans until these places are there."""
 
     def plan() -> Positions | None:
-        end = planner.latest(start, None)
+        end = enumerator.latest(start)
         return end if set(places) <= end.at.keys() else None
 
     return eventually(plan)
@@ -134,24 +134,24 @@ def test_a_pattern_reads_the_topics_whose_whole_name_it_matches_and_finds_new_on
     layout = {"num_partitions": 2, "replication_factor": 1}
     kafka_admin.create_topics({one: layout, other: layout}, wait_for_metadata=True)
     write(kafka, one, 3)
-    planner = planner_of(
+    enumerator = enumerator_of(
         kafka,
         "",
         topic__pattern=f"{re.escape(name)}-[0-9]",
         scan_startup_mode="latest-offset",
         scan_topic__partition__discovery_interval="1 ms",
     )
-    start = planner.spec.start
+    start = enumerator.spec.start
     assert [(place, at.offset) for place, at in sorted(start.at.items())] == [((one, 0), 3), ((one, 1), 0)]
 
     # What comes later is read from its beginning, whatever the start option says.
     kafka_admin.create_topics({two: layout}, wait_for_metadata=True)
     write(kafka, two, 4)
-    came = found_by(planner, start, (two, 0), (two, 1))
+    came = found_by(enumerator, start, (two, 0), (two, 1))
     assert [came.at[two, partition].offset for partition in (0, 1)] == [0, 0]
     assert came.topic_ids.keys() == {one, two}
-    end = planner.latest(came, None)
-    assert [len(each) for each in planner.ranges(came, end)] == [0, 0, 4, 0]
+    end = enumerator.latest(came)
+    assert [len(each) for each in enumerator.ranges(came, end)] == [0, 0, 4, 0]
 
 
 @pytest.mark.parametrize("interval", ["1 ms", "0"])
@@ -160,20 +160,20 @@ def test_new_partitions_are_looked_for_at_the_interval_and_read_from_their_begin
 ):
     name = topic(1)
     write(kafka, name, 3)
-    planner = planner_of(
+    enumerator = enumerator_of(
         kafka, name, scan_startup_mode="latest-offset", scan_topic__partition__discovery_interval=interval
     )
     kafka_admin.create_partitions({name: 2})
     write(kafka, name, 5, 1)
     # A scan that starts now has them from the first, though the session that it shares was asked before.
-    assert len(planner_of(kafka, name).spec.start.at) == 2
-    start = planner.spec.start
+    assert len(enumerator_of(kafka, name).spec.start.at) == 2
+    start = enumerator.spec.start
     if interval == "0":
-        assert planner.latest(start, None) == start
+        assert enumerator.latest(start) == start
         return
-    came = found_by(planner, start, (name, 1))
+    came = found_by(enumerator, start, (name, 1))
     assert (came.at[name, 0].offset, came.at[name, 1].offset) == (3, 0)
-    assert [len(each) for each in planner.ranges(came, planner.latest(came, None))] == [0, 5]
+    assert [len(each) for each in enumerator.ranges(came, enumerator.latest(came))] == [0, 5]
 
 
 # --- isolation -------------------------------------------------------------------------------------------------
@@ -192,19 +192,21 @@ def test_the_end_of_a_log_is_before_open_transactions_only_where_they_are_not_re
         producer.produce(name, b'{"id": %d}' % number)
     assert producer.flush(60) == 0
     try:
-        planner = planner_of(kafka, name, properties_isolation_level=isolation)
-        latest = planner_of(kafka, name, properties_isolation_level=isolation, scan_startup_mode="latest-offset")
-        stops = resolve_stop(planner.session, bounded(kafka, name, isolation), planner.spec.start)
-        found = [planner.latest(planner.spec.start, None), latest.spec.start, stops]
+        enumerator = enumerator_of(kafka, name, properties_isolation_level=isolation)
+        latest = enumerator_of(kafka, name, properties_isolation_level=isolation, scan_startup_mode="latest-offset")
+        stops = resolve_stop(enumerator.session, bounded(kafka, name, isolation), enumerator.spec.start)
+        found = [enumerator.latest(enumerator.spec.start), latest.spec.start, stops]
         assert [each.at[name, 0].offset for each in found if each] == [end] * 3
     finally:
         producer.abort_transaction()
     # The marker is written after the abort is answered.
     place = (name, 0)
-    eventually(lambda: list_offsets(planner.session, [place], LATEST, isolation="read_committed")[place].offset == 9)
+    eventually(lambda: list_offsets(enumerator.session, [place], LATEST, isolation="read_committed")[place].offset == 9)
     # Aborted, the records are passed over or read; the marker is never one.
-    (ranges,) = planner.tasks(planner.spec.start, Positions({(name, 0): Position(9)}, planner.spec.start.topic_ids))
-    reader = RangeReader(planner.spec, ranges)
+    (ranges,) = enumerator.tasks(
+        enumerator.spec.start, Positions({(name, 0): Position(9)}, enumerator.spec.start.topic_ids)
+    )
+    reader = RangeReader(enumerator.spec, ranges)
     assert sum(rows.num_rows for rows in reader.rows()) == end
     assert reader.report.records == end
 

@@ -9,40 +9,16 @@ from hypothesis import strategies as st
 
 from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.source.admission import Admission
-from penstock.connectors.kafka.source.enumerator import Planner, ReaderSpec, _shares
+from penstock.connectors.kafka.source.enumerator import Enumerator, ReaderSpec
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.spi import PARTITIONS_PER_SOURCE, Column, TableDefinition
 from penstock.types import BIGINT
 
 places = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 9))
 wanted = st.dictionaries(places, st.integers(0, 50) | st.integers(0, 10**9), max_size=8)
-most = st.none() | st.integers(1, 60) | st.integers(1, 10**9)
 
 
-@settings(deadline=None)
-@given(wanted, most)
-def test_shares_are_all_there_is_or_the_most_exactly(wanted, most):
-    shares = _shares(wanted, most)
-
-    assert shares.keys() == wanted.keys()
-    assert all(0 <= shares[place] <= wanted[place] for place in wanted)
-    total = sum(wanted.values())
-    assert sum(shares.values()) == (total if most is None else min(total, most))
-
-
-@settings(deadline=None)
-@given(wanted, most)
-def test_shares_are_in_proportion_and_nobody_waits_behind_a_larger_place(wanted, most):
-    shares, total = _shares(wanted, most), sum(wanted.values())
-    waiting = [place for place, count in wanted.items() if count]
-
-    if most is not None and total > most:
-        assert all(abs(shares[place] - count * most / total) <= len(waiting) for place, count in wanted.items())
-        if most >= len(waiting):
-            assert all(shares[place] for place in waiting)
-
-
-def planner(stop, ordinal=0, parallelism=4, **options):
+def enumerator(stop, ordinal=0, parallelism=4, **options):
     given_options = {
         "topic": "a;b",
         "properties.bootstrap.servers": "localhost:1",
@@ -54,16 +30,16 @@ def planner(stop, ordinal=0, parallelism=4, **options):
     scan = KafkaConnector().scan(TableDefinition("t", (Column("id", BIGINT),), given_options))
     start = Positions({place: Position(0) for place in stop}, {"a": "id-a", "b": "id-b"})
     stops = Positions({place: Position(at) for place, at in stop.items()}, start.topic_ids)
-    return Planner(ReaderSpec(scan, ordinal, parallelism, start, stops))
+    return Enumerator(ReaderSpec(scan, ordinal, parallelism, start, stops))
 
 
 @settings(deadline=None)
 @given(wanted, st.integers(1, 500))
 def test_batches_reach_the_stop_and_never_pass_it(stop, most):
     stop = {place: at % 1000 for place, at in stop.items()}
-    planning = planner(stop)
+    planning = enumerator(stop, **{"scan.max-records-per-trigger": str(most)})
     at, batches = planning.spec.start, 0
-    while (reached := planning.latest(at, most)) != at:
+    while (reached := planning.latest(at)) != at:
         moved = {place: reached.at[place].offset - at.at[place].offset for place in stop}
         assert all(step >= 0 for step in moved.values())
         assert 0 < sum(moved.values()) <= most
@@ -75,8 +51,8 @@ def test_batches_reach_the_stop_and_never_pass_it(stop, most):
 
 
 def test_tasks_number_their_places_apart_from_other_sources():
-    planning = planner({("a", 0): 10, ("a", 2): 10, ("b", 1): 10}, ordinal=3)
-    ((*ranges,),) = planning.tasks(planning.spec.start, planning.latest(planning.spec.start, None))
+    planning = enumerator({("a", 0): 10, ("a", 2): 10, ("b", 1): 10}, ordinal=3)
+    ((*ranges,),) = planning.tasks(planning.spec.start, planning.latest(planning.spec.start))
 
     base = 3 * PARTITIONS_PER_SOURCE
     assert [(each.number, each.topic, each.topic_id, each.partition) for each in ranges] == [
@@ -88,15 +64,15 @@ def test_tasks_number_their_places_apart_from_other_sources():
 
 def test_the_scan_s_own_parallelism_counts():
     stop = {("a", 0): 200_000}
-    own = planner(stop, parallelism=1, **{"scan.parallelism": "3"})
-    end = own.latest(own.spec.start, None)
+    own = enumerator(stop, parallelism=1, **{"scan.parallelism": "3"})
+    end = own.latest(own.spec.start)
 
     assert len(own.tasks(own.spec.start, end)) == 3
-    assert len(planner(stop, parallelism=2).tasks(own.spec.start, end)) == 2
+    assert len(enumerator(stop, parallelism=2).tasks(own.spec.start, end)) == 2
 
 
 def test_a_partition_that_is_new_is_read_from_where_it_came_in():
-    planning = planner({("a", 0): 10})
+    planning = enumerator({("a", 0): 10})
     end = Positions({("a", 0): Position(10), ("a", 1): Position(5)}, {"a": "id-a"})
 
     ((only,),) = planning.tasks(planning.spec.start, end)
@@ -104,7 +80,7 @@ def test_a_partition_that_is_new_is_read_from_where_it_came_in():
 
 
 def test_tasks_know_in_which_leader_epoch_their_ranges_end():
-    planning = planner({("a", 0): 10})
+    planning = enumerator({("a", 0): 10})
     end = Positions({("a", 0): Position(60_000, 7), ("a", 1): Position(5)}, {"a": "id-a"})
 
     tasks = planning.tasks(Positions({place: Position(0) for place in end.at}, end.topic_ids), end)
@@ -113,19 +89,19 @@ def test_tasks_know_in_which_leader_epoch_their_ranges_end():
 
 
 def test_a_bounded_scan_waits_for_no_minimum():
-    planning = planner({("a", 0): 10}, **{"scan.min-records-per-trigger": "8", "scan.max-records-per-trigger": "8"})
-    first = planning.latest(planning.spec.start, 8)
+    planning = enumerator({("a", 0): 10}, **{"scan.min-records-per-trigger": "8", "scan.max-records-per-trigger": "8"})
+    first = planning.latest(planning.spec.start)
     assert first.at["a", 0].offset == 8
-    assert planning.latest(first, 8).at["a", 0].offset == 10
+    assert planning.latest(first).at["a", 0].offset == 10
 
 
 def test_a_bounded_scan_with_a_rate_never_looks_as_if_it_were_at_its_end():
     """No batch while there is something to read would end the query."""
-    planning = planner({("a", 0): 60}, **{"scan.max-records-per-second": "50"})
+    planning = enumerator({("a", 0): 60}, **{"scan.max-records-per-second": "50"})
     ticks = itertools.count(0, 0.005)  # every look at the clock is five milliseconds later
     planning._admission = Admission(planning.spec.scan.options, lambda: next(ticks))
     at, steps = planning.spec.start, []
-    while (reached := planning.latest(at, 1000)) != at:
+    while (reached := planning.latest(at)) != at:
         steps.append(reached.at["a", 0].offset - at.at["a", 0].offset)
         at = reached
     assert at.at["a", 0].offset == 60
