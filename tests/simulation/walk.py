@@ -383,7 +383,7 @@ class _Walk:
 def _unsealed(query: str, batch: int) -> bytes:
     """A progress record of something that does not know the job's secret."""
     start, end = {"sources": [None]}, {"sources": [{"topics": {"input": {"0": 999}}}]}
-    record = {"query_id": query, "batch_id": batch, "start": start, "end": end, "errors": {}}
+    record = {"query_id": query, "batch_id": batch, "start": start, "end": end}
     return json.dumps({"kind": "progress", "version": 1} | record).encode()
 
 

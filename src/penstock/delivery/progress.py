@@ -6,8 +6,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -25,15 +24,14 @@ def utc(ms: int) -> str:
 class Progress:
     """A published batch: the ids of its query and the batch, and the source's offsets before and after it.
 
-    Offsets are JSON values, compared by their canonical text. ``errors`` are counters since the query's first batch.
-    ``tables`` are the sinks with rows in the transaction, and their topics; empty if that was not recorded.
+    Offsets are JSON values, compared by their canonical text. ``tables`` are the sinks with rows in the transaction,
+    and their topics; empty if that was not recorded.
     """
 
     query_id: str
     batch_id: int
     start: Any
     end: Any
-    errors: Mapping[str, int] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
 
     def __str__(self) -> str:

@@ -31,17 +31,14 @@ def test_all_records_are_read_also_when_what_was_fetched_takes_more_than_one_sca
     assert [written.record.batch_id for _, written in reader._open] == [*range(count)]
 
 
-PROGRESS = {"query_id": "another", "batch_id": 3, "start": None, "end": None, "errors": {}}
+PROGRESS = {"query_id": "another", "batch_id": 3, "start": None, "end": None}
 CLAIM = {"run_id": "another", "host": "there", "pid": 1, "started_ms": 1}
 
 
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
-        *(
-            (Progress, PROGRESS | change)
-            for change in ({"batch_id": "3"}, {"query_id": 5}, {"errors": 1}, {"tables": 7})
-        ),
+        *((Progress, PROGRESS | change) for change in ({"batch_id": "3"}, {"query_id": 5}, {"tables": 7})),
         *((Claim, CLAIM | change) for change in ({"run_id": None}, {"started_ms": "now"}, {"host": []}, {"pid": {}})),
         (Progress, {}),
         (Progress, []),

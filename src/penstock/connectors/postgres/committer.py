@@ -13,12 +13,11 @@ from penstock.connectors.postgres.database import CommitOutcomeError, Database, 
 from penstock.connectors.postgres.progress import TABLE, ProgressTable, Row
 from penstock.connectors.postgres.staging import PATIENCE_SECONDS, PostgresOutput, StageSpec, staging_columns
 from penstock.connectors.postgres.tables import Table, find_tables
-from penstock.delivery import Claim, Progress, Skip, TakeOver, check_ahead, decide
+from penstock.delivery import Claim, Progress, Skip, TakeOver, attempted, check_ahead, decide
 from penstock.errors import (
     AbortableError,
     CheckpointError,
     DatabaseError,
-    ExecutionError,
     FencedError,
     KafkaError,
     OptionsError,
@@ -27,7 +26,6 @@ from penstock.errors import (
 )
 from penstock.spi import Batch, Committer, JobContext, Output, Published, Written
 
-_ATTEMPTS_PER_BATCH = 3
 #: Clearing does not wait long for a lock: it can be done later.
 _HOUSEKEEPING_MS = 1000
 
@@ -262,18 +260,17 @@ class PostgresCommitter(Committer):
         progress = Progress(self._context.query_id, batch.id, start, end, tables=self._names)
         if self._is_done(progress):
             return Published(skipped=True)
-        for attempt in range(1, _ATTEMPTS_PER_BATCH + 1):
-            try:
-                published = self._attempt(batch, frame, progress)
-            except (DatabaseError, KafkaError) as error:
-                self._check_owner()
-                if not error.retriable or attempt == _ATTEMPTS_PER_BATCH or self._context.stopping():
-                    raise
-                self._context.warn(f"batch {batch.id} is retried: {error}")
-            else:
-                self._progress, self._published = progress, True
-                return published
-        raise ExecutionError(f"batch {batch.id} was not published")
+        errors = DatabaseError, KafkaError
+        published = attempted(lambda: self._owned_attempt(batch, frame, progress), batch.id, self._context, errors)
+        self._progress, self._published = progress, True
+        return published
+
+    def _owned_attempt(self, batch: Batch, frame: Any, progress: Progress) -> Published:
+        try:
+            return self._attempt(batch, frame, progress)
+        except (DatabaseError, KafkaError):
+            self._check_owner()  # another run that took over is the better explanation
+            raise
 
     def _is_done(self, progress: Progress) -> bool:
         """Whether the batch was committed before."""

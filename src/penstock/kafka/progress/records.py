@@ -81,7 +81,6 @@ _OPTIONAL = "tables"
 _JSON_TYPES: Mapping[str, type] = {
     "query_id": str,
     "batch_id": int,
-    "errors": dict,
     "tables": list,
     "run_id": str,
     "host": str,

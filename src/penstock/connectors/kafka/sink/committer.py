@@ -20,7 +20,7 @@ from penstock.connectors.kafka.sink.writer import (
     stage_rows,
 )
 from penstock.deadline import Deadline
-from penstock.delivery import Progress, Skip, TakeOver, check_ahead, decide
+from penstock.delivery import Progress, Skip, TakeOver, attempted, check_ahead, decide
 from penstock.errors import (
     AbortableError,
     AuthorizationError,
@@ -52,8 +52,6 @@ from penstock.kafka.session import Session, TopicPartition, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
 from penstock.spi import Batch, Committer, JobContext, Output, Published, Stage, Written
-
-_ATTEMPTS_PER_BATCH = 3
 
 
 @dataclass(frozen=True)
@@ -414,17 +412,10 @@ class KafkaCommitter(_Writing):
         progress = Progress(self.context.query_id, batch.id, start, end, tables=self._tables)
         # Before anything is sent: a record above the topic's limit raises here.
         progress_batch(self._progress_topic(), self.transactional_id, progress)
-        for attempt in range(1, _ATTEMPTS_PER_BATCH + 1):
-            try:
-                published = self._attempt(batch, progress, frame)
-            except (KafkaError, TransactionExpiredError) as error:
-                if not error.retriable or attempt == _ATTEMPTS_PER_BATCH or self.context.stopping():
-                    raise
-                self.context.warn(f"batch {batch.id} is retried: {error}")
-            else:
-                self._progress, self._published = progress, True
-                return published
-        raise ExecutionError(f"batch {batch.id} was not published")
+        errors = KafkaError, TransactionExpiredError
+        published = attempted(lambda: self._attempt(batch, progress, frame), batch.id, self.context, errors)
+        self._progress, self._published = progress, True
+        return published
 
     def _check_tables(self, published: Progress) -> None:
         """Raises CheckpointError for a batch that was published without one of the present tables, which would never
