@@ -10,8 +10,9 @@ import pytest
 from penstock.delivery import Claim, Progress
 from penstock.kafka.batches import SCAN_BYTES, stamp
 from penstock.kafka.fetch import Chunk
+from penstock.kafka.produce import ProducerIdentity
 from penstock.kafka.progress import ProgressTopic, Seal, progress_batch
-from penstock.kafka.progress.reading import _Reader
+from penstock.kafka.progress.reading import _later, _Reader, _Written
 from penstock.kafka.progress.records import encoded_record
 
 
@@ -68,3 +69,21 @@ def read(reader: _Reader, kind: type[Progress | Claim], value: Any) -> None:
     record = bytearray(encoded_record(key, json.dumps(value).encode(), 0).data)
     stamp(record, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     reader.take(Chunk(0, "progress", 0, memoryview(bytes(record)), 0, 1, 1, (), 1, 1, 0))
+
+
+def written(batch_id: int, query_id: str = "mine", *, producer_id: int = 1, epoch: int = 0, at: int) -> _Written:
+    return _Written(Progress(query_id, batch_id, None, None), ProducerIdentity(producer_id, epoch), at)
+
+
+@pytest.mark.parametrize(
+    ("later", "earlier"),
+    [
+        pytest.param(written(7, at=1), written(6, at=2), id="one query: the batch id"),
+        pytest.param(written(7, producer_id=1, at=1), written(6, producer_id=2, at=2), id="also of two producer ids"),
+        pytest.param(written(0, "other", epoch=9, at=1), written(6, epoch=8, at=2), id="one producer id: the epoch"),
+        pytest.param(written(0, "other", producer_id=1, at=2), written(6, producer_id=2, at=1), id="else the clock"),
+    ],
+)
+@pytest.mark.rule("progress reads are definite")
+def test_of_records_in_two_partitions_the_last_written_counts(later: _Written, earlier: _Written) -> None:
+    assert _later(later, earlier) == _later(earlier, later) == _later(_later(None, later), earlier) == later

@@ -1,0 +1,42 @@
+"""Records of the progress topic."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.delivery import Progress
+from penstock.errors import KafkaError
+from penstock.kafka.batches import scan
+from penstock.kafka.progress import ProgressTopic, progress_batch
+
+
+class TestRecordsOfManyPartitions:
+    """A record holds two offsets of each source partition."""
+
+    @staticmethod
+    def progress(partitions: int) -> Progress:
+        ends = [
+            {str(each): {"epoch": 3, "offset": 10**9 + each * 7919} for each in range(partitions)} for _ in range(2)
+        ]
+        return Progress(
+            "q" * 36, 10**6, *({"sources": [{"orders": {"id": "i" * 22, "partitions": at}}]} for at in ends)
+        )
+
+    def test_of_15_000_it_fits_the_default_of_max_message_bytes(self) -> None:
+        topic = ProgressTopic("progress", None, 8)
+        assert topic.max_message_bytes == 1_048_588
+        _, data, count = progress_batch(topic, "tx", self.progress(15_000))
+        (value,) = scan(data, start_offset=0, end_offset=1).values.to_pylist()
+        assert len(value) > topic.max_message_bytes
+        assert count == 1
+
+    def test_what_does_not_fit_is_refused_with_the_command_to_run(self) -> None:
+        topic = ProgressTopic("progress", None, 8, max_message_bytes=2000, address="broker:9092")
+        progress_batch(topic, "tx", self.progress(10))
+        with pytest.raises(
+            KafkaError, match=r"'tx' .* max\.message\.bytes of topic 'progress', which is 2000"
+        ) as raised:
+            progress_batch(topic, "tx", self.progress(1000))
+        command = "--bootstrap-server broker:9092 --alter --topic progress --add-config max.message.bytes="
+        assert command in str(raised.value)
+        assert not raised.value.retriable
