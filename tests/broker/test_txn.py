@@ -469,7 +469,10 @@ class TestHanging:
         alice(ResourceType.TOPIC, restricted.prefix, ACLOperation.READ)
         shown = txn("abort", "--hanging", f"{restricted.out}-0", "--yes", *restricted.options("alice"))
         assert shown.status == 1
-        assert "hanging transactions look like those of ids that are not listed: not all transactional ids" in shown.err
+        assert (
+            "hanging transactions look like those of ids that are not listed: this principal may not describe all"
+            in shown.err
+        )
         assert restricted.states() == {"query": "Ongoing"}
 
     def test_ending_it_needs_a_right_on_the_cluster(
@@ -535,7 +538,7 @@ class TestRights:
             shown = txn(*arguments, *restricted.options("alice"))
             assert (shown.status, shown.out) == (1, "")
             assert re.fullmatch(
-                r"error: no transactional id is listed: not all .* may be described .*grant it.*\n", shown.err
+                r"error: no transactional id is listed: this principal may not describe all .*grant it.*\n", shown.err
             )
         shown = txn("describe", client.transactional_id, *restricted.options("alice"))
         assert (shown.status, shown.out) == (1, "")
@@ -553,10 +556,10 @@ class TestRights:
         assert re.search(rf"^{restricted.out} 0 +0 +3 +{restricted.prefix}query ", shown.out, re.MULTILINE)
         warnings = shown.err.splitlines()
         assert [line.partition(":")[0] for line in warnings] == ["warning", "warning"]
-        assert "not all transactional ids may be described" in warnings[0]
+        assert "may not describe all transactional ids" in warnings[0]
         assert f"owners are not known: progress topic '{restricted.progress.name}' cannot be read" in warnings[1]
         narrow = txn("list", "--prefix", restricted.prefix, *restricted.options("alice"))
-        assert "not all transactional ids" not in narrow.err  # all that were asked for may be
+        assert "may not describe all" not in narrow.err  # all that were asked for may be
 
         refused = txn("abort", f"{restricted.prefix}query", "--yes", "--force", *restricted.options("alice"))
         assert refused.status == 1
@@ -571,7 +574,7 @@ class TestRights:
         session = Session(ClientConfig.from_properties(restricted.cluster.client_settings("alice")))
         (held,) = held_back(session, [restricted.out])
         assert (held.records, held.holders) == (RECORDS, ())
-        assert "not all transactional ids" in blind_spot(session)
+        assert "may not describe all" in blind_spot(session)
         assert "cannot be read" in owners(session, [f"{restricted.prefix}query"], restricted.progress.name).unknown
         with pytest.raises(AuthorizationError):
             describe_transaction(session, f"{restricted.prefix}query")

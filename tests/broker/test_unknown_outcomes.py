@@ -459,7 +459,7 @@ def test_a_start_beside_a_run_that_publishes_meanwhile_takes_over(scene: Scene) 
 def test_a_sink_that_comes_to_a_job_begins_when_progress_is_adopted(scene: Scene) -> None:
     """As when the guarantee is changed. That its progress was lost would look the same."""
     committer, _ = scene.committer(lambda: 5)
-    with pytest.raises(CheckpointError, match=r"or the sink came to the job with this batch.*--adopt-progress"):
+    with pytest.raises(CheckpointError, match=r"sink was added to the job with this batch.*--adopt-progress"):
         committer.publish(batch(5), 5)
     committer, _ = scene.committer(lambda: 5, adopt_progress=True)
     committer.publish(batch(5), 5)

@@ -492,7 +492,7 @@ def test_of_two_targets_only_the_one_that_has_not_committed_is_redone(jobs, topi
 def output(db, table="t", guarantee=Guarantee.EXACTLY_ONCE):
     schema = parse_columns("id BIGINT")
     address = parse_address(db.url, db.server.user, db.server.password)
-    spec = PostgresSinkSpec(table=table, target=table, schema=schema, guarantee=guarantee, address=address)
+    spec = PostgresSinkSpec(table=table, table_name=table, schema=schema, guarantee=guarantee, address=address)
     return Output(0, table, spec, schema, None, ("id",))
 
 
@@ -836,7 +836,7 @@ def test_a_table_that_was_left_out_for_a_while_comes_back_when_progress_is_adopt
 def test_a_target_that_comes_to_a_job_begins_when_progress_is_adopted(db):
     runs = Runs(db, "a")
     (a,) = runs.start(("a", None), next_batch=4)
-    with pytest.raises(CheckpointError, match=r"or the sink came to the job with this batch.*--adopt-progress"):
+    with pytest.raises(CheckpointError, match=r"sink was added to the job with this batch.*--adopt-progress"):
         a.publish(batch(4), [4])
     (a,) = runs.start(("a", None), next_batch=4, adopt_progress=True)
     a.publish(batch(4), [4])
@@ -869,7 +869,7 @@ def test_a_row_that_has_moved_on_to_other_tables_is_not_taken_for_the_former_one
     (target,) = runs.start(("u", None), next_batch=3)
     target.publish(batch(3), [3])
     (target,) = runs.start(("t", None), next_batch=3)
-    with pytest.raises(CheckpointError, match="progress was lost, or the sink came"):
+    with pytest.raises(CheckpointError, match="progress was lost, or the sink was added"):
         target.publish(batch(3), [3])
     assert db.ids("t") == [0]
     assert [key for key, _ in db.progress()] == ["job: public.t", "job: public.t'"]

@@ -374,7 +374,7 @@ def test_what_a_restart_does_not_heal_is_told_of_a_job_that_is_being_stopped(job
 
     def fail_when_stopped(self, batch, frame):
         publishing.set()
-        eventually(self._context.stopping)
+        eventually(self.context.stopping)
         raise error("it came while the job was being stopped")
 
     monkeypatch.setattr(KafkaCommitter, "publish", fail_when_stopped)

@@ -6,7 +6,10 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import penstock
+import pytest
+
+import penstock.engine
+import penstock.services
 
 SOURCE = Path(penstock.__file__).parent
 TRANSLATION = SOURCE / "engine" / "translate"
@@ -46,3 +49,8 @@ def test_spark_sql_is_written_by_the_translation_alone():
     ]
     assert any(path.is_relative_to(TRANSLATION) for path, _ in given)
     assert shown([(path, call) for path, call in given if not path.is_relative_to(TRANSLATION)]) == []
+
+
+@pytest.mark.parametrize("package", [penstock.engine, penstock.services], ids=lambda package: package.__name__)
+def test_names_that_are_imported_late_are_there(package):
+    assert [name for name in package.__all__ if not hasattr(package, name)] == []

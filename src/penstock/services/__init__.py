@@ -24,12 +24,21 @@ __all__ = [
     "find_java",
 ]
 
-_MODULES = {"Java": "java", "find_java": "java", "KafkaCluster": "kafka", "RegistryServer": "registry"}
+_MODULES = {
+    "DEFAULT_VERSION": "jars",
+    "Java": "java",
+    "KafkaCluster": "kafka",
+    "KafkaJars": "jars",
+    "RegistryServer": "registry",
+    "Security": "broker_config",
+    "cached_jars": "jars",
+    "fetch_jars": "jars",
+    "find_java": "java",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Imports a name when it is first used: the start of Spark, which uses none, does not wait for it."""
     if name not in __all__:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    module = _MODULES.get(name, "settings" if name == "Security" else "jars")
-    return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -215,8 +215,8 @@ class KafkaScan(Source):
             )
         elif self._context.settings.start_time is not None and not self._context.restarted:
             self._context.warn(
-                f"table '{self._scan.table}' goes on from the checkpoint '{checkpoint.location}'; --start-time has no "
-                "effect with one"
+                f"table '{self._scan.table}' continues from the checkpoint '{checkpoint.location}'; --start-time has "
+                "no effect with one"
             )
         start, stop = known["start"], known.get("stop")
         return Positions.from_json(start), None if stop is None else Positions.from_json(stop)

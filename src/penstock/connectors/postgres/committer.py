@@ -281,8 +281,8 @@ class PostgresCommitter(Committer):
             return False  # other rows of the query record the batches before
         if known is None and progress.batch_id > 0 and not adopt:
             raise CheckpointError(
-                f"the checkpoint goes on with {progress}, but {self._shown_row} holds nothing: progress was lost, or "
-                "the sink was added to the job with this batch. Restore the row, or go on with --adopt-progress, if "
+                f"the checkpoint continues with {progress}, but {self._shown_row} holds nothing: progress was lost, or "
+                "the sink was added to the job with this batch. Restore the row, or continue with --adopt-progress, if "
                 "you are sure that the batch was not inserted"
             )
         decision = decide(known, progress.query_id, progress.batch_id, progress.start, progress.end, adopt)
