@@ -170,8 +170,8 @@ def _row_type(schema: pa.Schema) -> RowType:
 
 def _ends(session: Session, *topics: str) -> dict[TopicPartition, int]:
     """The last stable offsets, up to which a read_committed reader sees records."""
-    places = [(topic, partition) for topic in topics for partition in range(_PARTITIONS)]
-    return {place: found.offset for place, found in list_offsets(session, places, LATEST).items() if found}
+    tps = [(topic, partition) for topic in topics for partition in range(_PARTITIONS)]
+    return {tp: found.offset for tp, found in list_offsets(session, tps, LATEST).items() if found}
 
 
 def _check(session: Session, flights: pa.Table) -> int:
@@ -193,7 +193,7 @@ def _check(session: Session, flights: pa.Table) -> int:
 def _read(session: Session, topic: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """All visible records of a topic, decoded."""
     decoder = JsonDecoder(_row_type(schema), JsonOptions())
-    for chunk in Fetcher(session, [Range(*place, 0, end) for place, end in _ends(session, topic).items() if end]):
+    for chunk in Fetcher(session, [Range(*tp, 0, end) for tp, end in _ends(session, topic).items() if end]):
         for records in chunk.slices():
             decoded = decoder.decode(records.values)
             if decoded.bad:

@@ -289,19 +289,17 @@ def _abort_hanging(session: Session, args: argparse.Namespace) -> int:
     if args.ids or args.prefix:
         hint = "abort transactional ids with a command of their own"
         raise OptionsError((Problem("cannot be combined with ids or --prefix", where="--hanging", hint=hint),))
-    places = [_partition(each) for each in args.hanging]
+    tps = [_partition(each) for each in args.hanging]
     doubt = blind_spot(session)
     if doubt and not args.force:
         raise KafkaError(
             f"hanging transactions look like those of ids that are not listed: {doubt}; --force aborts them "
             "nevertheless"
         )
-    found = [
-        each for each in held_back(session, {topic for topic, _ in places}) if (each.topic, each.partition) in places
-    ]
+    found = [each for each in held_back(session, {topic for topic, _ in tps}) if (each.topic, each.partition) in tps]
     doomed = [(each, holder) for each in found for holder in each.holders if holder.hanging]
     hanging = {(each.topic, each.partition) for each, _ in doomed}
-    for topic, partition in places:
+    for topic, partition in tps:
         if (topic, partition) not in hanging:
             print(f"Nothing hangs in topic '{topic}', partition {partition}")
     if not doomed:
@@ -419,10 +417,10 @@ def _runs(claim: Claim) -> bool:
 # --- text ------------------------------------------------------------------------------------------------------
 
 
-def _partitions(places: Iterable[TopicPartition]) -> str:
+def _partitions(tps: Iterable[TopicPartition]) -> str:
     """``orders 0-3, 5; audit 0``"""
     texts = []
-    for topic, members in groupby(sorted(places), lambda each: each[0]):
+    for topic, members in groupby(sorted(tps), lambda each: each[0]):
         runs: list[list[int]] = []
         for _, partition in members:
             if runs and partition == runs[-1][1] + 1:

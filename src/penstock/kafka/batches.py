@@ -269,22 +269,22 @@ def _check_crcs(data: Bytes, heads: Heads) -> None:
 
 def _read_control_types(data: Bytes, heads: Heads) -> None:
     """Fills in ``control_type`` from the key of each control batch's first record: a version and a type, int16 each."""
-    places = np.flatnonzero(heads["is_control"])
-    if not places.size:
+    markers = np.flatnonzero(heads["is_control"])
+    if not markers.size:
         return
-    opened = _open(data, heads[places], SCAN_BYTES)
-    if opened.taken < places.size:  # brokers write some twenty bytes
+    opened = _open(data, heads[markers], SCAN_BYTES)
+    if opened.taken < markers.size:  # brokers write some twenty bytes
         raise _malformed(
-            int(heads["base_offset"][places[opened.taken]]), "control batches up to this one have more than 64 MiB"
+            int(heads["base_offset"][markers[opened.taken]]), "control batches up to this one have more than 64 MiB"
         )
     keys = _decode(opened, 0, _NO_LIMIT, False)["keys"]
     row = 0
-    for place, count in zip(places.tolist(), opened.spans[:, kernels.SPAN_KEPT].tolist(), strict=True):
+    for index, count in zip(markers.tolist(), opened.spans[:, kernels.SPAN_KEPT].tolist(), strict=True):
         if count:
             key = keys[row].as_py()
             if key is None or len(key) < 4:
-                raise _malformed(int(heads["base_offset"][place]), "it is a control batch whose key has no type")
-            heads["control_type"][place] = min(int.from_bytes(key[2:4], "big"), 127)
+                raise _malformed(int(heads["base_offset"][index]), "it is a control batch whose key has no type")
+            heads["control_type"][index] = min(int.from_bytes(key[2:4], "big"), 127)
             row += count
 
 
@@ -294,13 +294,13 @@ def _aborted(heads: Heads, aborted: Sequence[tuple[int, int]]) -> NDArray[np.boo
     open_producers: set[int] = set()
     dropped = np.zeros(heads.size, np.bool_)
     columns = ["last_offset", "producer_id", "is_transactional", "control_type"]
-    for place, (last, producer, transactional, control) in enumerate(heads[columns].tolist()):
+    for index, (last, producer, transactional, control) in enumerate(heads[columns].tolist()):
         while waiting and waiting[-1][0] <= last:
             open_producers.add(waiting.pop()[1])
         if control == ControlType.ABORT:
             open_producers.discard(producer)
         else:
-            dropped[place] = transactional and producer in open_producers
+            dropped[index] = transactional and producer in open_producers
     dropped[heads["is_control"]] = False
     return dropped
 
@@ -339,7 +339,7 @@ def _open(data: Bytes, heads: Heads, max_bytes: int) -> _Opened:
     total = 0
     bounds = spans[:, [kernels.SPAN_START, kernels.SPAN_END]].tolist()
     headers = heads[["base_offset", "count"]].tolist()
-    for place, (compression, (base, count), (start, end)) in enumerate(
+    for index, (compression, (base, count), (start, end)) in enumerate(
         zip(types.tolist(), headers, bounds, strict=True)
     ):
         buffer, size = data, end - start
@@ -348,16 +348,16 @@ def _open(data: Bytes, heads: Heads, max_bytes: int) -> _Opened:
                 buffer, at, size = decompressor.decompress(compression, data[start:end])
             except KafkaError as error:
                 raise _malformed(base, str(error)) from error
-            spans[place, kernels.SPAN_START], spans[place, kernels.SPAN_END] = at, at + size
+            spans[index, kernels.SPAN_START], spans[index, kernels.SPAN_END] = at, at + size
         if count * _SMALLEST_RECORD > size:
             raise _malformed(base, f"its {count} records have only {size} bytes")
-        if place and total + size > max_bytes:
-            return _Opened(spans[:place], runs, total)
+        if index and total + size > max_bytes:
+            return _Opened(spans[:index], runs, total)
         total += size
-        first = place
+        first = index
         if runs and runs[-1][0] is buffer:
             _, first, _ = runs.pop()
-        runs.append((buffer, first, place + 1))
+        runs.append((buffer, first, index + 1))
     return _Opened(spans, runs, total)
 
 
@@ -505,8 +505,8 @@ def encode(
 
     largest = int(table[:, kernels.PLAN_BYTES].max())
     if largest > LARGEST_BATCH:
-        place = int(table[int(table[:, kernels.PLAN_BYTES].argmax()), kernels.PLAN_FIRST])
-        raise RecordTooLargeError(int(order[place]), largest + _HEAD.size, min(max_batch_bytes, LARGEST_BATCH))
+        index = int(table[int(table[:, kernels.PLAN_BYTES].argmax()), kernels.PLAN_FIRST])
+        raise RecordTooLargeError(int(order[index]), largest + _HEAD.size, min(max_batch_bytes, LARGEST_BATCH))
     batches = []
     for partition, first, last, size, base_time, max_time in table.tolist():
         data = np.empty(_HEAD.size + size, np.uint8)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.errors import SchemaError
-from penstock.kafka.kernels import Column, HeaderColumn
+from penstock.kafka.kernels import ColumnParts, HeaderColumn
 
 #: Record headers. Writing also accepts ``map<string, binary>``.
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -28,14 +28,14 @@ _NO_BYTES = read_only(np.empty(0, np.uint8))
 _NO_INTS = read_only(np.empty(0, np.int64))
 
 
-def binary_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> Column:
+def binary_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> ColumnParts:
     """``array`` (any binary, string or null type) with ``rows`` rows; None means all null.
 
     The bytes of an array or of a single chunk are not copied; several chunks are joined first. Raises SchemaError
     for another type or length.
     """
     if array is None or pa.types.is_null(array.type):
-        return Column(read_only(np.zeros(rows, np.int64)), read_only(np.full(rows, -1, np.int64)), _NO_BYTES)
+        return ColumnParts(read_only(np.zeros(rows, np.int64)), read_only(np.full(rows, -1, np.int64)), _NO_BYTES)
     array = _whole(array)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -48,7 +48,7 @@ def binary_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> Column
     _check_length(array, rows)
     _, offsets, data = array.buffers()
     starts, lengths = _ranges(array, offsets, array.type in (pa.large_binary(), pa.large_string()), null=-1)
-    return Column(starts, lengths, read_only(np.frombuffer(data, np.uint8)) if data is not None else _NO_BYTES)
+    return ColumnParts(starts, lengths, read_only(np.frombuffer(data, np.uint8)) if data is not None else _NO_BYTES)
 
 
 def header_column(array: pa.Array | pa.ChunkedArray | None, rows: int) -> HeaderColumn:

@@ -107,12 +107,12 @@ class _Reading:
         return self.next >= self.range.end
 
     @property
-    def place(self) -> TopicPartition:
+    def tp(self) -> TopicPartition:
         return self.range.topic, self.range.partition
 
     @property
     def name(self) -> str:
-        return named(self.place)
+        return named(self.tp)
 
 
 @dataclass(eq=False)
@@ -178,14 +178,14 @@ class Fetcher:
     def _launch(self) -> None:
         """Send one request to every broker that leads unfinished partitions and has no pending request of ours."""
         now = time.monotonic()
-        under_way = {place for flight in self._flights.values() for place in flight.readings}
+        under_way = {tp for flight in self._flights.values() for tp in flight.readings}
         groups: dict[Node, dict[TopicPartition, tuple[_Reading, PartitionInfo]]] = {}
         # Stalled partitions go first: a broker sends a batch above the limits only at the start of an answer.
         for reading in sorted(self._readings, key=lambda each: each.stalled is None):
-            if reading.done or reading.not_before > now or reading.place in under_way:
+            if reading.done or reading.not_before > now or reading.tp in under_way:
                 continue
             try:
-                info = self._session.partition(*reading.place, self._session.deadline())
+                info = self._session.partition(*reading.tp, self._session.deadline())
             except KafkaFault as raised:
                 self._stall(reading, raised.fault, raised.detail)
                 continue
@@ -197,12 +197,12 @@ class Fetcher:
             if not self._check_identity(reading):
                 continue
             node = info.leader if reading.replica is None else reading.replica
-            groups.setdefault(node, {}).setdefault(reading.place, (reading, info))
+            groups.setdefault(node, {}).setdefault(reading.tp, (reading, info))
         for node, group in groups.items():
             if node not in self._flights:
                 ids = {topic: self._session.topic(topic).topic_id for topic, _ in group}
                 answer = self._session.send(self._request(group, ids), node)
-                readings = {place: reading for place, (reading, _) in group.items()}
+                readings = {tp: reading for tp, (reading, _) in group.items()}
                 self._flights[node] = _Flight(answer, readings, {each: name for name, each in ids.items()})
 
     def _request(
@@ -290,8 +290,8 @@ class Fetcher:
         chunks = []
         for topic in answer.responses:
             for each in topic.partitions:
-                place = topic.topic or flight.names.get(topic.topic_id, ""), each.partition_index
-                chunk = self._take(flight.readings[place], each) if place in flight.readings else None
+                tp = topic.topic or flight.names.get(topic.topic_id, ""), each.partition_index
+                chunk = self._take(flight.readings[tp], each) if tp in flight.readings else None
                 if chunk:
                     chunks.append(chunk)
         return chunks
@@ -371,7 +371,7 @@ class Fetcher:
 
     def _log_bounds(self, reading: _Reading) -> tuple[int, int]:
         found = [
-            list_offsets(self._session, [reading.place], at, isolation=READ_UNCOMMITTED)[reading.place]
+            list_offsets(self._session, [reading.tp], at, isolation=READ_UNCOMMITTED)[reading.tp]
             for at in (EARLIEST, LATEST)
         ]
         start, end = (0 if each is None else each.offset for each in found)

@@ -145,17 +145,15 @@ def held_back(
     For all topics, leaves out partitions without a leader; :func:`without_leader` lists them.
     """
     deadline = deadline or session.deadline()
-    places = _partitions(session, topics, deadline)
-    ends = list_offsets(session, places, LATEST, isolation=READ_UNCOMMITTED, deadline=deadline)
+    tps = _partitions(session, topics, deadline)
+    ends = list_offsets(session, tps, LATEST, isolation=READ_UNCOMMITTED, deadline=deadline)
     # Requested after the ends, so that records written between the two requests do not look held back.
-    stable = list_offsets(session, places, LATEST, isolation=READ_COMMITTED, deadline=deadline)
+    stable = list_offsets(session, tps, LATEST, isolation=READ_COMMITTED, deadline=deadline)
     held = {
-        place: (at.offset, end.offset)
-        for place in places
-        if (at := stable[place]) and (end := ends[place]) and at.offset < end.offset
+        tp: (at.offset, end.offset) for tp in tps if (at := stable[tp]) and (end := ends[tp]) and at.offset < end.offset
     }
     holders = _holders(session, held, deadline) if held else {}
-    return [HeldBack(*place, *held[place], holders[place]) for place in sorted(holders)]
+    return [HeldBack(*tp, *held[tp], holders[tp]) for tp in sorted(holders)]
 
 
 def without_leader(session: Session, *, deadline: Deadline | None = None) -> list[TopicPartition]:
@@ -175,36 +173,32 @@ def _partitions(session: Session, topics: Iterable[str] | None, deadline: Deadli
 
 
 def _holders(
-    session: Session, places: Iterable[TopicPartition], deadline: Deadline
+    session: Session, tps: Iterable[TopicPartition], deadline: Deadline
 ) -> dict[TopicPartition, tuple[Holder, ...]]:
     """The producers with a transaction open in each of these partitions, without partitions where it has ended."""
-    producers = _open_producers(session, places, deadline)
+    producers = _open_producers(session, tps, deadline)
     known = {
-        (place, each.producer_id): each
-        for each in transactions(session, deadline=deadline)
-        for place in each.partitions
+        (tp, each.producer_id): each for each in transactions(session, deadline=deadline) for tp in each.partitions
     }
     strangers = {
-        place
-        for place, found in producers.items()
-        if any((place, each.producer_id) not in known for each in found or ())
+        tp for tp, found in producers.items() if any((tp, each.producer_id) not in known for each in found or ())
     }
     # Begun or ended between the two requests, or hanging: only a hanging one is still there, unchanged, afterwards.
     again = _open_producers(session, strangers, deadline)
     ids: dict[int, str] = {}
     holders: dict[TopicPartition, tuple[Holder, ...]] = {}
-    for place, found in producers.items():
+    for tp, found in producers.items():
         if found is None:
-            listed = [each for (where, _), each in known.items() if where == place]
-            holders[place] = tuple(
+            listed = [each for (where, _), each in known.items() if where == tp]
+            holders[tp] = tuple(
                 Holder(each.producer_id, each.epoch, -1, -1, -1, each.transactional_id, each)
                 for each in sorted(listed, key=lambda each: each.started_ms)
             )
             continue
         mine = []
         for each in found:
-            transaction = known.get((place, each.producer_id))
-            if transaction is None and each not in (again.get(place) or ()):
+            transaction = known.get((tp, each.producer_id))
+            if transaction is None and each not in (again.get(tp) or ()):
                 continue
             if transaction is None and each.producer_id not in ids:
                 states = list_transactions(session, producer_ids=[each.producer_id], deadline=deadline)
@@ -212,12 +206,12 @@ def _holders(
             name = transaction.transactional_id if transaction else ids[each.producer_id]
             mine.append(replace(each, transactional_id=name, transaction=transaction))
         if mine:
-            holders[place] = tuple(sorted(mine, key=lambda each: each.start_offset))
+            holders[tp] = tuple(sorted(mine, key=lambda each: each.start_offset))
     return holders
 
 
 def _open_producers(
-    session: Session, places: Iterable[TopicPartition], deadline: Deadline
+    session: Session, tps: Iterable[TopicPartition], deadline: Deadline
 ) -> dict[TopicPartition, tuple[Holder, ...] | None]:
     """The producers with a transaction open in each partition, as its leader knows them; None without the right to ask.
 
@@ -231,9 +225,9 @@ def _open_producers(
         return DescribeProducersRequest(topics=topics)
 
     def read(answer: Any) -> Iterator[tuple[TopicPartition, int, tuple[Holder, ...] | None]]:
-        for place, each in answered(answer.topics):
+        for tp, each in answered(answer.topics):
             if fault_of(each.error_code).action is Action.DENIED:
-                yield place, 0, None
+                yield tp, 0, None
                 continue
             open_producers = tuple(
                 Holder(
@@ -246,9 +240,9 @@ def _open_producers(
                 for producer in each.active_producers
                 if producer.current_txn_start_offset >= 0
             )
-            yield place, each.error_code, open_producers
+            yield tp, each.error_code, open_producers
 
-    return session.ask_leaders("describing producers", places, build, read, deadline)
+    return session.ask_leaders("describing producers", tps, build, read, deadline)
 
 
 # --- owners ----------------------------------------------------------------------------------------------------
@@ -320,16 +314,16 @@ def abort_hanging(session: Session, held: HeldBack, holder: Holder) -> None:
     would end a transaction in use halfway. Raises KafkaError if this one is not, or no longer, hanging.
     """
     deadline = session.deadline()
-    place = (held.topic, held.partition)
+    tp = (held.topic, held.partition)
     now = [
         (each.producer_id, each.start_offset)
         for found in held_back(session, [held.topic], deadline=deadline)
         for each in found.holders
-        if each.hanging and (found.topic, found.partition) == place
+        if each.hanging and (found.topic, found.partition) == tp
     ]
     if (holder.producer_id, holder.start_offset) not in now:
         raise KafkaError(
-            f"{named(place)}: nothing was aborted: producer {holder.producer_id} has no hanging transaction there that "
+            f"{named(tp)}: nothing was aborted: producer {holder.producer_id} has no hanging transaction there that "
             f"begins at offset {holder.start_offset}; list the transactions again"
         )
     Marker = WriteTxnMarkersRequest.WritableTxnMarker
@@ -350,4 +344,4 @@ def abort_hanging(session: Session, held: HeldBack, holder: Holder) -> None:
             for partition, each in answered(marker.topics):
                 yield partition, each.error_code, None
 
-    session.ask_leaders("aborting a hanging transaction", [place], build, read, deadline)
+    session.ask_leaders("aborting a hanging transaction", [tp], build, read, deadline)

@@ -39,7 +39,7 @@ _NOWHERE = 1 << 61
 _SMALLEST_RECORD = 6
 
 
-class Column(NamedTuple):
+class ColumnParts(NamedTuple):
     """A column of byte strings: row i is the ``lengths[i]`` bytes of ``data`` from ``starts[i]`` on; -1 is null."""
 
     starts: Ints
@@ -55,8 +55,8 @@ class HeaderColumn(NamedTuple):
 
     starts: Ints
     counts: Ints
-    keys: Column
-    values: Column
+    keys: ColumnParts
+    values: ColumnParts
 
 
 @intrinsic
@@ -279,8 +279,8 @@ def _field_size(length: int) -> int:
 def plan(
     order: Ints,
     starts: Ints,
-    keys: Column,
-    values: Column,
+    keys: ColumnParts,
+    values: ColumnParts,
     headers: HeaderColumn,
     timestamps: Ints,
     room: int,
@@ -299,17 +299,17 @@ def plan(
     table = np.empty((64, 6), np.int64)
     batches = 0
     for partition in range(starts.size - 1):
-        place = starts[partition]
+        pos = starts[partition]
         stop = starts[partition + 1]
-        while place < stop:
-            first = place
+        while pos < stop:
+            first = pos
             base_time = timestamps[order[first]]
             max_time = base_time
             used = 0
-            while place < stop:
-                row = order[place]
+            while pos < stop:
+                row = order[pos]
                 # Deltas overflow like Java's long; the reader's addition reverses that.
-                length = 1 + _varint_size(timestamps[row] - base_time) + _varint_size(place - first)
+                length = 1 + _varint_size(timestamps[row] - base_time) + _varint_size(pos - first)
                 length += _field_size(key_lengths[row]) + _field_size(value_lengths[row])
                 entries = entry_counts[row] if with_headers else 0
                 length += _varint_size(entries)
@@ -317,19 +317,19 @@ def plan(
                     entry = entry_starts[row] + index
                     length += _field_size(name_lengths[entry]) + _field_size(text_lengths[entry])
                 size = length + _varint_size(length)
-                if place > first and used + size > room:
+                if pos > first and used + size > room:
                     break
-                lengths[place] = length
+                lengths[pos] = length
                 used += size
                 max_time = max(max_time, timestamps[row])
-                place += 1
+                pos += 1
             if batches == table.shape[0]:
                 larger = np.empty((2 * batches, 6), np.int64)
                 larger[:batches] = table
                 table = larger
             table[batches, PLAN_PARTITION] = partition
             table[batches, PLAN_FIRST] = first
-            table[batches, PLAN_LAST] = place
+            table[batches, PLAN_LAST] = pos
             table[batches, PLAN_BYTES] = used
             table[batches, PLAN_BASE_TIME] = base_time
             table[batches, PLAN_MAX_TIME] = max_time
@@ -362,8 +362,8 @@ def encode(
     order: Ints,
     first: int,
     last: int,
-    keys: Column,
-    values: Column,
+    keys: ColumnParts,
+    values: ColumnParts,
     headers: HeaderColumn,
     timestamps: Ints,
     lengths: Ints,
@@ -378,12 +378,12 @@ def encode(
     name_starts, name_lengths, name_data = names
     text_starts, text_lengths, text_data = texts
     with_headers = entry_counts.size > 0
-    for place in range(first, last):
-        row = order[place]
-        position = _put_varint(out, position, lengths[place])
+    for pos in range(first, last):
+        row = order[pos]
+        position = _put_varint(out, position, lengths[pos])
         out[position] = 0
         position = _put_varint(out, position + 1, timestamps[row] - base_time)
-        position = _put_varint(out, position, place - first)
+        position = _put_varint(out, position, pos - first)
         position = _put_field(out, position, key_data, key_starts[row], key_lengths[row])
         position = _put_field(out, position, value_data, value_starts[row], value_lengths[row])
         entries = entry_counts[row] if with_headers else 0
@@ -403,7 +403,7 @@ _SEED = np.uint64(0x9747B28C)
 
 
 @njit(cache=True, nogil=True)
-def murmur2_partitions(keys: Column, count: int, fallback: int, out: Offsets) -> None:
+def murmur2_partitions(keys: ColumnParts, count: int, fallback: int, out: Offsets) -> None:
     """``out[i]`` becomes the positive murmur2 hash of key i modulo ``count``, or ``fallback`` for a null key."""
     starts, lengths, data = keys
     for row in range(out.size):

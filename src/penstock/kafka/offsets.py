@@ -87,9 +87,9 @@ def list_offsets(
         )
 
     def read(answer: Any) -> Iterator[tuple[TopicPartition, int, LogOffset | None]]:
-        for place, each in answered(answer.topics):
+        for tp, each in answered(answer.topics):
             found = LogOffset(each.offset, each.timestamp, each.leader_epoch) if each.offset >= 0 else None
-            yield place, each.error_code, found
+            yield tp, each.error_code, found
 
     return session.ask_leaders("listing offsets", partitions, build, read, deadline)
 
@@ -134,12 +134,12 @@ def check_truncation(session: Session, positions: Mapping[TopicPartition, LogOff
     A position's epoch is that of the last record read; positions without one cannot be checked. Raises
     PossibleDataLossError, which names the first partition whose log was truncated below its position.
     """
-    known = {place: position.leader_epoch for place, position in positions.items() if position.leader_epoch >= 0}
-    for place, end in end_of_epochs(session, known).items():
-        position = positions[place]
+    known = {tp: position.leader_epoch for tp, position in positions.items() if position.leader_epoch >= 0}
+    for tp, end in end_of_epochs(session, known).items():
+        position = positions[tp]
         if end.offset < position.offset:
             raise PossibleDataLossError(
-                f"{named(place)}: records were read up to offset {position.offset} in leader "
+                f"{named(tp)}: records were read up to offset {position.offset} in leader "
                 f"epoch {position.leader_epoch}, but the log of epoch {end.leader_epoch} ends at {end.offset}: an "
                 "unclean leader election truncated it; compare the published records with the log before you restart "
                 "from other offsets"
@@ -170,11 +170,11 @@ def committed_offsets(
         result = answer.groups[0] if answer.groups else answer
         check_code(result.error_code, f"group '{group}'", "Describe")
         found = {}
-        for place, each in answered(result.topics):
-            check_code(each.error_code, named(place), "Describe")
+        for tp, each in answered(result.topics):
+            check_code(each.error_code, named(tp), "Describe")
             if each.committed_offset >= 0:
                 epoch, metadata = each.committed_leader_epoch, each.metadata or ""
-                found[place] = CommittedOffset(each.committed_offset, epoch, metadata)
+                found[tp] = CommittedOffset(each.committed_offset, epoch, metadata)
         return found
 
     if not topics:
@@ -201,9 +201,9 @@ def commit_offsets(
         )
 
     def check(answer: Any) -> None:
-        for place, each in answered(answer.topics):
-            if not is_gone(session, place, each.error_code, deadline):
-                check_code(each.error_code, named(place), "Read")
+        for tp, each in answered(answer.topics):
+            if not is_gone(session, tp, each.error_code, deadline):
+                check_code(each.error_code, named(tp), "Read")
 
     if offsets:
         session.ask_coordinator(f"committing offsets of group '{group}'", GROUP, group, build, check, deadline)
@@ -228,12 +228,12 @@ def offset_topics(Topic: Any, Partition: Any, offsets: Mapping[TopicPartition, C
     ]
 
 
-def is_gone(session: Session, place: TopicPartition, code: int, deadline: Deadline) -> bool:
+def is_gone(session: Session, tp: TopicPartition, code: int, deadline: Deadline) -> bool:
     """Whether the error ``code`` for a partition means that it no longer exists, so that a retry would not help."""
     if code != _UNKNOWN_TOPIC_OR_PARTITION:
         return False
-    topic = session.topics([place[0]], deadline).get(place[0])
-    return topic is None or all(each.partition != place[1] for each in topic.partitions)
+    topic = session.topics([tp[0]], deadline).get(tp[0])
+    return topic is None or all(each.partition != tp[1] for each in topic.partitions)
 
 
 def group_members(session: Session, group: str) -> int:

@@ -88,7 +88,7 @@ class _Batch:
 class _Lane:
     """The batches of one partition: ``waiting`` to be sent, ``under_way``, ``failed`` and to be sent again."""
 
-    place: TopicPartition
+    tp: TopicPartition
     backoff: Backoff
     waiting: deque[_Batch] = field(default_factory=deque)
     under_way: list[_Batch] = field(default_factory=list)
@@ -107,11 +107,11 @@ class _Lane:
 
     @property
     def name(self) -> str:
-        return named(self.place)
+        return named(self.tp)
 
     def acknowledge(self, batch: _Batch, base_offset: int) -> None:
         """Count a batch. One that was sent again may come after later ones."""
-        ack = self.ack or Ack(*self.place, batch.sequence, -1, 0, 0, 0, base_offset)
+        ack = self.ack or Ack(*self.tp, batch.sequence, -1, 0, 0, 0, base_offset)
         if batch.ordinal < self.first:
             self.first = batch.ordinal
             ack = replace(ack, first_sequence=batch.sequence, base_offset=base_offset)
@@ -185,17 +185,17 @@ class Producer:
         Returns at once unless ``buffer.memory`` bytes wait to be acknowledged.
         """
         self._raise_failure()
-        place = (topic, partition)
-        lane = self._lanes.get(place)
+        tp = (topic, partition)
+        lane = self._lanes.get(tp)
         if lane is None:
-            lane = self._lanes[place] = _Lane(place, self._session.backoff())
+            lane = self._lanes[tp] = _Lane(tp, self._session.backoff())
         expires = time.monotonic() + self._session.config.delivery_timeout_ms / 1000
         batch = _Batch(data, records, self._ordinal, expires)
         self._ordinal += 1
         self._bytes += len(data)
-        self._stamp(place, batch)
+        self._stamp(tp, batch)
         lane.waiting.append(batch)
-        self._queued[place] = lane
+        self._queued[tp] = lane
         with self._remembering():
             self._send()
             while self._land(0.0):
@@ -249,11 +249,11 @@ class Producer:
 
     # --- sending ---
 
-    def _stamp(self, place: TopicPartition, batch: _Batch) -> None:
+    def _stamp(self, tp: TopicPartition, batch: _Batch) -> None:
         if self._identity is None:
             return
-        batch.sequence = self._sequences.get(place, 0)
-        self._sequences[place] = next_sequence(batch.sequence, batch.records)
+        batch.sequence = self._sequences.get(tp, 0)
+        self._sequences[tp] = next_sequence(batch.sequence, batch.records)
         stamp(
             batch.data,
             producer_id=self._identity.producer_id,
@@ -278,11 +278,11 @@ class Producer:
         while groups := self._next_requests():
             for node, lanes in groups.items():
                 self._add_partitions(lanes)
-                batches = {lane.place: lane.waiting.popleft() for lane in lanes}
+                batches = {lane.tp: lane.waiting.popleft() for lane in lanes}
                 for lane in lanes:
-                    lane.under_way.append(batches[lane.place])
+                    lane.under_way.append(batches[lane.tp])
                     if not lane.waiting:
-                        del self._queued[lane.place]
+                        del self._queued[lane.tp]
                 ids = {topic: self._session.topic(topic).topic_id for topic, _ in batches}
                 names: dict[UUID | None, str] = {each: topic for topic, each in ids.items() if each is not None}
                 answer = self._session.send(self._request(batches, ids), node)
@@ -309,7 +309,7 @@ class Producer:
             if lane.not_before > now:
                 continue
             try:
-                node = self._session.partition(*lane.place, Deadline.until(batch.expires)).leader
+                node = self._session.partition(*lane.tp, Deadline.until(batch.expires)).leader
             except KafkaFault as raised:
                 self._put_off(lane, raised.fault, raised.detail)
                 continue
@@ -332,7 +332,7 @@ class Producer:
         refuses the first batch and accepts the second, the first one would come after it. (In a transaction that is a
         gap in the sequences, and the batch is redone.)
         """
-        return 1 if self._lease and lane.place not in self._lease.begun else self._window
+        return 1 if self._lease and lane.tp not in self._lease.begun else self._window
 
     def _request(self, batches: dict[TopicPartition, _Batch], topic_ids: dict[str, UUID | None]) -> Any:
         Topic = ProduceRequest.TopicProduceData
@@ -363,7 +363,7 @@ class Producer:
         identity, transactional_id = self._identity, self._transactional_id
         if identity is None or transactional_id is None or identity.transaction_version >= IMPLICIT_VERSION:
             return
-        new = sorted(lane.place for lane in lanes if lane.place not in self._added)
+        new = sorted(lane.tp for lane in lanes if lane.tp not in self._added)
         if not new:
             return
         label = "adding to the transaction: " + ", ".join(f"{topic}-{partition}" for topic, partition in new)
@@ -413,17 +413,17 @@ class Producer:
             results = self._results(flight)
             if any(fault.code in _WITHOUT_FOLLOWERS for fault, _, _ in results.values()):
                 self._session.doubt(flight.node)
-        for place, batch in flight.batches.items():
+        for tp, batch in flight.batches.items():
             missing = (Fault(CLIENT_CODE, "not in the answer", Action.REFRESH), "", -1)
-            self._settle(self._lanes[place], batch, *results.get(place, missing))
+            self._settle(self._lanes[tp], batch, *results.get(tp, missing))
         return True
 
     def _results(self, flight: _Flight) -> dict[TopicPartition, tuple[Fault, str, int]]:
         results = {}
         for topic in flight.answer.result().responses:
             for each in topic.partition_responses:
-                place = (topic.name or flight.names.get(topic.topic_id, ""), int(each.index))
-                results[place] = (fault_of(each.error_code), each.error_message or "", int(each.base_offset))
+                tp = (topic.name or flight.names.get(topic.topic_id, ""), int(each.index))
+                results[tp] = (fault_of(each.error_code), each.error_message or "", int(each.base_offset))
         return results
 
     def _settle(self, lane: _Lane, batch: _Batch, fault: Fault, detail: str, base_offset: int) -> None:
@@ -432,7 +432,7 @@ class Producer:
         if fault.action in {Action.NONE, Action.ACKNOWLEDGED}:
             self._bytes -= len(batch.data)
             if self._lease:
-                self._lease.begun.add(lane.place)
+                self._lease.begun.add(lane.tp)
             lane.acknowledge(batch, base_offset if fault.action is Action.NONE else -1)
             lane.backoff.attempts = 0
         elif fault.action.again or followed_a_failure:
@@ -440,7 +440,7 @@ class Producer:
             if not followed_a_failure:
                 lane.last_fault, lane.last_detail = fault, detail
                 if fault.action is Action.REFRESH:
-                    self._session.forget_topics([lane.place[0]])
+                    self._session.forget_topics([lane.tp[0]])
             batch.failures += 1
             if batch.failures > self._session.config.retries:
                 raise self._gave_up(lane, f"after {self._session.config.retries} retries")
@@ -453,7 +453,7 @@ class Producer:
         if lane.failed and not lane.under_way:
             lane.waiting.extendleft(sorted(lane.failed, key=lambda each: -each.ordinal))
             lane.failed.clear()
-            self._queued[lane.place] = lane
+            self._queued[lane.tp] = lane
             self._put_off(lane, lane.last_fault or fault, lane.last_detail)
         if self._lease and self._lease.spoilt and not any(each.under_way for each in self._lanes.values()):
             self._start_over()
@@ -471,7 +471,7 @@ class Producer:
         self._identity, self._sequences = self._lease.identity, self._lease.sequences
         for lane in self._lanes.values():
             for batch in lane.waiting:
-                self._stamp(lane.place, batch)
+                self._stamp(lane.tp, batch)
 
     def _refused(self, lane: _Lane, batch: _Batch, fault: Fault, detail: str) -> PenstockError:
         label = f"writing {batch.records} records ({len(batch.data)} bytes) to {lane.name}"

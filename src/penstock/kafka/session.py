@@ -54,9 +54,9 @@ class TopicInfo:
     internal: bool
 
 
-def named(place: TopicPartition) -> str:
+def named(tp: TopicPartition) -> str:
     """A partition's name in messages."""
-    return f"topic '{place[0]}', partition {place[1]}"
+    return f"topic '{tp[0]}', partition {tp[1]}"
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -264,15 +264,15 @@ class Session:
                     self.forget_topics(group)
                     failure = raised
                     continue
-                for place, code, result in results:
+                for tp, code, result in results:
                     fault = fault_of(code)
                     if fault.action is Action.NONE:
-                        found[place] = result
-                        left.discard(place)
+                        found[tp] = result
+                        left.discard(tp)
                         continue
                     if fault.action is Action.REFRESH:
-                        self.forget_topics([place[0]])
-                    failure = KafkaFault(fault.lacking("Describe"), named(place))
+                        self.forget_topics([tp[0]])
+                    failure = KafkaFault(fault.lacking("Describe"), named(tp))
                     if not fault.action.again:
                         raise failure
             if left:
@@ -403,8 +403,8 @@ class Session:
         for node, answer in [(node, self.send(build(), node)) for node in self.brokers(deadline)]:
             with contextlib.suppress(KafkaFault):
                 there = self.wait(answer, deadline, node).topics
-                places = [(topic.name, each) for topic in there for each in topic.partitions]
-                epochs.append({(name, int(each.partition_index)): int(each.leader_epoch) for name, each in places})
+                tps = [(topic.name, each) for topic in there for each in topic.partitions]
+                epochs.append({(name, int(each.partition_index)): int(each.leader_epoch) for name, each in tps})
         return epochs
 
     def forget_topics(self, names: Iterable[str]) -> None:

@@ -219,9 +219,9 @@ class TransactionClient:
             _check_offsets(answer.error_code, f"group '{group}'", label)
 
         def check(answer: Any) -> None:
-            for place, each in answered(answer.topics):
-                if not is_gone(self._session, place, each.error_code, deadline):
-                    _check_offsets(each.error_code, named(place), label)
+            for tp, each in answered(answer.topics):
+                if not is_gone(self._session, tp, each.error_code, deadline):
+                    _check_offsets(each.error_code, named(tp), label)
 
         try:
             if not implicit:

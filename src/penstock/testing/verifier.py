@@ -211,8 +211,8 @@ class Verifier:
         for start, end in _batches(self._session, self.progress_topic, self.transactional_ids):
             pieces = [np.empty(0, np.int64)]
             for partition, rows in written.items():
-                place = topic, partition
-                bounds = (start.offset(place, 0) if start else 0), end.offset(place, 0)
+                tp = topic, partition
+                bounds = (start.offset(tp, 0) if start else 0), end.offset(tp, 0)
                 low, high = rows["offset"].searchsorted(bounds)
                 pieces.append(rows["id"].to_numpy()[low:high])
             ids = np.concatenate(pieces)
@@ -277,15 +277,15 @@ def _chunks(
     session: Session, topics: Iterable[str], isolation: str, positions: Mapping[TopicPartition, int] | None = None
 ) -> Iterable[Chunk]:
     """The topics' records from ``positions`` on, by default from the first."""
-    places = [(name, each.partition) for name in topics for each in session.topic(name).partitions]
-    ends = list_offsets(session, places, LATEST, isolation=isolation)
+    tps = [(name, each.partition) for name in topics for each in session.topic(name).partitions]
+    ends = list_offsets(session, tps, LATEST, isolation=isolation)
     if positions is None:
-        starts = list_offsets(session, places, EARLIEST)
-        positions = {place: found.offset for place, found in starts.items() if found}
+        starts = list_offsets(session, tps, EARLIEST)
+        positions = {tp: found.offset for tp, found in starts.items() if found}
     ranges = [
-        Range(*place, start, end.offset)
-        for place, end in ends.items()
-        if end and (start := positions.get(place, 0)) < end.offset
+        Range(*tp, start, end.offset)
+        for tp, end in ends.items()
+        if end and (start := positions.get(tp, 0)) < end.offset
     ]
     return Fetcher(session, ranges, isolation=isolation) if ranges else ()
 
@@ -295,8 +295,8 @@ def _decode(chunk: Chunk) -> Iterator[pd.DataFrame]:
     for records in chunk.slices(headers=True):
         if len(records):
             partitions, numbers = numbers_of(records.headers, where)
-            place = {"topic": chunk.topic, "partition": chunk.partition, "offset": records.offsets}
-            yield pd.DataFrame({**place, "id": partitions * _NUMBERS + numbers, "time": time.monotonic()})
+            at = {"topic": chunk.topic, "partition": chunk.partition, "offset": records.offsets}
+            yield pd.DataFrame({**at, "id": partitions * _NUMBERS + numbers, "time": time.monotonic()})
 
 
 def _read_all(session: Session, topics: Iterable[str]) -> pd.DataFrame:
@@ -326,23 +326,23 @@ def _batches(
 
 
 def _aborted(session: Session, topics: Iterable[str]) -> pd.DataFrame:
-    """The places of records whose transaction was not committed, from the logs themselves: from the record batches and
-    the markers that end transactions."""
+    """The positions of records whose transaction was not committed, from the logs themselves: from the record batches
+    and the markers that end transactions."""
     unfinished: dict[tuple[TopicPartition, int], list[range]] = {}
     aborted: list[tuple[TopicPartition, list[range]]] = []
     for chunk in _chunks(session, topics, READ_UNCOMMITTED):
-        place = (chunk.topic, chunk.partition)
+        tp = (chunk.topic, chunk.partition)
         for head in batch_headers(chunk.records, where=f"topic '{chunk.topic}', partition {chunk.partition}"):
-            producer = place, int(head["producer_id"])
+            producer = tp, int(head["producer_id"])
             if head["control_type"] in (ControlType.ABORT, ControlType.COMMIT):
                 batches = unfinished.pop(producer, [])
                 if head["control_type"] == ControlType.ABORT:
-                    aborted.append((place, batches))
+                    aborted.append((tp, batches))
             elif head["is_transactional"]:
                 offsets = range(int(head["base_offset"]), int(head["last_offset"]) + 1)
                 unfinished.setdefault(producer, []).append(offsets)
-    aborted += [(place, batches) for (place, _), batches in unfinished.items()]
-    rows = [(*place, offset) for place, batches in aborted for offsets in batches for offset in offsets]
+    aborted += [(tp, batches) for (tp, _), batches in unfinished.items()]
+    rows = [(*tp, offset) for tp, batches in aborted for offsets in batches for offset in offsets]
     return pd.DataFrame(rows, columns=_PLACE).astype(_NOTHING.dtypes[_PLACE])
 
 

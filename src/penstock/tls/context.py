@@ -23,7 +23,7 @@ from penstock.options import (
     read_properties,
 )
 from penstock.tls.jks import StoreError
-from penstock.tls.stores import TYPES, Identity, identity, pem_identity, trusted
+from penstock.tls.stores import TYPES, KeyPair, identity, pem_identity, trusted
 
 _EVERYWHERE = "the file must be at this path on every machine, for the driver and for the tasks"
 
@@ -133,7 +133,7 @@ def _trust(context: ssl.SSLContext, tls: Tls, where: str) -> None:
         context.load_default_certs()
 
 
-def _identity(tls: Tls, where: str) -> Identity | None:
+def _identity(tls: Tls, where: str) -> KeyPair | None:
     if tls.keystore_key and tls.keystore_certificate_chain:
         with _blamed("ssl.keystore.key", where, store="keystore"):
             return pem_identity(tls.keystore_key.encode(), tls.keystore_certificate_chain.encode(), tls.key_password)
@@ -144,7 +144,7 @@ def _identity(tls: Tls, where: str) -> Identity | None:
     return None
 
 
-def _present(context: ssl.SSLContext, own: Identity) -> None:
+def _present(context: ssl.SSLContext, own: KeyPair) -> None:
     # OpenSSL reads keys from files only. This one exists for a moment, only we may read it, and it is encrypted.
     password = secrets.token_bytes(24).hex().encode()
     with tempfile.TemporaryDirectory() as folder:

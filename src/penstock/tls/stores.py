@@ -31,7 +31,7 @@ _SEQUENCE = b"\x30"
 
 
 @dataclass(frozen=True)
-class Identity:
+class KeyPair:
     """A private key and its certificates, its own first."""
 
     chain: tuple[x509.Certificate, ...]
@@ -66,7 +66,7 @@ def trusted(data: bytes, type: str, password: str | None) -> bytes | str:
     return b"".join(certificates)
 
 
-def identity(data: bytes, type: str, password: str | None, key_password: str | None) -> Identity:
+def identity(data: bytes, type: str, password: str | None, key_password: str | None) -> KeyPair:
     """The first private key of a keystore and its certificates.
 
     ``key_password`` is the key's own; without it, the store's is used, as in Java. Raises :class:`StoreError`.
@@ -86,10 +86,10 @@ def identity(data: bytes, type: str, password: str | None, key_password: str | N
             "key", "differs from ssl.keystore.password, but a PKCS12 store has only one password", "remove it"
         )
     others = [each.certificate for each in archive.additional_certs]
-    return Identity(_chain(archive.cert.certificate, others), archive.key)
+    return KeyPair(_chain(archive.cert.certificate, others), archive.key)
 
 
-def pem_identity(key: bytes, chain: bytes, password: str | None) -> Identity:
+def pem_identity(key: bytes, chain: bytes, password: str | None) -> KeyPair:
     """A key and its certificates in PEM, which may be one text. Raises :class:`StoreError`."""
     if b"PRIVATE KEY-----" not in key:
         raise StoreError("location", "holds no private key")
@@ -106,7 +106,7 @@ def pem_identity(key: bytes, chain: bytes, password: str | None) -> Identity:
         certificates = x509.load_pem_x509_certificates(chain)
     except ValueError:
         raise StoreError("location", "holds no certificate for its private key, or one that cannot be read") from None
-    return Identity(tuple(certificates), found)
+    return KeyPair(tuple(certificates), found)
 
 
 def _format(data: bytes, type: str) -> str:
@@ -125,13 +125,13 @@ def _format(data: bytes, type: str) -> str:
     return found
 
 
-def _jks_identity(data: bytes, password: str, key_password: str) -> Identity:
+def _jks_identity(data: bytes, password: str, key_password: str) -> KeyPair:
     entry = next((entry for entry in read_jks(data, password).private if entry.chain), None)
     if entry is None:
         raise StoreError("location", "holds no private key with a certificate")
     try:
         key = load_der_private_key(entry.key(key_password), None)
-        return Identity(tuple(x509.load_der_x509_certificate(each) for each in entry.chain), key)
+        return KeyPair(tuple(x509.load_der_x509_certificate(each) for each in entry.chain), key)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise StoreError("location", f"holds a private key, '{entry.alias}', that cannot be read") from None
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.connectors.postgres.columns import quoted
 from penstock.connectors.postgres.database import CommitOutcomeError, Database, Transaction
-from penstock.connectors.postgres.progress import TABLE, ProgressTable, Row
+from penstock.connectors.postgres.progress import TABLE, ProgressRow, ProgressTable
 from penstock.connectors.postgres.staging import PATIENCE_SECONDS, PostgresOutput, StageSpec, staging_columns
 from penstock.connectors.postgres.tables import Table, find_tables
 from penstock.delivery import Claim, Progress, Skip, TakeOver, attempted, check_ahead, decide
@@ -337,7 +337,7 @@ class PostgresCommitter(Committer):
 
     # --- fencing ---------------------------------------------------------------------------------------------
 
-    def _owned(self, transaction: Transaction) -> Row:
+    def _owned(self, transaction: Transaction) -> ProgressRow:
         """The job's row, locked. Raises FencedError when another run owns it."""
         row = self._rows.locked(transaction, self._key)
         if row is None:

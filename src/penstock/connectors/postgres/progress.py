@@ -23,7 +23,7 @@ _COLUMNS = "job, run_id, owner, query_id, batch_id, start_position, end_position
 
 
 @dataclass(frozen=True)
-class Row:
+class ProgressRow:
     """A row: the run that owns it, and the last commit and its ``tables``. Without progress these are the tables that
     the first owner is going to write."""
 
@@ -60,24 +60,24 @@ class ProgressTable:
             "start_position text, end_position text, tables text, updated_at timestamptz NOT NULL DEFAULT now())"
         )
 
-    def locked(self, transaction: Transaction, key: str) -> Row | None:
+    def locked(self, transaction: Transaction, key: str) -> ProgressRow | None:
         """The row of ``key``, locked until the transaction ends. Waits for a former owner that is about to commit."""
         sql = f"SELECT {_COLUMNS} FROM {self._name} WHERE job = $1 FOR UPDATE"  # noqa: S608 - a quoted name
         return next(self._read(transaction, sql, key), None)
 
-    def of_query(self, transaction: Transaction, query_id: str) -> list[Row]:
+    def of_query(self, transaction: Transaction, query_id: str) -> list[ProgressRow]:
         """All rows that a query has written."""
         sql = f"SELECT {_COLUMNS} FROM {self._name} WHERE query_id = $1 ORDER BY job"  # noqa: S608 - a quoted name
         return list(self._read(transaction, sql, query_id))
 
-    def _read(self, transaction: Transaction, sql: str, parameter: str) -> Iterator[Row]:
+    def _read(self, transaction: Transaction, sql: str, parameter: str) -> Iterator[ProgressRow]:
         for key, run_id, owner, query_id, batch_id, start, end, tables in transaction.rows(sql, (parameter,)):
             try:
                 claim = Claim(run_id, **json.loads(owner))
                 committed = (
                     None if batch_id is None else Progress(query_id, batch_id, json.loads(start), json.loads(end))
                 )
-                yield Row(key, claim, committed, tuple(json.loads(tables or "[]")))
+                yield ProgressRow(key, claim, committed, tuple(json.loads(tables or "[]")))
             except (ValueError, TypeError):
                 reason = "was not written by penstock; check that nothing else writes to this table"
                 raise CheckpointError(f"the row '{key}' of table {self._name} {reason}") from None

@@ -7,7 +7,7 @@ legacy mapping of timestamps, as in Flink.
 from __future__ import annotations
 
 from penstock.errors import Problem, SchemaError
-from penstock.formats.avro.schema import Array, Field, Map, Primitive, Record, Schema, Union, joined, parse
+from penstock.formats.avro.schema import Array, Map, Primitive, Record, RecordField, Schema, Union, joined, parse
 from penstock.types import (
     ArrayType,
     BinaryType,
@@ -75,7 +75,7 @@ class _Derivation:
             if not _is_name(each.name):
                 self._refuse("an Avro name consists of letters, digits and '_', and does not start with a digit", inner)
             schema = self._schema(each.type, f"{name}_{each.name}", legacy, inner)
-            fields.append(Field(each.name, schema, "null" if each.type.nullable else None))
+            fields.append(RecordField(each.name, schema, "null" if each.type.nullable else None))
         found = Record(name, tuple(fields))
         if self._records.setdefault(name, found) != found:
             reason = f"another record of the schema has the same name, {name.rpartition('.')[2]}, and other fields"

@@ -20,15 +20,15 @@ def read_number(text: Vector, at: int, end: int, most: int) -> tuple[Word, int]:
     """An int or long of at most ``most`` bytes, and the position after it. A negative position is the reason why the
     number cannot be read."""
     value, shift = _U0, _U0
-    for place in range(at, at + most):
-        if place >= end:
+    for pos in range(at, at + most):
+        if pos >= end:
             return np.int64(0), -CUT_SHORT
-        each = np.uint64(text[place])
+        each = np.uint64(text[pos])
         value |= (each & _U127) << shift
         if each <= _U127:
             if most == 5:
                 value &= _LOW_32
-            return np.int64(value >> _U1) ^ -np.int64(value & _U1), place + 1
+            return np.int64(value >> _U1) ^ -np.int64(value & _U1), pos + 1
         shift += _U7
     return np.int64(0), -TOO_LONG
 
@@ -46,9 +46,9 @@ def read_decimal(text: Vector, start: int, size: int, digits: int) -> tuple[bool
     if (text[start] >= 128) != negative:
         return False, np.int64(0), np.int64(0)
     low = high = _ONES if negative else _U0
-    for place in range(start, start + size):
+    for pos in range(start, start + size):
         high = high << _U8 | low >> _U56
-        low = low << _U8 | np.uint64(text[place])
+        low = low << _U8 | np.uint64(text[pos])
     if negative:
         absolute = ~low + _U1
         above = ~high + (_U1 if absolute == _U0 else _U0)
@@ -72,9 +72,9 @@ def write_number(out: Vector, at: int, value: int) -> int:
 
 
 @compiled
-def byte_of(low: int, high: int, place: int) -> int:
-    """Byte ``place`` of the 16 bytes of a number, counted from the least significant one."""
-    return (low >> 8 * place if place < 8 else high >> 8 * (place - 8)) & 255
+def byte_of(low: int, high: int, pos: int) -> int:
+    """Byte ``pos`` of the 16 bytes of a number, counted from the least significant one."""
+    return (low >> 8 * pos if pos < 8 else high >> 8 * (pos - 8)) & 255
 
 
 @compiled

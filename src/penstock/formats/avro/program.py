@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.formats.loops.program import Step
+from penstock.formats.loops.program import ProgramStep
 
 #: The columns of a step. ``NODE`` is the node that it fills or writes, or SKIP. For a union of null and one type,
 #: ``NULL_AT`` is the branch of null and ``VALUE_AT`` the other one; otherwise both are SKIP.
@@ -37,7 +37,7 @@ MOST_STEPS = 20_000
 
 
 @dataclass
-class AvroStep(Step):
+class AvroStep(ProgramStep):
     """A step, with a value for each column."""
 
     node: int = SKIP

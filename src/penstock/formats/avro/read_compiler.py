@@ -16,11 +16,11 @@ from penstock.formats.avro.read_reasons import UNFIT
 from penstock.formats.avro.schema import (
     Array,
     Enum,
-    Field,
     Fixed,
     Map,
     Primitive,
     Record,
+    RecordField,
     Schema,
     Union,
     joined,
@@ -254,7 +254,7 @@ class _AvroReadCompiler(ProgramBuilder[p.AvroStep]):
                     raise _Unfit(joined(path, name), "the Avro schema has no such field, and the column is NOT NULL")
                 self.add(joined(path, name), p.AvroStep(p.PAD, child))
 
-    def _default(self, field: Field, node: int, path: str) -> None:
+    def _default(self, field: RecordField, node: int, path: str) -> None:
         if field.default is None:
             raise _Unfit(path, "the data has no such field, and the field has no default")
         if field.default == "null" and _takes_null(field.type):

@@ -29,8 +29,8 @@ _DAY = 86_400_000_000_000
 @compiled
 def _pad(node: int, padded: Vector, starts: Vector, nodes: Vector, words: Vector, valid: Vector, counts: Vector) -> int:
     """Append a null to a node and to its dependent nodes; returns the node without room, or -1."""
-    for place in range(starts[node], starts[node + 1]):
-        each: int = padded[place]
+    for pos in range(starts[node], starts[node + 1]):
+        each: int = padded[pos]
         count = counts[each]
         if count >= nodes[each, CAPACITY]:
             return each
@@ -183,8 +183,8 @@ def read_records(
                         reason = read_reasons.NO_SYMBOL
                         break
                     if node >= 0:
-                        place = steps[step, p.B] + 2 * symbol
-                        value, more = table[place] + constants_at, table[place + 1]
+                        pos = steps[step, p.B] + 2 * symbol
+                        value, more = table[pos] + constants_at, table[pos + 1]
                         if more < 0:
                             reason = read_reasons.NO_SYMBOL
                             break
@@ -194,7 +194,7 @@ def read_records(
                         full = node
                         break
                     counts[node] = count + 1
-                    place = nodes[node, BASE] + count * nodes[node, WIDTH]
+                    pos = nodes[node, BASE] + count * nodes[node, WIDTH]
                     present = True
                     if wire >= p.WIRE_BYTES:
                         convert = steps[step, p.CONVERT]
@@ -210,7 +210,7 @@ def read_records(
                             if seen >= 128 and not is_utf8(text, value, value + more):
                                 reason = read_reasons.NOT_TEXT
                                 break
-                        words[place], words[place + 1] = value, more
+                        words[pos], words[pos + 1] = value, more
                     else:
                         convert = steps[step, p.CONVERT]
                         if convert != 0:
@@ -231,7 +231,7 @@ def read_records(
                                 value = double_bits(np.float64(np.float32(value)))
                             elif convert == p.TO_DOUBLE:
                                 value = double_bits(np.float64(value))
-                        words[place] = value
+                        words[pos] = value
                     valid[nodes[node, VALID_BASE] + count] = present
                 step += 1
             elif operation == p.STRUCT:
@@ -287,12 +287,12 @@ def read_records(
                     continue
                 depth -= 1
                 if node >= 0:
-                    place = frames[depth, 1]
-                    begun = words[place]
-                    words[place] = counts[node + 1]
+                    pos = frames[depth, 1]
+                    begun = words[pos]
+                    words[pos] = counts[node + 1]
                     if steps[step, p.B] and compare_keys:
                         keys = nodes[node + 1, BASE]
-                        if keys_repeat(text, words, keys + 2 * begun, keys + 2 * words[place], places, True):
+                        if keys_repeat(text, words, keys + 2 * begun, keys + 2 * words[pos], places, True):
                             reason = read_reasons.REPEATS
                             break
                 step += 1

@@ -74,7 +74,7 @@ class Union:
 
 
 @dataclass(frozen=True)
-class Field:
+class RecordField:
     """A field of a record. ``default`` is JSON text, or None."""
 
     name: str
@@ -88,7 +88,7 @@ class Record:
     """Fields under a full name."""
 
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[RecordField, ...]
     aliases: tuple[str, ...] = ()
 
 
@@ -202,12 +202,12 @@ class _Parser:
         self.named[name] = found
         return found
 
-    def _field(self, node: Any, space: str, path: str) -> Field:
+    def _field(self, node: Any, space: str, path: str) -> RecordField:
         if not isinstance(node, dict) or not isinstance(node.get("name"), str) or "type" not in node:
             raise _error("a field must be an object with 'name' and 'type'", path)
         inner = joined(path, node["name"])
         default = json.dumps(node["default"]) if "default" in node else None
-        return Field(node["name"], self.schema(node["type"], space, inner), default, _texts(node, "aliases"))
+        return RecordField(node["name"], self.schema(node["type"], space, inner), default, _texts(node, "aliases"))
 
     def _enum(self, node: dict[str, Any], space: str, path: str) -> Enum:
         name, _, aliases = self._define(node, space, path)
@@ -314,7 +314,7 @@ def document_of(schema: Schema, known: set[str] | None = None, space: str = "") 
     return {"type": "record", **named, "fields": [_field_document(each, known, inner) for each in schema.fields]}
 
 
-def _field_document(field: Field, known: set[str], space: str) -> dict[str, Any]:
+def _field_document(field: RecordField, known: set[str], space: str) -> dict[str, Any]:
     found: dict[str, Any] = {"name": field.name, "type": document_of(field.type, known, space)}
     if field.aliases:
         found["aliases"] = list(field.aliases)

@@ -9,7 +9,19 @@ from __future__ import annotations
 from penstock.errors import Problem, SchemaError
 from penstock.formats.avro import program as p
 from penstock.formats.avro.json_values import default_data
-from penstock.formats.avro.schema import Array, Enum, Field, Fixed, Map, Primitive, Record, Schema, Union, joined, shown
+from penstock.formats.avro.schema import (
+    Array,
+    Enum,
+    Fixed,
+    Map,
+    Primitive,
+    Record,
+    RecordField,
+    Schema,
+    Union,
+    joined,
+    shown,
+)
 from penstock.formats.columns.nested import Shape
 from penstock.formats.loops import type_roots
 from penstock.formats.loops.program import Program, ProgramBuilder
@@ -65,7 +77,7 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
         for name in children:
             self.refuse(joined(path, name), "there is no field for this column")
 
-    def _default(self, field: Field, node: int, path: str) -> None:
+    def _default(self, field: RecordField, node: int, path: str) -> None:
         if field.type == Primitive("null"):
             return
         if field.default is None:
@@ -143,7 +155,7 @@ class _AvroWriteCompiler(ProgramBuilder[p.AvroStep]):
         elif isinstance(schema, Enum):
             encoded = [symbol.encode() for symbol in schema.symbols]
             places = [(self.keep(symbol), len(symbol)) for symbol in encoded]
-            a, b = len(encoded), self.look_up(each for place in places for each in place)
+            a, b = len(encoded), self.look_up(each for pair in places for each in pair)
         self.add(path, p.AvroStep(p.VALUE, node, wire=wire, convert=convert, a=a, b=b, **branches))
 
 

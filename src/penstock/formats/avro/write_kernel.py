@@ -32,8 +32,8 @@ _MOST = np.int64(2**63 - 1)
 def _symbol(text: Vector, start: int, size: int, constants: Vector, table: Vector, first: int, count: int) -> int:
     """The index of the symbol that equals the text, or -1."""
     for index in range(count):
-        place = table[first + 2 * index]
-        if table[first + 2 * index + 1] == size and same_bytes(text, start, constants, place, size):
+        pos = table[first + 2 * index]
+        if table[first + 2 * index + 1] == size and same_bytes(text, start, constants, pos, size):
             return index
     return -1
 
@@ -80,9 +80,9 @@ def write_records(
                     at += 1
             if operation == p.VALUE:
                 wire, convert = steps[step, p.WIRE], steps[step, p.CONVERT]
-                place = nodes[node, BASE] + index
+                pos = nodes[node, BASE] + index
                 if wire < p.WIRE_BYTES:
-                    value = words[place]
+                    value = words[pos]
                     if convert == p.SCALE_DOWN:
                         value //= steps[step, p.A]
                     elif convert == p.SCALE_UP:
@@ -106,8 +106,8 @@ def write_records(
                     else:
                         at = write_little_endian(out, at, value, 8)
                 elif convert == p.TO_DECIMAL:
-                    place = nodes[node, BASE] + 2 * index
-                    low, high = words[place], words[place + 1]
+                    pos = nodes[node, BASE] + 2 * index
+                    low, high = words[pos], words[pos + 1]
                     size = decimal_size(low, high)
                     if wire == p.WIRE_FIXED:
                         if size > steps[step, p.B]:
@@ -123,7 +123,7 @@ def write_records(
                         out[at] = byte_of(low, high, byte)
                         at += 1
                 else:
-                    start, stop = words[place], words[place + 1]
+                    start, stop = words[pos], words[pos + 1]
                     if wire == p.WIRE_ENUM:
                         found = _symbol(text, start, stop - start, constants, table, steps[step, p.B], steps[step, p.A])
                         if found < 0:
@@ -140,8 +140,8 @@ def write_records(
             elif operation == p.STRUCT:
                 step += 1
             elif operation == p.LIST:
-                place = nodes[node, BASE] + index
-                start, stop = words[place], words[place + 1]
+                pos = nodes[node, BASE] + index
+                start, stop = words[pos], words[pos + 1]
                 if start < stop:
                     at = write_number(out, at, stop - start)
                     frames[depth, 0], frames[depth, 1] = index, stop
@@ -164,8 +164,8 @@ def write_records(
                     step += 1
             elif operation == p.CONSTANT:
                 start = steps[step, p.A]
-                for place in range(start, start + steps[step, p.B]):
-                    out[at] = constants[place]
+                for pos in range(start, start + steps[step, p.B]):
+                    out[at] = constants[pos]
                     at += 1
                 step += 1
         offsets[row + 1] = at

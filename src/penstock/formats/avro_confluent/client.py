@@ -23,7 +23,7 @@ import urllib3
 from penstock.deadline import Backoff, Deadline
 from penstock.errors import SchemaError, SchemaRegistryError, SchemaRegistryUnavailableError
 from penstock.formats.avro.schema import Schema, parse
-from penstock.formats.avro_confluent.settings import Address, RegistrySettings
+from penstock.formats.avro_confluent.settings import RegistryAddress, RegistrySettings
 from penstock.tls import tls_context
 
 _T = TypeVar("_T")
@@ -183,7 +183,7 @@ class SchemaRegistry:
             time.sleep(wait)
 
     def _send(
-        self, method: str, url: str, address: Address, body: dict[str, Any] | None, deadline: Deadline
+        self, method: str, url: str, address: RegistryAddress, body: dict[str, Any] | None, deadline: Deadline
     ) -> tuple[int, dict[str, Any], str]:
         """One attempt: status, document, and the error if another attempt may succeed."""
         headers = {"Accept": f"{_CONTENT}, application/json"}

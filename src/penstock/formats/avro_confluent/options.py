@@ -12,7 +12,7 @@ from penstock.formats.avro.options import schema_of_a_record
 from penstock.formats.avro_confluent.settings import (
     PROPERTIES,
     URLS,
-    Address,
+    RegistryAddress,
     RegistrySettings,
     address_problems,
     settings_and_problems,
@@ -40,7 +40,7 @@ class AvroConfluentOptions(OptionSet):
     """Options of ``avro-confluent``, with Flink's names and defaults, and two more: ``timestamp_mapping.legacy`` and
     ``request.timeout``."""
 
-    addresses: tuple[Address, ...] = opt(
+    addresses: tuple[RegistryAddress, ...] = opt(
         "url",
         URLS,
         aliases=("schema-registry.url",),
@@ -129,7 +129,9 @@ class AvroConfluentOptions(OptionSet):
         timeout = self.request_timeout / timedelta(milliseconds=1)
         object.__setattr__(self, "settings", self._settings(self.addresses, timeout)[0])
 
-    def _settings(self, addresses: tuple[Address, ...], timeout_ms: float) -> tuple[RegistrySettings, list[Problem]]:
+    def _settings(
+        self, addresses: tuple[RegistryAddress, ...], timeout_ms: float
+    ) -> tuple[RegistrySettings, list[Problem]]:
         properties = ("basic-auth.", "bearer-auth.", "ssl.")
         given = {
             each.key: getattr(self, name) for name, each in self.declared().items() if each.key.startswith(properties)

@@ -40,7 +40,7 @@ _TIMES = {
 
 
 @dataclass(frozen=True)
-class Address:
+class RegistryAddress:
     """The URL of a registry without secrets, and the user and password that it contained."""
 
     url: str
@@ -50,21 +50,21 @@ class Address:
         return self.url
 
 
-def _addresses(given: str) -> tuple[Address, ...]:
+def _addresses(given: str) -> tuple[RegistryAddress, ...]:
     return tuple(_address(each.strip()) for each in given.split(",") if each.strip())
 
 
-def _address(given: str) -> Address:
+def _address(given: str) -> RegistryAddress:
     if "@" not in given:
-        return Address(given.rstrip("/"))
+        return RegistryAddress(given.rstrip("/"))
     # Everything before the last @ is a login, even if the address is invalid then: it may be a secret.
     before, _, behind = given.rpartition("@")
     scheme, slashes, login = before.partition("//")
-    return Address(f"{scheme}{slashes}{behind}".rstrip("/"), unquote(login))
+    return RegistryAddress(f"{scheme}{slashes}{behind}".rstrip("/"), unquote(login))
 
 
-def _shown(addresses: tuple[Address, ...]) -> str:
-    def whole(each: Address) -> str:
+def _shown(addresses: tuple[RegistryAddress, ...]) -> str:
+    def whole(each: RegistryAddress) -> str:
         return each.url.replace("//", f"//{quote(each.login, safe=':')}@", 1) if each.login else each.url
 
     return ",".join(map(whole, addresses))
@@ -78,7 +78,7 @@ URLS = Codec("String", _addresses, _shown)
 class RegistrySettings:
     """The connection to one registry. Equal settings share a client. Times are milliseconds."""
 
-    addresses: tuple[Address, ...]
+    addresses: tuple[RegistryAddress, ...]
     authorization: str = field(default="", repr=False)
     tls: Tls = field(default_factory=Tls)
     timeout_ms: float = 120_000
@@ -87,13 +87,13 @@ class RegistrySettings:
     wait_ms: int = 1_000
     longest_wait_ms: int = 20_000
 
-    def authorization_for(self, address: Address) -> str:
+    def authorization_for(self, address: RegistryAddress) -> str:
         """The value of the Authorization header, or an empty string."""
         return _basic(address.login) if address.login and not self.authorization else self.authorization
 
 
 def settings_and_problems(
-    addresses: tuple[Address, ...], given: Mapping[str, str], timeout_ms: float, own: Mapping[str, str]
+    addresses: tuple[RegistryAddress, ...], given: Mapping[str, str], timeout_ms: float, own: Mapping[str, str]
 ) -> tuple[RegistrySettings, list[Problem]]:
     """The settings from addresses and properties, and the problems of the properties.
 
@@ -127,7 +127,7 @@ def _property_of(option: str) -> str:
     return _SSL + option if option.startswith("ssl.") else option.replace("-", ".")
 
 
-def address_problems(addresses: tuple[Address, ...]) -> Iterator[Problem]:
+def address_problems(addresses: tuple[RegistryAddress, ...]) -> Iterator[Problem]:
     """The problems of the addresses of a registry."""
     if not addresses:
         yield Problem("expected the address of a schema registry", "url", hint="for example http://localhost:8081")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from penstock.formats.canal_json.decode import CanalJsonDecoder
 from penstock.formats.canal_json.options import CanalJsonOptions
-from penstock.formats.changes.encode import Frame, json_fields
+from penstock.formats.changes.encode import RowFrame, json_fields
 from penstock.formats.changes.factory import TableChangeFormat
 
 
-def _frames(options: CanalJsonOptions) -> tuple[Frame, Frame]:
+def _frames(options: CanalJsonOptions) -> tuple[RowFrame, RowFrame]:
     others = ""
     if options.table:
         names = {"database": options.database, "table": options.table[-1], "pkNames": options.primary_key}
         others = json_fields(names)
     inserted, deleted = (
-        Frame(b'{"data":[', f'],"type":"{operation}"{others}}}'.encode()) for operation in ("INSERT", "DELETE")
+        RowFrame(b'{"data":[', f'],"type":"{operation}"{others}}}'.encode()) for operation in ("INSERT", "DELETE")
     )
     return inserted, deleted
 

@@ -21,7 +21,7 @@ from penstock.types import RowKind
 
 
 @dataclass(frozen=True)
-class Frame:
+class RowFrame:
     """The text before and after a row."""
 
     head: bytes
@@ -30,15 +30,15 @@ class Frame:
 
 def image_frames(
     operation: str, came: str, went: str, *, omit: bool, others: Mapping[str, Any] | None = None
-) -> tuple[Frame, Frame]:
+) -> tuple[RowFrame, RowFrame]:
     """The frames of inserted and of deleted rows, with the value of the field ``operation``: ``came`` or ``went``.
 
     ``others`` are fields that all messages have. ``omit`` leaves out the other image, which is null."""
     first = b"{" if omit else b'{"before":null,'
     between = b"" if omit else b',"after":null'
     return (
-        Frame(first + b'"after":', f',"{operation}":"{came}"{json_fields(others or {})}}}'.encode()),
-        Frame(b'{"before":', between + f',"{operation}":"{went}"{json_fields(others or {})}}}'.encode()),
+        RowFrame(first + b'"after":', f',"{operation}":"{came}"{json_fields(others or {})}}}'.encode()),
+        RowFrame(b'{"before":', between + f',"{operation}":"{went}"{json_fields(others or {})}}}'.encode()),
     )
 
 
@@ -60,8 +60,8 @@ class ChangeJsonEncoder(TableCodec[ChangeOptions]):
     """
 
     name: str
-    inserted: Frame
-    deleted: Frame
+    inserted: RowFrame
+    deleted: RowFrame
 
     def _check(self) -> None:
         _ = self._rows

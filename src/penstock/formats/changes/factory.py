@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from penstock.formats.changes.decode import ChangeDecoder
-from penstock.formats.changes.encode import ChangeJsonEncoder, Frame
+from penstock.formats.changes.encode import ChangeJsonEncoder, RowFrame
 from penstock.formats.changes.metadata import checked
 from penstock.formats.changes.options import ChangeOptions
 from penstock.options import OptionSet
@@ -21,7 +21,7 @@ class ChangeJsonFormat:
     identifier: str
     options: type[ChangeOptions]
     reads: type[ChangeDecoder[Any]]
-    frames: Callable[[Any], tuple[Frame, Frame]]
+    frames: Callable[[Any], tuple[RowFrame, RowFrame]]
     doc: str | None
 
     by_name: ClassVar[bool] = True

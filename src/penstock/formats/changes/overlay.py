@@ -46,7 +46,7 @@ class OverlayDecoder(ChangeDecoder[ChangeOptionsT]):
     ) -> Mask | None:
         """For each column and change whether ``old`` lacks the column; None if there are no ``changes``.
 
-        ``envelope`` and ``place`` are the envelope and the array index of each change.
+        ``envelope`` and ``pos`` are the envelope and the array index of each change.
         """
         if not changes.any() or envelopes.given is None:
             return None

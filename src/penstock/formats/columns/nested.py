@@ -50,7 +50,7 @@ Vectors: TypeAlias = tuple[npt.NDArray[Any], ...]
 
 
 @dataclass(frozen=True)
-class Node:
+class ColumnNode:
     """One node: its type, its child nodes, and whether an array or map contains it."""
 
     name: str
@@ -69,12 +69,12 @@ class Shape:
     """The nodes of a table's columns."""
 
     row: RowType
-    nodes: tuple[Node, ...]
+    nodes: tuple[ColumnNode, ...]
 
     @classmethod
     def of(cls, row: RowType) -> Shape:
         """The shape of a row's columns."""
-        nodes: list[Node] = []
+        nodes: list[ColumnNode] = []
         _add(nodes, "", row, False)
         return cls(row, tuple(nodes))
 
@@ -98,9 +98,9 @@ class Shape:
                 yield from self._padded(child)
 
 
-def _add(nodes: list[Node], name: str, data_type: DataType, repeated: bool) -> int:
+def _add(nodes: list[ColumnNode], name: str, data_type: DataType, repeated: bool) -> int:
     index = len(nodes)
-    nodes.append(Node(name, data_type, (), repeated))
+    nodes.append(ColumnNode(name, data_type, (), repeated))
     match data_type:
         case RowType(fields=fields):
             children = tuple(_add(nodes, each.name, each.type, repeated) for each in fields)
@@ -110,7 +110,7 @@ def _add(nodes: list[Node], name: str, data_type: DataType, repeated: bool) -> i
             children = (_add(nodes, "key", key, True), _add(nodes, "value", value, True))
         case _:
             children = ()
-    nodes[index] = Node(name, data_type, children, repeated)
+    nodes[index] = ColumnNode(name, data_type, children, repeated)
     return index
 
 

@@ -77,20 +77,20 @@ def read_records(
                 valid[flag] = 0
             else:
                 valid[flag] = 1
-                place = nodes[column + 1, BASE] + row
+                pos = nodes[column + 1, BASE] + row
                 if root in (type_roots.STRING, type_roots.BYTES):
                     size = stop - start if root == type_roots.STRING else base64_size(text, start, stop)
-                    words[place + row], words[place + row + 1] = start, size
+                    words[pos + row], words[pos + row + 1] = start, size
                     ok = size >= 0
                 elif root == type_roots.BOOLEAN:
-                    words[place] = text[start] == chars.LOWER_T
+                    words[pos] = text[start] == chars.LOWER_T
                     ok = scan_word(text, start, stop) == stop and text[start] != chars.LOWER_N
                 else:
                     ok, value = text_value(root, text, start, stop, digits[column, 1], digits[column, 0], chars.SPACE)
                     if root == type_roots.DECIMAL:
-                        place += row
-                        words[place + 1] = value >> 63
-                    words[place] = value
+                        pos += row
+                        words[pos + 1] = value >> 63
+                    words[pos] = value
             column += 1
             if at >= end:
                 break

@@ -23,8 +23,8 @@ def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: in
     none), as in Jackson. Quotes and escapes are doubled.
     """
     size, needed, doubled = 0, False, 0
-    for place in range(start, end):
-        each = out[place]
+    for pos in range(start, end):
+        each = out[pos]
         if each & 0xC0 != 0x80:
             size += 2 if each >= 0xF0 else 1
         if each < safe or each == (escape if escape >= 0 else chars.BACKSLASH):
@@ -35,13 +35,13 @@ def _quoted(out: Vector, start: int, end: int, quote: int, escape: int, safe: in
         return end
     to = end + doubled + 2
     out[to - 1] = quote
-    place = to - 2
+    pos = to - 2
     for at in range(end - 1, start - 1, -1):
-        out[place] = out[at]
-        place -= 1
-        if out[place + 1] == quote or out[place + 1] == escape:
-            out[place] = out[place + 1]
-            place -= 1
+        out[pos] = out[at]
+        pos -= 1
+        if out[pos + 1] == quote or out[pos + 1] == escape:
+            out[pos] = out[pos + 1]
+            pos -= 1
     out[start] = quote
     return to
 
@@ -72,26 +72,26 @@ def write_records(
             if column:
                 out[at] = delimiter
                 at += 1
-            root, place = nodes[column + 1, ROOT], nodes[column + 1, BASE] + row
+            root, pos = nodes[column + 1, ROOT], nodes[column + 1, BASE] + row
             start = at
             if not valid[nodes[column + 1, VALID_BASE] + row]:
                 copy_bytes(null, 0, out, at, len(null))
                 at += len(null)
             elif root == type_roots.STRING:
-                size = words[place + 1] - words[place]
-                copy_bytes(text, words[place], out, at, size)
+                size = words[pos + 1] - words[pos]
+                copy_bytes(text, words[pos], out, at, size)
                 at = _quoted(out, start, at + size, quote, escape, safe)
             elif root == type_roots.BYTES:
-                at = write_base64(out, at, text, words[place], words[place + 1])
+                at = write_base64(out, at, text, words[pos], words[pos + 1])
                 at = _quoted(out, start, at, quote, escape, safe)
             elif root == type_roots.DECIMAL:
-                low, high = words[place + row], words[place + row + 1]
+                low, high = words[pos + row], words[pos + row + 1]
                 if high == low >> 63:
                     at = write_decimal(out, at, low, digits[column, 1], True)
                 else:
                     at = write_wide_decimal(out, at, low, high, digits[column, 1], True)
             else:
-                at = write_value(out, at, root, words[place], digits[column, 0], chars.SPACE, False, False)
+                at = write_value(out, at, root, words[pos], digits[column, 0], chars.SPACE, False, False)
                 if at < 0:
                     return column
                 if root > type_roots.BOOLEAN:

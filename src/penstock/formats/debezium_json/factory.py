@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from penstock.errors import OptionsError, Problem
-from penstock.formats.changes.encode import Frame, image_frames
+from penstock.formats.changes.encode import RowFrame, image_frames
 from penstock.formats.changes.factory import TableChangeFormat
 from penstock.formats.debezium_json.decode import DebeziumJsonDecoder
 from penstock.formats.debezium_json.options import DebeziumJsonOptions
 
 
-def _frames(options: DebeziumJsonOptions) -> tuple[Frame, Frame]:
+def _frames(options: DebeziumJsonOptions) -> tuple[RowFrame, RowFrame]:
     """Raises OptionsError if messages are to contain their schema, which only Kafka Connect knows."""
     if options.schema_include:
         hint = "remove it; it is only for reading"

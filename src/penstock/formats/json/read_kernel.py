@@ -30,8 +30,8 @@ def _pad(
     node: int, index: int, padded: Vector, starts: Vector, nodes: Vector, words: Vector, valid: Vector, counts: Vector
 ) -> None:
     """Make value ``index`` of a node and of its dependent nodes null."""
-    for place in range(starts[node], starts[node + 1]):
-        each: int = padded[place]
+    for pos in range(starts[node], starts[node + 1]):
+        each: int = padded[pos]
         valid[nodes[each, VALID_BASE] + index] = 0
         root, width = nodes[each, ROOT], nodes[each, WIDTH]
         at = nodes[each, BASE] + index * width
@@ -47,8 +47,8 @@ def _may_repeat(text: Vector, words: Vector, first: int, last: int, places: Vect
     """Whether two of the keys with spans in ``words[first:last]`` may be equal; keys with escapes may always be."""
     if last - first <= 2:
         return False
-    for place in range(first, last, 2):
-        if words[place] < 0:
+    for pos in range(first, last, 2):
+        if words[pos] < 0:
             return True
     return keys_repeat(text, words, first, last, places, True)
 
@@ -88,8 +88,8 @@ def read_records(
     name = np.empty(len(keys), np.uint8)  # of a field, without its escapes
     row, full = first, -1
     while row < len(offsets) - 1:
-        for place in range(len(repeated)):
-            marks[place] = counts[repeated[place]]
+        for pos in range(len(repeated)):
+            marks[pos] = counts[repeated[pos]]
         end = offsets[row + 1]
         outcome = _LEFT
         at = offsets[row]
@@ -139,13 +139,13 @@ def read_records(
                             unescape(text, start, name, 0, size)
                         for tried in range(arity):
                             field = start_field + tried
-                            place = key_starts[field]
-                            if key_starts[field + 1] - place != size + 2:
+                            pos = key_starts[field]
+                            if key_starts[field + 1] - pos != size + 2:
                                 continue
                             if (
-                                same_bytes(name, 0, keys, place, size)
+                                same_bytes(name, 0, keys, pos, size)
                                 if escaped
-                                else same_bytes(text, start, keys, place, size)
+                                else same_bytes(text, start, keys, pos, size)
                             ):
                                 child = fields[field]
                                 expected = tried + 1
@@ -183,8 +183,8 @@ def read_records(
                     if i >= nodes[child, CAPACITY]:
                         full = child
                         break
-                    place = nodes[child, BASE] + 2 * i
-                    words[place], words[place + 1] = start if size == at - start else ~start, size
+                    pos = nodes[child, BASE] + 2 * i
+                    words[pos], words[pos + 1] = start if size == at - start else ~start, size
                     valid[nodes[child, VALID_BASE] + i] = 1
                     child += 1
                     if i >= nodes[child, CAPACITY]:
@@ -289,10 +289,10 @@ def read_records(
                         if not ok:
                             break
                         width = nodes[child, WIDTH]
-                        place = nodes[child, BASE] + i * width
-                        words[place] = value
+                        pos = nodes[child, BASE] + i * width
+                        words[pos] = value
                         if width > 1:
-                            words[place + 1] = more
+                            words[pos + 1] = more
                         valid[nodes[child, VALID_BASE] + i] = GIVEN_NULL if mark == chars.LOWER_N else 1
                 at = blank(text, at, end)
             # Close the containers that end here
@@ -306,12 +306,12 @@ def read_records(
                             if seen[fields[field]] != index:
                                 _pad(fields[field], index, padded, pad_starts, nodes, words, valid, counts)
                 else:
-                    place = nodes[node, BASE] + index
-                    words[place] = counts[node + 1]
+                    pos = nodes[node, BASE] + index
+                    words[pos] = counts[node + 1]
                     if inside == type_roots.MAP:
-                        begun = words[place - 1] if index > 0 else 0
+                        begun = words[pos - 1] if index > 0 else 0
                         base = nodes[node + 1, BASE]
-                        if _may_repeat(text, words, base + 2 * begun, base + 2 * words[place], places):
+                        if _may_repeat(text, words, base + 2 * begun, base + 2 * words[pos], places):
                             outcome = _LEFT
                             break
                 if depth == 0:
@@ -329,8 +329,8 @@ def read_records(
                 break
             at = blank(text, at + 1, end)
         if outcome != _DONE:
-            for place in range(len(repeated)):
-                counts[repeated[place]] = marks[place]
+            for pos in range(len(repeated)):
+                counts[repeated[pos]] = marks[pos]
             if full >= 0:
                 break
             seen[:] = -1

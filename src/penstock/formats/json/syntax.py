@@ -44,8 +44,8 @@ def keeps_its_text(text: Vector, start: int, end: int, digits: Word, power: int,
         return bool(digits != 0 or text[start] != chars.MINUS)
     if not 0 < digits < 10**15 or text[end - 1] == chars.ZERO:
         return False
-    for place in range(start, end):
-        if text[place] | chars.LOWER_CASE == chars.LOWER_E:
+    for pos in range(start, end):
+        if text[pos] | chars.LOWER_CASE == chars.LOWER_E:
             return False
     size = digits * 10.0**power
     return bool(0.00101 < size < 9.99e6)
@@ -55,8 +55,8 @@ def keeps_its_text(text: Vector, start: int, end: int, digits: Word, power: int,
 def _hex(text: Vector, at: int) -> Word:
     """The number in four hexadecimal digits, or -1."""
     value = 0
-    for place in range(at, at + 4):
-        digit: Word = np.int64(text[place])
+    for pos in range(at, at + 4):
+        digit: Word = np.int64(text[pos])
         if chars.ZERO <= digit <= chars.NINE:
             digit -= chars.ZERO
         elif chars.LOWER_A <= digit | chars.LOWER_CASE <= chars.LOWER_F:

@@ -65,45 +65,45 @@ def write_records(
             column: int = steps[step, p.COLUMN]
             if operation <= p.LIST:
                 present = valid[nodes[node, VALID_BASE] + index]
-                place, stop = steps[step, p.NAME], steps[step, p.NAME_STOP]
-                if place < stop:
+                pos, stop = steps[step, p.NAME], steps[step, p.NAME_STOP]
+                if pos < stop:
                     if omit and not present:
                         step = steps[step, p.NEXT]
                         continue
                     if out[at - 1] == chars.BRACE_OPEN:  # the first one: no comma
-                        place += 1
-                    while place < stop:
-                        put_eight_bytes(out, at, eight_bytes(names, place))
-                        taken = min(stop - place, 8)
-                        place += taken
+                        pos += 1
+                    while pos < stop:
+                        put_eight_bytes(out, at, eight_bytes(names, pos))
+                        taken = min(stop - pos, 8)
+                        pos += taken
                         at += taken
                 if not present:
                     at = write_word(out, at, -1)
                     step = steps[step, p.NEXT]
                     continue
-            place = nodes[node, BASE] + index
+            pos = nodes[node, BASE] + index
             if operation == p.VALUE:
                 step += 1
                 if root == type_roots.STRING:
-                    at = write_string(out, at, text, words[place], words[place + 1])
+                    at = write_string(out, at, text, words[pos], words[pos + 1])
                 elif root == type_roots.BYTES:
                     out[at] = chars.QUOTE
-                    at = write_base64(out, at + 1, text, words[place], words[place + 1])
+                    at = write_base64(out, at + 1, text, words[pos], words[pos + 1])
                     out[at] = chars.QUOTE
                     at += 1
                 elif root == type_roots.DECIMAL:
-                    low, high = words[place + index], words[place + index + 1]
+                    low, high = words[pos + index], words[pos + index + 1]
                     if high == low >> 63:
                         at = write_decimal(out, at, low, steps[step - 1, p.SCALE], plain)
                     else:
                         at = write_wide_decimal(out, at, low, high, steps[step - 1, p.SCALE], plain)
                 elif root == type_roots.OTHER:
-                    for each in range(words[place], words[place + 1]):
+                    for each in range(words[pos], words[pos + 1]):
                         out[at] = text[each]
                         at += 1
                 else:
                     precision = steps[step - 1, p.PRECISION]
-                    at = write_value(out, at, root, words[place], precision, separator, zone, True)
+                    at = write_value(out, at, root, words[pos], precision, separator, zone, True)
                     if at < 0:
                         return column
             elif operation == p.STRUCT:
@@ -115,7 +115,7 @@ def write_records(
                 at += 1
                 step += 1
             elif operation == p.LIST:
-                first, last = words[place], words[place + 1]
+                first, last = words[pos], words[pos + 1]
                 out[at] = chars.BRACE_OPEN if root == type_roots.MAP else chars.BRACKET_OPEN
                 at += 1
                 if first == last:
@@ -130,7 +130,7 @@ def write_records(
                 index = first
                 step += 1
             elif operation == p.KEY:
-                at = write_string(out, at, text, words[place], words[place + 1])
+                at = write_string(out, at, text, words[pos], words[pos + 1])
                 out[at] = chars.COLON
                 at += 1
                 step += 1

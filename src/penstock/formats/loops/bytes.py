@@ -18,12 +18,12 @@ ONES, HIGH_BITS, NONE = np.uint64(0x0101010101010101), np.uint64(0x8080808080808
 def same_bytes(text: Vector, start: int, other: Vector, first: int, size: int) -> bool:
     """Whether the ``size`` bytes from ``text[start]`` and from ``other[first]`` on are the same."""
     if size < 8:
-        place = 0
-        while place < size and text[start + place] == other[first + place]:
-            place += 1
-        return bool(place == size)
-    for place in range(0, size - 8, 8):
-        if eight_bytes(text, start + place) != eight_bytes(other, first + place):
+        pos = 0
+        while pos < size and text[start + pos] == other[first + pos]:
+            pos += 1
+        return bool(pos == size)
+    for pos in range(0, size - 8, 8):
+        if eight_bytes(text, start + pos) != eight_bytes(other, first + pos):
             return False
     return bool(eight_bytes(text, start + size - 8) == eight_bytes(other, first + size - 8))
 
@@ -32,11 +32,11 @@ def same_bytes(text: Vector, start: int, other: Vector, first: int, size: int) -
 def copy_bytes(text: Vector, start: int, out: Vector, at: int, size: int) -> None:
     """Copy ``size`` bytes from ``text[start]`` to ``out[at]`` on."""
     if size < 8:
-        for place in range(size):
-            out[at + place] = text[start + place]
+        for pos in range(size):
+            out[at + pos] = text[start + pos]
         return
-    for place in range(0, size - 8, 8):
-        put_eight_bytes(out, at + place, eight_bytes(text, start + place))
+    for pos in range(0, size - 8, 8):
+        put_eight_bytes(out, at + pos, eight_bytes(text, start + pos))
     put_eight_bytes(out, at + size - 8, eight_bytes(text, start + size - 8))
 
 
@@ -46,8 +46,8 @@ def eight_bytes(_: Any, array: Any, at: Any) -> Any:
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         given = context.make_array(signature.args[0])(context, builder, arguments[0])
-        place = builder.gep(given.data, [arguments[1]])
-        return builder.load(builder.bitcast(place, context.get_value_type(types.uint64).as_pointer()), align=1)
+        pos = builder.gep(given.data, [arguments[1]])
+        return builder.load(builder.bitcast(pos, context.get_value_type(types.uint64).as_pointer()), align=1)
 
     return types.uint64(array, types.int64), build
 
@@ -58,8 +58,8 @@ def put_eight_bytes(_: Any, array: Any, at: Any, word: Any) -> Any:
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         given = context.make_array(signature.args[0])(context, builder, arguments[0])
-        place = builder.gep(given.data, [arguments[1]])
-        builder.store(arguments[2], builder.bitcast(place, context.get_value_type(types.uint64).as_pointer()), align=1)
+        pos = builder.gep(given.data, [arguments[1]])
+        builder.store(arguments[2], builder.bitcast(pos, context.get_value_type(types.uint64).as_pointer()), align=1)
         return context.get_dummy_value()
 
     return types.void(array, types.int64, types.uint64), build
@@ -80,8 +80,8 @@ def first_mark(_: Any, marks: Any) -> Any:
 def read_little_endian(data: Vector, at: int, size: int) -> Word:
     """The number in the ``size`` bytes from ``data[at]`` on, the least significant byte first."""
     value: Word = np.int64(0)
-    for place in range(size - 1, -1, -1):
-        value = value << 8 | np.int64(data[at + place])
+    for pos in range(size - 1, -1, -1):
+        value = value << 8 | np.int64(data[at + pos])
     return value
 
 

@@ -108,11 +108,11 @@ def write_wide_decimal(out: Vector, at: int, low: Word, high: Word, scale: int, 
         for _ in range(-whole):
             out[at] = chars.ZERO
             at += 1
-    for place in range(size):
-        if place == whole and place > 0:
+    for pos in range(size):
+        if pos == whole and pos > 0:
             out[at] = chars.POINT
             at += 1
-        out[at] = digits[count - 1 - place]
+        out[at] = digits[count - 1 - pos]
         at += 1
     if scientific:
         out[at] = chars.UPPER_E
@@ -155,14 +155,14 @@ def write_decimal(out: Vector, at: int, value: int, scale: int, plain: bool) -> 
             at -= fraction + 1 - count
             count = fraction + 1
     end = at + count + (1 if fraction else 0)
-    place = end - 1
+    pos = end - 1
     for done in range(count):
         if fraction and done == fraction:
-            out[place] = chars.POINT
-            place -= 1
-        out[place] = np.uint64(chars.ZERO) + rest % _U10
+            out[pos] = chars.POINT
+            pos -= 1
+        out[pos] = np.uint64(chars.ZERO) + rest % _U10
         rest = rest // _U10
-        place -= 1
+        pos -= 1
     if scientific:
         out[end] = chars.UPPER_E
         out[end + 1] = chars.MINUS if power < 0 else chars.PLUS

@@ -190,19 +190,19 @@ def _write(out: Vector, at: int, negative: bool, digits: Word, exponent: int) ->
         start, dot = at, at + point
     elif -3 < point <= 0:
         out[at], out[at + 1] = chars.ZERO, chars.POINT
-        for place in range(at + 2, at + 2 - point):
-            out[place] = chars.ZERO
+        for pos in range(at + 2, at + 2 - point):
+            out[pos] = chars.ZERO
         start, dot = at + 2 - point, -1
     else:
         start, dot = at, at + 1
     end = start + count + (1 if start <= dot < start + count else 0)
-    place = end - 1
+    pos = end - 1
     for _ in range(count):
-        if place == dot:
-            place -= 1
-        out[place] = np.uint64(chars.ZERO) + digits % _U10
+        if pos == dot:
+            pos -= 1
+        out[pos] = np.uint64(chars.ZERO) + digits % _U10
         digits = digits // _U10
-        place -= 1
+        pos -= 1
     if dot >= 0:
         while end < dot:
             out[end] = chars.ZERO
@@ -220,8 +220,8 @@ def _write(out: Vector, at: int, negative: bool, digits: Word, exponent: int) ->
             end += 1
             value = -value
         size = 3 if value >= 100 else 2 if value >= 10 else 1
-        for place in range(end + size - 1, end - 1, -1):
-            out[place] = chars.ZERO + value % 10
+        for pos in range(end + size - 1, end - 1, -1):
+            out[pos] = chars.ZERO + value % 10
             value //= 10
         end += size
     return end

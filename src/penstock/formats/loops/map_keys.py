@@ -66,12 +66,12 @@ def keys_repeat(text: Vector, words: Vector, first: int, last: int, places: Vect
         return True
     mask = _emptied(places, count)
     for one in range(first, last, width):
-        place: Word = np.int64(_hash(text, words, one, are_texts) >> _U32) & mask
+        pos: Word = np.int64(_hash(text, words, one, are_texts) >> _U32) & mask
         probes = 0
-        while places[place] >= 0:
+        while places[pos] >= 0:
             probes += 1
-            if probes > _MOST_PROBES or _same(text, words, one, places[place], are_texts):
+            if probes > _MOST_PROBES or _same(text, words, one, places[pos], are_texts):
                 return True
-            place = (place + 1) & mask
-        places[place] = one
+            pos = (pos + 1) & mask
+        places[pos] = one
     return False

@@ -178,7 +178,7 @@ def write_integer(out: Vector, at: int, value: int) -> int:
         out[at] = chars.MINUS
         at += 1
     end = at + digit_count(rest)
-    for place in range(end - 1, at - 1, -1):
-        out[place] = np.uint64(chars.ZERO) + rest % _TEN
+    for pos in range(end - 1, at - 1, -1):
+        out[pos] = np.uint64(chars.ZERO) + rest % _TEN
         rest = rest // _TEN
     return end

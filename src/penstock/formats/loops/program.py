@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 
 @dataclass
-class Step:
+class ProgramStep:
     """A row of the table: an operation, the node that it is about, and another step. Subclasses add columns."""
 
     step: int
@@ -19,7 +19,7 @@ class Step:
     next: int = 0
 
 
-StepT = TypeVar("StepT", bound=Step)
+StepT = TypeVar("StepT", bound=ProgramStep)
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ def is_utf8(text: Vector, at: int, end: int) -> bool:
             high = 0x8F
         if second < low or second > high:
             return False
-        for place in range(at + 2, at + more + 1):
-            if text[place] & 0xC0 != 0x80:
+        for pos in range(at + 2, at + more + 1):
+            if text[pos] & 0xC0 != 0x80:
                 return False
         at += more + 1
     return True

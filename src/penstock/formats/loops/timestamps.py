@@ -152,8 +152,8 @@ def write_time(out: Vector, at: int, nanos: int) -> int:
             fraction //= 10
             digits -= 1
         out[at] = chars.POINT
-        for place in range(digits, 0, -1):
-            out[at + place] = chars.ZERO + fraction % 10
+        for pos in range(digits, 0, -1):
+            out[at + pos] = chars.ZERO + fraction % 10
             fraction //= 10
         at += digits + 1
     return at

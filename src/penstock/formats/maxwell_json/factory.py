@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.formats.changes.encode import Frame
+from penstock.formats.changes.encode import RowFrame
 from penstock.formats.changes.factory import ChangeJsonFormat
 from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.maxwell_json.decode import MaxwellJsonDecoder
 
-_FRAMES = Frame(b'{"data":', b',"type":"insert"}'), Frame(b'{"data":', b',"type":"delete"}')
+_FRAMES = RowFrame(b'{"data":', b',"type":"insert"}'), RowFrame(b'{"data":', b',"type":"delete"}')
 
 FORMAT = ChangeJsonFormat("maxwell-json", ChangeOptions, MaxwellJsonDecoder, lambda _: _FRAMES, doc=__doc__)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from penstock.formats.changes.encode import Frame, image_frames
+from penstock.formats.changes.encode import RowFrame, image_frames
 from penstock.formats.changes.factory import ChangeJsonFormat
 from penstock.formats.changes.options import ChangeOptions
 from penstock.formats.ogg_json.decode import OggJsonDecoder
 
 
-def _frames(options: ChangeOptions) -> tuple[Frame, Frame]:
+def _frames(options: ChangeOptions) -> tuple[RowFrame, RowFrame]:
     return image_frames("op_type", "I", "D", omit=options.ignore_null_fields)
 
 

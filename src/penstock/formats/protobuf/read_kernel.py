@@ -42,29 +42,29 @@ def _begin(
     counts: Vector,
 ) -> int:
     """Set value ``index`` of nodes to the values in ``inits``; returns a node without room, or -1."""
-    for place in range(first, last):
-        node: int = inits[place, p.INIT_NODE]
+    for pos in range(first, last):
+        node: int = inits[pos, p.INIT_NODE]
         if index >= nodes[node, CAPACITY]:
             return node
         counts[node] = index + 1
-        valid[nodes[node, VALID_BASE] + index] = inits[place, p.INIT_VALID]
-        form, at = inits[place, p.INIT_FORM], nodes[node, BASE] + index * nodes[node, WIDTH]
+        valid[nodes[node, VALID_BASE] + index] = inits[pos, p.INIT_VALID]
+        form, at = inits[pos, p.INIT_FORM], nodes[node, BASE] + index * nodes[node, WIDTH]
         if form == p.NUMERIC:
-            words[at] = inits[place, p.INIT_LOW]
+            words[at] = inits[pos, p.INIT_LOW]
         elif form == p.TEXTUAL:
-            words[at] = inits[place, p.INIT_LOW] + constants_at
-            words[at + 1] = inits[place, p.INIT_HIGH]
+            words[at] = inits[pos, p.INIT_LOW] + constants_at
+            words[at + 1] = inits[pos, p.INIT_HIGH]
         elif form == p.LISTED:
-            words[at] = counts[inits[place, p.INIT_LOW]]
+            words[at] = counts[inits[pos, p.INIT_LOW]]
     return -1
 
 
 @compiled
 def _has_elements(first: int, last: int, index: int, inits: Vector, nodes: Vector, words: Vector) -> bool:
     """Whether value ``index`` of a list among ``inits`` has elements."""
-    for place in range(first, last):
-        if inits[place, p.INIT_FORM] == p.LISTED:
-            at = nodes[inits[place, p.INIT_NODE], BASE] + index
+    for pos in range(first, last):
+        if inits[pos, p.INIT_FORM] == p.LISTED:
+            at = nodes[inits[pos, p.INIT_NODE], BASE] + index
             if words[at] > (words[at - 1] if index else 0):
                 return True
     return False
@@ -109,14 +109,14 @@ def _place(value: Word, enum: int, table: Vector) -> int:
 @compiled
 def _enum(value: Word, enum: int, column: int, table: Vector, constants_at: int) -> tuple[int, Word, Word]:
     """The number of words of a column for an enum's number, and the words; or _UNKNOWN, or _UNFIT."""
-    place = _place(value, enum, table)
-    if place < 0:
+    pos = _place(value, enum, table)
+    if pos < 0:
         if table[enum + 1]:
             return _UNKNOWN, value, value
-        place = table[enum]
+        pos = table[enum]
     if column == p.AS_TEXT:
-        place = enum + 2 + table[enum] + 2 * place
-        return 2, table[place] + constants_at, table[place + 1]
+        pos = enum + 2 + table[enum] + 2 * pos
+        return 2, table[pos] + constants_at, table[pos + 1]
     return (1, value, value) if -column - 1 <= value <= column else (_UNFIT, value, value)
 
 
@@ -331,8 +331,8 @@ def read_records(
                 at += size
                 if fields[field, p.A]:
                     seen = 0
-                    for place in range(value, at):
-                        seen |= text[place]
+                    for pos in range(value, at):
+                        seen |= text[pos]
                     if seen >= 128 and not is_utf8(text, value, at):
                         reason = NOT_TEXT if fields[field, p.A] == p.REFUSED_UNLESS_TEXT else LEFT
                         break
@@ -340,10 +340,10 @@ def read_records(
                 continue
             # --- store the value
             if not fields[field, p.REPEATED]:
-                place = nodes[node, BASE] + index * width
-                words[place] = value
+                pos = nodes[node, BASE] + index * width
+                words[pos] = value
                 if width == 2:
-                    words[place + 1] = more
+                    words[pos + 1] = more
                 valid[nodes[node, VALID_BASE] + index] = 1
                 continue
             child = fields[field, p.CHILD]
@@ -352,8 +352,8 @@ def read_records(
                 if count >= nodes[child, CAPACITY]:
                     full = child
                     break
-                place = nodes[child, BASE] + 2 * count
-                words[place], words[place + 1] = value, more
+                pos = nodes[child, BASE] + 2 * count
+                words[pos], words[pos + 1] = value, more
                 valid[nodes[child, VALID_BASE] + count] = 1
                 counts[child] = count + 1
                 words[nodes[node, BASE] + index] = count + 1
@@ -385,10 +385,10 @@ def read_records(
                     if count >= nodes[child, CAPACITY]:
                         full = child
                         break
-                    place = nodes[child, BASE] + width * count
-                    words[place] = value
+                    pos = nodes[child, BASE] + width * count
+                    words[pos] = value
                     if width == 2:
-                        words[place + 1] = more
+                        words[pos + 1] = more
                     valid[nodes[child, VALID_BASE] + count] = 1
                     counts[child] = count + 1
                     words[nodes[node, BASE] + index] = count + 1

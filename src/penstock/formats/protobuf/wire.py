@@ -31,13 +31,13 @@ _SHORT = 5
 def read_varint(text: Vector, at: int, end: int) -> tuple[Word, int]:
     """A number, and the position after it; a negative position is the reason why it cannot be read."""
     value, shift = _U0, _U0
-    for place in range(at, at + 10):
-        if place >= end:
+    for pos in range(at, at + 10):
+        if pos >= end:
             return np.int64(0), -CUT_SHORT
-        each = np.uint64(text[place])
+        each = np.uint64(text[pos])
         value |= (each & _U127) << shift
         if each < _U128:
-            return np.int64(value), place + 1
+            return np.int64(value), pos + 1
         shift += _U7
     return np.int64(0), -TOO_LONG
 
@@ -47,13 +47,13 @@ def read_short(text: Vector, at: int, end: int, most: int) -> tuple[Word, int]:
     """A tag or a length up to ``most``, and the position after it; a negative position is the reason why it cannot be
     read."""
     value: Word = np.int64(0)
-    for place in range(at, at + _SHORT):
-        if place >= end:
+    for pos in range(at, at + _SHORT):
+        if pos >= end:
             return np.int64(0), -CUT_SHORT
-        each = np.int64(text[place])
-        value |= (each & 127) << 7 * (place - at)
+        each = np.int64(text[pos])
+        value |= (each & 127) << 7 * (pos - at)
         if each < 128:
-            return (value, place + 1) if value <= most else (np.int64(0), -BAD_LENGTH)
+            return (value, pos + 1) if value <= most else (np.int64(0), -BAD_LENGTH)
     return np.int64(0), -TOO_LONG
 
 
@@ -109,8 +109,8 @@ def write_varint(out: Vector, at: int, value: Word) -> int:
         size += 1
     at -= size + 1
     rest = np.uint64(value)
-    for place in range(size):
-        out[at + place] = rest & _U127 | _U128
+    for pos in range(size):
+        out[at + pos] = rest & _U127 | _U128
         rest >>= _U7
     out[at + size] = rest
     return at

@@ -29,9 +29,9 @@ _LOW_32 = np.int64(2**32 - 1)
 @compiled
 def _named(text: Vector, start: int, size: int, constants: Vector, table: Vector, enum: int) -> int:
     """The number of the name, or of the enum's first name if there is no such name."""
-    for place in range(enum + 2, enum + 2 + 3 * table[enum], 3):
-        if table[place + 2] == size and same_bytes(text, start, constants, table[place + 1], size):
-            number: int = table[place]
+    for pos in range(enum + 2, enum + 2 + 3 * table[enum], 3):
+        if table[pos + 2] == size and same_bytes(text, start, constants, table[pos + 1], size):
+            number: int = table[pos]
             return number
     first: int = table[enum + 1]
     return first
@@ -40,8 +40,8 @@ def _named(text: Vector, start: int, size: int, constants: Vector, table: Vector
 @compiled
 def _known(number: int, table: Vector, enum: int) -> int:
     """The number, or the enum's first number if there is no such number."""
-    for place in range(enum + 2, enum + 2 + 3 * table[enum], 3):
-        if table[place] == number:
+    for pos in range(enum + 2, enum + 2 + 3 * table[enum], 3):
+        if table[pos] == number:
             return number
     first: int = table[enum + 1]
     return first
@@ -67,7 +67,7 @@ def _write_number(out: Vector, at: int, field_type: int, value: Word) -> int:
 @compiled
 def _number(
     words: Vector,
-    place: int,
+    pos: int,
     field_type: int,
     a: int,
     b: int,
@@ -75,11 +75,11 @@ def _number(
     constants: Vector,
     table: Vector,
 ) -> Word:
-    """The number of a field for the value at ``place`` of the columns."""
-    value: Word = words[place]
+    """The number of a field for the value at ``pos`` of the columns."""
+    value: Word = words[pos]
     if field_type == wires.TYPE_ENUM:
         if b:
-            return np.int64(_named(text, value, words[place + 1] - value, constants, table, a))
+            return np.int64(_named(text, value, words[pos + 1] - value, constants, table, a))
         return np.int64(_known(value, table, a))
     return value
 
@@ -144,8 +144,8 @@ def write_records(
                 field_type = steps[step, p.TYPE]
                 if field_type in (wires.TYPE_STRING, wires.TYPE_BYTES):
                     if present:
-                        place = nodes[node, BASE] + index
-                        start, end = words[place], words[place + 1]
+                        pos = nodes[node, BASE] + index
+                        start, end = words[pos], words[pos + 1]
                         if start == end and when == p.NOT_DEFAULT:
                             step += 1
                             continue
@@ -198,8 +198,8 @@ def write_records(
                 depth += 1
                 step += 1
             else:
-                place = nodes[node, BASE] + index
-                start, stop = words[place], words[place + 1]
+                pos = nodes[node, BASE] + index
+                start, stop = words[pos], words[pos + 1]
                 if start == stop:
                     step = steps[step, p.NEXT] if operation == p.LIST else step + 1
                 elif operation == p.LIST:

@@ -14,7 +14,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from penstock.errors import Problem, SchemaError
 from penstock.formats.columns.nested import Shape
 from penstock.formats.loops import type_roots
-from penstock.formats.loops.program import Program, ProgramBuilder, Step
+from penstock.formats.loops.program import Program, ProgramBuilder, ProgramStep
 from penstock.formats.protobuf.column_checks import Message, MessageField, is_map, joined
 from penstock.formats.protobuf.wire import EGROUP, LEN, SGROUP, WIRES
 
@@ -40,7 +40,7 @@ _PACKABLE = (_F.TYPE_STRING, _F.TYPE_BYTES, _F.TYPE_MESSAGE, _F.TYPE_GROUP)
 
 
 @dataclass
-class _Step(Step):
+class _Step(ProgramStep):
     type: int = 0
     when: int = 0
     tag: int = 0

@@ -103,15 +103,15 @@ def read_progress_of(
             "cluster"
         )
     count = max(topic.partitions, len(info.partitions) if info else 0)
-    places = [(name, partition) for partition in range(count)]
+    tps = [(name, partition) for partition in range(count)]
     starts, ends = (
-        list_offsets(session, places, at, isolation=READ_UNCOMMITTED, deadline=deadline) for at in (EARLIEST, LATEST)
+        list_offsets(session, tps, at, isolation=READ_UNCOMMITTED, deadline=deadline) for at in (EARLIEST, LATEST)
     )
     ranges = []
-    for place in places:
-        start, end = starts[place], ends[place]
+    for tp in tps:
+        start, end = starts[tp], ends[tp]
         if start and end and start.offset < end.offset:
-            ranges.append(Range(*place, start.offset, end.offset, topic.topic_id))
+            ranges.append(Range(*tp, start.offset, end.offset, topic.topic_id))
     readers = [_Reader(each.partition, ids, topic.seal) for each in ranges]
     for chunk in Fetcher(session, ranges, isolation=READ_UNCOMMITTED):
         readers[chunk.range].take(chunk)
