@@ -184,11 +184,11 @@ sys.stdin.read()
         eventually(lambda: not broker.alive())
         eventually(lambda: not Path(folder).exists())
 
-    def test_the_broker_goes_with_its_supervisor(self) -> None:
+    def test_the_broker_goes_with_its_guard(self) -> None:
         with KafkaCluster() as cluster:
             broker = cluster.processes[1]
-            supervisor = int(Path(f"/proc/{broker.pid}/stat").read_text().rpartition(")")[2].split()[1])
-            os.kill(supervisor, signal.SIGKILL)
+            guard = int(Path(f"/proc/{broker.pid}/stat").read_text().rpartition(")")[2].split()[1])
+            os.kill(guard, signal.SIGKILL)
             eventually(lambda: not broker.alive())
 
 

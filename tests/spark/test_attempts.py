@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from penstock.connectors.kafka.sink.attempts import repeated
+from penstock.connectors.kafka.sink.task_runs import repeated
 
 NOT_KNOWN = "it is not known whether Spark ran a task of the batch twice"
 

@@ -23,7 +23,7 @@ from penstock.errors import ServiceError
 from penstock.services import broker_config
 from penstock.services.broker_config import HOST, NodePorts, Security
 from penstock.services.certificates import Certificates, make_certificates
-from penstock.services.classes import shared_classes
+from penstock.services.class_archive import shared_classes
 from penstock.services.cluster_members import cluster_members
 from penstock.services.downloads import Progress
 from penstock.services.jars import DEFAULT_VERSION, fetch_jars

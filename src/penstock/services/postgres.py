@@ -36,7 +36,7 @@ _PROGRAMS = "pginstall18"
 #: The user ``nobody``, by convention of Linux.
 _NOBODY = 65534
 
-#: Runs a command as ``nobody``: PostgreSQL refuses to run as root. The change of user unties it from the supervisor
+#: Runs a command as ``nobody``: PostgreSQL refuses to run as root. The change of user unties it from the guard
 #: (prctl 1, PR_SET_PDEATHSIG), so it is tied again.
 _AS_NOBODY = f"""
 import ctypes, os, sys

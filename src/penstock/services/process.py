@@ -1,4 +1,4 @@
-"""Server processes: each has a supervisor unless it is detached, and no other process ever gets its signals."""
+"""Server processes: each has a guard unless it is detached, and no other process ever gets its signals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.errors import ServiceError
 GRACE_SECONDS = 20.0
 
 _PROC = Path("/proc")
-_SUPERVISOR = Path(__file__).with_name("supervisor.py")
+_GUARD = Path(__file__).with_name("guard.py")
 
 
 @dataclass(frozen=True)
@@ -127,32 +127,32 @@ def end_all(processes: Iterable[Identity], grace: float) -> None:
 
 @dataclass(frozen=True)
 class ServerProcess:
-    """One server and its supervisor, which ends it when this process is gone."""
+    """One server and its guard, which ends it when this process is gone."""
 
     identity: Identity
-    supervisor: subprocess.Popen[bytes] = field(repr=False)
+    guard: subprocess.Popen[bytes] = field(repr=False)
 
     def leave(self) -> None:
         """Detaches a server that was launched ``loose``: it now outlives this process."""
-        if self.supervisor.stdin is not None:
-            self.supervisor.stdin.write(b"l")
-            self.supervisor.stdin.flush()
-        self.supervisor.wait()
+        if self.guard.stdin is not None:
+            self.guard.stdin.write(b"l")
+            self.guard.stdin.flush()
+        self.guard.wait()
         self.close()
 
     def ended(self) -> None:
-        """Releases the supervisor of a server that has ended."""
-        # The supervisor notices the end by itself. If the pipe closed first, while the last threads of a zombie end,
-        # the supervisor would think that this process is gone, and delete the folder.
-        self.supervisor.wait()
+        """Releases the guard of a server that has ended."""
+        # The guard notices the end by itself. If the pipe closed first, while the last threads of a zombie end,
+        # the guard would think that this process is gone, and delete the folder.
+        self.guard.wait()
         self.close()
 
     def close(self) -> None:
-        """Releases the supervisor, which ends the server if it still runs. A second call does nothing."""
-        for pipe in (self.supervisor.stdin, self.supervisor.stdout):
+        """Releases the guard, which ends the server if it still runs. A second call does nothing."""
+        for pipe in (self.guard.stdin, self.guard.stdout):
             if pipe is not None:
                 pipe.close()
-        self.supervisor.wait()
+        self.guard.wait()
 
 
 def launch(
@@ -167,9 +167,9 @@ def launch(
         ServiceError: it could not be started, or ended at once; the end of ``log`` is quoted.
     """
     with log.open("ab") as errors:
-        supervisor = subprocess.Popen(
+        guard = subprocess.Popen(
             [
-                sys.executable, "-I", "-S", str(_SUPERVISOR),
+                sys.executable, "-I", "-S", str(_GUARD),
                 "loose" if loose else "bound", str(grace), str(doomed or "-"), str(log), *command,
             ],
             stdin=subprocess.PIPE,
@@ -177,12 +177,12 @@ def launch(
             stderr=errors,
             start_new_session=True,  # Ctrl-C ends the program in the terminal, which then ends its servers in order
         )  # fmt: skip
-    pid = supervisor.stdout.readline().strip() if supervisor.stdout else b""
+    pid = guard.stdout.readline().strip() if guard.stdout else b""
     identity = Identity.of(int(pid)) if pid else None
     if identity is None:
-        ServerProcess(Identity(0, ""), supervisor).close()
+        ServerProcess(Identity(0, ""), guard).close()
         raise ServiceError(f"{command[0]} ended as soon as it was started:\n{tail(log.read_text(errors='replace'))}")
-    return ServerProcess(identity, supervisor)
+    return ServerProcess(identity, guard)
 
 
 def tail(log: str, lines: int = 12) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from penstock.errors import ServiceError
 from penstock.services.broker_config import HOST
-from penstock.services.classes import shared_classes
+from penstock.services.class_archive import shared_classes
 from penstock.services.downloads import Download, Progress
 from penstock.services.folders import cache_folder
 from penstock.services.java import Java, find_java

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from penstock.engine.session.classes import shared_classes
+from penstock.engine.session.class_archive import shared_classes
 from tests.waiting import eventually
 
 

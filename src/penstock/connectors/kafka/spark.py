@@ -22,8 +22,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import BinaryType, StructType
 
-from penstock.connectors.kafka.sink.attempts import not_known, repeated
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
+from penstock.connectors.kafka.sink.task_runs import not_known, repeated
 from penstock.connectors.kafka.source.bounds import (
     behind_the_end,
     present_ends,

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession, is_remote
 
-from penstock.engine.session.classes import SharedClasses, shared_classes
+from penstock.engine.session.class_archive import SharedClasses, shared_classes
 from penstock.engine.session.jvm import Jvm
 from penstock.engine.session.workers import use_forked_workers
 from penstock.errors import Problem, UnsupportedError

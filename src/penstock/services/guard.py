@@ -1,6 +1,6 @@
 """The process between penstock and one server: it ends the server when the process that started it is gone.
 
-This is a program, run as ``python -I -S supervisor.py MODE GRACE DOOMED LOG COMMAND...``. It uses the standard library
+This is a program, run as ``python -I -S guard.py MODE GRACE DOOMED LOG COMMAND...``. It uses the standard library
 only, and so starts in a few milliseconds.
 
 It ends COMMAND when standard input closes or the parent process changes. It watches both, because a fork of the parent

@@ -19,7 +19,7 @@ from pathlib import Path
 from pyspark import __version__
 from pyspark.find_spark_home import _find_spark_home
 
-from penstock.services.classes import sharing
+from penstock.services.class_archive import sharing
 from penstock.services.folders import cache_folder
 
 #: Environment variables that have a say in Spark's class path.
