@@ -80,7 +80,7 @@ def hasten(client: TransactionClient) -> None:
 
 
 def batch(batch_id: int) -> Progress:
-    return Progress(QUERY, batch_id, {"t": {"0": batch_id}}, {"t": {"0": batch_id + 1}}, {"bad": batch_id})
+    return Progress(QUERY, batch_id, {"t": {"0": batch_id}}, {"t": {"0": batch_id + 1}}, ("sink -> t",))
 
 
 def publish(session: Session, client: TransactionClient, topic: ProgressTopic, batch_id: int) -> Progress:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import CheckpointError
+from penstock.connectors.kafka.sink.committer import KafkaCommitter
+from penstock.errors import CheckpointError, FencedError
 from penstock.kafka.produce import Producer
 from penstock.kafka.progress import ensure_progress_topic
 from penstock.kafka.progress.records import encoded_record
@@ -99,7 +100,7 @@ def test_an_older_copy_of_a_checkpoint_of_0_1_0_is_refused(jobs, topics, left):
     assert read_ids(topics, sink) == list(range(20))
 
 
-def test_a_sink_that_is_added_while_a_batch_of_0_1_0_is_unfinished_is_refused(jobs, topics, topic, left):
+def test_a_sink_that_is_added_while_a_batch_of_0_1_0_is_unfinished_is_refused(jobs, topics, topic, left, monkeypatch):
     """Its progress does not say which sinks have the batch: the new one would never get it."""
     former, source, sink = left
     other = topic(1)
@@ -112,6 +113,14 @@ def test_a_sink_that_is_added_while_a_batch_of_0_1_0_is_unfinished_is_refused(jo
     commit = jobs.checkpoint("copy") / "commits" / "1"
     kept = commit.read_text()
     commit.unlink()
+
+    def publish(self, batch, frame):
+        raise FencedError("before the batch is done")
+
+    with monkeypatch.context() as patch:  # a start of the former definition that does not finish the batch
+        patch.setattr(KafkaCommitter, "publish", publish)
+        with pytest.raises(FencedError, match="before the batch is done"):
+            jobs.start(former, "copy").wait(60)
     with pytest.raises(CheckpointError, match="batch 1 is not finished, and its job wrote to kafka 'copies'"):
         jobs.start(sql, "copy").wait(60)
     commit.write_text(kept)

@@ -150,7 +150,7 @@ class ClientConfig:
     def from_properties(cls, properties: Mapping[str, str], where: str = "") -> ClientConfig:
         """Read properties by Kafka's own names.
 
-        ``where`` is the tp that the properties were written at. Raises :class:`OptionsError` with every problem.
+        ``where`` is the place that the properties were written at. Raises :class:`OptionsError` with every problem.
         """
         values, problems = _read(properties)
         if problems:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.delivery import Progress
+from penstock.delivery import Progress, canonical
 from penstock.errors import KafkaError
 from penstock.kafka.batches import scan
-from penstock.kafka.progress import ProgressTopic, progress_batch
+from penstock.kafka.progress import ProgressTopic, Seal, progress_batch
+from penstock.kafka.progress.records import NotBelievedError, parse_record, sealed_value
 
 
 class TestRecordsOfManyPartitions:
@@ -40,3 +41,26 @@ class TestRecordsOfManyPartitions:
         command = "--bootstrap-server broker:9092 --alter --topic progress --add-config max.message.bytes="
         assert command in str(raised.value)
         assert not raised.value.retriable
+
+
+SEAL = Seal("mine", "the checkpoint's secret")
+
+
+def test_the_seal_covers_fields_of_other_versions() -> None:
+    """A version that wrote another field sealed it too, and one that does not know it believes the record."""
+    fields = {"query_id": "mine", "batch_id": 3, "start": [1], "end": [2], "another": {}}
+    record = {"kind": "progress", "version": 1, "seal": SEAL.of("tx", fields), **fields}
+    assert parse_record(Progress, "tx", canonical(record).encode(), SEAL) == Progress("mine", 3, [1], [2])
+    with pytest.raises(NotBelievedError, match="does not have its seal"):
+        parse_record(Progress, "tx", canonical({**record, "another": 1}).encode(), SEAL)
+
+
+@pytest.mark.parametrize("tables", [(), ("sink -> topic",)])
+def test_a_record_is_read_as_it_was_written(tables: tuple[str, ...]) -> None:
+    progress = Progress("mine", 3, {"t": {"0": 1}}, None, tables)
+    assert parse_record(Progress, "tx", sealed_value("tx", progress, SEAL), SEAL) == progress
+    for other in (Seal("mine", "a guess"), Seal("mine", "")):
+        with pytest.raises(NotBelievedError, match="does not have its seal"):
+            parse_record(Progress, "tx", sealed_value("tx", progress, other), SEAL)
+    with pytest.raises(NotBelievedError, match="does not have its seal"):
+        parse_record(Progress, "another", sealed_value("tx", progress, SEAL), SEAL)

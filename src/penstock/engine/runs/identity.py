@@ -53,15 +53,15 @@ def identify(job: Job, checkpoint: JobCheckpoint, former_id: str, warn: Callable
             f"'{job.name}' would shut that job out. Start with an empty directory; if the job was renamed, change "
             "'job' in the directory's 'penstock/job.json'"
         )
-    if "secret" not in known:  # an earlier version made it, which did not seal progress; copies get one secret
-        if known.get("sinks") != sinks and checkpoint.offsets(checkpoint.first_batch()) is not None:
-            # That version's progress does not tell which sinks got the batch.
-            raise CheckpointError(
-                f"the checkpoint '{location}' is of an earlier version, its batch {checkpoint.first_batch()} is not "
-                f"finished, and its job wrote to {', '.join(known.get('sinks', []))}, not {', '.join(sinks)}. Start it "
-                "once with the former definition, so that it finishes this batch, and stop it; then start it with the "
-                "present one"
-            )
+    # Progress of 0.1.0 neither has a seal nor tells which sinks have the batch.
+    earlier = "secret" not in known or known.get("unsealed", False)
+    if earlier and known.get("sinks", sinks) != sinks and checkpoint.offsets(checkpoint.first_batch()) is not None:
+        raise CheckpointError(
+            f"the checkpoint '{location}' is of an earlier version, its batch {checkpoint.first_batch()} is not "
+            f"finished, and its job wrote to {', '.join(known['sinks'])}, not {', '.join(sinks)}. Start it once with "
+            "the former definition, so that it finishes this batch, and stop it; then start it with the present one"
+        )
+    if "secret" not in known:  # copies that start at once get one secret
         known |= checkpoint.create("seal", {"secret": secrets.token_hex(32), "unsealed": True})
     if known.get("sinks") != sinks:
         warn(

@@ -76,6 +76,8 @@ def sealed_value(transactional_id: str, record: Progress | Claim, seal: Seal | N
     return canonical(head | fields).encode()
 
 
+#: Fields of each record that the seal does not cover.
+_HEAD = {"kind", "version", "seal"}
 #: A field of progress that is left out if it is empty.
 _OPTIONAL = "tables"
 _JSON_TYPES: Mapping[str, type] = {
@@ -110,6 +112,7 @@ def parse_record(cls: type[Progress | Claim], transactional_id: str, value: byte
         given = found.get("seal")
         if given is None and seal.unsealed:
             return cls(**fields)
-        if not hmac.compare_digest(str(given).encode(), seal.of(transactional_id, fields).encode()):
+        sealed = {name: each for name, each in found.items() if name not in _HEAD}  # fields of other versions too
+        if not hmac.compare_digest(str(given).encode(), seal.of(transactional_id, sealed).encode()):
             raise NotBelievedError("names this query and does not have its seal")
     return cls(**fields)
