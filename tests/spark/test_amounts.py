@@ -59,7 +59,7 @@ def test_a_checkpoint_wins_over_the_start_time_which_wins_over_the_start_option(
     engine.run(replace(job, settings=replace(job.settings, start_time=0)), jobs.warnings.append)
     assert read(topics, sink) == [3, 4]
     (told,) = [each for each in jobs.warnings if "--start-time" in each]
-    assert told.startswith("table 's' goes on from the checkpoint '")
+    assert told.startswith("table 's' continues from the checkpoint '")
 
 
 def test_a_checkpoint_goes_on_where_it_ended_whatever_the_group_says(jobs, kafka, topics, topic):

@@ -115,6 +115,23 @@ def test_an_error_is_shown_and_ends_the_fork(start):
     assert process.returncode == 1
 
 
+def test_a_fork_that_spark_has_hung_up_on_ends_in_silence(start):
+    """As Spark's planning process does when its query ends: the error cannot be sent, and nobody waits for it."""
+    process = start("""
+        import socket
+        ours, its = socket.socketpair()
+        its.close()
+        file = ours.makefile("wb")
+        try:
+            raise EOFError
+        except EOFError:
+            file.write(b"what happened")
+            file.flush()
+    """)
+    _, error = process.communicate(timeout=60)
+    assert (error, process.returncode) == (b"", 1)
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_fork_ends_with_the_process_that_spark_knows(start, how):
     process = start("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(1000)")

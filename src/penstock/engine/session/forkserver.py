@@ -104,6 +104,8 @@ def _become(request: dict[str, Any], streams: list[int], connection: socket.sock
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         return ended.code & 0xFF if isinstance(ended.code, int) else int(ended.code is not None)
+    except (BrokenPipeError, ConnectionResetError):
+        return 1  # Spark has closed the connection, as it does when a query ends: nobody waits for an error
     except BaseException:  # noqa: BLE001 - printed as an interpreter does
         traceback.print_exc()
         return 1
