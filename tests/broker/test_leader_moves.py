@@ -141,6 +141,7 @@ def test_committed_through_the_death_of_the_coordinator(cluster: KafkaCluster, s
         cluster.restart(victim)
 
 
+@pytest.mark.slow
 def test_a_leader_that_was_deposed_while_it_stood_still_is_not_believed(cluster: KafkaCluster) -> None:
     """It goes on when nobody else answers, and does not know that it leads no more, nor of what was written since."""
     name = f"deposed-{uuid.uuid4().hex[:8]}"
@@ -203,6 +204,7 @@ def test_a_leader_that_was_deposed_while_it_stood_still_is_not_believed(cluster:
 
 
 @pytest.mark.rule("truncated logs are noticed")
+@pytest.mark.slow
 def test_a_log_that_an_unclean_election_has_cut_is_never_read_on_in_silence(
     cluster: KafkaCluster, session: Session
 ) -> None:

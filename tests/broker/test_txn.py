@@ -491,6 +491,7 @@ class TestHanging:
         assert restricted.held() == []
 
 
+@pytest.mark.slow
 def test_a_lost_broker_hides_what_it_coordinated_and_this_is_said(txn: Callable[..., Shown]) -> None:
     properties = {
         "broker.session.timeout.ms": "3000",

@@ -40,6 +40,7 @@ def ended(running):
     return running.result()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_wins_over_the_start_time_which_wins_over_the_start_option(jobs, topics, topic):
     from penstock import engine
 
