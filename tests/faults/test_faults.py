@@ -11,6 +11,7 @@ from penstock.services import DEFAULT_VERSION
 from penstock.testing import ProxiedCluster
 from tests.faults.cells import CELLS
 from tests.faults.harness import BROKER, run_cell
+from tests.faults.results import Run
 
 RECORDS = 10_000
 
@@ -31,3 +32,4 @@ def test_fault(name: str, proxied: ProxiedCluster, tmp_path: Path) -> None:
     assert (cell.brokers, cell.properties, cell.version) == (1, {}, DEFAULT_VERSION), "it needs a cluster of its own"
     outcome = run_cell(cell, proxied, RECORDS, tmp_path)
     assert outcome.good, outcome
+    Run.of(outcome).write(tmp_path / "run.json")  # as `make faults` keeps it

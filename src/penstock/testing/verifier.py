@@ -217,7 +217,7 @@ class Verifier:
                 pieces.append(rows["id"].to_numpy()[low:high])
             ids = np.concatenate(pieces)
             ids = ids[np.isin(ids, expected)]  # the progress record of the first batch does not say where it began
-            torn += 0 < np.isin(ids, visible).sum() < len(ids)
+            torn += bool(0 < np.isin(ids, visible).sum() < len(ids))
             covered.append(ids)
         return torn + bool(len(np.setdiff1d(visible, np.concatenate(covered))))
 
