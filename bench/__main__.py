@@ -23,10 +23,10 @@ from functools import partial
 
 from bench.records import SCHEMA, replay
 from penstock import engine
-from penstock.kafka.batches import scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import scan
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import create_topic
 from penstock.plan.nodes import Job

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.kafka.batches import encode
 from penstock.kafka.partitioner import round_robin
 from penstock.kafka.produce import Producer
+from penstock.kafka.record_batches import encode
 from penstock.kafka.session import Session
 
 __all__ = ["SCHEMA", "replay"]

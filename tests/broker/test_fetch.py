@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import PossibleDataLossError, RetriableError
-from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, LogOffset, list_offsets
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import encode, scan
 from penstock.kafka.session import Session
 from penstock.kafka.transactions import TransactionClient
 from tests.scans import delete, delete_below

@@ -17,11 +17,11 @@ from penstock.connectors.kafka.source.enumerator import Enumerator
 from penstock.connectors.kafka.source.losses import described
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.errors import PossibleDataLossError, RetriableError
-from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import encode, scan
 from penstock.kafka.session import TRANSACTION, PartitionInfo, Session, close_sessions
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.kafka.batches import encode, scan
 from penstock.kafka.columns import HEADERS_TYPE
 from penstock.kafka.compression import Compression
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import encode, scan
 from penstock.kafka.session import session_for
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

@@ -174,7 +174,7 @@ def test_a_log_that_was_cut_is_refused_or_read_on_from_the_cut(kafka, topic):
 
 
 def records_of(fetcher: Fetcher) -> list[int]:
-    from penstock.kafka.batches import scan
+    from penstock.kafka.record_batches import scan
 
     found = []
     for chunk in fetcher:

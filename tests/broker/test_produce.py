@@ -16,11 +16,11 @@ import pytest
 
 from penstock.errors import AbortableError, KafkaError, RetriableError, StaleEpochError
 from penstock.kafka import produce
-from penstock.kafka.batches import EncodedBatch, encode, scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.produce import Ack, Producer, ProducerIdentity
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import EncodedBatch, encode, scan
 from penstock.kafka.session import Session
 from penstock.kafka.transactions import TransactionClient, describe_transaction
 from tests.waiting import eventually

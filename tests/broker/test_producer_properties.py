@@ -28,10 +28,10 @@ import pytest
 from penstock.deadline import Backoff, Deadline
 from penstock.errors import AbortableError, RetriableError
 from penstock.kafka import wire
-from penstock.kafka.batches import encode
 from penstock.kafka.faults import KafkaFault, fault_of
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ACTS, REFUSED, WITHOUT_MEANING, ClientConfig
+from penstock.kafka.record_batches import encode
 from penstock.kafka.session import Session
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient, describe_transaction

@@ -27,7 +27,6 @@ from penstock.errors import (
 )
 from penstock.kafka import ownership
 from penstock.kafka import transactions as transactions_module
-from penstock.kafka.batches import encode, scan
 from penstock.kafka.ownership import claim, settle
 from penstock.kafka.produce import Ack, Producer, ProducerIdentity
 from penstock.kafka.progress import (
@@ -41,6 +40,7 @@ from penstock.kafka.progress import (
     reading,
 )
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import encode, scan
 from penstock.kafka.session import Session
 from penstock.kafka.topics import topic_configs, transaction_version
 from penstock.kafka.transactions import State, TransactionClient, describe_transaction

@@ -16,12 +16,12 @@ import pytest
 
 from penstock.delivery import Progress
 from penstock.errors import AuthorizationError
-from penstock.kafka.batches import encode
 from penstock.kafka.offsets import LATEST, CommittedOffset, committed_offsets, list_offsets
 from penstock.kafka.ownership import claim, record, settle
 from penstock.kafka.produce import Producer
 from penstock.kafka.progress import ensure_progress_topic, read_progress
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import encode
 from penstock.kafka.session import Session
 from penstock.kafka.topics import create_topic, topic_configs, transaction_version
 from penstock.kafka.transactions import (

@@ -328,7 +328,7 @@ def batch(count: int, size: int = 1, first_timestamp: int | None = None) -> tupl
     import numpy as np
     import pyarrow as pa
 
-    from penstock.kafka.batches import encode
+    from penstock.kafka.record_batches import encode
 
     (encoded,) = encode(
         keys=None,

@@ -19,9 +19,9 @@ from kafka.protocol.producer import (
     TxnOffsetCommitRequest,
 )
 
-from penstock.kafka.batches import batch_headers, stamp
 from penstock.kafka.offsets import committed_offsets
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import batch_headers, stamp
 from penstock.kafka.session import GROUP, TRANSACTION, Session
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient, describe_transaction

@@ -13,11 +13,11 @@ import pytest
 from kafka.protocol.producer import EndTxnRequest
 
 from penstock.errors import AbortableError, KafkaError, OptionsError, UnknownOutcomeError
-from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, CommittedOffset, committed_offsets, list_offsets
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import encode, scan
 from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.topics import create_topic, transaction_version
 from penstock.kafka.transactions import (

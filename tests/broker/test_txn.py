@@ -31,7 +31,6 @@ from kafka.admin import (
 from penstock.cli.main import main
 from penstock.delivery import Claim, Progress
 from penstock.errors import AuthorizationError, KafkaError, UnknownOutcomeError
-from penstock.kafka.batches import encode
 from penstock.kafka.inspection import (
     HeldBack,
     abort_hanging,
@@ -47,6 +46,7 @@ from penstock.kafka.ownership import record
 from penstock.kafka.produce import Producer
 from penstock.kafka.progress import ProgressTopic, ensure_progress_topic
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import encode
 from penstock.kafka.session import TRANSACTION, Session
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient, describe_transaction

@@ -27,12 +27,12 @@ from penstock.errors import (
     TransactionExpiredError,
     UnknownOutcomeError,
 )
-from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.progress import read_progress
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import encode, scan
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.topics import create_topic
 from penstock.kafka.transactions import TransactionClient, describe_transaction

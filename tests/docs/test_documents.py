@@ -16,8 +16,8 @@ from penstock.datastream import execution
 from penstock.ingest import lower, parse_pipeline
 from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.explain import explain
+from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import Filter, Job, Scan
-from penstock.plan.text import flink_sql
 from penstock.spi import formats
 from penstock.sql import parse_script
 from penstock.types import RowKind, parse_columns

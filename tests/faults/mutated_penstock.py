@@ -64,8 +64,8 @@ def accept_older_checkpoint() -> None:
 
 def believe_aborted_progress() -> None:
     """Progress of transactions that were aborted counts as well."""
-    from penstock.kafka.batches import ControlType
     from penstock.kafka.progress.reading import _Reader
+    from penstock.kafka.record_batches import ControlType
 
     end = _Reader._end
 

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.kafka.batches import scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.properties import READ_UNCOMMITTED
+from penstock.kafka.record_batches import scan
 from penstock.testing import Then
 from penstock.testing.numbered import numbers_of
 from tests.faults.driver_deaths import die_and_recover

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from penstock.kafka.batches import scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
+from penstock.kafka.record_batches import scan
 from penstock.kafka.topics import create_topic
 from penstock.testing import NumberedRecords, Then
 from penstock.testing.numbered import numbers_of

@@ -10,12 +10,12 @@ import pytest
 
 from penstock.connectors.kafka.source.positions import Position, Positions
 from penstock.delivery import Progress
-from penstock.kafka.batches import encode, scan
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.ownership import record
 from penstock.kafka.produce import Producer
 from penstock.kafka.progress import ensure_progress_topic
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import encode, scan
 from penstock.kafka.session import Session, session_for
 from penstock.kafka.transactions import TransactionClient
 from penstock.testing import NumberedRecords, Verdict, Verifier, verifier

@@ -16,7 +16,7 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
-from penstock.kafka.batches import encode, scan
+from penstock.kafka.record_batches import encode, scan
 
 __all__ = ["Batch", "PartitionLog", "Refusal", "record_batch"]
 

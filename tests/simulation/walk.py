@@ -18,8 +18,8 @@ from typing import Any
 
 from penstock.errors import CheckpointError, DefinitionError, FencedError, PenstockError, PossibleDataLossError
 from penstock.kafka import wire
-from penstock.kafka.batches import stamp
 from penstock.kafka.progress import ProgressTopic
+from penstock.kafka.record_batches import stamp
 from penstock.kafka.session import close_sessions
 from tests.simulation import scheduler as simulated
 from tests.simulation.checkpoint import OTHER_QUERY, QUERY, Checkpoint, ConcurrentUpdateError

@@ -7,10 +7,10 @@ import pytest
 
 def ids_in(kafka, topic):
     """The producer ids of a topic's record batches."""
-    from penstock.kafka.batches import batch_headers
     from penstock.kafka.fetch import Fetcher, Range
     from penstock.kafka.offsets import LATEST, list_offsets
     from penstock.kafka.properties import ClientConfig
+    from penstock.kafka.record_batches import batch_headers
     from penstock.kafka.session import session_for
 
     session = session_for(ClientConfig.from_properties(kafka.client_settings()))

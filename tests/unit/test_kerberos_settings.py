@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.common import Configuration, Types, WatermarkStrategy
-from penstock.connectors.kafka.table.client import with_login
+from penstock.connectors.kafka.table.client_properties import with_login
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.values import ValuesSource
 from penstock.errors import OptionsError, PipelineError

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.cli.text import add_pairs, pairs
+from penstock.cli.display import add_pairs, pairs
 from penstock.errors import OptionsError, Problem
 from penstock.kafka.properties import ClientConfig, check
 

@@ -28,12 +28,12 @@ from penstock.errors import ServiceError
 from penstock.formats.json.decode import JsonDecoder
 from penstock.formats.json.encode import JsonEncoder
 from penstock.formats.json.options import JsonOptions
-from penstock.kafka.batches import encode
 from penstock.kafka.fetch import Fetcher, Range
 from penstock.kafka.offsets import LATEST, list_offsets
 from penstock.kafka.partitioner import round_robin
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import encode
 from penstock.kafka.session import Session, TopicPartition, session_for
 from penstock.kafka.topics import create_topic
 from penstock.services import KafkaCluster

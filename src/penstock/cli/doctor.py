@@ -15,7 +15,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from penstock import __version__
 from penstock.cli.client import add_client_options, client_config
-from penstock.cli.text import table
+from penstock.cli.display import table
 from penstock.errors import PenstockError
 from penstock.kafka.properties import ClientConfig
 from penstock.kafka.session import Session

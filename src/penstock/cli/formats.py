@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.cli.columns import Columns
-from penstock.cli.text import add_pairs, pairs
+from penstock.cli.display import add_pairs, pairs
 from penstock.errors import DefinitionError, OptionsError, PluginError, Problem, RecordError
 from penstock.formats.columns.buffers import batch_of
 from penstock.formats.exact.errors import FieldError, Malformed

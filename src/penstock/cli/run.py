@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.text import add_pairs, count, pairs
+from penstock.cli.display import add_pairs, count, pairs
 from penstock.errors import DefinitionError, ExecutionError, PenstockError, Problem
 from penstock.plan.checks import check_changes, check_guarantees, check_identities, check_settings
 from penstock.plan.deadletters import with_dead_letters

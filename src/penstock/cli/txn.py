@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from penstock.cli.client import add_client_options, client_config
-from penstock.cli.text import count, moment, span, table
+from penstock.cli.display import count, moment, span, table
 from penstock.deadline import Deadline
 from penstock.delivery import Claim
 from penstock.errors import KafkaError, OptionsError, PenstockError, Problem

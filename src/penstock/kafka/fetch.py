@@ -16,11 +16,11 @@ from kafka.protocol.consumer import FetchRequest
 
 from penstock.deadline import Backoff
 from penstock.errors import KafkaError, PossibleDataLossError, Problem, RetriableError, UnsupportedError
-from penstock.kafka.batches import SCAN_BYTES, Records, scan
 from penstock.kafka.faults import Action, Fault, KafkaFault, check_code, fault_of
 from penstock.kafka.leaders import PartitionInfo
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.properties import READ_COMMITTED, READ_UNCOMMITTED
+from penstock.kafka.record_batches import SCAN_BYTES, Records, scan
 from penstock.kafka.session import Session, TopicPartition, named
 from penstock.kafka.wire import Node
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.options import DURATION
 from penstock.plan.expressions import ColumnRef
+from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import (
     AssignWatermarks,
     DeadLetters,
@@ -16,7 +17,6 @@ from penstock.plan.nodes import (
     Scan,
     Sink,
 )
-from penstock.plan.text import flink_sql
 from penstock.plan.walk import fold
 from penstock.settings import Settings
 from penstock.types import quoted_name

@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.errors import KafkaError
-from penstock.kafka.batches import encode
 from penstock.kafka.columns import HEADERS_TYPE
 from penstock.kafka.produce import Producer
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import encode
 from penstock.kafka.session import Session, session_for
 
 _KEYS = 16

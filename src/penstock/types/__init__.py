@@ -28,4 +28,4 @@ from penstock.types.logical import (
     TimestampType,
     TimeType,
 )
-from penstock.types.text import TypeReader, TypeToken, parse_columns, parse_type
+from penstock.types.parse import TypeReader, TypeToken, parse_columns, parse_type

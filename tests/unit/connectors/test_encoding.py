@@ -16,9 +16,9 @@ from penstock.connectors.kafka.factory import KafkaConnector
 from penstock.connectors.kafka.sink.encoding import RowEncoder
 from penstock.connectors.kafka.table.metadata import WRITABLE
 from penstock.errors import RecordError
-from penstock.kafka.batches import batch_headers, scan
 from penstock.kafka.compression import Compression
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import batch_headers, scan
 from penstock.spi import HIDDEN, Column, ColumnKind, TableDefinition, Task
 from penstock.types import INT, STRING, arrow_schema
 

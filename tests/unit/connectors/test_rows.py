@@ -17,8 +17,8 @@ from penstock.connectors.kafka.source.decoding import RowReader
 from penstock.connectors.kafka.source.positions import Split
 from penstock.connectors.kafka.table.metadata import READABLE
 from penstock.errors import RecordError
-from penstock.kafka.batches import encode, scan
 from penstock.kafka.columns import HEADERS_TYPE
+from penstock.kafka.record_batches import encode, scan
 from penstock.spi import KIND, BadRecord, Column, ColumnKind, Surface, TableDefinition
 from penstock.types import BIGINT, INT, STRING, RowKind, arrow_type
 

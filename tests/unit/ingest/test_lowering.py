@@ -10,8 +10,8 @@ import pytest
 
 from penstock.errors import PipelineError, UnsupportedError
 from penstock.ingest import lower, parse_pipeline
+from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import Filter, Job, Node, Project, Scan
-from penstock.plan.text import flink_sql
 from penstock.settings import FailureRate
 from penstock.spi import formats
 from penstock.types import BYTES, arrow_schema

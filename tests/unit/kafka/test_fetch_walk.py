@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import KafkaError, UnsupportedError
-from penstock.kafka import batches
+from penstock.kafka import record_batches
 from penstock.kafka.fetch import _whole_batches
 
 
@@ -13,7 +13,7 @@ def log_of(*spans: tuple[int, int]) -> bytes:
     """Record batches with these first and last offsets, one after the other."""
     out = b""
     for first, last in spans:
-        (batch,) = batches.encode(
+        (batch,) = record_batches.encode(
             keys=None,
             values=pa.array([b"v"] * (last - first + 1), pa.binary()),
             timestamps=np.zeros(last - first + 1, np.int64),

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from penstock.delivery import Claim, Progress
-from penstock.kafka.batches import SCAN_BYTES, stamp
 from penstock.kafka.fetch import Chunk
 from penstock.kafka.produce import ProducerIdentity
 from penstock.kafka.progress import ProgressTopic, Seal, progress_batch
 from penstock.kafka.progress.reading import _later, _Reader, _Written
 from penstock.kafka.progress.records import encoded_record
+from penstock.kafka.record_batches import SCAN_BYTES, stamp
 
 
 def test_all_records_are_read_also_when_what_was_fetched_takes_more_than_one_scan() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from penstock.delivery import Progress, canonical
 from penstock.errors import KafkaError
-from penstock.kafka.batches import scan
 from penstock.kafka.progress import ProgressTopic, Seal, progress_batch
 from penstock.kafka.progress.records import NotBelievedError, parse_record, sealed_value
+from penstock.kafka.record_batches import scan
 
 
 class TestRecordsOfManyPartitions:

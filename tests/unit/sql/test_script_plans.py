@@ -10,8 +10,8 @@ import pytest
 
 from penstock.errors import OptionsError, SchemaError
 from penstock.plan.explain import explain
+from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import Filter, Job, Project, Scan, Sink, row_of
-from penstock.plan.text import flink_sql
 from penstock.settings import ExponentialDelay, FailureRate, FixedDelay, Settings
 from penstock.spi import Column, ColumnKind, Surface, TableDefinition, connectors
 from penstock.sql import Script, condition, expression, parse_script, projection

@@ -10,8 +10,8 @@ import yaml
 
 from penstock.engine.translate import spark_sql
 from penstock.errors import DefinitionError, SchemaError, SqlError
+from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import row_of
-from penstock.plan.text import flink_sql
 from penstock.sql import condition, expression, projection
 from penstock.types import parse_columns, spark_type
 

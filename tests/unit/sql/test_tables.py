@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import DefinitionError, SqlError
-from penstock.plan.text import flink_sql
+from penstock.plan.flink_sql import flink_sql
 from penstock.spi import Column, ColumnKind
 from penstock.sql import ComputedColumn, TableSchema, tables
 from penstock.types import BIGINT, INT, STRING, MapType, StringType, TimestampType

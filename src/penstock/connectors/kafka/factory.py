@@ -8,7 +8,7 @@ from dataclasses import replace
 from penstock.connectors.kafka.sink.dead_letters import definition
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
-from penstock.connectors.kafka.table.client import completed
+from penstock.connectors.kafka.table.client_properties import completed
 from penstock.connectors.kafka.table.metadata import READABLE, MetadataColumn, as_metadata
 from penstock.connectors.kafka.table.options import (
     BoundedMode,

@@ -39,7 +39,7 @@ from penstock.connectors.kafka.source.positions import Positions, Split
 from penstock.connectors.kafka.source.reports import ReadReport
 from penstock.connectors.kafka.source.spec import KafkaScanSpec
 from penstock.connectors.kafka.source.watermarks import END, Notes
-from penstock.connectors.kafka.table.client import with_login
+from penstock.connectors.kafka.table.client_properties import with_login
 from penstock.connectors.kafka.table.offsets import partitions_text
 from penstock.deadline import Deadline
 from penstock.errors import (

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.connectors.kafka.sink import committer, writer  # noqa: F401 - tasks unpickle their classes
 from penstock.connectors.kafka.source import reader  # noqa: F401
-from penstock.kafka.batches import encode, scan
+from penstock.kafka.record_batches import encode, scan
 from penstock.spi import formats
 from penstock.types import parse_columns
 

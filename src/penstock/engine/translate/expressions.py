@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from penstock.engine.translate.functions import RENDERINGS
 from penstock.plan.expressions import Call, Cast, Expression, Literal
-from penstock.plan.text import Binding, SqlText, Text
+from penstock.plan.flink_sql import Binding, SqlText, Text
 from penstock.spi import WATERMARK
 from penstock.types import (
     STRING,

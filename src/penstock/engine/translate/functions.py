@@ -67,7 +67,7 @@ COALESCE NULLIF IF
 ARRAY MAP CARDINALITY
 """
 
-#: By the function's name in the plan. Operators and predicates are in ``penstock.plan.text``.
+#: By the function's name in the plan. Operators and predicates are in ``penstock.plan.flink_sql``.
 RENDERINGS: dict[str, Rendering] = {
     **{name: _same(name.lower()) for name in _SAME.split()},
     # strings

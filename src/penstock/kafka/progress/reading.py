@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from penstock.deadline import Deadline
 from penstock.delivery import Claim, Progress
 from penstock.errors import CheckpointError, RetriableError
-from penstock.kafka.batches import ControlType, batch_headers
 from penstock.kafka.fetch import Chunk, Fetcher, Range
 from penstock.kafka.offsets import EARLIEST, LATEST, list_offsets
 from penstock.kafka.produce import Producer, ProducerIdentity
@@ -24,6 +23,7 @@ from penstock.kafka.progress import records
 from penstock.kafka.progress.records import NotBelievedError, Seal, encoded_record, parse_record
 from penstock.kafka.progress.topic import RECREATED, ProgressTopic
 from penstock.kafka.properties import READ_UNCOMMITTED
+from penstock.kafka.record_batches import ControlType, batch_headers
 from penstock.kafka.session import Session, named
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.delivery import Claim, Progress, canonical
-from penstock.kafka import batches
-from penstock.kafka.batches import EncodedBatch
+from penstock.kafka import record_batches
 from penstock.kafka.compression import Compression
+from penstock.kafka.record_batches import EncodedBatch
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 _CLAIM_KEY, _MARK_KEY = "\0claim", "\0mark"
@@ -42,7 +42,7 @@ class Seal:
 
 def encoded_record(key: bytes, value: bytes, partition: int, largest: int = DEFAULT_MAX_MESSAGE_BYTES) -> EncodedBatch:
     """An encoded batch of one record."""
-    (batch,) = batches.encode(
+    (batch,) = record_batches.encode(
         keys=pa.array([key], pa.binary()),
         values=pa.array([value], pa.binary()),
         timestamps=np.array([time.time_ns() // 1_000_000], np.int64),

@@ -11,9 +11,9 @@ from penstock.deadline import Deadline
 from penstock.delivery import Claim, Progress
 from penstock.errors import AuthorizationError, CheckpointError, KafkaError, RetriableError
 from penstock.kafka import partitioner
-from penstock.kafka.batches import RecordTooLargeError
 from penstock.kafka.progress import records
 from penstock.kafka.progress.records import DEFAULT_MAX_MESSAGE_BYTES, Seal, encoded_record, sealed_value
+from penstock.kafka.record_batches import RecordTooLargeError
 from penstock.kafka.session import Session, TopicInfo
 from penstock.kafka.topics import create_topic, topic_configs
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
 from penstock.connectors.kafka.table.metadata import WRITABLE
 from penstock.errors import RecordError
-from penstock.kafka.batches import EncodedBatch, RecordTooLargeError, encode
 from penstock.kafka.compression import Compression
 from penstock.kafka.partitioner import by_key, fixed, round_robin
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import EncodedBatch, RecordTooLargeError, encode
 from penstock.kafka.reserved import is_reserved
 from penstock.options import java_pattern
 from penstock.spi import HIDDEN, KIND, ChangeFormat, FormatSpec, Task, formats

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from penstock.connectors.kafka.sink.encoding import RowEncoder
 from penstock.connectors.kafka.sink.spec import KafkaSinkSpec
-from penstock.kafka.batches import EncodedBatch
 from penstock.kafka.produce import Producer, ProducerIdentity
 from penstock.kafka.properties import ClientConfig
+from penstock.kafka.record_batches import EncodedBatch
 from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import session_for
 from penstock.spi import DEAD_LETTER, Output, Task, unpickled

@@ -17,7 +17,7 @@ from penstock.connectors.kafka.source.watermarks import Measure
 from penstock.connectors.kafka.table.header_filter import matching
 from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE
 from penstock.errors import RecordError
-from penstock.kafka.batches import TIMESTAMP_TYPES, Records
+from penstock.kafka.record_batches import TIMESTAMP_TYPES, Records
 from penstock.spi import (
     DEAD_LETTER,
     HIDDEN,

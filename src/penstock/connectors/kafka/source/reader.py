@@ -13,7 +13,7 @@ from penstock.connectors.kafka.source.enumerator import ReaderSpec
 from penstock.connectors.kafka.source.positions import Split
 from penstock.connectors.kafka.source.reports import ReadReport
 from penstock.kafka import fetch
-from penstock.kafka.batches import scan
+from penstock.kafka.record_batches import scan
 from penstock.kafka.session import session_for
 from penstock.spi import REPORT, WATERMARK
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from penstock.connectors.kafka.table.client import CONNECTOR_PROPERTIES, completed
+from penstock.connectors.kafka.table.client_properties import CONNECTOR_PROPERTIES, completed
 from penstock.connectors.kafka.table.metadata import OF_VALUE, READABLE, WRITABLE, MetadataColumn
 from penstock.connectors.kafka.table.options import (
     FieldsInclude,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from penstock.connectors.kafka.table.client import masked
+from penstock.connectors.kafka.table.client_properties import masked
 from penstock.connectors.kafka.table.metadata import MetadataColumn
 from penstock.connectors.kafka.table.options import KafkaTableOptions
 from penstock.kafka.properties import ClientConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.text import count, moment, span, table
+from penstock.cli.display import count, moment, span, table
 from penstock.cli.txn import _partitions
 
 

@@ -18,7 +18,10 @@ from kafka.record.memory_records import MemoryRecords
 from kafka.record.util import calc_crc32c
 
 from penstock.errors import KafkaError, PenstockError, SchemaError, UnsupportedError
-from penstock.kafka.batches import (
+from penstock.kafka.columns import HEADERS_TYPE
+from penstock.kafka.compression import Compression, compress
+from penstock.kafka.fetch import Chunk
+from penstock.kafka.record_batches import (
     LARGEST_BATCH,
     SCAN_BYTES,
     ControlType,
@@ -30,9 +33,6 @@ from penstock.kafka.batches import (
     scan,
     stamp,
 )
-from penstock.kafka.columns import HEADERS_TYPE
-from penstock.kafka.compression import Compression, compress
-from penstock.kafka.fetch import Chunk
 
 # Kernels are compiled in the first example, so no example has a deadline.
 properties = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
