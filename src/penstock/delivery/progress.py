@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,14 @@ class Progress:
     start: Any
     end: Any
     tables: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, query_id: str, batch_id: int, start: Sequence[Any], end: Sequence[Any] | None, tables: tuple[str, ...] = ()
+    ) -> Progress:
+        """A batch with the positions of each source before and after it; ``end`` is None if it is not planned."""
+        after = None if end is None else {"sources": list(end)}
+        return cls(query_id, batch_id, {"sources": list(start)}, after, tables)
 
     def __str__(self) -> str:
         end = "" if self.end is None else f" to {canonical(self.end)}"

@@ -176,8 +176,12 @@ def _retake(
 def _check_winner(client: TransactionClient, winner: Claim | None) -> None:
     if winner is not None:
         client.settled(fenced=True)
-        name = client.transactional_id
-        raise FencedError(f"transactional id '{name}' was taken over by {winner}; stop one of the two")
+        raise taken_over(client.transactional_id, winner)
+
+
+def taken_over(transactional_id: str, winner: Claim) -> FencedError:
+    """The error of a run whose id another run has claimed."""
+    return FencedError(f"transactional id '{transactional_id}' was taken over by {winner}; stop one of the two")
 
 
 def _winner(read: ProgressRead, run_id: str, since: ProducerIdentity | None, producer_id: int) -> Claim | None:

@@ -197,7 +197,7 @@ class PostgresCommitter(Committer):
         with self._database.transaction() as transaction:
             rows = self._rows.of_query(transaction, context.query_id)
         upcoming = context.next_batch()  # after the rows, since a healthy run goes on with the checkpoint
-        batch = Progress(context.query_id, upcoming.id, {"sources": list(upcoming.start)}, None)
+        batch = Progress.of(context.query_id, upcoming.id, upcoming.start, None)
         names, here = set(self._names), dict[int, set[str]]()
         for row in rows:
             if row.progress and row.progress.batch_id >= upcoming.id and names & set(row.tables):
@@ -256,8 +256,7 @@ class PostgresCommitter(Committer):
         Retries a few times after passing errors. Raises FencedError when another run took over, and
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
-        start, end = ({"sources": list(each)} for each in (batch.start, batch.end))
-        progress = Progress(self._context.query_id, batch.id, start, end, tables=self._names)
+        progress = Progress.of(self._context.query_id, batch.id, batch.start, batch.end, self._names)
         if self._is_done(progress):
             return Published(skipped=True)
         errors = DatabaseError, KafkaError

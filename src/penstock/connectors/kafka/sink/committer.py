@@ -38,7 +38,7 @@ from penstock.errors import (
     UnknownOutcomeError,
 )
 from penstock.kafka.offsets import CommittedOffset
-from penstock.kafka.ownership import claim, record, settle
+from penstock.kafka.ownership import claim, record, settle, taken_over
 from penstock.kafka.progress import (
     ProgressTopic,
     Seal,
@@ -371,7 +371,7 @@ class KafkaCommitter(_Writing):
         found = read_progress(self.session, self._progress_topic(), self.transactional_id).progress
         if found is not None and found.query_id == context.query_id:
             upcoming = context.next_batch()
-            check_ahead(found, Progress(context.query_id, upcoming.id, {"sources": list(upcoming.start)}, None))
+            check_ahead(found, Progress.of(context.query_id, upcoming.id, upcoming.start, None))
 
     def _taken(self) -> tuple[TransactionClient, Progress | None]:
         """Fence the former owner of the id, claim it, and read what was committed under it."""
@@ -398,9 +398,9 @@ class KafkaCommitter(_Writing):
         Retries a few times when the broker aborts. Raises FencedError when another instance took over, and
         PossibleDataLossError or CheckpointError when checkpoint and progress cannot be reconciled.
         """
-        start, end = ({"sources": list(each)} for each in (batch.start, batch.end))
+        progress = Progress.of(self.context.query_id, batch.id, batch.start, batch.end, self._tables)
         try:
-            decision = decide(self._progress, self.context.query_id, batch.id, start, end, self._adopts)
+            decision = decide(self._progress, progress.query_id, batch.id, progress.start, progress.end, self._adopts)
         except (CheckpointError, PossibleDataLossError):
             self._check_owner()  # another copy on the checkpoint is the better explanation
             raise
@@ -409,7 +409,6 @@ class KafkaCommitter(_Writing):
             return Published(skipped=True)
         if isinstance(decision, TakeOver):
             self.context.warn(decision.warning)
-        progress = Progress(self.context.query_id, batch.id, start, end, tables=self._tables)
         # Before anything is sent: a record above the topic's limit raises here.
         progress_batch(self._progress_topic(), self.transactional_id, progress)
         errors = KafkaError, TransactionExpiredError
@@ -432,9 +431,7 @@ class KafkaCommitter(_Writing):
         """Raises FencedError when another run has claimed the id."""
         claimed = read_progress(self.session, self._progress_topic(), self.transactional_id).latest_claim
         if claimed is not None and claimed.run_id != self.context.run_id:
-            raise FencedError(
-                f"transactional id '{self.transactional_id}' was taken over by {claimed}; stop one of the two"
-            )
+            raise taken_over(self.transactional_id, claimed)
 
     def _attempt(self, batch: Batch, progress: Progress, frame: Any) -> Published:
         """One transaction. After a retriable error nothing of it is published or open, and the batch may be retried.
