@@ -266,8 +266,8 @@ class Committer(Protocol):
     """All sinks of a job that are written, and committed, together."""
 
     def stage(self) -> Stage | None:
-        """The work on rows that the reading tasks can do, None when there is none. Called before ``open`` when a job's
-        rows need no computing; ``publish`` then gets frames that the stage has made."""
+        """The work on rows that the reading tasks can do, None when there is none. Called before ``open`` when the
+        reading tasks compute the job's rows; ``publish`` then gets frames that the stage has made."""
         return None
 
     def check(self) -> None:

@@ -67,6 +67,7 @@ class KafkaSinkSpec(KafkaTableSpec[KafkaSinkOptions]):
             commits_to=f"kafka at {dict(self.client).get('bootstrap.servers', '')}",
             destinations=self.topics,
             transactional_id_prefix=self.transactional_id_prefix,
+            staged=True,
         )
 
     def problems(self, settings: Settings) -> tuple[Problem, ...]:
