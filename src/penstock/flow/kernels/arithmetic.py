@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from penstock.flow.kernels.decimals import EXACT, dividend, fitted, quotient
+from penstock.flow.kernels.moments import shifted
 from penstock.flow.kernels.session import Session
 from penstock.flow.kernels.vectors import Failure, Kernel, Mask, Strict, Values, Vector, column, numbers, valid_rows
 from penstock.plan.expressions import Call, Literal
 from penstock.plan.flink_sql import flink_sql
-from penstock.types import DecimalType, arrow_type
+from penstock.types import DecimalType, IntervalType, arrow_type
 from penstock.types.casts import is_integer
 from penstock.types.logical import root
 
@@ -26,9 +27,11 @@ _NUMPY: dict[str, Callable[[Any, Any], Any]] = {"+": np.add, "-": np.subtract, "
 
 
 def arithmetic(call: Call, session: Session) -> Kernel | None:
-    """``+ - *`` of numbers."""
+    """``+ - *`` of numbers, and a timestamp plus or minus an interval."""
     left, right = (each.type for each in call.args)
     arrow = arrow_type(call.type)
+    if isinstance(right, IntervalType):
+        return shifted(call, session)
     if root(call.type) in ("FLOAT", "DOUBLE"):
         return Strict(arrow, _PLAIN[call.function]) if left == right or root(left) == root(right) else None
     if is_integer(call.type):
