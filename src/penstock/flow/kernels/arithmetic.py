@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from penstock.flow.kernels import reals
 from penstock.flow.kernels.decimals import EXACT, dividend, fitted, quotient
 from penstock.flow.kernels.moments import shifted
 from penstock.flow.kernels.session import Session
@@ -259,7 +260,7 @@ def _whole_real(call: Call, convert: Callable[[Any], Any], values: pa.Array) -> 
 
 
 def rounded(call: Call, session: Session) -> Kernel | None:
-    """``ROUND`` of whole numbers and decimals, to a constant number of digits."""
+    """``ROUND`` to a constant number of digits. Spark rounds the text of floating-point numbers."""
     digits = call.args[1].value if len(call.args) == 2 and isinstance(call.args[1], Literal) else 0
     arrow = arrow_type(call.type)
     if not isinstance(digits, int):
@@ -269,7 +270,9 @@ def rounded(call: Call, session: Session) -> Kernel | None:
     if isinstance(call.type, DecimalType):
         target = call.type
         return Strict(arrow, lambda values, *_: fitted(_rounded(values, digits), target)) if digits >= -38 else None
-    return None
+    if not session.shortest or abs(digits) > 400:
+        return None
+    return Strict(arrow, lambda values, *_: reals.rounded(digits, values))
 
 
 def _rounded(values: pa.Array, digits: int) -> pa.Array:

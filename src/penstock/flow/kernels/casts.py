@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from penstock.flow.kernels import reals
 from penstock.flow.kernels.calendar import DAY_MICROS, day_and_time
 from penstock.flow.kernels.decimals import fitted, from_integers, out_of_range, to_integers, to_reals, to_text
 from penstock.flow.kernels.moments import days_in, is_local, is_utc, micros_of, text_of
@@ -96,6 +97,8 @@ def _conversion(source: DataType, target: DataType, session: Session) -> _Conver
                 return partial(_truncated, source, target)
             if to in ("FLOAT", "DOUBLE"):
                 return _reals(target)
+            if isinstance(target, DecimalType) and session.shortest:
+                return partial(_decimal_reals, source, target)
         case "BOOLEAN" if is_integer(target) or to in ("FLOAT", "DOUBLE"):
             return lambda values: pc.cast(pc.cast(values, pa.int8()), arrow_type(target))
         case "BOOLEAN" if isinstance(target, DecimalType):
@@ -190,6 +193,12 @@ def _truncated(source: DataType, target: DataType, values: pa.Array) -> pa.Array
     return Vector(made_column, (Failure(~inside, beyond(source, target, values)),))
 
 
+def _decimal_reals(source: DataType, target: DecimalType, values: pa.Array) -> pa.Array | Vector:
+    """By the digits of the text as a DOUBLE. Numbers that are not finite become null."""
+    finite = pc.if_else(pc.is_finite(values), values, None)
+    return _parsed_numbers(source, target, reals.to_text(pc.cast(finite, pa.float64())))
+
+
 # --- timestamps ----------------------------------------------------------------------------------------------
 
 
@@ -248,6 +257,8 @@ def _written(source: DataType, session: Session) -> Callable[[pa.Array], pa.Arra
             return lambda values: pc.if_else(values, "TRUE", "FALSE")
         case "DECIMAL":
             return to_text
+        case "FLOAT" | "DOUBLE" if session.shortest:
+            return reals.to_text
         case "DATE":
             return partial(text_of, digits=0)
         case "TIMESTAMP" | "TIMESTAMP_LTZ" | "TIME" if is_local(source, session):
