@@ -81,7 +81,7 @@ def compare_bytes(
         out[pair] = size == int(other_offsets[right + 1]) - first and same_bytes(data, start, others, first, size)
 
 
-#: A bucket of more rows is sorted by merging.
+#: More rows than these are not sorted by inserting one after the other.
 _FEW = 24
 
 
@@ -93,43 +93,69 @@ def sort_rows(hashes: Vector, order: Vector, begins: Vector) -> None:
     highest bits of its hash, and what is left to sort are buckets of a few rows.
     """
     rows = len(hashes)
-    if rows == 0:
-        return
-    low, high, ascending = hashes[0], hashes[0], True
+    ascending = True
     for row in range(1, rows):
         ascending = ascending and hashes[row - 1] <= hashes[row]
-        low, high = min(low, hashes[row]), max(high, hashes[row])
-    if ascending:
-        for row in range(rows):
-            order[row] = row
-            begins[row] = row == 0 or hashes[row] != hashes[row - 1]
-        return
+    for row in range(rows):
+        order[row] = row
+    ordered = hashes
+    if not ascending:
+        ordered = hashes.copy()
+        ends = _spread(ordered, order, 0, rows)
+        start = 0
+        for bucket in range(len(ends) - 1):
+            if ends[bucket] - start > _FEW:
+                _sort_many(ordered, order, start, ends[bucket])
+            else:
+                _sort_few(ordered, order, start, ends[bucket])
+            start = ends[bucket]
+    for row in range(rows):
+        begins[row] = row == 0 or ordered[row] != ordered[row - 1]
+
+
+@compiled
+def _spread(ordered: Vector, order: Vector, start: int, end: int) -> Vector:
+    """Move the rows from ``start`` up to ``end`` into buckets, in which they stay as they came. Returns the ends of the
+    buckets."""
+    low, high = ordered[start], ordered[start]
+    for at in range(start, end):
+        low, high = min(low, ordered[at]), max(high, ordered[at])
     shift = np.uint64(0)
-    while ((high - low) >> shift) >= np.uint64(rows):
+    while ((high - low) >> shift) >= np.uint64(end - start):
         shift += np.uint64(1)
     ends = np.zeros(np.int64((high - low) >> shift) + 2, np.int64)
-    for row in range(rows):
-        ends[np.int64((hashes[row] - low) >> shift) + 1] += 1
+    for at in range(start, end):
+        ends[np.int64((ordered[at] - low) >> shift) + 1] += 1
+    ends[0] = start
     for bucket in range(1, len(ends)):
         ends[bucket] += ends[bucket - 1]
-    ordered = np.empty(rows, np.uint64)
-    for row in range(rows):
-        own: Word = np.int64((hashes[row] - low) >> shift)
-        at = ends[own]
-        ends[own] = at + 1
-        ordered[at] = hashes[row]
-        order[at] = row
-    start = 0
+    hashes, rows = ordered[start:end].copy(), order[start:end].copy()
+    for at in range(end - start):
+        own = np.int64((hashes[at] - low) >> shift)
+        to = ends[own]
+        ends[own] = to + 1
+        ordered[to], order[to] = hashes[at], rows[at]
+    return ends
+
+
+@compiled
+def _sort_many(ordered: Vector, order: Vector, start: int, end: int) -> None:
+    """Sort the rows from ``start`` up to ``end``: those of one hash, or of hashes that lie in small parts of their
+    range, because they are those of one key and many values."""
+    same = True
+    for at in range(start + 1, end):
+        same = same and ordered[at] == ordered[start]
+    if same:
+        return
+    ends = _spread(ordered, order, start, end)
     for bucket in range(len(ends) - 1):
-        end = ends[bucket]
-        if end - start > _FEW:
-            _sort_by_merging(ordered, order, start, end)
+        if ends[bucket] - start > _FEW:
+            by = np.argsort(ordered[start : ends[bucket]], kind="mergesort")
+            ordered[start : ends[bucket]] = ordered[start : ends[bucket]][by]
+            order[start : ends[bucket]] = order[start : ends[bucket]][by]
         else:
-            _sort_by_inserting(ordered, order, start, end)
-        start = end
-    begins[0] = True
-    for row in range(1, rows):
-        begins[row] = ordered[row] != ordered[row - 1]
+            _sort_few(ordered, order, start, ends[bucket])
+        start = ends[bucket]
 
 
 @compiled
@@ -144,16 +170,16 @@ def sort_within(order: Vector, begins: Vector, hashes: Vector) -> None:
         while end < rows and not begins[end]:
             end += 1
         if end - start > _FEW:
-            _sort_by_merging(ordered, order, start, end)
+            _sort_many(ordered, order, start, end)
         else:
-            _sort_by_inserting(ordered, order, start, end)
+            _sort_few(ordered, order, start, end)
         for at in range(start + 1, end):
             begins[at] = ordered[at] != ordered[at - 1]
         start = end
 
 
 @inlined
-def _sort_by_inserting(ordered: Vector, order: Vector, start: int, end: int) -> None:
+def _sort_few(ordered: Vector, order: Vector, start: int, end: int) -> None:
     for at in range(start + 1, end):
         key, row, to = ordered[at], order[at], at
         while to > start and ordered[to - 1] > key:
@@ -162,33 +188,43 @@ def _sort_by_inserting(ordered: Vector, order: Vector, start: int, end: int) -> 
         ordered[to], order[to] = key, row
 
 
-@compiled
-def _sort_by_merging(ordered: Vector, order: Vector, start: int, end: int) -> None:
-    by = np.argsort(ordered[start:end], kind="mergesort")
-    ordered[start:end] = ordered[start:end][by]
-    order[start:end] = order[start:end][by]
-
-
 @inlined
-def _filter_bits(hash: Word) -> Word:
+def _filter_bits(key: Word) -> Word:
     """Three of 64 bits, by the lowest bits of a hash."""
     one, six, mask = np.uint64(1), np.uint64(6), np.uint64(63)
-    return one << (hash & mask) | one << (hash >> six & mask) | one << (hash >> six >> six & mask)
+    return one << (key & mask) | one << (key >> six & mask) | one << (key >> six >> six & mask)
 
 
 @compiled
-def index_buckets(hashes: Vector, low: Word, shift: Word, filters: Vector, firsts: Vector) -> None:
-    """For ascending hashes, the first row of each bucket, and which bits its hashes have."""
-    bucket = -1
+def index_buckets(hashes: Vector, low: Word, shift: Word, firsts: Vector) -> int:
+    """For ascending hashes, the first row of each bucket. Returns how many buckets have rows."""
+    bucket, used = -1, 0
     for row in range(len(hashes)):
-        own = np.int64((hashes[row] - low) >> shift)
+        own: Word = np.int64((hashes[row] - low) >> shift)
+        used += bucket < own
         while bucket < own:
             bucket += 1
             firsts[bucket] = row
-        filters[own] |= _filter_bits(hashes[row])
     while bucket < len(firsts) - 1:
         bucket += 1
         firsts[bucket] = len(hashes)
+    return used
+
+
+@inlined
+def _filter_of(key: Word, bucket: Word, filters: int, spread: Word) -> Word:
+    """The filter of a hash: that of its bucket, or, to ``spread`` them, of its middle bits."""
+    if spread:
+        return np.int64(((key * _STEP) >> np.uint64(32)) * np.uint64(filters) >> np.uint64(32))
+    return np.int64(bucket)
+
+
+@compiled
+def index_filters(hashes: Vector, low: Word, shift: Word, spread: Word, filters: Vector) -> None:
+    """Set the bits of the hashes in their filters."""
+    for row in range(len(hashes)):
+        own = _filter_of(hashes[row], (hashes[row] - low) >> shift, len(filters), spread)
+        filters[own] |= _filter_bits(hashes[row])
 
 
 @compiled
@@ -196,6 +232,7 @@ def find_hashes(
     hashes: Vector,
     low: Word,
     shift: Word,
+    spread: Word,
     filters: Vector,
     firsts: Vector,
     asked: Vector,
@@ -206,29 +243,74 @@ def find_hashes(
 ) -> int:
     """Look up the hashes ``asked[which]`` among the ascending ``hashes`` by their index. Writes which ones are there,
     and their rows: from where up to but not where. Returns how many are there."""
-    count, most = 0, np.uint64(len(filters))
+    count, most, rows = 0, np.uint64(len(filters)), len(hashes)
     for each in which:
         key = asked[each]
         bucket = (key - low) >> shift
         if key < low or bucket >= most:
             continue
         bits = _filter_bits(key)
-        if filters[np.int64(bucket)] & bits != bits:
+        if filters[_filter_of(key, bucket, len(filters), spread)] & bits != bits:
             continue
-        start, end = np.int64(firsts[np.int64(bucket)]), np.int64(firsts[np.int64(bucket) + 1])
-        while end - start > 32:  # some hashes have many rows
-            middle = (start + end) >> 1
-            if hashes[middle] < key:
-                start = middle + 1
-            else:
-                end = middle
-        while start < end and hashes[start] < key:
-            start += 1
-        if start == len(hashes) or hashes[start] != key:
+        own: Word = np.int64(bucket)
+        start = _first_not_below(hashes, key, np.int64(firsts[own]), np.int64(firsts[own + 1]))
+        if start == rows or hashes[start] != key:
             continue
         end = start + 1
-        while end < len(hashes) and hashes[end] == key:
-            end += 1
+        if end < rows and hashes[end] == key:
+            step = 1
+            while end + step < rows and hashes[end + step] == key:
+                end += step
+                step += step
+            end = _first_above(hashes, key, end, min(end + step, rows))
         found[count], starts[count], ends[count] = each, start, end
         count += 1
     return count
+
+
+@inlined
+def _first_not_below(hashes: Vector, key: Word, start: Word, end: Word) -> Word:
+    """The first row from ``start`` on whose hash is not below ``key``, at most ``end``. In a full bucket, whose hashes
+    lie close together, their distances say about where it is."""
+    guess = True
+    while end - start > _FEW:
+        first, last = hashes[start], hashes[end - 1]
+        if key <= first or key > last:
+            return start if key <= first else end
+        middle: Word = (start + end) >> 1
+        if guess:
+            share = np.float64(key - first) / np.float64(last - first)
+            middle = min(start + np.int64(share * (end - start)), end - 1)
+        guess = not guess
+        if hashes[middle] < key:
+            start = middle + 1
+        else:
+            end = middle
+    while start < end and hashes[start] < key:
+        start += 1
+    return start
+
+
+@inlined
+def _first_above(hashes: Vector, key: Word, start: int, end: int) -> int:
+    """The first row from ``start`` on whose hash is above ``key``, at most ``end``."""
+    while start < end:
+        middle = (start + end) >> 1
+        if hashes[middle] > key:
+            end = middle
+        else:
+            start = middle + 1
+    return start
+
+
+@compiled
+def count_found(known: Vector, found: Vector, asked: Vector, weights: Vector) -> int:
+    """The sum of the ``weights`` of those hashes ``asked`` that are among the ``known`` ones and were found; both are
+    ascending."""
+    at, total = 0, 0
+    for one in range(len(asked)):
+        while at < len(known) and known[at] < asked[one]:
+            at += 1
+        if at < len(known) and known[at] == asked[one] and found[at]:
+            total += weights[one]
+    return total

@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.flow.compaction import joined, merges, stale_rows, without
 from penstock.flow.equality import Flags, Rows, same_rows
 from penstock.flow.hashing import Groups, Hashes, key_hashes, runs_of
+from penstock.flow.loops import count_found
 from penstock.flow.merging import merged
 from penstock.flow.segments import END, Segment, SegmentReader, SegmentRef, SegmentWriter, TableSpec
 from penstock.flow.storage import Storage
@@ -84,8 +85,8 @@ class _Table:
 class KeyedState(_Table):
     """A table with one row per key. What a batch puts is seen from the next batch on."""
 
-    #: The last groups that were asked for, and which of them have a row.
-    _asked: tuple[Groups, Flags] | None = None
+    #: The hashes of the last groups that were asked for, and which of them have a row.
+    _asked: tuple[Hashes, Flags] = np.zeros(0, np.uint64), np.zeros(0, np.bool_)
 
     def get(self, groups: Groups) -> tuple[Flags, pa.RecordBatch]:
         """Whether there is a row for each group's key, and the rows' values, null where there is none."""
@@ -102,15 +103,15 @@ class KeyedState(_Table):
                 known[which], found[which] = True, present
                 pieces.append((segment, which[present], rows[present]))
                 missing = missing[~known[missing]]
-        self._asked = groups, found
+        self._asked = groups.hashes, found
         return found, self._gathered(pieces, len(groups))
 
     def put(self, groups: Groups, values: pa.RecordBatch, present: Flags) -> None:
         """Replace the rows of these keys by ``values``, or delete them where ``present`` is false. A group whose values
         stay the same need not be put."""
         if len(groups):
-            if self._asked is not None and self._asked[0] is groups:
-                self._stale = int(np.sum(self._asked[1] * np.where(present, 1, 2)))
+            known, found = self._asked
+            self._stale = count_found(known, found, groups.hashes, np.where(present, 1, 2))
             self._change = self._changed(
                 [pa.array(groups.hashes), *groups.keys.columns, *values.columns, pa.array(present)]
             )
