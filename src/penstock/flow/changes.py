@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.flow.exchange import HASH, WEIGHT
 from penstock.flow.hashing import Groups
-from penstock.flow.operators import Input, netted
+from penstock.flow.operators import Delta, Input
 from penstock.flow.state import StateStore, TableSpec
 from penstock.spi import KIND
 from penstock.types import RowKind
@@ -54,15 +53,15 @@ class Changes:
 
     def process(self, inputs: tuple[pa.RecordBatch, ...], state: StateStore) -> pa.RecordBatch:
         """The rows with the column :data:`KIND`."""
-        (rows,) = inputs
+        delta = Delta.of(inputs[0], self.inputs[0])
         if self.netting:
-            rows = netted(rows)
-        weights = rows.column(WEIGHT).to_numpy()
+            delta = delta.netted()
+        rows, weights = delta.rows, delta.weights
         if self.mode is Mode.INSERTIONS or not self.keys:
             order = np.argsort(weights > 0, kind="stable") if (weights < 0).any() else np.arange(len(weights))
             kinds = np.where(weights[order] > 0, _INSERT, _DELETE)
         else:
-            groups = Groups.of(rows.column(HASH).to_numpy(), rows.select(list(self.keys)))
+            groups = Groups.of(delta.hashes, rows.select(list(self.keys)))
             of, count = groups.index, len(groups.hashes)
             added, removed = (np.bincount(of, sign, count) > 0 for sign in (weights > 0, weights < 0))
             updated = added & removed
@@ -71,7 +70,8 @@ class Changes:
                 return self._result(rows, order, kinds)
             order = np.lexsort((weights > 0, of))
             gone = weights[order] < 0
-            kinds = np.where(gone, np.where(updated[of[order]], _BEFORE, _DELETE), np.where(updated[of[order]], _AFTER, _INSERT))
+            change = updated[of[order]]
+            kinds = np.where(gone, np.where(change, _BEFORE, _DELETE), np.where(change, _AFTER, _INSERT))
         times = np.abs(weights[order])
         if (times > 1).any():
             order, kinds = np.repeat(order, times), np.repeat(kinds, times)
@@ -79,8 +79,7 @@ class Changes:
 
     def _result(self, rows: pa.RecordBatch, order: NDArray[np.int64], kinds: NDArray[np.int64]) -> pa.RecordBatch:
         unchanged = len(order) == rows.num_rows and bool((order == np.arange(rows.num_rows)).all())
-        chosen = rows.select(self.schema.names)
-        chosen = chosen if unchanged else chosen.take(pa.array(order))
+        chosen = rows if unchanged else rows.take(pa.array(order))
         return chosen.append_column(KIND, pa.array(kinds.astype(np.int8)))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,11 +11,8 @@ import pyarrow as pa
 
 from penstock.flow.exchange import (
     ENCODED,
-    EXCHANGE,
-    HASH,
     ROWS,
     STATE,
-    WEIGHT,
     Origin,
     Receiver,
     Sender,
@@ -25,11 +21,12 @@ from penstock.flow.exchange import (
     received,
 )
 from penstock.flow.hashing import key_hashes
-from penstock.flow.operators import Operator
-from penstock.flow.segments import SegmentRef, Storage
+from penstock.flow.operators import HASH, WEIGHT, Operator
+from penstock.flow.segments import SegmentRef
 from penstock.flow.state import StateStore
+from penstock.flow.storage import Storage
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Stage, Task
-from penstock.types import RowKind
+from penstock.types import RowKind, arrow_schema
 
 #: Computes columns and filters rows of a batch; columns that belong to no table pass along.
 Calc = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -217,7 +214,7 @@ class _Work:
             before,
             low,
             high,
-            f"{self.plan.name}-{vertex.number}-{low >> 32:08x}-{uuid.uuid4().hex[:8]}",  # Spark may run a task twice
+            f"{self.plan.name}-{vertex.number}-{low >> 32:08x}-",
             uid=operator.uid,
         )
         rows = operator.process(inputs, store)
@@ -301,3 +298,13 @@ def _dead_letters(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch
     columns = chosen.column(DEAD_LETTER).flatten()
     hidden = [chosen.column(name) for name in HIDDEN.names]
     return pa.RecordBatch.from_arrays([*columns, *hidden], names=[*names, *HIDDEN.names])
+
+
+def placed_schema(outputs: Sequence[Output]) -> pa.Schema:
+    """The schema of frames with the rows of all outputs, as :func:`placed` puts them."""
+    fields: list[pa.Field] = []
+    for output in outputs:
+        columns = arrow_schema(output.schema)
+        fields += columns if output.column is None else [pa.field(output.column, pa.struct(columns))]
+    kinds = (pa.int32(), pa.int64(), pa.int8())
+    return pa.schema([*fields, *(pa.field(*each) for each in zip((*HIDDEN.names, KIND), kinds, strict=True))])

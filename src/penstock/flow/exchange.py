@@ -13,11 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-#: A column (BIGINT) of rows between operators: how often a row is added (above 0) or retracted (below 0).
-WEIGHT = "__weight"
-
-#: A column (unsigned, 64 bits) of rows on their way to an operator: the hash of its key columns.
-HASH = "__hash"
+from penstock.flow.operators import HASH
 
 #: The rows of the exchange: Arrow batches as IPC streams, in ``data``, or in the ``file`` at ``position`` where all
 #: tasks run on one machine. ``edge`` says where a batch goes, or what it is (:data:`ENCODED` ...), and ``owner`` which

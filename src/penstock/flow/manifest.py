@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from penstock.delivery import canonical
 from penstock.errors import CheckpointError
-from penstock.flow.segments import SegmentRef, Storage
+from penstock.flow.segments import END, SegmentRef
+from penstock.flow.storage import Storage
 
 VERSION = 1
 
@@ -46,7 +47,7 @@ class Manifest:
             for uid, tables in self.operators.items()
         }
         data = canonical({"version": VERSION, "batch": self.batch, "operators": operators}).encode()
-        storage.write(name, data)
+        storage.write(name, [data])
         return f"{name}#{hashlib.sha256(data).hexdigest()}"
 
     @classmethod
@@ -56,14 +57,13 @@ class Manifest:
         if not reference:
             return cls()
         name, _, digest = reference.partition("#")
-        where = f"the state's manifest '{name}' in '{storage.location}'"
-        hint = "restore the checkpoint with all its files, or start the job with a new one"
-        try:
-            data = storage.read(name)
-        except FileNotFoundError:
-            raise CheckpointError(f"{where} is missing; {hint}") from None
+        where = f"'{name}', which names the files of the job's state,"
+        data = storage.open(name).to_pybytes()
         if hashlib.sha256(data).hexdigest() != digest:
-            raise CheckpointError(f"{where} is not the one that was committed: its content has changed; {hint}")
+            raise CheckpointError(
+                f"{where} is not the one that was committed: its content has changed; restore the checkpoint with all "
+                "its files, or start the job with a new one"
+            )
         found = json.loads(data)
         if found["version"] != VERSION:
             raise CheckpointError(
@@ -75,3 +75,45 @@ class Manifest:
             for uid, tables in found["operators"].items()
         }
         return cls(found["batch"], operators)
+
+
+def merged(before: Manifest, batch: int, reports: Sequence[bytes]) -> Manifest:
+    """The state after a batch, from the state before it and the reports of the owners (:data:`STATE`). A range of
+    hashes whose owner reports nothing stays as it was."""
+    changed: dict[str, list[tuple[int, int, Tables]]] = {}
+    for report in map(json.loads, reports):
+        tables = {name: tuple(map(SegmentRef.from_json, refs)) for name, refs in report["tables"].items()}
+        changed.setdefault(report["uid"], []).append((report["low"], report["high"], tables))
+    operators = dict(before.operators)
+    for uid, parts in changed.items():
+        former = before.operators.get(uid, {})
+        names = dict.fromkeys([*former, *(name for *_, tables in parts for name in tables)])
+        operators[uid] = {name: _of_table(former.get(name, ()), name, parts) for name in names}
+    return Manifest(batch, operators)
+
+
+def _of_table(
+    former: Sequence[SegmentRef], name: str, parts: Sequence[tuple[int, int, Tables]]
+) -> tuple[SegmentRef, ...]:
+    left = list(former)
+    for low, high, _ in parts:
+        pieces = ((each.within(0, low), each.within(high, END)) for each in left)
+        left = [piece for both in pieces for piece in both if piece]
+    refs = [*left, *(ref for *_, tables in parts for ref in tables.get(name, ()))]
+    return tuple(_together(refs))
+
+
+def _together(refs: Sequence[SegmentRef]) -> Iterator[SegmentRef]:
+    """Parts of one segment as one, where they are beside one another: owners take their parts of a common segment."""
+    ordered = sorted(refs, key=lambda ref: (ref.newest, ref.file, ref.offset, ref.low))
+    current: SegmentRef | None = None
+    for ref in ordered:
+        same = current and (current.file, current.offset, current.high) == (ref.file, ref.offset, ref.low)
+        if current is not None and same:
+            current = replace(current, high=ref.high)
+            continue
+        if current is not None:
+            yield current
+        current = ref
+    if current is not None:
+        yield current

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,10 +21,10 @@ from penstock.engine.runs.batches import published
 from penstock.engine.runs.sources import Readings
 from penstock.errors import CheckpointError, ExecutionError, Problem, UnsupportedError
 from penstock.flow.dataflow import Dataflow, Plan, placed_schema
-from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, ROWS, STATE, Receiver, range_of
+from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, ROWS, STATE, Receiver
 from penstock.flow.manifest import Manifest, merged
 from penstock.flow.planner import Planner
-from penstock.flow.segments import Storage
+from penstock.flow.storage import Storage
 from penstock.plan.nodes import STATEFUL, Job, Node, Scan
 from penstock.plan.walk import fold
 from penstock.spi import (
@@ -70,7 +69,7 @@ def check_committers(job: Job, committers: Sequence[Committer]) -> None:
 
 def dataflow(job: Job, scans: Sequence[Scan], outputs: Sequence[Output], stage: Stage | None, storage: str) -> Dataflow:
     """The dataflow of a job with state. Raises UnsupportedError for expressions that operators cannot compute."""
-    planner = Planner(scans)
+    planner = Planner(scans, calculation)
     for number, sink in enumerate(job.sinks):
         planner.add(sink, number)
     return Dataflow(tuple(planner.branches), planner.ordered(), tuple(outputs), storage, stage)
