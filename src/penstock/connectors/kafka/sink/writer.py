@@ -226,6 +226,9 @@ def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Ite
             part, hidden = branch.rows(kept if branch.column is None else batch)
             for topic, encoded in encoder.encode(part, hidden):
                 yield number, topic, encoded
+    for number, encoder in enumerate(encoders):
+        for topic, encoded in encoder.finish():
+            yield number, topic, encoded
 
 
 def _without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:
