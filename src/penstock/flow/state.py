@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -163,15 +162,29 @@ class StateStore:
         self._low, self._high = low, high
         self._prefix = prefix
         reader = SegmentReader(storage, uid)
-        self._tables: dict[str, Any] = {}
+        self._tables: dict[str, KeyedState | MultisetState] = {}
         for spec in specs:
             own = [part for ref in refs.get(spec.name, ()) if (part := ref.within(low, high))]
-            cls = KeyedState if spec.kind == "keyed" else MultisetState
-            self._tables[spec.name] = cls(spec, own, reader)
+            keyed = spec.kind == "keyed"
+            self._tables[spec.name] = (KeyedState if keyed else MultisetState)(spec, own, reader)
 
-    def table(self, name: str) -> Any:
-        """The table of that name, a KeyedState or MultisetState."""
+    def table(self, name: str) -> KeyedState | MultisetState:
+        """The table of that name. Raises KeyError."""
         return self._tables[name]
+
+    def keyed(self, name: str) -> KeyedState:
+        """The table of that name with one row per key. Raises KeyError."""
+        table = self._tables[name]
+        if not isinstance(table, KeyedState):
+            raise KeyError(name)
+        return table
+
+    def multiset(self, name: str) -> MultisetState:
+        """The table of that name with weights. Raises KeyError."""
+        table = self._tables[name]
+        if not isinstance(table, MultisetState):
+            raise KeyError(name)
+        return table
 
     def flush(self) -> Mapping[str, Sequence[SegmentRef]]:
         """Write the changes of all tables as one file, and return the segments that the state of this range consists of
