@@ -195,7 +195,7 @@ def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> I
     instructions: Instructions = unpickled(task.instructions) if task.instructions else Instructions()
     if instructions.at_once:
         return encode_rows_and_publish(spec, instructions.transaction, task, rows)
-    return encode_rows(spec, instructions.folder, task, rows)
+    return encode_rows(spec, instructions.folder or task.folder, task, rows)
 
 
 def _producer(spec: WriteSpec, transaction: OpenTransaction | None) -> Producer:
