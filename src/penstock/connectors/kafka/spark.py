@@ -457,7 +457,7 @@ class SparkWriteJobs:
 
         if owners is None:
             job = frame if staged else frame.mapInArrow(guarded(encode_and_publish), from_arrow_schema(WRITTEN))
-            return self._collect(job, Instructions(transaction), once=transaction is not None)
+            return self._collect(job, Instructions(at_once=True, transaction=transaction), once=transaction is not None)
         with self._folder() as folder:
 
             def encode(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -466,7 +466,7 @@ class SparkWriteJobs:
             encoded = frame if staged else frame.mapInArrow(guarded(encode), from_arrow_schema(WRITTEN))
             owned = encoded.repartitionById(owners, F.col("owner") % owners).sortWithinPartitions(*PUBLISHING_ORDER)
             job = owned.mapInArrow(guarded(publish_encoded), from_arrow_schema(WRITTEN))
-            return self._collect(job, Instructions(folder=folder), once=True)
+            return self._collect(job, Instructions(folder=folder), once=transaction is not None)
 
     def publish(self, encoded: pa.Table, spec: WriteSpec, transaction: OpenTransaction, owners: int) -> Acknowledged:
         """Publish encoded rows in the transaction: on the driver if they are few, else in ``owners`` tasks."""

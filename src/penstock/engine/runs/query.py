@@ -22,7 +22,18 @@ from penstock.engine.session import close_idle_callbacks, is_alive
 from penstock.engine.translate import build, computed, direct
 from penstock.errors import ExecutionError, PenstockError, RecordError
 from penstock.plan.nodes import Job, Scan
-from penstock.spi import Committer, JobContext, MetricGroup, NextBatch, Output, Source, Stage, Written, cause_of
+from penstock.spi import (
+    Committer,
+    JobContext,
+    MetricGroup,
+    NextBatch,
+    Output,
+    Source,
+    Stage,
+    Written,
+    cause_of,
+    connectors,
+)
 
 #: How often a query with sources that may end one after the other is checked.
 _CHECK_EVERY_SECONDS = 1
@@ -267,12 +278,15 @@ class Query:
         return (scan, stage), outputs
 
     def _build_committers(self, outputs: Sequence[Output], context: JobContext) -> list[Committer]:
+        """A committer for all outputs that one runtime writes together: two connectors may have the same runtime."""
         grouped: dict[tuple[str, Any], list[Output]] = {}
         for output in outputs:
             connector = self.job.sinks[output.index].connector
-            grouped.setdefault((connector, runtime(connector).commit_group(output.spec)), []).append(output)
+            group = connectors.get(connector).runtime, runtime(connector).commit_group(output.spec)
+            grouped.setdefault(group, []).append(output)
         self._outputs = list(grouped.values())
-        return [runtime(connector).committer(members, context) for (connector, _), members in grouped.items()]
+        writers = (self.job.sinks[members[0].index].connector for members in self._outputs)
+        return [runtime(name).committer(members, context) for name, members in zip(writers, self._outputs, strict=True)]
 
     # --- errors ----------------------------------------------------------------------------------------------
 

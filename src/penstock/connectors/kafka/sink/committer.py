@@ -18,7 +18,6 @@ from penstock.connectors.kafka.sink.writer import (
     KafkaOutput,
     OpenTransaction,
     WriteSpec,
-    encode_rows_and_publish,
     stage_rows,
 )
 from penstock.deadline import Deadline
@@ -211,7 +210,8 @@ class _Writing(Committer):
 
 
 class PlainCommitter(_Writing):
-    """Publishes from the tasks that encode, without transactions.
+    """Publishes without transactions: from the tasks that encode, or, where the order of changes counts, from the tasks
+    that own partitions.
 
     A batch is done when the brokers have acknowledged it as ``acks`` asks. A batch that fails is written again, so
     records may be repeated. Sinks without a guarantee are written in the same way, so a job that ends has delivered all
@@ -219,9 +219,9 @@ class PlainCommitter(_Writing):
     """
 
     def stage(self) -> Stage:
-        """Encode and publish in the tasks that read."""
+        """Encode in the tasks that read, and publish there too unless other tasks write the same keys."""
         self.staged = True
-        return Stage(partial(encode_rows_and_publish, self.spec(), None), WRITTEN)
+        return Stage(partial(stage_rows, self.spec()), WRITTEN)
 
     def check(self) -> None:
         """Make sure that the topics exist."""
@@ -237,7 +237,10 @@ class PlainCommitter(_Writing):
         """Write the batch."""
         if not batch.tasks:
             return Published()
-        done = self.jobs.write(frame, self.spec(), batch.tasks, transaction=None, owners=None, staged=self.staged)
+        spec = self.spec()
+        upserts = any(branch.spec.upserts for branch in self.branches)  # the last change of a key has to be the last
+        owners = self.owners() if upserts and batch.tasks > 1 else None
+        done = self.jobs.write(frame, spec, batch.tasks, transaction=None, owners=owners, staged=self.staged)
         self.check_topics(done)
         _check_counts(done, batch)
         return Published(self.written(done))
