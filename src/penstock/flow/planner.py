@@ -135,7 +135,7 @@ class Planner:
 def _operator(node: Node) -> Operator:
     match node:
         case GroupAggregate():
-            return GroupAggregateOperator.of(node)
+            return GroupAggregateOperator.of(node, retracts=traits(node.input).kinds != INSERTIONS)
         case Join():
             return JoinOperator.of(node)
         case Normalize():
