@@ -133,7 +133,9 @@ def test_a_copy_of_a_table_keeps_its_rows_and_deletions_without_state(jobs, topi
     made = changes(*written, *deleted) + upsert(jobs, "t", source) + "INSERT INTO t SELECT * FROM given;"
     jobs.run(made, "make")
 
-    sql = upsert(jobs, "given", source, scan_bounded_mode="latest-offset") + upsert(jobs, "t", target, **exactly(target))
+    sql = upsert(jobs, "given", source, scan_bounded_mode="latest-offset") + upsert(
+        jobs, "t", target, **exactly(target)
+    )
     result = jobs.run(sql + "INSERT INTO t SELECT * FROM given;", "copy")
 
     found = topics.read(target)
