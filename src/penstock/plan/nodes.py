@@ -192,6 +192,10 @@ class Deduplicate(Step):
     last: bool = False
 
 
+#: The nodes that keep state.
+STATEFUL = GroupAggregate | Join | Normalize | Deduplicate
+
+
 @dataclass(frozen=True)
 class Sink(Step):
     """Writes the input's rows to a table; columns are matched by position and cast to ``schema``."""
