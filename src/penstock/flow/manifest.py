@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from penstock.delivery import canonical
 from penstock.errors import CheckpointError
+from penstock.flow.compaction import joined
 from penstock.flow.segments import END, SegmentRef
 from penstock.flow.storage import Storage
 
@@ -37,7 +38,7 @@ class Manifest:
     @property
     def bytes(self) -> int:
         """The bytes of all segments."""
-        return sum({ref.file: ref.bytes for ref in self._refs()}.values())
+        return sum({(ref.file, ref.offset): ref.bytes for ref in self._refs()}.values())
 
     def write(self, storage: Storage, name: str) -> str:
         """Write the manifest as ``name`` and return the reference to it: the name, ``#`` and the SHA-256 of the
@@ -100,20 +101,4 @@ def _of_table(
         pieces = ((each.within(0, low), each.within(high, END)) for each in left)
         left = [piece for both in pieces for piece in both if piece]
     refs = [*left, *(ref for *_, tables in parts for ref in tables.get(name, ()))]
-    return tuple(_together(refs))
-
-
-def _together(refs: Sequence[SegmentRef]) -> Iterator[SegmentRef]:
-    """Parts of one segment as one, where they are beside one another: owners take their parts of a common segment."""
-    ordered = sorted(refs, key=lambda ref: (ref.newest, ref.file, ref.offset, ref.low))
-    current: SegmentRef | None = None
-    for ref in ordered:
-        same = current and (current.file, current.offset, current.high) == (ref.file, ref.offset, ref.low)
-        if current is not None and same:
-            current = replace(current, high=ref.high)
-            continue
-        if current is not None:
-            yield current
-        current = ref
-    if current is not None:
-        yield current
+    return tuple(joined(refs))

@@ -69,16 +69,16 @@ class SegmentRef:
     file: str
     offset: int
     bytes: int
-    #: How many rows are valid, and of how many rows here and in older segments they make one superfluous: of the whole
-    #: segment exactly, of a part about.
+    #: How many rows are valid: of a whole segment exactly, of a part about.
     rows: int
-    stale: int
     low: int
     high: int
     newest: int
     kind: Kind
-    #: Where the index begins, from ``offset`` on.
-    index: int
+    #: Of how many rows, here and in older segments, they make one superfluous, about.
+    stale: int = 0
+    #: Where the index of the hashes begins, from ``offset`` on.
+    index: int = 0
     version: int = VERSION
 
     def to_json(self) -> dict[str, Any]:
@@ -212,13 +212,16 @@ class SegmentReader:
         self._files: dict[str, pa.Buffer] = {}
         self._opened: dict[tuple[str, int], tuple[Segment, HashIndex]] = {}
 
-    def read(self, ref: SegmentRef, spec: TableSpec) -> tuple[Segment, HashIndex]:
-        """A segment with the columns of ``spec``, its rows outside of the valid range too, and its index. Nothing is
-        copied.
+    def read(self, ref: SegmentRef, spec: TableSpec) -> Segment:
+        """The valid rows of a segment, with the columns of ``spec``. Nothing is copied.
 
         Value columns that the segment does not have are null. Raises CheckpointError if its columns differ in another
         way, or if the file is damaged.
         """
+        return self.indexed(ref, spec)[0].between(ref.low, ref.high)
+
+    def indexed(self, ref: SegmentRef, spec: TableSpec) -> tuple[Segment, HashIndex]:
+        """As :meth:`read`, but with the rows outside of the valid range too, and the index of all of them."""
         found = self._opened.get((ref.file, ref.offset))
         if found is None:
             found = self._opened[ref.file, ref.offset] = self._read(ref, spec)

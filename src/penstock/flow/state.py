@@ -36,7 +36,8 @@ class _Table:
         change = self._change
         if change is None or not len(change):
             return joined(self.refs)
-        own = SegmentRef("", 0, 0, len(change), self._stale, low, high, 1 + self._newest(), self.spec.kind, 0)
+        newest = 1 + max((ref.newest for ref in self.refs), default=0)
+        own = SegmentRef("", 0, 0, len(change), low, high, newest, self.spec.kind, self._stale)
         refs = [own, *self.refs]
         due = merges(refs, low, high, len(change))
         result = []
@@ -47,7 +48,7 @@ class _Table:
                 result.append(writer.add(part, ref.low, ref.high, ref.newest, ref.stale))
         for merge in due:
             parts = [
-                (self._reader.read(ref, self.spec)[0] if ref.file else change).between(
+                (self._reader.read(ref, self.spec) if ref.file else change).between(
                     max(ref.low, merge.low), min(ref.high, merge.high)
                 )
                 for ref in merge.refs
@@ -58,13 +59,10 @@ class _Table:
                 result.append(writer.add(whole, merge.low, merge.high, merge.newest, stale))
         return joined(result)
 
-    def _newest(self) -> int:
-        return max((ref.newest for ref in self.refs), default=0)
-
     def _find(self, ref: SegmentRef, groups: Groups, which: Rows) -> tuple[Segment, Rows, Rows, Rows]:
         """A segment, and those of the groups ``which``, ascending, that may have rows in it: from where up to but not
         where."""
-        segment, index = self._reader.read(ref, self.spec)
+        segment, index = self._reader.indexed(ref, self.spec)
         first = 0 if ref.low == 0 else int(np.searchsorted(groups.hashes, np.uint64(ref.low)))
         last = len(groups) if ref.high == END else int(np.searchsorted(groups.hashes, np.uint64(ref.high)))
         if (first, last) != (0, len(groups)):
