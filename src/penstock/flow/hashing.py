@@ -6,6 +6,7 @@ every process, on every machine and with every version of Arrow.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -28,7 +29,7 @@ from penstock.flow.equality import (
     unsupported,
     wide_values,
 )
-from penstock.flow.loops import NULL_WORD, START, fold_bytes, fold_lists, fold_words, sort_rows, sort_within
+from penstock.flow.loops import NULL_WORD, START, add_words, fold_bytes, fold_lists, fold_words, sort_rows, sort_within
 from penstock.formats.columns.buffers import batch_of
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
@@ -48,6 +49,16 @@ def key_hashes(columns: Sequence[Column], rows: int | None = None) -> Hashes:
     for column in columns:
         fold_words(states, _words(column))
     return states
+
+
+def row_hashes(rows: pa.RecordBatch, names: Sequence[str]) -> Hashes:
+    """A hash per row that depends on the names of its columns, not on their order, and that a column that is null does
+    not change: it stays the same when columns are added."""
+    sums = np.full(len(rows), START)
+    for column, name in zip(rows.columns, names, strict=True):
+        digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
+        add_words(sums, np.uint64(int.from_bytes(digest, "little")), _words(column))
+    return sums
 
 
 def _words(column: Column) -> Hashes:

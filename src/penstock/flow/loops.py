@@ -42,6 +42,14 @@ def fold_words(states: Vector, words: Vector) -> None:
 
 
 @compiled
+def add_words(sums: Vector, seed: Word, words: Vector) -> None:
+    """Add what ``seed`` makes of one word to each of ``sums``, unless it is that of NULL."""
+    for row in range(len(sums)):
+        if words[row] != NULL_WORD:
+            sums[row] += _folded(seed, words[row])
+
+
+@compiled
 def fold_lists(offsets: Vector, words: Vector, out: Vector) -> None:
     """A word per list from the words of its elements, which stand between its offsets."""
     for row in range(len(out)):

@@ -2,7 +2,8 @@
 
 A segment is an Arrow IPC stream of one batch: ``__hash`` (uint64, ascending), for multisets ``__row`` (uint64, the hash
 of the values, ascending within a hash), the columns of the key as ``key.<name>`` and of the value as ``value.<name>``,
-and ``__present`` (bool, keyed) or ``__weight`` (int64, multiset). It is not compressed, so that it is read where it is
+for tables with times ``__seen`` (int64, when the row was last written, in milliseconds since the epoch), and
+``__present`` (bool, keyed) or ``__weight`` (int64, multiset). It is not compressed, so that it is read where it is
 mapped into memory. Behind it stands the index of its hashes.
 """
 
@@ -14,9 +15,11 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import CheckpointError
+from penstock.flow.equality import Rows
 from penstock.flow.hashing import Hashes
 from penstock.flow.index import HashIndex
 from penstock.flow.storage import Storage
@@ -24,7 +27,7 @@ from penstock.flow.storage import Storage
 #: Of the layout above, the hashes and the references.
 VERSION = 1
 
-HASH, ROW, PRESENT, WEIGHT = "__hash", "__row", "__present", "__weight"
+HASH, ROW, SEEN, PRESENT, WEIGHT = "__hash", "__row", "__seen", "__present", "__weight"
 _KEY, _VALUE = "key.", "value."
 _ALIGNMENT = 64
 
@@ -37,12 +40,18 @@ Kind: TypeAlias = Literal["keyed", "multiset"]
 @dataclass(frozen=True)
 class TableSpec:
     """A table of an operator's state: its name, its key and value columns, and whether a key has one row (``keyed``) or
-    rows with weights (``multiset``)."""
+    rows with weights (``multiset``). ``timed``: the time of its last writing is kept with each row."""
 
     name: str
     key: pa.Schema
     value: pa.Schema
     kind: Kind
+    timed: bool = False
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the newest row is the valid one. Else weights add up."""
+        return self.kind == "keyed" or self.timed
 
     def schema(self) -> pa.Schema:
         """The columns of its segments."""
@@ -53,6 +62,7 @@ class TableSpec:
                 *([] if keyed else [pa.field(ROW, pa.uint64())]),
                 *(pa.field(_KEY + field.name, field.type) for field in self.key),
                 *(pa.field(_VALUE + field.name, field.type) for field in self.value),
+                *([pa.field(SEEN, pa.int64())] if self.timed else []),
                 pa.field(PRESENT, pa.bool_()) if keyed else pa.field(WEIGHT, pa.int64()),
             ]
         )
@@ -77,6 +87,8 @@ class SegmentRef:
     kind: Kind
     #: Of how many rows, here and in older segments, they make one superfluous, about.
     stale: int = 0
+    #: When the last of the rows was written, in milliseconds since the epoch; 0 without times.
+    seen: int = 0
     #: Where the index of the hashes begins, from ``offset`` on.
     index: int = 0
     version: int = VERSION
@@ -148,9 +160,26 @@ class Segment:
         return tuple(self.rows.columns[first : first + len(self.spec.value)])
 
     @property
+    def identity(self) -> Sequence[pa.Array]:
+        """The columns that no two rows have in common: the key, and the values of a multiset."""
+        return self.keys if self.spec.kind == "keyed" else (*self.keys, *self.values)
+
+    @property
+    def seen(self) -> npt.NDArray[np.int64]:
+        """When each row of a table with times was last written, in milliseconds since the epoch."""
+        found: npt.NDArray[np.int64] = self.rows.column(self.rows.num_columns - 2).to_numpy()
+        return found
+
+    @property
     def marks(self) -> pa.Array:
         """Whether each row is present, or its weight."""
         return self.rows.column(self.rows.num_columns - 1)
+
+    def with_marks(self, chosen: Rows, marks: npt.NDArray[np.int64]) -> Segment:
+        """These rows with other marks."""
+        last = self.rows.num_columns - 1
+        taken = self.rows.take(pa.array(chosen))
+        return Segment.of(taken.set_column(last, taken.schema.field(last), pa.array(marks)), self.spec)
 
     def between(self, low: int, high: int) -> Segment:
         """The rows with hashes from ``low`` up to but not ``high``."""
@@ -190,6 +219,7 @@ class SegmentWriter:
             high=high,
             newest=newest,
             kind=segment.spec.kind,
+            seen=int(segment.seen.max()) if segment.spec.timed else 0,
             index=content.size,
         )
 
@@ -204,10 +234,11 @@ class SegmentWriter:
 
 
 class SegmentReader:
-    """Opens segments of an operator; each file once."""
+    """Opens segments of an operator; each file once. Rows without a time have ``now_ms`` where a table has times."""
 
-    def __init__(self, storage: Storage, uid: str):
+    def __init__(self, storage: Storage, uid: str, now_ms: int = 0):
         self._storage = storage
+        self.now_ms = now_ms
         self._uid = uid
         self._files: dict[str, pa.Buffer] = {}
         self._opened: dict[tuple[str, int], tuple[Segment, HashIndex]] = {}
@@ -247,23 +278,31 @@ class SegmentReader:
         if rows.schema.equals(expected):
             return rows
         self._compare(rows.schema, expected, ref, spec)
-        columns = [
-            pa.nulls(len(rows), field.type) if (at := rows.schema.get_field_index(field.name)) < 0 else rows.column(at)
-            for field in expected
-        ]
+        columns = [self._column(rows, field) for field in expected]
         return pa.RecordBatch.from_arrays(columns, schema=expected)
+
+    def _column(self, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        at = rows.schema.get_field_index(field.name)
+        if at >= 0:
+            return rows.column(at)
+        if field.name == SEEN:
+            return pa.array(np.full(len(rows), self.now_ms))
+        return pa.nulls(len(rows), field.type)
 
     def _compare(self, found: pa.Schema, expected: pa.Schema, ref: SegmentRef, spec: TableSpec) -> None:
         if ref.kind != spec.kind:
             self._refuse(spec, [f"its kind was {ref.kind}, now it is {spec.kind}"])
+        if spec.kind == "multiset" and (SEEN in found.names) != spec.timed:
+            self._refuse(spec, ["it had no time to live" if spec.timed else "it had a time to live"])
         differences = []
         for field in expected:
             at = found.get_field_index(field.name)
-            if at < 0 and not field.name.startswith(_VALUE):
-                differences.append(f"{_spoken(field.name)} is new: {field.type}")
-            elif at >= 0 and found.field(at).type != field.type:
+            if at >= 0 and found.field(at).type != field.type:
                 differences.append(f"{_spoken(field.name)} had the type {found.field(at).type}, now {field.type}")
-        differences += [f"{_spoken(name)} is gone" for name in found.names if expected.get_field_index(name) < 0]
+            elif at < 0 and field.name.startswith(_KEY):
+                differences.append(f"{_spoken(field.name)} is new: {field.type}")
+        gone = [name for name in found.names if expected.get_field_index(name) < 0 and name != SEEN]
+        differences += [f"{_spoken(name)} is gone" for name in gone]
         if differences:
             self._refuse(spec, differences)
 
