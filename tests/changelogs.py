@@ -194,8 +194,16 @@ def changes_of(out: pa.RecordBatch) -> list[Change]:
 
 
 def comparable(row: Iterable[Any]) -> Row:
-    """A row that equals another if the values are the same, NaN among them."""
-    return tuple("NaN" if isinstance(value, float) and math.isnan(value) else value for value in row)
+    """A row that can be in a set, and equals another if the values are the same, NaN among them."""
+    return tuple(_hashable(value) for value in row)
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
+    if isinstance(value, dict):
+        return tuple((key, _hashable(each)) for key, each in value.items())
+    return comparable(value) if isinstance(value, list | tuple) else value
 
 
 def multiset(changes: Iterable[Change]) -> Counter[Row]:
