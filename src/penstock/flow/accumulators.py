@@ -187,7 +187,8 @@ def _sum(old: pa.Array, given: GroupValues, counts: npt.NDArray[np.int64]) -> pa
     values: Any = fixed_values(given.values)
     kept: Any = fixed_values(old)
     total = np.where(valid_of(old), kept, 0)
-    total += weighted_sums(given.index, values.astype(total.dtype, copy=False), given.weights, len(counts))
+    with np.errstate(over="ignore", invalid="ignore"):  # infinities that are added and retracted
+        total += weighted_sums(given.index, values.astype(total.dtype, copy=False), given.weights, len(counts))
     total[counts == 0] = 0
     return pa.array(total)
 

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 
 import pytest
 
+from penstock.errors import SchemaError
 from penstock.flow.join import JoinOperator
 from penstock.plan.nodes import Join, JoinKind, Node
 from penstock.types import BIGINT, DOUBLE, INT, STRING, ArrayType, Field, RowType
-from tests.changelogs import SEEDS, Row, check, multiset, random_changes
+from tests.changelogs import SEEDS, Row, Runner, check, multiset, random_changes
 
 LEFT = RowType((Field("a", INT), Field("b", STRING), Field("c", BIGINT)))
 RIGHT = RowType((Field("x", STRING), Field("y", INT), Field("z", ArrayType(DOUBLE))))
@@ -63,3 +64,28 @@ def test_pairs_are_those_of_a_recomputation(seed: int) -> None:
     ]
     expected = recomputed(operator, *(multiset(each) for each in sides))
     check(operator, rng, sides, expected, empty=drained)
+
+
+def test_a_change_of_one_row_does_not_repeat_the_pairs_of_others() -> None:
+    runner = Runner(join(JoinKind.FULL), random.Random(1))
+    left = [((1, name, None), 1) for name in "abcd"]
+    right = [((name, 1, None), 1) for name in "wxyz"]
+    assert len(runner.run(left, right)) == 16
+    changes = runner.run([((1, "a", None), -1), ((1, "a", 5), 1)], [(("w", 1, None), -1)])
+    assert len(changes) == 4 + 3 + 3
+
+
+def test_a_row_without_a_match_is_retracted_by_its_first_match_and_comes_back_after_the_last() -> None:
+    runner = Runner(join(JoinKind.LEFT), random.Random(1))
+    left, padded = (1, "a", None), (1, "a", None, None, None, None)
+    first, second = ("x", 1, None), ("y", 1, None)
+    assert runner.run([(left, 1)], []) == [(padded, 1)]
+    assert runner.run([], [(first, 1)]) == [(padded, -1), ((*left, *first), 1)]
+    assert runner.run([], [(second, 1), (first, -1)]) == [((*left, *first), -1), ((*left, *second), 1)]
+    assert runner.run([], [(second, -1)]) == [((*left, *second), -1), (padded, 1)]
+    assert runner.run([(left, -1)], []) == [(padded, -1)]
+
+
+def test_keys_of_different_types_are_refused() -> None:
+    with pytest.raises(SchemaError, match="'c' is int64 and 'y' is int32"):
+        join(JoinKind.INNER, ("c",), ("y",))
