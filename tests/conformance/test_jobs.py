@@ -23,6 +23,8 @@ __all__ = ["jobs", "quick_starts", "spark_session"]
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 COLUMNS = "id BIGINT, name STRING"
+#: The connectors whose tables need a primary key.
+KEYED = ("upsert-kafka",)
 #: The tables with which a connector is tried, where one is not enough: by the options that tell them apart.
 WRITTEN = {
     "kafka": ({"format": "json"}, {"format": "debezium-json"}),
@@ -30,6 +32,7 @@ WRITTEN = {
 }
 READ = {
     "kafka": ({"format": "json", "scan.bounded.mode": "latest-offset"}, {"format": "json"}),
+    "upsert-kafka": ({"scan.bounded.mode": "latest-offset"}, {}),
     "values": ({}, {"bounded": "false"}),
 }
 NAMES = connectors.names()
@@ -51,11 +54,12 @@ def place(request: pytest.FixtureRequest) -> Callable[[str], dict[str, str]]:
     def make(name: str) -> dict[str, str]:
         unique = f"t{uuid.uuid4().hex[:12]}"
         match name:
-            case "kafka":
+            case "kafka" | "upsert-kafka":
                 address = request.getfixturevalue("kafka").bootstrap
                 made = request.getfixturevalue("topic")()
-                start = {"scan.startup.mode": "earliest-offset"}
-                return {"topic": made, "properties.bootstrap.servers": address, **start}
+                json = {"key.format": "json", "value.format": "json"}
+                own = {"scan.startup.mode": "earliest-offset"} if name == "kafka" else json
+                return {"topic": made, "properties.bootstrap.servers": address, **own}
             case "postgres":
                 server = request.getfixturevalue("postgres")
                 address = parse_address(server.url, server.user, server.password)
@@ -81,7 +85,8 @@ def place(request: pytest.FixtureRequest) -> Callable[[str], dict[str, str]]:
 def table(name: str, connector: str, options: Mapping[str, str]) -> str:
     """A CREATE TABLE statement."""
     clause = ", ".join(f"'{key}' = '{text}'" for key, text in {"connector": connector, **options}.items())
-    return f"CREATE TABLE {name} ({COLUMNS}) WITH ({clause});\n"
+    key = ", PRIMARY KEY (id) NOT ENFORCED" if connector in KEYED else ""
+    return f"CREATE TABLE {name} ({COLUMNS}{key}) WITH ({clause});\n"
 
 
 def rows(*kinds: RowKind) -> str:

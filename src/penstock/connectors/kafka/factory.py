@@ -35,22 +35,7 @@ class KafkaConnector:
 
     def scan(self, table: TableDefinition) -> KafkaScanSpec:
         """How ``table`` is read. Raises OptionsError or UnsupportedError with every problem found."""
-        resolution = Resolution(table, writes=False)
-        found = resolution.resolve(KafkaSourceOptions)
-        options = found.options
-        group = options.group_id or (f"KafkaSource-{table.name}" if table.surface is Surface.SQL else "")
-        _needs_group(options, group, resolution)
-        named = table.surface is Surface.YAML and isinstance(formats.get(found.value.identifier), TableFormat)
-        return KafkaScanSpec(
-            **vars(replace(found, client=completed(found.client, group))),
-            produced=table.produced,
-            group_id=group,
-            start_by=table.objects.get("scan.startup.mode"),
-            stop_by=table.objects.get("scan.bounded.mode"),
-            watermark=_measured(table.watermark, found.metadata),
-            dead_letters=self.sink(definition(table, dead)) if (dead := options.dead_letter_topic) else None,
-            table_id=tuple(table.name.split(".")) if named else (),
-        )
+        return scan_of(Resolution(table, writes=False))
 
     def sink(self, table: TableDefinition) -> KafkaSinkSpec:
         """How ``table`` is written. Raises OptionsError or UnsupportedError with every problem found."""
@@ -65,15 +50,40 @@ class KafkaConnector:
                     f"use one of {', '.join(PARTITIONERS[:3])}",
                 )
             )
-        found = resolution.resolve(KafkaSinkOptions)
-        options = found.options
-        exactly_once = options.guarantee is Guarantee.EXACTLY_ONCE
-        return KafkaSinkSpec(
-            **vars(found),
-            schema=as_metadata(table.written, found.metadata),
-            guarantee=options.guarantee,
-            transactional_id_prefix=(options.transactional_id_prefix or "") if exactly_once else "",
-        )
+        return sink_of(resolution)
+
+
+def scan_of(resolution: Resolution) -> KafkaScanSpec:
+    """How the table of ``resolution`` is read. Raises OptionsError or UnsupportedError with every problem found."""
+    table, found = resolution.table, resolution.resolve(KafkaSourceOptions)
+    options = found.options
+    group = options.group_id or (f"KafkaSource-{table.name}" if table.surface is Surface.SQL else "")
+    _needs_group(options, group, resolution)
+    named = table.surface is Surface.YAML and isinstance(formats.get(found.value.identifier), TableFormat)
+    dead = options.dead_letter_topic
+    return KafkaScanSpec(
+        **vars(replace(found, client=completed(found.client, group))),
+        produced=table.produced,
+        group_id=group,
+        start_by=table.objects.get("scan.startup.mode"),
+        stop_by=table.objects.get("scan.bounded.mode"),
+        watermark=_measured(table.watermark, found.metadata),
+        dead_letters=KafkaConnector().sink(definition(table, dead)) if dead else None,
+        table_id=tuple(table.name.split(".")) if named else (),
+    )
+
+
+def sink_of(resolution: Resolution) -> KafkaSinkSpec:
+    """How the table of ``resolution`` is written. Raises OptionsError or UnsupportedError with every problem found."""
+    found = resolution.resolve(KafkaSinkOptions)
+    options = found.options
+    exactly_once = options.guarantee is Guarantee.EXACTLY_ONCE
+    return KafkaSinkSpec(
+        **vars(found),
+        schema=as_metadata(resolution.table.written, found.metadata),
+        guarantee=options.guarantee,
+        transactional_id_prefix=(options.transactional_id_prefix or "") if exactly_once else "",
+    )
 
 
 def _measured(watermark: Watermark | None, metadata: tuple[MetadataColumn, ...]) -> Watermark | None:

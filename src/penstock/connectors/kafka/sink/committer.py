@@ -10,13 +10,14 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 from uuid import UUID
 
+import pyarrow as pa
+
 from penstock.connectors.kafka.sink.encoding import DEFAULT_MAX_MESSAGE_BYTES
 from penstock.connectors.kafka.sink.writer import (
     WRITTEN,
     KafkaOutput,
     OpenTransaction,
     WriteSpec,
-    encode_rows_and_publish,
     stage_rows,
 )
 from penstock.deadline import Deadline
@@ -51,7 +52,7 @@ from penstock.kafka.reserved import is_out_of_reach
 from penstock.kafka.session import Session, TopicPartition, session_for
 from penstock.kafka.topics import cluster_id, matching_topics, topic_configs
 from penstock.kafka.transactions import State, TransactionClient, transaction_timeout_ms
-from penstock.spi import Batch, Committer, JobContext, Output, Published, Stage, Written
+from penstock.spi import Batch, Committer, JobContext, Output, Published, Results, Stage, Written
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,9 @@ class WriteJobs(Protocol):
         With ``owners`` that many tasks each publish the batches of the partitions they own, in order. Without it each
         task publishes the rows that it has encoded.
         """
+
+    def publish(self, encoded: pa.Table, spec: WriteSpec, transaction: OpenTransaction, owners: int) -> Acknowledged:
+        """Publish encoded rows in the transaction: on the driver if they are few, else in ``owners`` tasks."""
 
 
 class _Writing(Committer):
@@ -206,7 +210,8 @@ class _Writing(Committer):
 
 
 class PlainCommitter(_Writing):
-    """Publishes from the tasks that encode, without transactions.
+    """Publishes without transactions: from the tasks that encode, or, where the order of changes counts, from the tasks
+    that own partitions.
 
     A batch is done when the brokers have acknowledged it as ``acks`` asks. A batch that fails is written again, so
     records may be repeated. Sinks without a guarantee are written in the same way, so a job that ends has delivered all
@@ -214,9 +219,9 @@ class PlainCommitter(_Writing):
     """
 
     def stage(self) -> Stage:
-        """Encode and publish in the tasks that read."""
+        """Encode in the tasks that read, and publish there too unless other tasks write the same keys."""
         self.staged = True
-        return Stage(partial(encode_rows_and_publish, self.spec(), None), WRITTEN)
+        return Stage(partial(stage_rows, self.spec()), WRITTEN)
 
     def check(self) -> None:
         """Make sure that the topics exist."""
@@ -232,7 +237,10 @@ class PlainCommitter(_Writing):
         """Write the batch."""
         if not batch.tasks:
             return Published()
-        done = self.jobs.write(frame, self.spec(), batch.tasks, transaction=None, owners=None, staged=self.staged)
+        spec = self.spec()
+        upserts = any(branch.spec.upserts for branch in self.branches)  # the last change of a key has to be the last
+        owners = self.owners() if upserts and batch.tasks > 1 else None
+        done = self.jobs.write(frame, spec, batch.tasks, transaction=None, owners=owners, staged=self.staged)
         self.check_topics(done)
         _check_counts(done, batch)
         return Published(self.written(done))
@@ -243,6 +251,8 @@ class KafkaCommitter(_Writing):
 
     The protocol and its rules are described in docs/exactly-once.md.
     """
+
+    keeps_state = True
 
     def __init__(self, outputs: Sequence[Output], context: JobContext, jobs: WriteJobs):
         super().__init__(outputs, context, jobs)
@@ -406,15 +416,32 @@ class KafkaCommitter(_Writing):
             raise
         if isinstance(decision, Skip):
             self._check_tables(decision.record)
-            return Published(skipped=True)
+            return Published(skipped=True, state=decision.record.state)
         if isinstance(decision, TakeOver):
             self.context.warn(decision.warning)
+        results = None
+        if batch.operators is not None:  # before the transaction begins: operators may take long
+            results = batch.operators(self._state_before(batch))
+            progress = replace(progress, state=results.state)
         # Before anything is sent: a record above the topic's limit raises here.
         progress_batch(self._progress_topic(), self.transactional_id, progress)
         errors = KafkaError, TransactionExpiredError
-        published = attempted(lambda: self._attempt(batch, progress, frame), batch.id, self.context, errors)
+        published = attempted(lambda: self._attempt(batch, progress, frame, results), batch.id, self.context, errors)
         self._progress, self._published = progress, True
         return published
+
+    def _state_before(self, batch: Batch) -> str:
+        """The reference to the state before a batch that is to be published (rule "state commits with the output").
+        Raises CheckpointError when progress, which holds it, is lost."""
+        before = self._progress
+        if batch.id == 0:
+            return ""
+        if before is None or before.query_id != self.context.query_id or before.batch_id != batch.id - 1:
+            raise CheckpointError(
+                f"the state before batch {batch.id} is not known, because progress of batch {batch.id - 1} is lost, and "
+                "--adopt-progress cannot replace it; start the job with a new checkpoint"
+            )
+        return before.state
 
     def _check_tables(self, published: Progress) -> None:
         """Raises CheckpointError for a batch that was published without one of the present tables, which would never
@@ -433,7 +460,7 @@ class KafkaCommitter(_Writing):
         if claimed is not None and claimed.run_id != self.context.run_id:
             raise taken_over(self.transactional_id, claimed)
 
-    def _attempt(self, batch: Batch, progress: Progress, frame: Any) -> Published:
+    def _attempt(self, batch: Batch, progress: Progress, frame: Any, results: Results | None) -> Published:
         """One transaction. After a retriable error nothing of it is published or open, and the batch may be retried.
         Raises UnknownOutcomeError when its outcome is not known; nothing may be published after that."""
         client, topic = self._opened()
@@ -441,14 +468,14 @@ class KafkaCommitter(_Writing):
         recorded: dict[int, bool] = {}
         try:
             transaction = OpenTransaction(self.transactional_id, client.begin())
-            done = self._write(batch, frame, transaction)
+            done = self._write(batch, frame, results, transaction)
             record(self.session, client, topic, progress)
             recorded = self._add_offsets(batch)
             client.commit()
         except BaseException as error:
             if not self._ended(progress, error) or not isinstance(error, Exception):
                 raise
-        return Published(self.written(done), consumed=recorded)
+        return Published(self.written(done), consumed=recorded, state=progress.state)
 
     def _ended(self, batch: Progress, reason: BaseException) -> bool:
         """End the transaction that ``reason`` has interrupted, or find out how it ended. Returns whether it was
@@ -514,13 +541,19 @@ class KafkaCommitter(_Writing):
                 context.warn(f"whether batch {batch.batch_id} was committed is not known yet: {error}")
             time.sleep(backoff.next())
 
-    def _write(self, batch: Batch, frame: Any, transaction: OpenTransaction) -> Acknowledged:
-        if not batch.tasks:
+    def _write(self, batch: Batch, frame: Any, results: Results | None, transaction: OpenTransaction) -> Acknowledged:
+        if not batch.tasks and results is None:
             return Acknowledged()
         spec = self.spec()
         owners = None if not self._shared and self.one_writer_each(batch.tasks) else self.owners()
         try:
-            done = self.jobs.write(frame, spec, batch.tasks, transaction=transaction, owners=owners, staged=self.staged)
+            if results is not None:
+                encoded = WRITTEN.empty_table() if results.rows is None else results.rows
+                done = self.jobs.publish(encoded, spec, transaction, self.owners())
+            else:
+                done = self.jobs.write(
+                    frame, spec, batch.tasks, transaction=transaction, owners=owners, staged=self.staged
+                )
         except SequenceError:
             self._shared = True  # two writers of one partition may cause this before they can be counted
             raise

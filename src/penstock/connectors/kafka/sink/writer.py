@@ -80,9 +80,11 @@ class OpenTransaction:
 
 @dataclass(frozen=True)
 class Instructions:
-    """The driver's instructions for the tasks of one Spark job: either the transaction to publish in, or a folder for
-    encoded batches on their way to the owners of their partitions, when all tasks run on one machine."""
+    """The driver's instructions for the tasks of one Spark job: to publish ``at_once``, in the ``transaction`` if there
+    is one, or else to encode batches for the owners of their partitions, which find them in the ``folder`` when all
+    tasks run on one machine."""
 
+    at_once: bool = False
     transaction: OpenTransaction | None = None
     folder: str = ""
 
@@ -188,12 +190,12 @@ def encode_rows_and_publish(
 
 
 def stage_rows(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The stage of reading tasks under exactly-once: publish their rows when the driver's instructions have a
-    transaction, else encode them for the owners of their partitions."""
+    """The stage of reading tasks whose rows may have owners: publish them at once where the driver's instructions say
+    so, else encode them for the owners of their partitions."""
     instructions: Instructions = unpickled(task.instructions) if task.instructions else Instructions()
-    if instructions.transaction is not None:
+    if instructions.at_once:
         return encode_rows_and_publish(spec, instructions.transaction, task, rows)
-    return encode_rows(spec, instructions.folder, task, rows)
+    return encode_rows(spec, instructions.folder or task.folder, task, rows)
 
 
 def _producer(spec: WriteSpec, transaction: OpenTransaction | None) -> Producer:
@@ -226,6 +228,9 @@ def _encoded(spec: WriteSpec, task: Task, rows: Iterable[pa.RecordBatch]) -> Ite
             part, hidden = branch.rows(kept if branch.column is None else batch)
             for topic, encoded in encoder.encode(part, hidden):
                 yield number, topic, encoded
+    for number, encoder in enumerate(encoders):
+        for topic, encoded in encoder.finish():
+            yield number, topic, encoded
 
 
 def _without_dead_letters(batch: pa.RecordBatch) -> pa.RecordBatch:

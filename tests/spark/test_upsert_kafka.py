@@ -1,0 +1,165 @@
+"""Jobs over tables of upsert-kafka: changes become messages that replace and delete rows, and come back as changes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.common import Row, RowKind
+from penstock.connectors import values
+from penstock.errors import RecordError
+from tests.spark.conftest import Jobs, Message
+from tests.waiting import while_running
+
+COLUMNS = "id BIGINT, name STRING, PRIMARY KEY (id) NOT ENFORCED"
+UPSERTS = {"connector": "upsert-kafka", "key_format": "json", "value_format": "json"}
+
+
+def upsert(jobs: Jobs, name: str, topic: str, columns: str = COLUMNS, **options: str) -> str:
+    """A CREATE TABLE statement of upsert-kafka."""
+    return jobs.table(name, columns, topic, **{**UPSERTS, **options}).replace("'format' = 'json', ", "")
+
+
+def exactly(topic: str) -> dict[str, str]:
+    """The options of a table that is written exactly once."""
+    return {"sink_delivery__guarantee": "exactly-once", "sink_transactional__id__prefix": f"tx-{topic}"}
+
+
+def changes(*rows: tuple[RowKind, int, str | None], name: str = "given") -> str:
+    """A table of these changes."""
+    made = [Row(number, text) for _, number, text in rows]
+    for row, (kind, *_) in zip(made, rows, strict=True):
+        row.set_row_kind(kind)
+    options = f"'connector' = 'values', 'data-id' = '{values.register(made)}', 'changelog-mode' = 'I,UB,UA,D'"
+    return f"CREATE TABLE {name} (id BIGINT, name STRING) WITH ({options});\n"
+
+
+def messages(found: list[Message]) -> list[tuple[Any, Any]]:
+    """Keys and values."""
+    return [(json.loads(each.key), each.json) for each in found]
+
+
+def table(found: list[Message]) -> dict[int, str]:
+    """The rows that the messages leave."""
+    rows: dict[int, str] = {}
+    for key, value in messages(found):
+        rows.pop(key["id"], None)
+        if value is not None:
+            rows[key["id"]] = value["name"]
+    return rows
+
+
+def debezium(op: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> dict[str, Any]:
+    """A message of debezium-json."""
+    return {"before": before, "after": after, "op": op}
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_change_data_becomes_messages_that_replace_and_delete(jobs, topics, topic, guarantee):
+    source, target = topic(partitions=1), topic(partitions=3)
+    one, two = {"id": 1, "name": "one"}, {"id": 2, "name": "two"}
+    new = {"id": 1, "name": "uno"}
+    topics.write(source, [debezium("c", None, one), debezium("c", None, two), debezium("u", one, new)])
+    topics.write(source, [debezium("d", two, None)])
+    sql = jobs.bounded("given", "id BIGINT, name STRING", source, format="debezium-json")
+    sql += upsert(jobs, "t", target, **(exactly(target) if guarantee == "exactly-once" else {}))
+    result = jobs.run(sql + "INSERT INTO t SELECT * FROM given;")
+
+    found = topics.read(target)
+    by_key = {number: [value for key, value in messages(found) if key == {"id": number}] for number in (1, 2)}
+    assert by_key == {1: [one, new], 2: [two, None]}
+    assert result.progress.records_out == len(found) == 4
+    assert len({each.partition for each in found if each.key == b'{"id":1}'}) == 1
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_the_last_change_of_a_key_is_the_last_message_when_several_tasks_read(jobs, topics, topic, guarantee):
+    """One partition of enough records is read by several tasks; an order of their own would mix the changes up."""
+    source, target = topic(partitions=1), topic(partitions=4)
+    rounds, keys = 300, 300
+    topics.write(source, [{"id": key, "name": f"{turn}"} for turn in range(rounds) for key in range(keys)])
+    sql = jobs.bounded("given", "id BIGINT, name STRING", source)
+    sql += upsert(jobs, "t", target, **(exactly(target) if guarantee == "exactly-once" else {}))
+    jobs.run(sql + "INSERT INTO t SELECT * FROM given;")
+
+    found = topics.read(target)
+    assert len(found) == rounds * keys
+    turns: dict[int, list[int]] = {}
+    for message in found:
+        turns.setdefault(message.json["id"], []).append(int(message.json["name"]))
+    assert turns == {key: list(range(rounds)) for key in range(keys)}
+
+
+def test_both_connectors_write_in_one_transaction(jobs, topics, topic):
+    plain, target = topic(), topic()
+    sql = changes((RowKind.INSERT, 1, "one"), (RowKind.DELETE, 1, "one"))
+    sql += jobs.exactly_once("log", "id BIGINT, name STRING", plain, format="debezium-json")
+    sql += upsert(jobs, "t", target, **exactly(plain))
+    sql += "EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT * FROM given; INSERT INTO log SELECT * FROM given; END;"
+    jobs.run(sql)
+
+    assert messages(topics.read(target)) == [({"id": 1}, {"id": 1, "name": "one"}), ({"id": 1}, None)]
+    assert [each.json["op"] for each in topics.read(plain)] == ["c", "d"]
+
+
+def test_a_row_that_a_filter_no_longer_passes_is_deleted(jobs, topics, topic):
+    target = topic(partitions=1)
+    sql = changes(
+        (RowKind.INSERT, 1, "in"),
+        (RowKind.UPDATE_BEFORE, 1, "in"),
+        (RowKind.UPDATE_AFTER, 1, "out"),
+        (RowKind.INSERT, 2, "out"),
+        (RowKind.UPDATE_BEFORE, 2, "out"),
+        (RowKind.UPDATE_AFTER, 2, "in"),
+    )
+    sql += upsert(jobs, "t", target) + "INSERT INTO t SELECT * FROM given WHERE name = 'in';"
+    jobs.run(sql)
+
+    found = topics.read(target)
+    assert messages(found) == [
+        ({"id": 1}, {"id": 1, "name": "in"}),
+        ({"id": 1}, None),
+        ({"id": 2}, {"id": 2, "name": "in"}),
+    ]
+    assert table(found) == {2: "in"}
+
+
+def test_a_copy_of_a_table_keeps_its_rows_and_deletions_without_state(jobs, topics, topic):
+    source, target = topic(partitions=3), topic(partitions=2)
+    written = [(RowKind.INSERT, number, f"n{number}") for number in range(20)]
+    deleted = [(RowKind.DELETE, number, None) for number in range(5)]
+    made = changes(*written, *deleted) + upsert(jobs, "t", source) + "INSERT INTO t SELECT * FROM given;"
+    jobs.run(made, "make")
+
+    sql = upsert(jobs, "given", source, scan_bounded_mode="latest-offset") + upsert(
+        jobs, "t", target, **exactly(target)
+    )
+    result = jobs.run(sql + "INSERT INTO t SELECT * FROM given;", "copy")
+
+    found = topics.read(target)
+    assert len(found) == result.progress.records_out == 25
+    assert table(found) == {number: f"n{number}" for number in range(5, 20)}
+
+
+def test_a_table_is_read_as_changes_of_its_keys(jobs, topics, topic):
+    source = topic(partitions=1)
+    topics.write(source, [{"id": 1, "name": "one"}], keys=[b'{"id":1}'])
+    jobs.run(changes((RowKind.DELETE, 1, "one")) + upsert(jobs, "t", source) + "INSERT INTO t SELECT * FROM given;")
+
+    values.forget("seen")
+    columns = f"at BIGINT METADATA FROM 'offset' VIRTUAL, {COLUMNS}"
+    sql = upsert(jobs, "given", source, columns)
+    sql += "CREATE TABLE seen (at BIGINT, id BIGINT, name STRING) WITH ('connector' = 'values', "
+    sql += "'sink-insert-only' = 'false'); INSERT INTO seen SELECT * FROM given;"
+    running = jobs.start(sql, "read")
+    while_running(running, lambda: len(values.rows("seen")) == 2)
+    found = [(each.get_row_kind(), *each) for each in values.rows("seen")]
+    assert found == [(RowKind.UPDATE_AFTER, 0, 1, "one"), (RowKind.DELETE, 1, 1, None)]
+
+
+def test_a_row_without_a_key_is_refused_by_its_column(jobs, topic):
+    sql = changes((RowKind.INSERT, 1, "one"), (RowKind.INSERT, None, "none")) + upsert(jobs, "t", topic())
+    with pytest.raises(RecordError, match="field 'id': NULL cannot be part of the PRIMARY KEY"):
+        jobs.run(sql + "INSERT INTO t SELECT * FROM given;")
