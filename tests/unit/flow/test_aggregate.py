@@ -143,7 +143,7 @@ def expected(keys: Sequence[str], calls: Sequence[AggregateCall], live: Mapping[
     return Counter(comparable((*key, *(recomputed(call, rows) for call in calls))) for key, rows in groups.items())
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_groups_are_those_of_a_recomputation(seed: int) -> None:
     rng = random.Random(seed)
     keys = rng.choice([("k",), ("k", "name"), (), ("k",), ("paid", "k")])

@@ -116,7 +116,7 @@ def random_customer(rng: random.Random) -> Row:
     return rng.choice([1, 2, 3, 4, 5]), rng.choice([None, "at", "de"])
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_an_aggregate_of_a_join(seed: int) -> None:
     rng = random.Random(seed)
     orders = random_changes(rng, lambda: random_order(rng), rng.randrange(15))
@@ -143,7 +143,7 @@ def test_an_aggregate_of_a_join(seed: int) -> None:
     check(rng, steps, {"orders": orders, "customers": customers}, expected)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_join_of_aggregates(seed: int) -> None:
     rng = random.Random(seed)
     orders = random_changes(rng, lambda: random_order(rng), rng.randrange(15))
@@ -164,7 +164,7 @@ def test_a_join_of_aggregates(seed: int) -> None:
     check(rng, steps, {"orders": orders, "others": others}, joined(left, right, (0, 1), 2))
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_an_aggregate_of_a_join_of_normalised_tables(seed: int) -> None:
     rng = random.Random(seed)
     orders = random_upserts(rng, 6, lambda key: (key, *random_order(rng)[1:]), rng.randrange(18), full=False)

@@ -41,7 +41,7 @@ def recomputed(operator: JoinOperator, left: Mapping[Row, int], right: Mapping[R
     return +result
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_pairs_are_those_of_a_recomputation(seed: int) -> None:
     rng = random.Random(seed)
     kind = list(JoinKind)[seed % len(JoinKind)]

@@ -22,7 +22,7 @@ def last_rows(changes: Sequence[Change]) -> Counter[Row]:
     return Counter(comparable(row) for row in rows.values() if row is not None)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_last_row_of_a_key_stays(seed: int) -> None:
     rng = random.Random(seed)
 
