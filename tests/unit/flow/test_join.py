@@ -89,3 +89,11 @@ def test_a_row_without_a_match_is_retracted_by_its_first_match_and_comes_back_af
 def test_keys_of_different_types_are_refused() -> None:
     with pytest.raises(SchemaError, match="'c' is int64 and 'y' is int32"):
         join(JoinKind.INNER, ("c",), ("y",))
+
+
+def test_a_row_of_nulls_that_matches_replaces_the_nulls_of_a_row_without_a_match() -> None:
+    runner = Runner(join(JoinKind.RIGHT, (), ()), random.Random(1))
+    left, right = (None, None, None), ("x", 1, None)
+    assert runner.run([], [(right, 1)]) == [((*left, *right), 1)]
+    assert runner.run([(left, 1)], []) == []
+    assert runner.run([(left, 1)], []) == [((*left, *right), 1)]
