@@ -14,7 +14,7 @@ from penstock.errors import Problem, UnsupportedError
 from penstock.flow.accumulators import Accumulators, Argument, counts_of, sum_type
 from penstock.flow.equality import Flags, fixed_values, same_rows
 from penstock.flow.hashing import Groups, taken
-from penstock.flow.operators import Input, hashes_of, replacements, weights_of
+from penstock.flow.operators import Input, hashes_of, replacements, select_groups, weights_of
 from penstock.flow.state import KeyedState, StateStore, TableSpec
 from penstock.flow.sums import sums
 from penstock.flow.wide_decimals import decimal_column, limbs_of, quotients
@@ -82,11 +82,9 @@ class GroupAggregateOperator:
 
     def _keep(self, table: KeyedState, groups: Groups, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
         every = np.arange(len(groups))
-        changed = np.flatnonzero(~same_rows(old.columns, every, new.columns, every))
-        if len(changed):
-            kept = Groups(groups.hashes[changed], taken(groups.keys, changed), changed, changed, changed)
-            values = taken(new, changed)
-            table.put(kept, values, counts_of(values.column(_ROWS)) != 0)
+        changed = ~same_rows(old.columns, every, new.columns, every)
+        values = taken(new, np.flatnonzero(changed))
+        table.put(select_groups(groups, changed), values, counts_of(values.column(_ROWS)) != 0)
 
     def _changes(self, groups: Groups, old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
         before, after = (self._results(groups, each) for each in (old, new))

@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.flow.accumulators import valid_of
 from penstock.flow.equality import Flags, Rows
 from penstock.flow.hashing import Groups, taken
 from penstock.flow.normalize import ROWS, last_rows, replaced, rows_table
 from penstock.flow.operators import Delta, Input, hashes_of, select_groups
-from penstock.flow.ordinals import ordinals
+from penstock.flow.ordinals import ordinals, valid_of
 from penstock.flow.state import KeyedState, StateStore, TableSpec
 from penstock.flow.sums import smallest
 from penstock.plan.nodes import Deduplicate
