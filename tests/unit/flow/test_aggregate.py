@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import re
 import struct
@@ -242,3 +243,8 @@ def test_calls_of_one_argument_share_their_state() -> None:
 def test_other_calls_are_refused(call: AggregateCall, problem: str) -> None:
     with pytest.raises(UnsupportedError, match=re.escape(problem)):
         aggregate(("k",), [call])
+
+
+def test_an_operator_is_pickled_for_each_batch() -> None:
+    operator = aggregate(("k",), [AggregateCall("c", "MAX", STRING, "name", filter="paid")])
+    assert pickle.loads(pickle.dumps(operator)) == operator

@@ -59,3 +59,10 @@ def test_quotients_are_rounded_half_away_from_zero(seed: int) -> None:
         quotient = (2 * abs(number) * 10**shift + divisor) // (2 * divisor)
         expected.append(quotient if number >= 0 else -quotient)
     assert unscaled(wide_column(limbs, 0)) == expected
+
+
+def test_what_stands_under_a_null_is_0() -> None:
+    words = pa.py_buffer(np.full(8, 7, np.uint64))
+    given = pa.Array.from_buffers(pa.decimal256(76, 2), 2, [pa.py_buffer(b"\x02"), words])
+    first, second = unscaled(wide_column(limbs_of(given), 2))
+    assert (first, second) == (0, sum(7 << 64 * at for at in range(4)))
