@@ -71,20 +71,20 @@ class GroupAggregateOperator:
         weights = weights_of(batch)
         groups = Groups.of(hashes_of(batch), batch.select(given.keys))
         table = state.keyed(_GROUPS)
-        _, old = table.get(groups)
+        found, old = table.get(groups)
         rows = counts_of(old.column(_ROWS)) + sums(groups.index, weights, len(groups))
         columns = {_ROWS: pa.array(rows)}
         for each in self.accumulators:
             columns |= each.updated(old, batch, weights, groups, state)
         new = pa.RecordBatch.from_arrays([columns[name] for name in old.schema.names], schema=old.schema)
-        self._keep(table, groups, old, new)
+        self._keep(table, groups, found, old, new)
         return self._changes(groups, old, new)
 
-    def _keep(self, table: KeyedState, groups: Groups, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
+    def _keep(self, table: KeyedState, groups: Groups, found: Flags, old: pa.RecordBatch, new: pa.RecordBatch) -> None:
         every = np.arange(len(groups))
-        changed = ~same_rows(old.columns, every, new.columns, every)
-        values = taken(new, np.flatnonzero(changed))
-        table.put(select_groups(groups, changed), values, counts_of(values.column(_ROWS)) != 0)
+        present = counts_of(new.column(_ROWS)) != 0
+        changed = ~same_rows(old.columns, every, new.columns, every) & (found | present)
+        table.put(select_groups(groups, changed), taken(new, np.flatnonzero(changed)), present[changed])
 
     def _changes(self, groups: Groups, old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
         before, after = (self._results(groups, each) for each in (old, new))
