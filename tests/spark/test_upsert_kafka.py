@@ -89,7 +89,7 @@ def test_the_last_change_of_a_key_is_the_last_message_when_several_tasks_read(jo
     turns: dict[int, list[int]] = {}
     for message in found:
         turns.setdefault(message.json["id"], []).append(int(message.json["name"]))
-    assert turns == dict.fromkeys(range(keys), list(range(rounds)))
+    assert turns == {key: list(range(rounds)) for key in range(keys)}
 
 
 def test_both_connectors_write_in_one_transaction(jobs, topics, topic):
@@ -133,7 +133,9 @@ def test_a_copy_of_a_table_keeps_its_rows_and_deletions_without_state(jobs, topi
     made = changes(*written, *deleted) + upsert(jobs, "t", source) + "INSERT INTO t SELECT * FROM given;"
     jobs.run(made, "make")
 
-    sql = upsert(jobs, "given", source, scan_bounded_mode="latest-offset") + upsert(jobs, "t", target, **exactly(target))
+    sql = upsert(jobs, "given", source, scan_bounded_mode="latest-offset") + upsert(
+        jobs, "t", target, **exactly(target)
+    )
     result = jobs.run(sql + "INSERT INTO t SELECT * FROM given;", "copy")
 
     found = topics.read(target)

@@ -35,7 +35,8 @@ class HashIndex:
     def of(cls, hashes: npt.NDArray[np.uint64]) -> HashIndex:
         """The index of these hashes, of which there is one at least."""
         low, width = hashes[0], int(hashes[-1]) - int(hashes[0])
-        shift = max(0, width.bit_length() - max(0, (len(hashes) // _ROWS_PER_BUCKET).bit_length()))
+        shift = max(0, width.bit_length() - (len(hashes) // _ROWS_PER_BUCKET).bit_length())
+        shift = min(63, shift)  # processors shift 64 bits by 64 as if by 0
         filters = np.zeros((width >> shift) + 1, np.uint64)
         firsts = np.empty(len(filters) + 1, np.int32)
         index = cls(low, np.uint64(shift), filters, firsts)

@@ -38,7 +38,6 @@ from penstock.types import RowKind, RowType, arrow_schema
 from penstock.types.casts import alike
 
 
-
 @dataclass(frozen=True)
 class _Way:
     """Rows from a scan or a node with state, through ``steps``, the lowest first."""
@@ -139,23 +138,29 @@ class Planner:
 
     def _branch(self, way: _Way, edge: Edge | None, output: int | None) -> None:
         """Add a branch from a scan."""
-        number, calc = self._number(way.origin), _calc(way, self.zone)
-        if isinstance(calc, Lacking):
+        number, found = self._number(way.origin), _calc(way, self.zone)
+        calc: Calc | Passing
+        if not isinstance(found, Lacking):
+            calc = found
+        else:
             if number in self.hops:
-                reason = f"{calc.function} cannot be computed for two subqueries of one table in a job with state yet"
-                raise UnsupportedError((Problem(reason, where=str(calc.place or "")),))
+                reason = f"{found.function} cannot be computed for two subqueries of one table in a job with state yet"
+                raise UnsupportedError((Problem(reason, where=str(found.place or "")),))
             self.hops[number] = way.node
             calc = Passing()
         self.branches.append(Branch(number, calc, edge, output))
 
     def _local(self, operator: Operator, ways: Sequence[Sequence[_Way]]) -> bool:
         """Whether the rows of each key are in one task already: the operator has one input, from one vertex, whose keys
-        pass unchanged and are keys of the operator in the same order."""
+        pass unchanged and are its own, in the same order. The end of an output keeps no state by hash: it needs all
+        rows of a key, whatever the order, and without keys nothing."""
         if len(ways) != 1 or len(ways[0]) != 1 or isinstance(ways[0][0].origin, Scan):
             return False
-        (way,) = ways[0]
+        (way,), keys = ways[0], operator.inputs[0].keys
         before = _partitioned(way)
-        return bool(before) and before == operator.inputs[0].keys
+        if isinstance(operator, Changes):
+            return not keys or (bool(before) and set(before) <= set(keys))
+        return bool(before) and before == keys
 
     def _node(self, node: Node) -> int:
         """The number of the vertex of a node with state."""
@@ -235,7 +240,11 @@ def _partitioned(way: _Way) -> tuple[str, ...]:
             return ()
     for step in way.steps:
         if isinstance(step, Project):
-            now = {item.expression.name: item.name for item in reversed(step.items) if isinstance(item.expression, ColumnRef)}
+            now = {
+                item.expression.name: item.name
+                for item in reversed(step.items)
+                if isinstance(item.expression, ColumnRef)
+            }
             if not all(name in now for name in names):
                 return ()
             names = tuple(now[name] for name in names)

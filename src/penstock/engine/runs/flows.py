@@ -86,7 +86,10 @@ class FlowRun:
     _former: list[tuple[str, Manifest]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        planner = Planner(self.scans, self.context.settings.session_time_zone or str(self.context.spark.conf.get("spark.sql.session.timeZone")))
+        planner = Planner(
+            self.scans,
+            self.context.settings.session_time_zone or str(self.context.spark.conf.get("spark.sql.session.timeZone")),
+        )
         for number, sink in enumerate(self.job.sinks):
             planner.add(sink, number)
         place = f"{self.uri.rstrip('/')}/{_FOLDER}"
@@ -169,9 +172,7 @@ class FlowRun:
             lambda: self._frame([_of(rows, edges, ROWS)]),
         )
 
-    def _collect(
-        self, batch: Batch, frame: DataFrame, folder: str, before: Manifest
-    ) -> tuple[str, pa.RecordBatch]:
+    def _collect(self, batch: Batch, frame: DataFrame, folder: str, before: Manifest) -> tuple[str, pa.RecordBatch]:
         """Run all stages, and return the name of the attempt and the rows for the driver."""
         flow, context = self.flow, self.context.spark.sparkContext
         scans = {branch.scan for branch in flow.branches}

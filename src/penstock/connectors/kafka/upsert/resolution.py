@@ -16,7 +16,7 @@ from penstock.connectors.kafka.table.options import (
 from penstock.connectors.kafka.table.resolution import Resolution
 from penstock.connectors.kafka.upsert.options import UpsertKafkaSinkOptions, UpsertKafkaSourceOptions
 from penstock.options import Properties
-from penstock.spi import Column
+from penstock.spi import Column, Surface
 
 _Options = TypeVar("_Options", bound=KafkaTableOptions)
 
@@ -57,7 +57,9 @@ class UpsertResolution(Resolution):
         ]
         if not self.table.primary_key:
             reason = "is required: its columns are a message's key, by which rows are replaced and deleted"
-            self.problem(reason, _PRIMARY_KEY, "add PRIMARY KEY (..) NOT ENFORCED to the columns")
+            yaml = self.table.surface is Surface.YAML
+            add = "add PRIMARY KEY (..) NOT ENFORCED to the columns"
+            self.problem(reason, _PRIMARY_KEY, "name the columns in a transform: 'primary-keys: id'" if yaml else add)
 
     def _bound(self, cls: type[_Options], given: Mapping[str, str], properties: Properties) -> _Options:
         key = {"key_fields": self.table.primary_key}
