@@ -14,7 +14,7 @@ from penstock.plan.nodes import Job, Sink, project
 from penstock.settings.given import GivenSettings
 from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
-from penstock.sql.bind.queries import Queries, Result
+from penstock.sql.bind.queries import Queries, Relation, Result
 from penstock.sql.bind.selection import Selected, projected
 from penstock.sql.bind.tables import Declaration, DeclaredTable
 from penstock.sql.parse.queries import QueryGrammar
@@ -22,6 +22,7 @@ from penstock.sql.parse.source import Errors, SourceText, similar
 from penstock.sql.parse.statements import (
     BeginSet,
     CreateTable,
+    CreateView,
     DropTable,
     EndSet,
     Insert,
@@ -102,8 +103,8 @@ class _ScriptReader:
     errors: Errors = field(default_factory=Errors)
     jobs: list[Job] = field(default_factory=list)
     settings: GivenSettings = field(default_factory=GivenSettings)
-    #: None: the table is declared, but has problems.
-    tables: dict[str, DeclaredTable | None] = field(default_factory=dict)
+    #: Tables and views. None: it is declared, but has problems.
+    tables: dict[str, DeclaredTable | Relation | None] = field(default_factory=dict)
     #: Where the open statement set began, and its sinks.
     set_at: int | None = None
     sinks: list[Sink] = field(default_factory=list)
@@ -137,10 +138,10 @@ class _ScriptReader:
         match statement:
             case CreateTable():
                 self._create(statement)
-            case DropTable(table=table):
-                if table.name not in self.tables and not statement.if_exists:
-                    raise self._unknown_table(table)
-                self.tables.pop(table.name, None)
+            case CreateView():
+                self._create_view(statement)
+            case DropTable():
+                self._drop(statement)
             case Insert():
                 self._insert(statement)
             case SetOption(key=key, value=value, shown=shown):
@@ -170,14 +171,40 @@ class _ScriptReader:
 
     def _create(self, statement: CreateTable) -> None:
         name = statement.table.name
-        if name in self.tables:
-            if statement.if_not_exists:
-                return
-            hint = "write IF NOT EXISTS, or DROP TABLE before it"
-            raise self.source.error(statement.table.at, f"table '{name}' exists already", hint)
+        if not self._is_new(statement.table, statement.if_not_exists, "TABLE"):
+            return
         self.tables[name] = None
         self.tables[name], warnings = Declaration(statement, self.source, Errors()).table(self.connectors)
         self.settings.warnings += warnings
+
+    def _create_view(self, statement: CreateView) -> None:
+        if not self._is_new(statement.view, statement.if_not_exists, "VIEW"):
+            return
+        errors = Errors()
+        queries = Queries(self.source, self.connectors, errors, self.tables, self._unknown_table)
+        found = queries.relation(statement.query, statement.columns)
+        self.tables[statement.view.name] = None if errors else found
+        errors.check()
+
+    def _is_new(self, table: TableName, if_not_exists: bool, kind: str) -> bool:
+        """Whether a table or view is to be created. Raises SqlError if there is one of its name, unless it is created
+        only ``if_not_exists``."""
+        if table.name not in self.tables:
+            return True
+        if if_not_exists:
+            return False
+        hint = f"write IF NOT EXISTS, or DROP {kind} before it"
+        raise self.source.error(table.at, f"table '{table.name}' exists already", hint)
+
+    def _drop(self, statement: DropTable) -> None:
+        name = statement.table.name
+        if name not in self.tables and not statement.if_exists:
+            raise self._unknown_table(statement.table)
+        found = self.tables.get(name)
+        if found is not None and isinstance(found, DeclaredTable) is statement.view:
+            is_a, drop = ("table", "DROP TABLE") if statement.view else ("view", "DROP VIEW")
+            raise self.source.error(statement.table.at, f"'{name}' is a {is_a}", f"write {drop}")
+        self.tables.pop(name, None)
 
     def _unknown_table(self, table: TableName) -> DefinitionError:
         hint = similar(table.name, self.tables) or "declare it with CREATE TABLE"
@@ -198,6 +225,9 @@ class _ScriptReader:
             errors.append(self._unknown_table(statement.table))
         queries = Queries(self.source, self.connectors, errors, self.tables, self._unknown_table)
         into = self.tables.get(statement.table.name)
+        if into is not None and not isinstance(into, DeclaredTable):
+            reason = f"'{statement.table.name}' is a view and cannot be written"
+            raise self.source.error(statement.table.at, reason, "insert into a table")
         insertion = _Insertion(statement, self.source, self.connectors, errors, into)
         sink = insertion.sink(queries.result(statement.query))
         errors.check()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeGuard
 
 from penstock.errors import DefinitionError
 from penstock.plan.expressions import Call, Expression, Literal, cast, coerce, conjuncts, fields_of, walk
@@ -13,26 +14,33 @@ from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import Grouping, aggregates_in
 from penstock.sql.bind.grouping import Groups, distinct
 from penstock.sql.bind.joins import join
+from penstock.sql.bind.over import RowNumber, numbered
+from penstock.sql.bind.ranking import Ranked, RankedSource
 from penstock.sql.bind.scope import UNTYPED_NULL, Scope
 from penstock.sql.bind.selection import Selected, projected, select
 from penstock.sql.bind.sources import NodeSource, Source, TableSource, filtered
+from penstock.sql.bind.subqueries import Subquery, outer_tables
 from penstock.sql.bind.tables import DeclaredTable, typed
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.sql.parse.syntax import (
     Name,
     TableName,
     Unbound,
+    UnboundAggregate,
+    UnboundCall,
     UnboundDerived,
     UnboundJoin,
+    UnboundOver,
     UnboundQuery,
     UnboundSelect,
     UnboundSource,
+    UnboundSubquery,
     UnboundTable,
     UnboundUnion,
     UnboundWith,
 )
 from penstock.types import DataType, MapType, NullType, RowType
-from penstock.types.casts import common_type
+from penstock.types.casts import common_type, comparable
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,9 @@ class Result:
 
 _BROKEN = Result(None, None)
 
+#: What a query gives to others.
+Relation = Node | Ranked
+
 
 @dataclass(frozen=True)
 class Queries:
@@ -55,11 +66,32 @@ class Queries:
     source: SourceText
     connectors: Registry[Connector]
     errors: Errors
-    tables: Mapping[str, DeclaredTable | Node | None]
+    tables: Mapping[str, DeclaredTable | Relation | None]
     unknown: Callable[[TableName], DefinitionError]
 
     def result(self, given: UnboundQuery) -> Result:
-        """The result of a query."""
+        """The result of a query, whose columns can be computed."""
+        found = self._result(given)
+        ranked = _ranked(found, self.source)
+        if ranked is None:
+            return found
+        self.errors.attempt(lambda: ranked.first(()))
+        return Result(None, found.columns)
+
+    def relation(self, given: UnboundQuery, columns: Sequence[Name] = ()) -> Relation | None:
+        """What a query gives to others, with columns called ``columns``, if these are given; None after a problem."""
+        result = self._result(given)
+        found = _ranked(result, self.source) or self._rows(result)
+        names = None if found is None else self._names(columns, found.schema)
+        if found is None or names is None:
+            return None
+        if isinstance(found, Ranked):
+            return found.renamed(names)
+        return project(
+            found, tuple(Item(name, each) for name, each in zip(names, fields_of(found.schema), strict=True))
+        )
+
+    def _result(self, given: UnboundQuery) -> Result:
         match given:
             case UnboundSelect():
                 return self._select(given)
@@ -68,14 +100,6 @@ class Queries:
             case UnboundWith():
                 return self._with(given)
         raise TypeError(f"unknown query {type(given).__name__}")
-
-    def rows(self, given: UnboundQuery, columns: Sequence[Name] = ()) -> Node | None:
-        """The rows of a query whose columns are called ``columns``, if these are given; None after a problem."""
-        node = self._rows(self.result(given))
-        names = None if node is None else self._names(columns, node.schema)
-        if node is None or names is None:
-            return None
-        return project(node, tuple(Item(name, each) for name, each in zip(names, fields_of(node.schema), strict=True)))
 
     def _names(self, given: Sequence[Name], schema: RowType) -> tuple[str, ...] | None:
         """The names of columns: those ``given``, if there are any; None after a problem with them."""
@@ -94,6 +118,9 @@ class Queries:
     def _rows(self, result: Result) -> Node | None:
         """The rows with just the columns of the result; None after a problem."""
         columns = _complete(result)
+        ranked = _ranked(result, self.source)
+        if ranked is not None:
+            return self.errors.attempt(lambda: ranked.first(()))
         if result.node is None or columns is None:
             return None
         for each in columns:
@@ -107,11 +134,14 @@ class Queries:
     def _with(self, given: UnboundWith) -> Result:
         tables = dict(self.tables)
         for each in given.tables:
-            tables[each.name.text] = replace(self, tables=tables).rows(each.query, each.columns)
-        return replace(self, tables=tables).result(given.body)
+            tables[each.name.text] = replace(self, tables=tables).relation(each.query, each.columns)
+        return replace(self, tables=tables)._result(given.body)
 
     def _union(self, given: UnboundUnion) -> Result:
-        members = [self.result(each) for each in self._members(given)]
+        members = [self._result(each) for each in self._members(given)]
+        for ranked in filter(None, (_ranked(each, self.source) for each in members)):
+            self.errors.attempt(partial(ranked.first, ()))
+            return _BROKEN
         found = [(each.node, _complete(each)) for each in members]
         rows = [(node, columns) for node, columns in found if node is not None and columns is not None]
         if len(rows) < len(members):
@@ -163,8 +193,8 @@ class Queries:
             case UnboundTable():
                 return self._table(given)
             case UnboundDerived(query=query, alias=alias, columns=columns):
-                node = self.rows(query, columns)
-                return None if node is None else NodeSource(node, alias.text if alias else "", node.schema.names)
+                found = self.relation(query, columns)
+                return None if found is None else self._source(found, alias.text if alias else "", found.schema.names)
             case UnboundJoin():
                 left, right = self._read(given.left), self._read(given.right)
                 return join(given, left, right, self.source, self.errors) if left and right else None
@@ -181,9 +211,65 @@ class Queries:
         names = self._names(given.columns, found.schema)
         if names is None:
             return None
-        if isinstance(found, Node):
-            return NodeSource(found, qualifier, names)
-        return TableSource(found, qualifier, names, self.connectors, self.errors)
+        if isinstance(found, DeclaredTable):
+            return TableSource(found, qualifier, names, self.connectors, self.errors)
+        return self._source(found, qualifier, names)
+
+    def _source(self, found: Relation, qualifier: str, names: tuple[str, ...]) -> Source:
+        if isinstance(found, Ranked):
+            return RankedSource(found, qualifier, names, self.errors)
+        return NodeSource(found, qualifier, names)
+
+    # --- IN and EXISTS ------------------------------------------------------------------------------------------
+
+    def _kept(self, node: Node, given: UnboundSubquery, scope: Scope) -> Node | None:
+        """The rows of ``node`` for which a condition with a query is true; None after a problem."""
+        operand = None if given.operand is None else self.errors.attempt(partial(scope.value, given.operand))
+        found = self._subquery(given, scope)
+        if found is None or (given.operand is not None and operand is None):
+            return None
+        if (
+            operand is not None
+            and found.value is not None
+            and comparable(operand.type, found.value.type, False) is None
+        ):
+            reason = f"{operand.type.text()} cannot be compared with {found.value.type.text()}"
+            self.errors.append(self.source.error(given.at, reason, "CAST one of them"))
+            return None
+        return found.keeping(node, operand, given.negated, self.errors)
+
+    def _subquery(self, given: UnboundSubquery, scope: Scope) -> Subquery | None:
+        query = given.query
+        if not _is_plain(query):
+            node = self._rows(self._result(query))
+            if node is None:
+                return None
+            values: list[Expression] = list(fields_of(node.schema))
+            return Subquery(node, self._value(given, values)) if self._fits(given, values) else None
+        read = self._read(query.source)
+        if read is None:
+            return None
+        inner = Scope(
+            read.schema, self.source, tables=read.tables, outer=outer_tables(scope.named), clause="in a condition"
+        )
+        columns = select(query.items, inner, self.errors)
+        where = self._condition(query.condition, inner.within("in WHERE"), "the condition of WHERE")
+        node = read.rows(())
+        values = [each.value for each in columns if each is not None]
+        if node is None or len(values) < len(columns) or not self._fits(given, values):
+            return None
+        value = self._value(given, values)
+        return self.errors.attempt(lambda: Subquery.of(node, where, value, self.source))
+
+    def _fits(self, given: UnboundSubquery, values: Sequence[Expression]) -> bool:
+        if given.operand is None or len(values) == 1:
+            return True
+        reason = f"the query of IN has {len(values)} columns, not one"
+        self.errors.append(self.source.schema_error(given.query.at, reason, "select one value"))
+        return False
+
+    def _value(self, given: UnboundSubquery, values: Sequence[Expression]) -> Expression | None:
+        return values[0] if given.operand is not None else None
 
     # --- SELECT -------------------------------------------------------------------------------------------------
 
@@ -192,17 +278,39 @@ class Queries:
         if read is None:
             return _BROKEN
         grouping = Grouping.KEYS if given.grouping else Grouping.WHOLE
-        scope = Scope(read.schema, self.source, "", read.event_time, read.tables, grouping)
-        columns = select(given.items, scope, self.errors)
-        where = self._condition(given.condition, scope.within("in WHERE"), "the condition of WHERE")
-        having = self._condition(given.having, scope, "the condition of HAVING")
+        scope = Scope(read.schema, self.source, "", read.event_time, read.tables, grouping=grouping, ranking=True)
+        columns = self._numbered(select(given.items, scope, self.errors))
+        plain, subqueries = _split(given.condition)
+        where = self._condition(plain, scope.within("in WHERE"), "the condition of WHERE")
+        having = self._condition(
+            given.having, replace(scope, ranking=False, clause="in HAVING"), "the condition of HAVING"
+        )
         values = [each.value for each in columns if each is not None]
         watermarked = _watermarked((*values, *where))
         node = read.rows(where, with_watermark=watermarked)
+        for each in subqueries:
+            node = None if node is None else self._kept(node, each, scope.within("in WHERE"))
         result = Result(node, tuple(columns))
         if given.grouping is not None or having or any(aggregates_in(each) for each in values):
             result = self._grouped(result, given.grouping or (), scope.within("in GROUP BY"), having)
         return self._distinct(result) if given.distinct else result
+
+    def _numbered(self, columns: list[Selected | None]) -> list[Selected | None]:
+        """The columns without those in which a row number is not the whole, and without a second row number."""
+        found: list[Selected | None] = []
+        for each in columns:
+            if each is None or not numbered(each.value):
+                found.append(each)
+                continue
+            again = any(before is not None and isinstance(before.value, RowNumber) for before in found)
+            if isinstance(each.value, RowNumber) and not again:
+                found.append(each)
+                continue
+            found.append(None)
+            hint = "use it in the query around this one" if not again else "number the rows in a query of its own"
+            reason = "a second ROW_NUMBER()" if again else "an expression of ROW_NUMBER()"
+            self.errors.append(self.source.unsupported(each.at, f"{reason} is not supported", hint))
+        return found
 
     def _condition(self, given: Unbound | None, scope: Scope, role: str) -> tuple[Expression, ...]:
         found = self.errors.attempt(partial(scope.condition, given, role)) if given is not None else None
@@ -240,10 +348,49 @@ class Queries:
         return Result(distinct(node), tuple(replace(each, value=ref) for each, ref in found if each is not None))
 
 
+def _split(condition: Unbound | None) -> tuple[Unbound | None, list[UnboundSubquery]]:
+    """A condition without the queries between its ANDs, and these."""
+    plain: list[Unbound] = []
+    queries: list[UnboundSubquery] = []
+    if condition is None:
+        return None, queries
+    is_and = isinstance(condition, UnboundCall) and condition.name == "AND"
+    for each in condition.args if is_and and isinstance(condition, UnboundCall) else (condition,):
+        found, negated = each, False
+        while isinstance(found, UnboundCall) and found.name == "NOT" and isinstance(found.args[0], UnboundSubquery):
+            (found,), negated = found.args, not negated
+        if isinstance(found, UnboundSubquery):
+            queries.append(replace(found, negated=found.negated != negated))
+        else:
+            plain.append(each)
+    if not queries:
+        return condition, queries
+    if len(plain) < 2:
+        return plain[0] if plain else None, queries
+    return UnboundCall(plain[0].at, "AND", tuple(plain)), queries
+
+
+def _is_plain(query: UnboundQuery) -> TypeGuard[UnboundSelect]:
+    """Whether each row of a query comes from one row that it reads, and each of these is judged alone."""
+    if not isinstance(query, UnboundSelect) or query.grouping is not None or query.having is not None:
+        return False
+    _, subqueries = _split(query.condition)
+    aggregated = any(isinstance(each.expression, UnboundAggregate | UnboundOver) for each in query.items)
+    return not aggregated and not subqueries
+
+
 def _watermarked(values: Sequence[Expression]) -> bool:
     """Whether the present watermark is asked for."""
     parts = (part for value in values for part in walk(value))
     return any(isinstance(part, Call) and part.function == "CURRENT_WATERMARK" for part in parts)
+
+
+def _ranked(result: Result, source: SourceText) -> Ranked | None:
+    """The result, if one of its columns is a row number and it has no problems."""
+    columns = _complete(result)
+    if result.node is None or columns is None or not any(isinstance(each.value, RowNumber) for each in columns):
+        return None
+    return Ranked(result.node, tuple(columns), source)
 
 
 def _complete(result: Result) -> list[Selected] | None:

@@ -24,6 +24,7 @@ from penstock.sql.bind.aggregates import Grouping, aggregate
 from penstock.sql.bind.arithmetic import arithmetic, sign
 from penstock.sql.bind.functions import ALIASES, SIGNATURES, families
 from penstock.sql.bind.literals import literal
+from penstock.sql.bind.over import RowNumber
 from penstock.sql.parse.source import SourceText, similar
 from penstock.sql.parse.syntax import (
     Name,
@@ -35,6 +36,7 @@ from penstock.sql.parse.syntax import (
     UnboundLiteral,
     UnboundName,
     UnboundOver,
+    UnboundSubquery,
 )
 from penstock.sql.parse.vocabulary import ELSEWHERE, RANKINGS, WINDOWS
 from penstock.types import (
@@ -107,9 +109,13 @@ class Scope:
     #: The column with the event time, if there is one.
     event_time: str = ""
     tables: tuple[NamedTable, ...] = ()
+    #: The tables of the query around this one, where its columns may be used.
+    outer: tuple[NamedTable, ...] = ()
     #: What aggregates are of, and where they are when they may not be.
     grouping: Grouping = Grouping.NONE
     clause: str = "here"
+    #: Whether there may be row numbers.
+    ranking: bool = False
 
     @property
     def named(self) -> tuple[NamedTable, ...]:
@@ -118,7 +124,7 @@ class Scope:
 
     def within(self, clause: str) -> Scope:
         """The scope of a clause that has no aggregates."""
-        return replace(self, grouping=Grouping.NONE, clause=clause)
+        return replace(self, grouping=Grouping.NONE, clause=clause, ranking=False)
 
     def bind(self, given: Unbound) -> Expression:
         """The typed expression."""
@@ -137,6 +143,9 @@ class Scope:
                 return self._aggregate(given)
             case UnboundOver():
                 return self._over(given)
+            case UnboundSubquery():
+                reason = "a query in an expression is supported only in WHERE, alone or between ANDs"
+                raise self.source.unsupported(given.at, reason, "join with the query")
         raise self._error(given, "'*' is not an expression", "it may only stand alone in a select list")
 
     def condition(self, given: Unbound, role: str) -> Expression:
@@ -169,7 +178,7 @@ class Scope:
 
     def _name(self, given: UnboundName) -> Expression:
         first, *rest = given.parts
-        table = next((each for each in self.named if rest and each.qualifier == first.text), None)
+        table = next((each for each in (*self.named, *self.outer) if rest and each.qualifier == first.text), None)
         if table is not None:
             if rest[0].text in table.columns:
                 first, *rest = rest
@@ -179,18 +188,19 @@ class Scope:
         return self._fields(self.column(first), first, rest)
 
     def column(self, name: Name) -> Expression:
-        """The column of a name without a qualifier."""
-        found = [each.columns[name.text] for each in self.named if name.text in each.own]
-        if len(found) > 1:
-            tables = [each.qualifier for each in self.named if name.text in each.columns]
-            hint = f"write {tables[0] or 'alias'}.{name.text}"
-            reason = (
-                f"column '{name.text}' is in {len(tables)} tables: {', '.join(each or '(query)' for each in tables)}"
-            )
-            raise self.source.schema_error(name.at, reason, hint)
-        if not found:
-            raise self._unknown("column", name, dict.fromkeys(each for table in self.named for each in table.columns))
-        return found[0]
+        """The column of a name without a qualifier. Raises SchemaError unless there is one."""
+        for tables in (self.named, self.outer):
+            found = [each.columns[name.text] for each in tables if name.text in each.own]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                places = [each.qualifier for each in tables if name.text in each.columns]
+                hint = f"write {places[0] or 'alias'}.{name.text}"
+                shown = ", ".join(each or "(query)" for each in places)
+                raise self.source.schema_error(
+                    name.at, f"column '{name.text}' is in {len(places)} tables: {shown}", hint
+                )
+        raise self._unknown("column", name, dict.fromkeys(each for table in self.named for each in table.columns))
 
     def _fields(self, column: Expression, name: Name, rest: Sequence[Name]) -> Expression:
         """A column at its place, or a field of it."""
@@ -221,7 +231,17 @@ class Scope:
         return aggregate(given, args, condition, self.grouping, self.source)
 
     def _over(self, given: UnboundOver) -> Expression:
-        raise self.source.unsupported(given.at, f"{given.name}() OVER is not supported", "aggregate with GROUP BY")
+        if given.name != "ROW_NUMBER" or given.args:
+            hint = "aggregate with GROUP BY, or keep the first row of each key with ROW_NUMBER()"
+            raise self.source.unsupported(given.at, f"{given.name}() OVER is not supported", hint)
+        if not self.ranking:
+            raise self._error(given, f"ROW_NUMBER() cannot stand {self.clause}", "select it as a column of its own")
+        inner = replace(self, ranking=False, clause="in OVER")
+        partition = tuple(inner.value(each) for each in given.partition)
+        order = tuple(inner.value(each.expression) for each in given.order)
+        descending = tuple(each.descending for each in given.order)
+        type_ = BIGINT.with_nullability(False)
+        return RowNumber(partition, order, descending, type=type_, place=self.source.at(given.at))
 
     # --- CAST, CASE and functions ---------------------------------------------------------------------------
 

@@ -44,7 +44,6 @@ class QueryGrammar(Grammar):
     """Parses queries. Raises SqlError or UnsupportedError with the place."""
 
     def query(self) -> UnboundQuery:
-        """A query, up to the first token that does not belong to it."""
         at = self.at
         if not self.take("WITH"):
             return self._union(self._member())

@@ -90,6 +90,15 @@ class UnboundOver(Unbound):
 
 
 @dataclass(frozen=True)
+class UnboundSubquery(Unbound):
+    """``EXISTS (query)``, or ``operand [NOT] IN (query)``."""
+
+    query: UnboundQuery
+    operand: Unbound | None = None
+    negated: bool = False
+
+
+@dataclass(frozen=True)
 class UnboundCast(Unbound):
     """CAST, or with ``safe`` TRY_CAST."""
 
