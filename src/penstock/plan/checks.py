@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.errors import OptionsError, Problem, SchemaError, UnsupportedError
-from penstock.plan.expressions import Expression, is_deterministic
+from penstock.plan.expressions import ColumnRef, Expression, is_deterministic
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import STATEFUL, Deduplicate, GroupAggregate, Job, Join, Node, Normalize, Scan, Sink
 from penstock.plan.traits import Traits, own_traits, traits
 from penstock.plan.walk import expressions_of, fold, scans
-from penstock.spi import Guarantee, ScanSpec, SinkSpec
+from penstock.spi import WATERMARK, Guarantee, ScanSpec, SinkSpec
 from penstock.types import RowKind
 
 
@@ -99,6 +99,23 @@ def check_determinism(job: Job) -> None:
         if inputs and inputs[0][0].changing:
             volatile += [each for each in expressions_of(node) if not is_deterministic(each)]
         return own, tuple(volatile)
+
+    fold(job.sinks, visit)
+    if problems:
+        raise UnsupportedError(tuple(problems))
+
+
+def check_watermarks(job: Job) -> None:
+    """Raises UnsupportedError for expressions that ask for the present watermark of rows that are not those of a scan:
+    only these come with it."""
+    problems = []
+
+    def visit(node: Node, inputs: tuple[None, ...]) -> None:
+        for each in expressions_of(node):
+            if isinstance(each, ColumnRef) and each.name == WATERMARK and isinstance(node.inputs[0], STATEFUL):
+                table = next(iter(scans(node))).table
+                reason = "CURRENT_WATERMARK is not supported for a table of upserts whose changes are kept"
+                problems.append(Problem(reason, where=f"table '{table}'", hint="leave it out"))
 
     fold(job.sinks, visit)
     if problems:

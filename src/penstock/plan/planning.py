@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.plan.checks import check_changes, check_determinism, check_keys
+from penstock.plan.checks import check_changes, check_determinism, check_keys, check_watermarks
 from penstock.plan.expressions import columns_of, is_deterministic
 from penstock.plan.naming import named
 from penstock.plan.nodes import (
@@ -36,6 +36,7 @@ def planned(job: Job) -> Job:
     check_changes(job)
     check_keys(job)
     check_determinism(job)
+    check_watermarks(job)
     return job
 
 

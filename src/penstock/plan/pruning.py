@@ -15,6 +15,7 @@ from penstock.plan.nodes import (
     GroupAggregate,
     Item,
     Join,
+    JoinKind,
     Node,
     Normalize,
     Project,
@@ -26,8 +27,9 @@ from penstock.plan.nodes import (
 from penstock.plan.traits import traits
 from penstock.plan.walk import fold
 from penstock.spi import WATERMARK
-from penstock.types import Field, RowType
+from penstock.types import BOOLEAN, Field, RowType
 
+_ANY = Literal(True, type=BOOLEAN.with_nullability(False))
 #: Names of columns.
 Names = frozenset[str]
 
@@ -91,8 +93,8 @@ def _columns(expression: Expression) -> Names:
 
 
 def _items(node: Project, wanted: Names) -> tuple[Item, ...]:
-    """The columns of a projection that are wanted, at least one."""
-    return tuple(each for each in node.items if each.name in wanted) or node.items[:1]
+    """The columns of a projection that are wanted; a constant if none is, for a row has a column."""
+    return tuple(each for each in node.items if each.name in wanted) or (Item(node.items[0].name, _ANY),)
 
 
 def _calls(node: GroupAggregate, wanted: Names) -> tuple[AggregateCall, ...]:
@@ -128,19 +130,24 @@ def _pruned(node: Node, inputs: tuple[Node, ...], wanted: Names) -> Node:
 
 
 def _pruned_join(node: Join, left: Node, right: Node) -> Join:
-    """A join of two inputs that have some of the columns of its own."""
-    count = len(node.left.schema.names)
-    fields = node.schema.fields
-    lefts = dict(zip(node.left.schema.names, fields[:count], strict=True))
-    rights = dict(zip(node.right.schema.names, fields[count:], strict=True))
-    kept = (*(lefts[each] for each in left.schema.names), *(rights[each] for each in right.schema.names))
-    return replace(node, schema=RowType(kept, nullable=False), left=left, right=right)
+    """A join of two inputs that have some of the columns of its own. One that nobody reads may have become a constant,
+    of another type."""
+    count, names = len(node.left.schema.names), node.schema.names
+    fields: list[Field] = []
+    for before, now, own, null in (
+        (node.left, left, names[:count], node.kind in (JoinKind.RIGHT, JoinKind.FULL)),
+        (node.right, right, names[count:], node.kind in (JoinKind.LEFT, JoinKind.FULL)),
+    ):
+        made = dict(zip(before.schema.names, own, strict=True))
+        types = ((each.name, each.type.with_nullability(each.type.nullable or null)) for each in now.schema.fields)
+        fields += [Field(made[name], type_) for name, type_ in types]
+    return replace(node, schema=RowType(tuple(fields), nullable=False), left=left, right=right)
 
 
 def _narrowed(node: Node, names: Iterable[str]) -> Node:
-    """``node`` with the columns of these ``names`` only, at least one."""
-    items = tuple(each for each in items_of(node.schema) if each.name in names) or items_of(node.schema)[:1]
-    return merged(node, items)
+    """``node`` with the columns of these ``names`` only; with a constant if there are none."""
+    items = tuple(each for each in items_of(node.schema) if each.name in names)
+    return merged(node, items or (Item(node.schema.names[0], _ANY),))
 
 
 def merged(node: Node, items: tuple[Item, ...]) -> Node:

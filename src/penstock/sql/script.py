@@ -14,7 +14,8 @@ from penstock.plan.nodes import Job, Sink, project
 from penstock.settings.given import GivenSettings
 from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
-from penstock.sql.bind.queries import Queries, Relation, Result
+from penstock.sql.bind.queries import Queries
+from penstock.sql.bind.results import Relation, Result
 from penstock.sql.bind.selection import Selected, projected
 from penstock.sql.bind.tables import Declaration, DeclaredTable
 from penstock.sql.parse.queries import QueryGrammar

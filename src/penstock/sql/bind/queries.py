@@ -8,14 +8,16 @@ from functools import partial
 from typing import TypeGuard
 
 from penstock.errors import DefinitionError
-from penstock.plan.expressions import Call, Expression, Literal, cast, coerce, conjuncts, fields_of, walk
+from penstock.plan.expressions import Call, Expression, Literal, conjuncts, fields_of, walk
 from penstock.plan.nodes import Item, Node, Union, project, row_of
 from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import Grouping, aggregates_in
+from penstock.sql.bind.constants import OneRow, rows_of
 from penstock.sql.bind.grouping import Groups, distinct
 from penstock.sql.bind.joins import join
 from penstock.sql.bind.over import RowNumber, numbered
 from penstock.sql.bind.ranking import Ranked, RankedSource
+from penstock.sql.bind.results import Relation, Result, fitted
 from penstock.sql.bind.scope import UNTYPED_NULL, Scope
 from penstock.sql.bind.selection import Selected, projected, select
 from penstock.sql.bind.sources import NodeSource, Source, TableSource, filtered
@@ -37,25 +39,13 @@ from penstock.sql.parse.syntax import (
     UnboundSubquery,
     UnboundTable,
     UnboundUnion,
+    UnboundValues,
     UnboundWith,
 )
 from penstock.types import DataType, MapType, NullType, RowType
 from penstock.types.casts import common_type, comparable
 
-
-@dataclass(frozen=True)
-class Result:
-    """The result of a query: ``columns`` of the rows of ``node``. After a problem, which was added to the errors,
-    ``node`` or a column is None; all ``columns`` are None if not even their number is known."""
-
-    node: Node | None
-    columns: tuple[Selected | None, ...] | None
-
-
 _BROKEN = Result(None, None)
-
-#: What a query gives to others.
-Relation = Node | Ranked
 
 
 @dataclass(frozen=True)
@@ -72,7 +62,7 @@ class Queries:
     def result(self, given: UnboundQuery) -> Result:
         """The result of a query, whose columns can be computed."""
         found = self._result(given)
-        ranked = _ranked(found, self.source)
+        ranked = found.ranked(self.source)
         if ranked is None:
             return found
         self.errors.attempt(lambda: ranked.first(()))
@@ -81,7 +71,7 @@ class Queries:
     def relation(self, given: UnboundQuery, columns: Sequence[Name] = ()) -> Relation | None:
         """What a query gives to others, with columns called ``columns``, if these are given; None after a problem."""
         result = self._result(given)
-        found = _ranked(result, self.source) or self._rows(result)
+        found = result.ranked(self.source) or self._rows(result)
         names = None if found is None else self._names(columns, found.schema)
         if found is None or names is None:
             return None
@@ -95,6 +85,8 @@ class Queries:
         match given:
             case UnboundSelect():
                 return self._select(given)
+            case UnboundValues():
+                return self._values(given)
             case UnboundUnion():
                 return self._union(given)
             case UnboundWith():
@@ -108,7 +100,7 @@ class Queries:
         if again is not None:
             reason, hint, at = f"column '{again.text}' is named twice", "give each a name of its own", again.at
         elif given and len(given) != len(schema.fields):
-            reason, at = f"there are {len(given)} names for {len(schema.fields)} columns", given[0].at
+            reason, at = f"the number of names is {len(given)}, that of columns {len(schema.fields)}", given[0].at
             hint = f"the columns are {', '.join(schema.names)}"
         else:
             return names or schema.names
@@ -117,8 +109,8 @@ class Queries:
 
     def _rows(self, result: Result) -> Node | None:
         """The rows with just the columns of the result; None after a problem."""
-        columns = _complete(result)
-        ranked = _ranked(result, self.source)
+        columns = result.complete
+        ranked = result.ranked(self.source)
         if ranked is not None:
             return self.errors.attempt(lambda: ranked.first(()))
         if result.node is None or columns is None:
@@ -139,10 +131,10 @@ class Queries:
 
     def _union(self, given: UnboundUnion) -> Result:
         members = [self._result(each) for each in self._members(given)]
-        for ranked in filter(None, (_ranked(each, self.source) for each in members)):
+        for ranked in filter(None, (each.ranked(self.source) for each in members)):
             self.errors.attempt(partial(ranked.first, ()))
             return _BROKEN
-        found = [(each.node, _complete(each)) for each in members]
+        found = [(each.node, each.complete) for each in members]
         rows = [(node, columns) for node, columns in found if node is not None and columns is not None]
         if len(rows) < len(members):
             return _BROKEN
@@ -152,11 +144,11 @@ class Queries:
                 reason = f"a UNION of {len(first)} and of {len(columns)} columns"
                 self.errors.append(self.source.schema_error(columns[0].at, reason, "select as many columns"))
                 return _BROKEN
-        types = [self._common(each) for each in zip(*(columns for _, columns in rows), strict=True)]
+        types = [self._common(each, "UNION") for each in zip(*(columns for _, columns in rows), strict=True)]
         known = [each for each in types if each is not None]
         if len(known) < len(types):
             return _BROKEN
-        nodes = tuple(project(node, projected(_fitted(columns, known))) for node, columns in rows)
+        nodes = tuple(project(node, projected(fitted(columns, known))) for node, columns in rows)
         schema = row_of(
             projected([replace(each, value=Literal(None, type=to)) for each, to in zip(first, known, strict=True)])
         )
@@ -166,18 +158,39 @@ class Queries:
         refs = zip(first, fields_of(schema), strict=True)
         return Result(node, tuple(replace(each, value=ref) for each, ref in refs))
 
-    def _common(self, columns: tuple[Selected, ...]) -> DataType | None:
-        """The type of a column of a UNION; None after a problem."""
+    def _common(self, columns: tuple[Selected, ...], of: str) -> DataType | None:
+        """The type of a column of UNION or VALUES; None after a problem."""
         types = tuple(each.value.type for each in columns)
         common = common_type(types)
         if common is None:
             names = ", ".join(dict.fromkeys(each.text() for each in types))
-            reason = f"column '{columns[0].name}' of the UNION has no type in common: {names}"
+            reason = f"column '{columns[0].name}' of {of} has no type in common: {names}"
             self.errors.append(self.source.schema_error(columns[-1].at, reason, "CAST the columns"))
-        elif isinstance(common, NullType):
+        elif isinstance(common, NullType) and of == "UNION":
             self.errors.append(self.source.error(columns[0].at, *UNTYPED_NULL))
             return None
         return common
+
+    def _values(self, given: UnboundValues) -> Result:
+        scope = Scope(RowType((), nullable=False), self.source, tables=OneRow().tables, clause="in VALUES")
+        rows: list[list[Selected]] = []
+        for row in given.rows:
+            values = [self.errors.attempt(partial(scope.value, each)) for each in row]
+            found = zip(row, values, strict=True)
+            rows.append([Selected(f"EXPR${n}", to, each.at) for n, (each, to) in enumerate(found) if to is not None])
+            if len(rows[-1]) < len(row):
+                return _BROKEN
+            if len(row) != len(given.rows[0]):
+                reason = f"the rows of VALUES have different lengths: {len(given.rows[0])} and {len(row)}"
+                self.errors.append(self.source.error(row[0].at, reason, "write as many values in each row"))
+                return _BROKEN
+        types = [self._common(each, "VALUES") for each in zip(*rows, strict=True)]
+        known = [each for each in types if each is not None]
+        if len(known) < len(types):
+            return _BROKEN
+        node = rows_of([[each.value for each in row] for row in rows], [each.name for each in rows[0]], known)
+        refs = {each.name: each for each in fields_of(node.schema)}
+        return Result(node, tuple(replace(each, value=refs.get(each.name, each.value)) for each in rows[0]))
 
     def _members(self, given: UnboundUnion) -> list[UnboundQuery]:
         """The queries that a UNION consists of: those of a UNION ALL in it become its own."""
@@ -246,7 +259,7 @@ class Queries:
                 return None
             values: list[Expression] = list(fields_of(node.schema))
             return Subquery(node, self._value(given, values)) if self._fits(given, values) else None
-        read = self._read(query.source)
+        read = self._read(query.source) if query.source is not None else OneRow()
         if read is None:
             return None
         inner = Scope(
@@ -274,11 +287,13 @@ class Queries:
     # --- SELECT -------------------------------------------------------------------------------------------------
 
     def _select(self, given: UnboundSelect) -> Result:
-        read = self._read(given.source)
+        read = self._read(given.source) if given.source is not None else OneRow()
         if read is None:
             return _BROKEN
         grouping = Grouping.KEYS if given.grouping else Grouping.WHOLE
-        scope = Scope(read.schema, self.source, "", read.event_time, read.tables, grouping=grouping, ranking=True)
+        scope = Scope(
+            read.schema, self.source, tables=read.tables, event_time=read.event_time, grouping=grouping, ranking=True
+        )
         columns = self._numbered(select(given.items, scope, self.errors))
         plain, subqueries = _split(given.condition)
         where = self._condition(plain, scope.within("in WHERE"), "the condition of WHERE")
@@ -383,26 +398,3 @@ def _watermarked(values: Sequence[Expression]) -> bool:
     """Whether the present watermark is asked for."""
     parts = (part for value in values for part in walk(value))
     return any(isinstance(part, Call) and part.function == "CURRENT_WATERMARK" for part in parts)
-
-
-def _ranked(result: Result, source: SourceText) -> Ranked | None:
-    """The result, if one of its columns is a row number and it has no problems."""
-    columns = _complete(result)
-    if result.node is None or columns is None or not any(isinstance(each.value, RowNumber) for each in columns):
-        return None
-    return Ranked(result.node, tuple(columns), source)
-
-
-def _complete(result: Result) -> list[Selected] | None:
-    """The columns of a result, if all are known."""
-    found = [each for each in result.columns or () if each is not None]
-    return found if result.columns is not None and len(found) == len(result.columns) else None
-
-
-def _fitted(columns: Sequence[Selected], types: Sequence[DataType]) -> list[Selected]:
-    """Columns of these types."""
-
-    def value(given: Expression, to: DataType) -> Expression:
-        return cast(given, to) if isinstance(given.type, NullType) else coerce(given, to)
-
-    return [replace(each, value=value(each.value, to)) for each, to in zip(columns, types, strict=True)]

@@ -13,9 +13,9 @@ from penstock.errors import DefinitionError
 from penstock.plan.expressions import Call, ColumnRef, Expression, Literal, substituted
 from penstock.plan.nodes import AssignWatermarks, Deduplicate, Filter, Item, Node, Project, project, row_of
 from penstock.plan.traits import traits
+from penstock.sql.bind.names import NamedTable, named_table
 from penstock.sql.bind.naming import free_name, name_of
 from penstock.sql.bind.over import RowNumber
-from penstock.sql.bind.scope import NamedTable, named_table
 from penstock.sql.bind.selection import Selected, projected
 from penstock.sql.bind.sources import filtered
 from penstock.sql.parse.source import Errors, SourceText

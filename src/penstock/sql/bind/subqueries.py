@@ -9,8 +9,8 @@ from penstock.plan.expressions import Call, Expression, Literal, call, columns_o
 from penstock.plan.nodes import Item, JoinKind, Node, items_of, project
 from penstock.sql.bind.grouping import distinct
 from penstock.sql.bind.joins import JoinSource
+from penstock.sql.bind.names import NamedTable
 from penstock.sql.bind.naming import free_name, name_of
-from penstock.sql.bind.scope import NamedTable
 from penstock.sql.bind.sources import NodeSource, filtered
 from penstock.sql.parse.source import Errors, SourceText
 from penstock.types import BOOLEAN
@@ -130,5 +130,5 @@ def _pair(condition: Expression, source: SourceText) -> tuple[Expression, Expres
             if _reads_outer(first) and not _reads_inner(first) and not _reads_outer(second):
                 return _own(first), second
     at = condition.place.offset if condition.place else 0
-    reason = "a query in a condition that is not compared with '=' to columns of the query around it is not supported"
+    reason = "a query in a condition, with a condition on columns of both queries other than '=', is not supported"
     raise source.unsupported(at, reason, "join the tables")

@@ -17,6 +17,7 @@ from penstock.sql.parse.syntax import (
     UnboundSource,
     UnboundTable,
     UnboundUnion,
+    UnboundValues,
     UnboundWith,
 )
 from penstock.sql.parse.tokens import TokenType
@@ -71,8 +72,9 @@ class QueryGrammar(Grammar):
             inner = self.query()
             self.expect(")")
             return inner
-        if self.sees("VALUES"):
-            raise self.unsupported("VALUES", "read the rows from a table")
+        at = self.at
+        if self.take("VALUES"):
+            return UnboundValues(at, self.listed(self._row))
         if self.sees("TABLE"):
             raise self.unsupported("TABLE as a query", "write SELECT * FROM the table")
         return self._select()
@@ -82,15 +84,19 @@ class QueryGrammar(Grammar):
         self.expect("SELECT")
         distinct = self.take_any("DISTINCT", "ALL") == "DISTINCT"
         items = self.items()
-        if not self.sees("FROM"):
+        if not self.take("FROM"):
             self._afterwards()
-        self.expect("FROM")
+            return UnboundSelect(at, items, None, distinct=distinct)
         source = self._source()
         condition = self.expression() if self.take("WHERE") else None
         grouping = self._grouping() if self.take("GROUP", "BY") else None
         having = self.expression() if self.take("HAVING") else None
         self._afterwards()
         return UnboundSelect(at, items, source, condition, grouping, having, distinct)
+
+    def _row(self) -> tuple[Unbound, ...]:
+        self.take("ROW")
+        return self.enclosed(self.expression) if self.sees("(") else (self.expression(),)
 
     def _afterwards(self) -> None:
         if self.token.type is TokenType.HINT:

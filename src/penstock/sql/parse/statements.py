@@ -209,8 +209,6 @@ def _insert(cursor: QueryGrammar, at: int) -> Insert:
         raise cursor.unsupported("INSERT INTO .. PARTITION", "select the values as columns")
     named = cursor.sees("(") and cursor.ahead().keyword not in ("SELECT", "WITH", "(", "VALUES")
     columns = cursor.enclosed(partial(cursor.name, "a column")) if named else ()
-    if cursor.sees("VALUES"):
-        raise cursor.unsupported("INSERT INTO .. VALUES", "read the rows from a table")
     if cursor.sees("TABLE"):
         raise cursor.unsupported("INSERT INTO .. TABLE", "write INSERT INTO .. SELECT * FROM")
     return Insert(at, table, columns, cursor.query())

@@ -186,15 +186,22 @@ class UnboundQuery:
 
 @dataclass(frozen=True)
 class UnboundSelect(UnboundQuery):
-    """``SELECT [DISTINCT] items FROM source [WHERE condition] [GROUP BY grouping] [HAVING having]``. ``grouping`` is
+    """``SELECT [DISTINCT] items [FROM source] [WHERE condition] [GROUP BY grouping] [HAVING having]``. ``grouping`` is
     None without GROUP BY."""
 
     items: tuple[SelectItem, ...]
-    source: UnboundSource
+    source: UnboundSource | None
     condition: Unbound | None = None
     grouping: tuple[Unbound, ...] | None = None
     having: Unbound | None = None
     distinct: bool = False
+
+
+@dataclass(frozen=True)
+class UnboundValues(UnboundQuery):
+    """``VALUES (1, 'a'), (2, 'b')``."""
+
+    rows: tuple[tuple[Unbound, ...], ...]
 
 
 @dataclass(frozen=True)
