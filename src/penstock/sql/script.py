@@ -14,6 +14,7 @@ from penstock.plan.nodes import Job, Sink, project
 from penstock.settings.given import GivenSettings
 from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
+from penstock.sql.bind.hints import with_options
 from penstock.sql.bind.queries import Queries
 from penstock.sql.bind.results import Relation, Result
 from penstock.sql.bind.selection import Selected, projected
@@ -182,10 +183,12 @@ class _ScriptReader:
         if not self._is_new(statement.view, statement.if_not_exists, "VIEW"):
             return
         errors = Errors()
-        queries = Queries(self.source, self.connectors, errors, self.tables, self._unknown_table)
-        found = queries.relation(statement.query, statement.columns)
+        found = self._queries(errors).relation(statement.query, statement.columns)
         self.tables[statement.view.name] = None if errors else found
         errors.check()
+
+    def _queries(self, errors: Errors) -> Queries:
+        return Queries(self.source, self.connectors, errors, self.tables, self._unknown_table, self.settings.warnings)
 
     def _is_new(self, table: TableName, if_not_exists: bool, kind: str) -> bool:
         """Whether a table or view is to be created. Raises SqlError if there is one of its name, unless it is created
@@ -224,13 +227,15 @@ class _ScriptReader:
         errors = Errors()
         if statement.table.name not in self.tables:
             errors.append(self._unknown_table(statement.table))
-        queries = Queries(self.source, self.connectors, errors, self.tables, self._unknown_table)
         into = self.tables.get(statement.table.name)
         if into is not None and not isinstance(into, DeclaredTable):
             reason = f"'{statement.table.name}' is a view and cannot be written"
             raise self.source.error(statement.table.at, reason, "insert into a table")
+        if into is not None:
+            table = into
+            into = errors.attempt(lambda: with_options(table, statement.hints, self.source))
         insertion = _Insertion(statement, self.source, self.connectors, errors, into)
-        sink = insertion.sink(queries.result(statement.query))
+        sink = insertion.sink(self._queries(errors).result(statement.query))
         errors.check()
         if sink is None:
             return

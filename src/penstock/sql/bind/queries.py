@@ -14,6 +14,7 @@ from penstock.spi import Connector, Registry
 from penstock.sql.bind.aggregates import Grouping, aggregates_in
 from penstock.sql.bind.constants import OneRow, rows_of
 from penstock.sql.bind.grouping import Groups, distinct
+from penstock.sql.bind.hints import ignored, with_options
 from penstock.sql.bind.joins import join
 from penstock.sql.bind.over import RowNumber, numbered
 from penstock.sql.bind.ranking import Ranked, RankedSource
@@ -51,13 +52,15 @@ _BROKEN = Result(None, None)
 @dataclass(frozen=True)
 class Queries:
     """Binds the queries of ``source`` to ``tables`` by name: those of CREATE TABLE, and the rows of other queries; None
-    stands for a table with problems. ``unknown`` makes the error for another name. Problems are added to ``errors``."""
+    stands for a table with problems. ``unknown`` makes the error for another name. Problems are added to ``errors``,
+    what has no effect to ``warnings``."""
 
     source: SourceText
     connectors: Registry[Connector]
     errors: Errors
     tables: Mapping[str, DeclaredTable | Relation | None]
     unknown: Callable[[TableName], DefinitionError]
+    warnings: list[str]
 
     def result(self, given: UnboundQuery) -> Result:
         """The result of a query, whose columns can be computed."""
@@ -225,7 +228,13 @@ class Queries:
         if names is None:
             return None
         if isinstance(found, DeclaredTable):
-            return TableSource(found, qualifier, names, self.connectors, self.errors)
+            table = self.errors.attempt(partial(with_options, found, given.hints, self.source))
+            return None if table is None else TableSource(table, qualifier, names, self.connectors, self.errors)
+        if given.hints:
+            at = given.hints[0].name.at
+            self.errors.append(
+                self.source.unsupported(at, "a hint for a query or a view is not supported", "give it to the table")
+            )
         return self._source(found, qualifier, names)
 
     def _source(self, found: Relation, qualifier: str, names: tuple[str, ...]) -> Source:
@@ -290,6 +299,7 @@ class Queries:
         read = self._read(given.source) if given.source is not None else OneRow()
         if read is None:
             return _BROKEN
+        self.warnings.extend(self.errors.attempt(partial(ignored, given.hints, self.source)) or ())
         grouping = Grouping.KEYS if given.grouping else Grouping.WHOLE
         scope = Scope(
             read.schema, self.source, tables=read.tables, event_time=read.event_time, grouping=grouping, ranking=True

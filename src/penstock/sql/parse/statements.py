@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.sql.parse.queries import QueryGrammar
-from penstock.sql.parse.syntax import Name, TableName, Unbound, UnboundQuery
+from penstock.sql.parse.syntax import Hint, Name, TableName, Unbound, UnboundQuery
 from penstock.sql.parse.tokens import Token, TokenType
 from penstock.types import DataType
 
@@ -65,11 +65,12 @@ class DropTable(Statement):
 
 @dataclass(frozen=True)
 class Insert(Statement):
-    """INSERT INTO table [(columns)] query."""
+    """INSERT INTO table [/*+ hints */] [(columns)] query."""
 
     table: TableName
     columns: tuple[Name, ...]
     query: UnboundQuery
+    hints: tuple[Hint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -205,13 +206,14 @@ def _view_column(cursor: QueryGrammar) -> Name:
 
 def _insert(cursor: QueryGrammar, at: int) -> Insert:
     table = cursor.table_name()
+    hints = cursor.hints()
     if cursor.sees("PARTITION"):
         raise cursor.unsupported("INSERT INTO .. PARTITION", "select the values as columns")
     named = cursor.sees("(") and cursor.ahead().keyword not in ("SELECT", "WITH", "(", "VALUES")
     columns = cursor.enclosed(partial(cursor.name, "a column")) if named else ()
     if cursor.sees("TABLE"):
         raise cursor.unsupported("INSERT INTO .. TABLE", "write INSERT INTO .. SELECT * FROM")
-    return Insert(at, table, columns, cursor.query())
+    return Insert(at, table, columns, cursor.query(), hints)
 
 
 def _execute(cursor: QueryGrammar, at: int) -> Statement:

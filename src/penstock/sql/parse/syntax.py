@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.plan.nodes import JoinKind
+from penstock.sql.parse.tokens import Token
 from penstock.types import DataType
 
 
@@ -147,12 +148,22 @@ class UnboundSource:
 
 
 @dataclass(frozen=True)
+class Hint:
+    """A hint in ``/*+ .. */``, by its upper-case name: ``NAME('key' = 'value')``, or ``NAME(a, b)``, which has no
+    ``options``."""
+
+    name: Name
+    options: tuple[tuple[Token, Token], ...]
+
+
+@dataclass(frozen=True)
 class UnboundTable(UnboundSource):
-    """``table [AS alias [(columns)]]``."""
+    """``table [/*+ hints */] [AS alias [(columns)]]``."""
 
     table: TableName
     alias: Name | None = None
     columns: tuple[Name, ...] = ()
+    hints: tuple[Hint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -186,8 +197,8 @@ class UnboundQuery:
 
 @dataclass(frozen=True)
 class UnboundSelect(UnboundQuery):
-    """``SELECT [DISTINCT] items [FROM source] [WHERE condition] [GROUP BY grouping] [HAVING having]``. ``grouping`` is
-    None without GROUP BY."""
+    """``SELECT [/*+ hints */] [DISTINCT] items [FROM source] [WHERE condition] [GROUP BY grouping] [HAVING having]``.
+    ``grouping`` is None without GROUP BY."""
 
     items: tuple[SelectItem, ...]
     source: UnboundSource | None
@@ -195,6 +206,7 @@ class UnboundSelect(UnboundQuery):
     grouping: tuple[Unbound, ...] | None = None
     having: Unbound | None = None
     distinct: bool = False
+    hints: tuple[Hint, ...] = ()
 
 
 @dataclass(frozen=True)
