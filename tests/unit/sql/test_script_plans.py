@@ -425,8 +425,8 @@ def test_hints_give_a_table_options_for_one_use():
     assert sink.spec.options.standard_error
     assert [each.spec.options.topic for each in (first, second)] == [("other",), ("in",)]
     assert script.warnings == (
-        "line 2, column 68: the hint BROADCAST has no effect here",
-        "line 2, column 82: the hint MULTI_JOIN has no effect here",
+        "line 2, column 72: the hint BROADCAST has no effect here",
+        "line 2, column 86: the hint MULTI_JOIN has no effect here",
     )
     assert only(parse_script(TABLES + "INSERT INTO shown SELECT 2*/**/id, carrier FROM flights")).sinks
 
