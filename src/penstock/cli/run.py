@@ -105,7 +105,9 @@ def _run(arguments: argparse.Namespace) -> int:
         from penstock.engine import session
 
         session.prepare()  # Spark starts while the file is read
-    run_jobs([_configured(job, arguments) for job in _jobs(arguments)], metrics=arguments.metrics_port)
+    jobs = [_configured(job, arguments) for job in _jobs(arguments)]
+    if jobs:  # and not just EXPLAIN
+        run_jobs(jobs, metrics=arguments.metrics_port)
     return 0
 
 
@@ -338,6 +340,8 @@ def _jobs(arguments: argparse.Namespace) -> list[Job]:
 
         script = parse_script(text, file=path.name, variables=variables, default_name=path.stem)
         jobs, warnings = list(script.jobs), script.warnings
+        for plan in script.plans:
+            print(plan)
     else:
         from penstock.ingest import lower, parse_pipeline
 

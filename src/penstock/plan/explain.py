@@ -45,6 +45,12 @@ def explain(job: Job) -> str:
     return "\n".join(lines)
 
 
+def explain_rows(node: Node) -> str:
+    """An indented tree of the steps that give the rows of ``node``."""
+    ((lines, _),) = fold((node,), _node)
+    return "\n".join(lines)
+
+
 def _indented(lines: list[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from penstock.plan.checks import check_changes, check_determinism, check_keys, check_watermarks
 from penstock.plan.expressions import columns_of, is_deterministic
@@ -23,6 +23,8 @@ from penstock.plan.nodes import (
 from penstock.plan.pruning import pruned
 from penstock.plan.traits import traits
 from penstock.plan.walk import expressions_of, fold, rewrite
+from penstock.spi import CHANGES, AnySettings, SinkCapabilities
+from penstock.types import RowType
 
 
 def planned(job: Job) -> Job:
@@ -38,6 +40,27 @@ def planned(job: Job) -> Job:
     check_determinism(job)
     check_watermarks(job)
     return job
+
+
+def planned_rows(node: Node, name: str) -> Node:
+    """The rows of ``node`` as they are computed where all changes are taken; ``name`` precedes those of its steps."""
+    job = planned(Job(name, (Sink(node.schema, node, name, "", _Everything(name, node.schema)),)))
+    return job.sinks[0].input
+
+
+@dataclass(frozen=True)
+class _Everything(AnySettings):
+    """A table that takes all changes."""
+
+    table: str
+    schema: RowType
+
+    @property
+    def capabilities(self) -> SinkCapabilities:
+        return SinkCapabilities(kinds=CHANGES, guarantee=None)
+
+    def describe(self) -> str:
+        return ""
 
 
 def _normalized(sinks: tuple[Sink, ...]) -> tuple[Sink, ...]:

@@ -9,8 +9,10 @@ from functools import partial
 
 from penstock.errors import DefinitionError, Problem
 from penstock.options import nearest
+from penstock.plan.explain import explain, explain_rows
 from penstock.plan.expressions import Literal, cast
 from penstock.plan.nodes import Job, Sink, project
+from penstock.plan.planning import planned, planned_rows
 from penstock.settings.given import GivenSettings
 from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
@@ -27,6 +29,7 @@ from penstock.sql.parse.statements import (
     CreateView,
     DropTable,
     EndSet,
+    Explain,
     Insert,
     Reset,
     SetOption,
@@ -43,10 +46,11 @@ from penstock.types.casts import assignable
 
 @dataclass(frozen=True)
 class Script:
-    """The jobs of a SQL file, in order, and warnings about settings without effect."""
+    """The jobs of a SQL file, in order, warnings about what has no effect, and the plans that EXPLAIN asks for."""
 
     jobs: tuple[Job, ...]
     warnings: tuple[str, ...] = ()
+    plans: tuple[str, ...] = ()
 
 
 def parse_script(
@@ -110,6 +114,7 @@ class _ScriptReader:
     #: Where the open statement set began, and its sinks.
     set_at: int | None = None
     sinks: list[Sink] = field(default_factory=list)
+    plans: list[str] = field(default_factory=list)
 
     def read(self, tokens: tuple[Token, ...]) -> None:
         """Read one statement, and keep its problems."""
@@ -127,11 +132,11 @@ class _ScriptReader:
         """The script. Raises DefinitionError with every problem that was found."""
         if self.set_at is not None:
             self.errors.append(self.source.error(self.set_at, "the statement set has no END", "close it with END;"))
-        if not self.jobs and not self.errors:
+        if not self.jobs and not self.plans and not self.errors:
             reason = "there is no INSERT INTO, so there is nothing to run"
             raise self.source.error(len(self.source.text), reason, "add one")
         self.errors.check()
-        return Script(tuple(self.jobs), tuple(self.settings.warnings))
+        return Script(tuple(self.jobs), tuple(self.settings.warnings), tuple(self.plans))
 
     def _run(self, statement: Statement) -> None:
         if self.set_at is not None and not isinstance(statement, Insert | EndSet):
@@ -146,6 +151,8 @@ class _ScriptReader:
                 self._drop(statement)
             case Insert():
                 self._insert(statement)
+            case Explain():
+                self._explain(statement)
             case SetOption(key=key, value=value, shown=shown):
                 key_at, value_at = str(self.source.at(statement.key_at)), str(self.source.at(statement.value_at))
                 quoted = shown if shown.startswith("'") else f"'{shown}'"
@@ -223,7 +230,31 @@ class _ScriptReader:
             name, count = f"{wanted}-{sinks[0].table}-{count}", count + 1
         self.jobs.append(Job(name, sinks, self.settings.settings()))
 
+    def _explain(self, statement: Explain) -> None:
+        if isinstance(statement.explained, Insert):
+            sink = self._sink(statement.explained)
+            if sink is not None:
+                name = self.settings.name or self.default_name or f"insert-into_{sink.table}"
+                self.plans.append(explain(planned(Job(name, (sink,), self.settings.settings()))))
+            return
+        errors = Errors()
+        rows = self._queries(errors).rows(statement.explained)
+        errors.check()
+        if rows is not None:
+            self.plans.append(explain_rows(planned_rows(rows, "EXPLAIN")))
+
     def _insert(self, statement: Insert) -> None:
+        sink = self._sink(statement)
+        if sink is None:
+            return
+        if self.set_at is not None:
+            self.sinks.append(sink)
+        else:
+            self._start((sink,))
+
+    def _sink(self, statement: Insert) -> Sink | None:
+        """The sink of an INSERT INTO; None if one of its tables has problems. Raises DefinitionError with every problem
+        of the statement."""
         errors = Errors()
         if statement.table.name not in self.tables:
             errors.append(self._unknown_table(statement.table))
@@ -238,15 +269,12 @@ class _ScriptReader:
         sink = insertion.sink(self._queries(errors).result(statement.query))
         errors.check()
         if sink is None:
-            return
+            return None
         for column in statement.columns:
             if column.text in insertion.virtual:
                 reason = f"'{column.text}' is VIRTUAL, but is written because it is named here"
                 self.settings.warnings.append(f"{self.source.at(column.at)}: {reason}")
-        if self.set_at is not None:
-            self.sinks.append(sink)
-        else:
-            self._start((sink,))
+        return sink
 
 
 @dataclass(frozen=True)

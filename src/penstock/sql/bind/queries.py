@@ -71,6 +71,10 @@ class Queries:
         self.errors.attempt(lambda: ranked.first(()))
         return Result(None, found.columns)
 
+    def rows(self, given: UnboundQuery) -> Node | None:
+        """The rows of a query; None after a problem."""
+        return self._rows(self._result(given))
+
     def relation(self, given: UnboundQuery, columns: Sequence[Name] = ()) -> Relation | None:
         """What a query gives to others, with columns called ``columns``, if these are given; None after a problem."""
         result = self._result(given)

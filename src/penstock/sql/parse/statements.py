@@ -74,6 +74,13 @@ class Insert(Statement):
 
 
 @dataclass(frozen=True)
+class Explain(Statement):
+    """EXPLAIN of an INSERT INTO, or of a query."""
+
+    explained: Insert | UnboundQuery
+
+
+@dataclass(frozen=True)
 class BeginSet(Statement):
     """The beginning of a statement set; ``first`` is the INSERT of ``EXECUTE STATEMENT SET BEGIN INSERT ..``."""
 
@@ -116,7 +123,7 @@ _UNSUPPORTED = {
     "write INSERT INTO": "INSERT OVERWRITE",
     "run the SQL file": "EXECUTE PLAN, COMPILE",
     "write it as INSERT INTO .. SELECT": "SELECT, WITH, VALUES, TABLE, (",
-    "use penstock check FILE": "EXPLAIN, DESCRIBE, DESC, SHOW",
+    "use penstock check FILE": "DESCRIBE, DESC, SHOW",
     "change the CREATE TABLE statement": "ALTER",
     "leave it out": "UNLOAD, ANALYZE, CALL, QUIT, EXIT, CLEAR",
     "only tables and views can be dropped": "DROP",
@@ -214,6 +221,19 @@ def _insert(cursor: QueryGrammar, at: int) -> Insert:
     if cursor.sees("TABLE"):
         raise cursor.unsupported("INSERT INTO .. TABLE", "write INSERT INTO .. SELECT * FROM")
     return Insert(at, table, columns, cursor.query(), hints)
+
+
+def _explain(cursor: QueryGrammar, at: int) -> Statement:
+    if not cursor.take("PLAN", "FOR"):
+        while cursor.take_any("ESTIMATED_COST", "CHANGELOG_MODE", "PLAN_ADVICE"):
+            cursor.take(",")
+    if cursor.sees("JSON_EXECUTION_PLAN"):
+        raise cursor.unsupported("EXPLAIN JSON_EXECUTION_PLAN", "leave it out")
+    if cursor.sees("STATEMENT", "SET"):
+        raise cursor.unsupported("EXPLAIN STATEMENT SET", "use penstock check FILE")
+    if cursor.take("INSERT", "INTO"):
+        return Explain(at, _insert(cursor, at))
+    return Explain(at, cursor.query())
 
 
 def _execute(cursor: QueryGrammar, at: int) -> Statement:
@@ -361,6 +381,7 @@ _STATEMENTS: dict[str, Callable[[QueryGrammar, int], Statement]] = {
     **dict.fromkeys(("DROP TABLE", "DROP TEMPORARY TABLE"), _drop),
     **dict.fromkeys(("DROP VIEW", "DROP TEMPORARY VIEW"), _drop_view),
     **dict.fromkeys(("INSERT INTO", "EXECUTE INSERT INTO"), _insert),
+    "EXPLAIN": _explain,
     "EXECUTE STATEMENT SET BEGIN": _execute,
     "BEGIN STATEMENT SET": lambda _, at: BeginSet(at, None),
     "END": lambda _, at: EndSet(at),
