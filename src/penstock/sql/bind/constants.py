@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
-from penstock.connectors.values.options import ValuesSourceOptions
-from penstock.connectors.values.spec import ValuesScanSpec
 from penstock.plan.expressions import Cast, Expression, Literal, coerce
 from penstock.plan.nodes import Item, Node, Scan, Union, project
 from penstock.spi import KIND
@@ -77,6 +73,11 @@ def _value(given: Expression) -> object:
 
 def _scan(rows: Sequence[Sequence[object]], schema: RowType) -> Scan:
     """The rows, as if they were those of a table of the connector ``values``."""
+    import pyarrow as pa
+
+    from penstock.connectors.values.options import ValuesSourceOptions
+    from penstock.connectors.values.spec import ValuesScanSpec
+
     columns = [
         pa.array([row[number] for row in rows], arrow_type(each.type)) for number, each in enumerate(schema.fields)
     ]
