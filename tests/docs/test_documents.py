@@ -18,6 +18,7 @@ from penstock.plan.deadletters import with_dead_letters
 from penstock.plan.explain import explain
 from penstock.plan.flink_sql import flink_sql
 from penstock.plan.nodes import Filter, Job, Scan
+from penstock.plan.planning import planned
 from penstock.spi import formats
 from penstock.sql import parse_script
 from penstock.types import RowKind, parse_columns
@@ -113,6 +114,20 @@ def test_the_table_of_the_guide_to_schema_registries_is_read_and_written():
     assert not script.warnings
     (sink,) = script.jobs[0].sinks
     assert (sink.spec.key.options.subject, sink.spec.value.options.subject) == ("orders-key", "orders-value")
+
+
+def test_the_queries_of_the_guide_to_sql_are_planned():
+    turnover, newest = blocks("docs/sql.md", "sql")
+    script = parse_script(turnover)
+    assert not script.warnings
+    shown = explain(planned(script.jobs[0]))
+    assert "as 'turnover: join(orders, customers)'" in shown
+    tables = (
+        "CREATE TABLE states (id BIGINT, status STRING, changed TIMESTAMP(3), WATERMARK FOR changed AS changed) WITH "
+        "('connector' = 'kafka', 'topic' = 's', 'properties.bootstrap.servers' = 'localhost:9092', 'format' = 'json');"
+        "CREATE TABLE newest (id BIGINT, status STRING) WITH ('connector' = 'print');"
+    )
+    assert "the last row by `changed` of each `id`" in explain(planned(parse_script(tables + newest).jobs[0]))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
