@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +52,7 @@ class Changes:
         """None."""
         return ()
 
-    def process(self, inputs: tuple[pa.RecordBatch, ...], state: StateStore) -> pa.RecordBatch:
+    def process(self, inputs: Sequence[pa.RecordBatch], state: StateStore) -> pa.RecordBatch:
         """The rows with the column :data:`KIND`."""
         delta = Delta.of(inputs[0], self.inputs[0])
         if self.netting:

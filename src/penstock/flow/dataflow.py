@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.flow.calc import Calc
 from penstock.flow.exchange import (
     ENCODED,
     ROWS,
@@ -28,8 +29,13 @@ from penstock.flow.storage import Storage
 from penstock.spi import DEAD_LETTER, HIDDEN, KIND, Output, Stage, Task
 from penstock.types import RowKind, arrow_schema
 
-#: Computes columns and filters rows of a batch; columns that belong to no table pass along.
-Calc = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+class Passing:
+    """The calculation that changes nothing."""
+
+    def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
+        """The same batch."""
+        return given
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class Branch:
     they are the scan's dead letters."""
 
     scan: int
-    calc: Calc | None
+    calc: Calc | Passing | None
     edge: Edge | None = None
     output: int | None = None
 
@@ -167,12 +173,12 @@ class _Work:
         """Rows of a scan, through a branch."""
         if branch.output is not None:
             schema = self.flow.outputs[branch.output].schema
-            rows = _dead_letters(batch, schema.names) if branch.calc is None else branch.calc(batch)
+            rows = _dead_letters(batch, schema.names) if branch.calc is None else branch.calc.batch(batch)
             self.results.setdefault(branch.output, []).append(rows)
             return
         if branch.calc is None or branch.edge is None:
             raise TypeError("a branch to an operator computes rows")
-        rows = branch.calc(batch)
+        rows = branch.calc.batch(batch)
         if branch.edge.kinds:
             self.give(branch.edge, branch.edge.keyed(_with_kinds(rows)))
         else:
@@ -224,7 +230,7 @@ class _Work:
             self.results.setdefault(vertex.output, []).append(rows)
         for calc, edge in vertex.outs:
             if rows.num_rows:
-                self.give(edge, edge.keyed(rows if calc is None else calc(rows)))
+                self.give(edge, edge.keyed(rows if calc is None else calc.batch(rows)))
 
     def _keep(self, uid: str, tables: Mapping[str, Sequence[SegmentRef]], low: int, high: int) -> None:
         """Report an operator's state in a range of hashes to the driver."""
@@ -304,7 +310,7 @@ def placed_schema(outputs: Sequence[Output]) -> pa.Schema:
     """The schema of frames with the rows of all outputs, as :func:`placed` puts them."""
     fields: list[pa.Field] = []
     for output in outputs:
-        columns = arrow_schema(output.schema)
+        columns = arrow_schema(output.spec.schema)
         fields += columns if output.column is None else [pa.field(output.column, pa.struct(columns))]
     kinds = (pa.int32(), pa.int64(), pa.int8())
     return pa.schema([*fields, *(pa.field(*each) for each in zip((*HIDDEN.names, KIND), kinds, strict=True))])

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.flow.equality import (
     Column,
+    Flags,
     Rows,
     booleans,
     byte_parts,
@@ -27,7 +28,7 @@ from penstock.flow.equality import (
     unsupported,
     wide_values,
 )
-from penstock.flow.loops import NULL_WORD, START, fold_bytes, fold_lists, fold_words
+from penstock.flow.loops import NULL_WORD, START, fold_bytes, fold_lists, fold_words, sort_rows, sort_within
 from penstock.formats.columns.buffers import batch_of
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
@@ -118,15 +119,7 @@ class Groups:
     @classmethod
     def of(cls, hashes: Hashes, keys: pa.RecordBatch) -> Groups:
         """The groups of rows with these hashes and keys; equal keys must have equal hashes."""
-        order = np.argsort(hashes, kind="stable")
-        ordered = hashes[order]
-        begins = np.ones(len(order), np.bool_)
-        np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
-        repeated = np.flatnonzero(~begins)
-        if len(repeated) and keys.num_columns:
-            differs = ~same_rows(keys.columns, order[repeated], keys.columns, order[repeated - 1])
-            if differs.any():
-                order, begins = _told_apart(order, begins, repeated[differs], keys)
+        order, begins = runs_of(hashes, None, keys.columns)
         starts = np.flatnonzero(begins)
         index = np.empty(len(order), np.int64)
         index[order] = np.cumsum(begins) - 1
@@ -134,9 +127,22 @@ class Groups:
         return cls(hashes[firsts], taken(keys, firsts), index, order, starts)
 
 
-def _told_apart(
-    order: Rows, begins: npt.NDArray[np.bool_], differing: Rows, keys: pa.RecordBatch
-) -> tuple[Rows, npt.NDArray[np.bool_]]:
+def runs_of(hashes: Hashes, second: Hashes | None, columns: Sequence[pa.Array]) -> tuple[Rows, Flags]:
+    """The rows by hash, and by a ``second`` one if there is one, such that rows with equal ``columns`` are neighbours,
+    as they came; and whether each row differs from the one before. Equal columns must have equal hashes."""
+    order, begins = np.empty(len(hashes), np.int64), np.empty(len(hashes), np.bool_)
+    sort_rows(hashes, order, begins)
+    if second is not None:
+        sort_within(order, begins, second)
+    repeated = np.flatnonzero(~begins)
+    if len(repeated):
+        differs = ~same_rows(columns, order[repeated], columns, order[repeated - 1])
+        if differs.any():
+            order, begins = _told_apart(order, begins, repeated[differs], columns)
+    return order, begins
+
+
+def _told_apart(order: Rows, begins: Flags, differing: Rows, columns: Sequence[pa.Array]) -> tuple[Rows, Flags]:
     """The order and the begins of groups where rows of one hash have several keys. Each round takes one key of each
     hash."""
     runs = np.cumsum(begins)
@@ -148,7 +154,7 @@ def _told_apart(
         first = np.ones(len(rest), np.bool_)
         np.not_equal(run[rest][1:], run[rest][:-1], out=first[1:])
         leader = rest[np.maximum.accumulate(np.where(first, np.arange(len(rest)), 0))]
-        same = same_rows(keys.columns, rows[rest], keys.columns, rows[leader])
+        same = same_rows(columns, rows[rest], columns, rows[leader])
         rank[rest[same]] = taking
         rest, taking = rest[~same], taking + 1
     by_key = np.lexsort((rank, run))

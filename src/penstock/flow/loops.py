@@ -79,3 +79,156 @@ def compare_bytes(
         start, first = int(offsets[left]), int(other_offsets[right])
         size = int(offsets[left + 1]) - start
         out[pair] = size == int(other_offsets[right + 1]) - first and same_bytes(data, start, others, first, size)
+
+
+#: A bucket of more rows is sorted by merging.
+_FEW = 24
+
+
+@compiled
+def sort_rows(hashes: Vector, order: Vector, begins: Vector) -> None:
+    """The rows by hash, and as they came within a hash, and whether each one's hash differs from the one before.
+
+    Hashes are spread evenly over their range. So each row goes into one of as many buckets as there are rows, by the
+    highest bits of its hash, and what is left to sort are buckets of a few rows.
+    """
+    rows = len(hashes)
+    if rows == 0:
+        return
+    low, high, ascending = hashes[0], hashes[0], True
+    for row in range(1, rows):
+        ascending = ascending and hashes[row - 1] <= hashes[row]
+        low, high = min(low, hashes[row]), max(high, hashes[row])
+    if ascending:
+        for row in range(rows):
+            order[row] = row
+            begins[row] = row == 0 or hashes[row] != hashes[row - 1]
+        return
+    shift = np.uint64(0)
+    while ((high - low) >> shift) >= np.uint64(rows):
+        shift += np.uint64(1)
+    ends = np.zeros(np.int64((high - low) >> shift) + 2, np.int64)
+    for row in range(rows):
+        ends[np.int64((hashes[row] - low) >> shift) + 1] += 1
+    for bucket in range(1, len(ends)):
+        ends[bucket] += ends[bucket - 1]
+    ordered = np.empty(rows, np.uint64)
+    for row in range(rows):
+        own: Word = np.int64((hashes[row] - low) >> shift)
+        at = ends[own]
+        ends[own] = at + 1
+        ordered[at] = hashes[row]
+        order[at] = row
+    start = 0
+    for bucket in range(len(ends) - 1):
+        end = ends[bucket]
+        if end - start > _FEW:
+            _sort_by_merging(ordered, order, start, end)
+        else:
+            _sort_by_inserting(ordered, order, start, end)
+        start = end
+    begins[0] = True
+    for row in range(1, rows):
+        begins[row] = ordered[row] != ordered[row - 1]
+
+
+@compiled
+def sort_within(order: Vector, begins: Vector, hashes: Vector) -> None:
+    """Sort the rows of each run, which begins where ``begins`` says, by a second hash, and set ``begins`` where it
+    changes, too."""
+    rows = len(order)
+    ordered = hashes[order]
+    start = 0
+    while start < rows:
+        end = start + 1
+        while end < rows and not begins[end]:
+            end += 1
+        if end - start > _FEW:
+            _sort_by_merging(ordered, order, start, end)
+        else:
+            _sort_by_inserting(ordered, order, start, end)
+        for at in range(start + 1, end):
+            begins[at] = ordered[at] != ordered[at - 1]
+        start = end
+
+
+@inlined
+def _sort_by_inserting(ordered: Vector, order: Vector, start: int, end: int) -> None:
+    for at in range(start + 1, end):
+        key, row, to = ordered[at], order[at], at
+        while to > start and ordered[to - 1] > key:
+            ordered[to], order[to] = ordered[to - 1], order[to - 1]
+            to -= 1
+        ordered[to], order[to] = key, row
+
+
+@compiled
+def _sort_by_merging(ordered: Vector, order: Vector, start: int, end: int) -> None:
+    by = np.argsort(ordered[start:end], kind="mergesort")
+    ordered[start:end] = ordered[start:end][by]
+    order[start:end] = order[start:end][by]
+
+
+@inlined
+def _filter_bits(hash: Word) -> Word:
+    """Three of 64 bits, by the lowest bits of a hash."""
+    one, six, mask = np.uint64(1), np.uint64(6), np.uint64(63)
+    return one << (hash & mask) | one << (hash >> six & mask) | one << (hash >> six >> six & mask)
+
+
+@compiled
+def index_buckets(hashes: Vector, low: Word, shift: Word, filters: Vector, firsts: Vector) -> None:
+    """For ascending hashes, the first row of each bucket, and which bits its hashes have."""
+    bucket = -1
+    for row in range(len(hashes)):
+        own = np.int64((hashes[row] - low) >> shift)
+        while bucket < own:
+            bucket += 1
+            firsts[bucket] = row
+        filters[own] |= _filter_bits(hashes[row])
+    while bucket < len(firsts) - 1:
+        bucket += 1
+        firsts[bucket] = len(hashes)
+
+
+@compiled
+def find_hashes(
+    hashes: Vector,
+    low: Word,
+    shift: Word,
+    filters: Vector,
+    firsts: Vector,
+    asked: Vector,
+    which: Vector,
+    found: Vector,
+    starts: Vector,
+    ends: Vector,
+) -> int:
+    """Look up the hashes ``asked[which]`` among the ascending ``hashes`` by their index. Writes which ones are there,
+    and their rows: from where up to but not where. Returns how many are there."""
+    count, most = 0, np.uint64(len(filters))
+    for each in which:
+        key = asked[each]
+        bucket = (key - low) >> shift
+        if key < low or bucket >= most:
+            continue
+        bits = _filter_bits(key)
+        if filters[np.int64(bucket)] & bits != bits:
+            continue
+        start, end = np.int64(firsts[np.int64(bucket)]), np.int64(firsts[np.int64(bucket) + 1])
+        while end - start > 32:  # some hashes have many rows
+            middle = (start + end) >> 1
+            if hashes[middle] < key:
+                start = middle + 1
+            else:
+                end = middle
+        while start < end and hashes[start] < key:
+            start += 1
+        if start == len(hashes) or hashes[start] != key:
+            continue
+        end = start + 1
+        while end < len(hashes) and hashes[end] == key:
+            end += 1
+        found[count], starts[count], ends[count] = each, start, end
+        count += 1
+    return count

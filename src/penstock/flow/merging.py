@@ -7,33 +7,36 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.flow.hashing import Groups, key_hashes
+from penstock.flow.equality import Flags
+from penstock.flow.hashing import runs_of
 from penstock.flow.segments import Segment, TableSpec
 
 
 def merged(segments: Sequence[Segment], spec: TableSpec, *, oldest: bool) -> Segment:
     """One segment for these, which are given newest first. With ``oldest``, there are no older ones: what is deleted
     needs no mark."""
-    rows = pa.concat_batches([segment.rows for segment in segments])
-    whole = Segment.of(rows, spec)
-    marks = whole.marks.to_numpy(zero_copy_only=False)
-    if spec.kind == "keyed":
-        names = [str(at) for at in range(len(whole.keys))]
-        keys = pa.RecordBatch.from_arrays(list(whole.keys), names=names)
-        groups = Groups.of(whole.hashes, keys)
-        firsts = groups.order[groups.starts]
-        kept = firsts[marks[firsts]] if oldest else firsts
-        return Segment.of(rows.take(pa.array(kept)), spec)
-    row_hashes = rows.column(1).to_numpy()
-    columns = [*whole.keys, *whole.values]
-    both = key_hashes([pa.array(whole.hashes), pa.array(row_hashes)])
-    groups = Groups.of(both, pa.RecordBatch.from_arrays(columns, names=[str(at) for at in range(len(columns))]))
-    weights = np.add.reduceat(marks[groups.order], groups.starts) if len(marks) else marks
-    firsts = groups.order[groups.starts]
+    whole = segments[0]
+    if len(segments) > 1:
+        whole = Segment.of(pa.concat_batches([segment.rows for segment in segments]), spec)
+    if not len(whole):
+        return whole
+    return _newest(whole, oldest) if spec.kind == "keyed" else _added(whole)
+
+
+def _newest(whole: Segment, oldest: bool) -> Segment:
+    order, begins = runs_of(whole.hashes, None, whole.keys)
+    kept = order[begins]
+    if oldest:
+        present: Flags = whole.marks.to_numpy(zero_copy_only=False)
+        kept = kept[present[kept]]
+    return Segment.of(whole.rows.take(pa.array(kept)), whole.spec)
+
+
+def _added(whole: Segment) -> Segment:
+    rows = whole.rows
+    order, begins = runs_of(whole.hashes, whole.row_hashes, [*whole.keys, *whole.values])
+    weights = np.add.reduceat(whole.marks.to_numpy()[order], np.flatnonzero(begins))
     kept = np.flatnonzero(weights)
-    firsts, weights = firsts[kept], weights[kept]
-    order = np.lexsort((row_hashes[firsts], whole.hashes[firsts]))
-    taken = rows.take(pa.array(firsts[order]))
-    return Segment.of(
-        taken.set_column(rows.num_columns - 1, rows.schema.field(rows.num_columns - 1), pa.array(weights[order])), spec
-    )
+    taken = rows.take(pa.array(order[begins][kept]))
+    last = rows.num_columns - 1
+    return Segment.of(taken.set_column(last, rows.schema.field(last), pa.array(weights[kept])), whole.spec)

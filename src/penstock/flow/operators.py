@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from penstock.flow.equality import Flags, Rows, fixed_values
 from penstock.flow.hashing import Groups, Hashes, key_hashes, taken
-from penstock.flow.sums import sums
 from penstock.flow.state import StateStore, TableSpec
+from penstock.flow.sums import sums
 from penstock.formats.columns.buffers import batch_of
 
 #: Columns that rows have beside those of their node: int64, uint64 and int8 (a RowKind).

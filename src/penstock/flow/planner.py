@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from penstock.errors import Problem, UnsupportedError
 from penstock.flow.aggregate import GroupAggregateOperator
 from penstock.flow.changes import Changes, Mode
-from penstock.flow.dataflow import Branch, Calc, Edge, Vertex
+from penstock.flow.calc import Calc, calc_of
+from penstock.flow.dataflow import Branch, Edge, Passing, Vertex
 from penstock.flow.deduplicate import DeduplicateOperator
+from penstock.flow.expressions import Lacking
 from penstock.flow.join import JoinOperator
 from penstock.flow.normalize import NormalizeOperator
 from penstock.flow.operators import Operator
@@ -29,11 +32,10 @@ from penstock.plan.nodes import (
     Union,
 )
 from penstock.plan.traits import traits
+from penstock.plan.walk import base
 from penstock.spi import INSERTIONS
 from penstock.types import RowKind, RowType, arrow_schema
-
-#: Makes the calculation of these nodes, the lowest first, on rows of their input. Raises UnsupportedError.
-Compile = Callable[[RowType, Sequence[Node]], Calc]
+from penstock.types.casts import alike
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,35 @@ class _Way:
     origin: Node
     steps: tuple[Step, ...] = ()
 
+    @property
+    def node(self) -> Node:
+        """The last step."""
+        found = self.origin
+        for step in self.steps:
+            found = step.with_inputs((found,))
+        return found
+
+
+def _calc(way: _Way, zone: str) -> Calc | Lacking:
+    if base(way.node) is not way.origin:
+        return Lacking("a Python function")
+    return calc_of(way.node, zone)
+
 
 @dataclass
 class Planner:
-    """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers."""
+    """Makes the branches and vertices of a job. ``scans`` are in the order of their numbers, ``zone`` is the session's
+    time zone.
+
+    Where a branch has no kernels for all of its expressions, ``hops`` has the node that Spark computes, by the number
+    of the scan; the branch passes its rows on.
+    """
 
     scans: Sequence[Scan]
-    compile: Compile
+    zone: str = ""
     branches: list[Branch] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
+    hops: dict[int, Node] = field(default_factory=dict)
     _made: dict[int, int] = field(default_factory=dict)
     _edges: int = 0
 
@@ -65,8 +87,7 @@ class Planner:
         ways = tuple(_ways(node))
         if all(isinstance(way.origin, Scan) for way in ways):
             for way in ways:
-                calc = self.compile(way.origin.schema, way.steps)
-                self.branches.append(Branch(self._number(way.origin), calc, output=output))
+                self._branch(way, None, output)
             return
         number = self._vertex(self._changes(sink, node, ways), ways=(ways,))
         self.vertices[number] = replace(self.vertices[number], output=output)
@@ -104,22 +125,42 @@ class Planner:
         return number
 
     def _connect(self, way: _Way, edge: Edge) -> None:
-        calc = self.compile(way.origin.schema, way.steps) if way.steps else None
         if isinstance(way.origin, Scan):
-            calc = calc or self.compile(way.origin.schema, ())
-            self.branches.append(Branch(self._number(way.origin), calc, edge))
+            self._branch(way, edge, None)
             return
+        calc = _calc(way, self.zone) if way.steps else None
+        if isinstance(calc, Lacking):
+            reason = "cannot be computed above a join, a group or another operator with state yet"
+            hint = "compute it below, in a subquery, or in a job of its own"
+            raise UnsupportedError((Problem(f"{calc.function} {reason}", where=str(calc.place or ""), hint=hint),))
         source = self.vertices[self._node(way.origin)]
         self.vertices[source.number] = replace(source, outs=(*source.outs, (calc, edge)))
 
+    def _branch(self, way: _Way, edge: Edge | None, output: int | None) -> None:
+        """Add a branch from a scan."""
+        number, found = self._number(way.origin), _calc(way, self.zone)
+        calc: Calc | Passing
+        if not isinstance(found, Lacking):
+            calc = found
+        else:
+            if number in self.hops:
+                reason = f"{found.function} cannot be computed for two subqueries of one table in a job with state yet"
+                raise UnsupportedError((Problem(reason, where=str(found.place or "")),))
+            self.hops[number] = way.node
+            calc = Passing()
+        self.branches.append(Branch(number, calc, edge, output))
+
     def _local(self, operator: Operator, ways: Sequence[Sequence[_Way]]) -> bool:
         """Whether the rows of each key are in one task already: the operator has one input, from one vertex, whose keys
-        pass unchanged and are keys of the operator in the same order."""
+        pass unchanged and are its own, in the same order. The end of an output keeps no state by hash: it needs all
+        rows of a key, whatever the order, and without keys nothing."""
         if len(ways) != 1 or len(ways[0]) != 1 or isinstance(ways[0][0].origin, Scan):
             return False
-        (way,) = ways[0]
+        (way,), keys = ways[0], operator.inputs[0].keys
         before = _partitioned(way)
-        return bool(before) and before == operator.inputs[0].keys
+        if isinstance(operator, Changes):
+            return not keys or (bool(before) and set(before) <= set(keys))
+        return bool(before) and before == keys
 
     def _node(self, node: Node) -> int:
         """The number of the vertex of a node with state."""
@@ -135,7 +176,7 @@ class Planner:
 def _operator(node: Node) -> Operator:
     match node:
         case GroupAggregate():
-            return GroupAggregateOperator.of(node)
+            return GroupAggregateOperator.of(node, retracts=traits(node.input).kinds != INSERTIONS)
         case Join():
             return JoinOperator.of(node)
         case Normalize():
@@ -178,16 +219,14 @@ def _renamed(member: Node, union: Node) -> tuple[Project, ...]:
 
 def _fitted(sink: Sink) -> Node:
     """The sink's rows in the columns and types that its connector takes."""
-    given, wanted = sink.input.schema, sink.schema
     taken = {each.name: each.type for each in sink.spec.schema.fields}
     items = []
-    for ref, to in zip(fields_of(given), wanted.fields, strict=True):
-        value = coerce(ref, to.type)
-        items.append(Item(to.name, value if to.type == taken[to.name] else cast(value, taken[to.name])))
-    if all(item.expression is ref for item, ref in zip(items, fields_of(given), strict=True)) and given == wanted:
-        return sink.input
-    row = RowType(tuple(replace(each, type=taken[each.name]) for each in wanted.fields), nullable=False)
-    return Project(row, sink.input, tuple(items))
+    for ref, to in zip(fields_of(sink.input.schema), sink.schema.fields, strict=True):
+        value, type_ = coerce(ref, to.type), taken[to.name]
+        items.append(Item(to.name, value if alike(to.type, type_) else cast(value, type_)))
+    row = RowType(tuple(replace(each, type=taken[each.name]) for each in sink.schema.fields), nullable=False)
+    same = all(item == Item(each.name, each) for item, each in zip(items, fields_of(sink.input.schema), strict=True))
+    return sink.input if same else Project(row, sink.input, tuple(items))
 
 
 def _partitioned(way: _Way) -> tuple[str, ...]:
@@ -201,7 +240,11 @@ def _partitioned(way: _Way) -> tuple[str, ...]:
             return ()
     for step in way.steps:
         if isinstance(step, Project):
-            now = {item.expression.name: item.name for item in reversed(step.items) if isinstance(item.expression, ColumnRef)}
+            now = {
+                item.expression.name: item.name
+                for item in reversed(step.items)
+                if isinstance(item.expression, ColumnRef)
+            }
             if not all(name in now for name in names):
                 return ()
             names = tuple(now[name] for name in names)

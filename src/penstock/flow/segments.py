@@ -3,7 +3,7 @@
 A segment is an Arrow IPC stream of one batch: ``__hash`` (uint64, ascending), for multisets ``__row`` (uint64, the hash
 of the values, ascending within a hash), the columns of the key as ``key.<name>`` and of the value as ``value.<name>``,
 and ``__present`` (bool, keyed) or ``__weight`` (int64, multiset). It is not compressed, so that it is read where it is
-mapped into memory.
+mapped into memory. Behind it stands the index of its hashes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from penstock.errors import CheckpointError
 from penstock.flow.hashing import Hashes
+from penstock.flow.index import HashIndex
 from penstock.flow.storage import Storage
 
 #: Of the layout above, the hashes and the references.
@@ -68,11 +69,16 @@ class SegmentRef:
     file: str
     offset: int
     bytes: int
+    #: How many rows are valid, and of how many rows here and in older segments they make one superfluous: of the whole
+    #: segment exactly, of a part about.
     rows: int
+    stale: int
     low: int
     high: int
     newest: int
     kind: Kind
+    #: Where the index begins, from ``offset`` on.
+    index: int
     version: int = VERSION
 
     def to_json(self) -> dict[str, Any]:
@@ -102,7 +108,12 @@ class SegmentRef:
     def within(self, low: int, high: int) -> SegmentRef | None:
         """The part with hashes from ``low`` up to but not ``high``; None if there is none."""
         low, high = max(low, self.low), min(high, self.high)
-        return replace(self, low=low, high=high) if low < high else None
+        if (low, high) == (self.low, self.high):
+            return self
+        if low >= high:
+            return None
+        share = (high - low) / (self.high - self.low)
+        return replace(self, low=low, high=high, rows=round(self.rows * share), stale=round(self.stale * share))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +129,13 @@ class Segment:
 
     @classmethod
     def of(cls, rows: pa.RecordBatch, spec: TableSpec) -> Segment:
-        return cls(rows.column(0).to_numpy(zero_copy_only=True) if len(rows) else np.zeros(0, np.uint64), rows, spec)
+        return cls(rows.column(0).to_numpy(), rows, spec)
+
+    @property
+    def row_hashes(self) -> Hashes:
+        """The hashes of the values of a multiset."""
+        found: Hashes = self.rows.column(1).to_numpy()
+        return found
 
     @cached_property
     def keys(self) -> Sequence[pa.Array]:
@@ -152,19 +169,33 @@ class SegmentWriter:
         self._parts: list[Any] = []
         self._size = 0
 
-    def add(self, segment: Segment, low: int, high: int, newest: int) -> SegmentRef:
-        """The reference to a segment that :meth:`write` is going to write."""
-        padding = -self._size % _ALIGNMENT
-        if padding:
-            self._parts.append(bytes(padding))
+    def add(self, segment: Segment, low: int, high: int, newest: int, stale: int) -> SegmentRef:
+        """The reference to a segment of one row at least, which :meth:`write` is going to write."""
+        self._append(bytes(-self._size % _ALIGNMENT))
+        offset = self._size
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, segment.rows.schema) as stream:
             stream.write_batch(segment.rows)
         content = sink.getvalue()
-        offset = self._size + padding
-        self._parts.append(content)
-        self._size = offset + content.size
-        return SegmentRef(self._name, offset, content.size, len(segment), low, high, newest, segment.spec.kind)
+        self._append(content)
+        for part in HashIndex.of(segment.hashes).parts():
+            self._append(part)
+        return SegmentRef(
+            file=self._name,
+            offset=offset,
+            bytes=self._size - offset,
+            rows=len(segment),
+            stale=stale,
+            low=low,
+            high=high,
+            newest=newest,
+            kind=segment.spec.kind,
+            index=content.size,
+        )
+
+    def _append(self, part: Any) -> None:
+        self._parts.append(part)
+        self._size += memoryview(part).nbytes
 
     def write(self, storage: Storage) -> None:
         """Write the file, unless there are no segments."""
@@ -179,26 +210,34 @@ class SegmentReader:
         self._storage = storage
         self._uid = uid
         self._files: dict[str, pa.Buffer] = {}
+        self._opened: dict[tuple[str, int], tuple[Segment, HashIndex]] = {}
 
-    def read(self, ref: SegmentRef, spec: TableSpec) -> Segment:
-        """The valid rows of a segment as ``spec`` has its columns. Nothing is copied.
+    def read(self, ref: SegmentRef, spec: TableSpec) -> tuple[Segment, HashIndex]:
+        """A segment with the columns of ``spec``, its rows outside of the valid range too, and its index. Nothing is
+        copied.
 
         Value columns that the segment does not have are null. Raises CheckpointError if its columns differ in another
         way, or if the file is damaged.
         """
+        found = self._opened.get((ref.file, ref.offset))
+        if found is None:
+            found = self._opened[ref.file, ref.offset] = self._read(ref, spec)
+        return found
+
+    def _read(self, ref: SegmentRef, spec: TableSpec) -> tuple[Segment, HashIndex]:
         content = self._files.get(ref.file)
         if content is None:
             content = self._files[ref.file] = self._storage.open(ref.file)
-        if content.size < ref.offset + ref.bytes:
-            raise self._damaged(ref, f"it has {content.size} bytes, {ref.offset + ref.bytes} were expected")
+        end = ref.offset + ref.bytes
+        if content.size < end:
+            raise self._damaged(ref, f"it has {content.size} bytes instead of {end} or more")
         try:
-            with pa.ipc.open_stream(content.slice(ref.offset, ref.bytes)) as stream:
+            with pa.ipc.open_stream(content.slice(ref.offset, ref.index)) as stream:
                 rows = stream.read_next_batch()
-        except (pa.ArrowInvalid, OSError, StopIteration) as error:
+            index = HashIndex.read(content.slice(ref.offset + ref.index, ref.bytes - ref.index))
+        except (pa.ArrowInvalid, OSError, StopIteration, ValueError) as error:
             raise self._damaged(ref, str(error) or "it has no rows") from error
-        if len(rows) != ref.rows:
-            raise self._damaged(ref, f"it has {len(rows)} rows, {ref.rows} were expected")
-        return Segment.of(self._adapted(rows, ref, spec), spec).between(ref.low, ref.high)
+        return Segment.of(self._adapted(rows, ref, spec), spec), index
 
     def _adapted(self, rows: pa.RecordBatch, ref: SegmentRef, spec: TableSpec) -> pa.RecordBatch:
         expected = spec.schema()

@@ -9,15 +9,15 @@ from functools import partial
 
 from penstock.errors import DefinitionError, Problem
 from penstock.options import nearest
-from penstock.plan.expressions import Call, Literal, cast, walk
-from penstock.plan.nodes import Filter, Job, Sink, project
+from penstock.plan.expressions import Literal, cast
+from penstock.plan.nodes import Job, Sink, project
 from penstock.settings.given import GivenSettings
 from penstock.spi import Connector, Registry
 from penstock.spi import connectors as known_connectors
-from penstock.sql.bind.scope import Scope
-from penstock.sql.bind.selection import Selected, projected, select
+from penstock.sql.bind.queries import Queries, Result
+from penstock.sql.bind.selection import Selected, projected
 from penstock.sql.bind.tables import Declaration, DeclaredTable
-from penstock.sql.parse.grammar import Grammar
+from penstock.sql.parse.queries import QueryGrammar
 from penstock.sql.parse.source import Errors, SourceText, similar
 from penstock.sql.parse.statements import (
     BeginSet,
@@ -112,12 +112,12 @@ class _ScriptReader:
         """Read one statement, and keep its problems."""
         try:
             with self.source.limited_nesting(tokens[0].at, "statement"):
-                self._run(parse_statement(Grammar(self.source, tokens)))
+                self._run(parse_statement(QueryGrammar(self.source, tokens)))
         except DefinitionError as error:
             self.errors.append(error)
-            if name := created_name(Grammar(self.source, tokens)):
+            if name := created_name(QueryGrammar(self.source, tokens)):
                 self.tables.setdefault(name, None)
-            if Grammar(self.source, tokens).sees("EXECUTE", "STATEMENT", "SET", "BEGIN"):
+            if QueryGrammar(self.source, tokens).sees("EXECUTE", "STATEMENT", "SET", "BEGIN"):
                 self.set_at, self.sinks = tokens[0].at, []
 
     def finish(self) -> Script:
@@ -194,12 +194,14 @@ class _ScriptReader:
 
     def _insert(self, statement: Insert) -> None:
         errors = Errors()
-        errors += (self._unknown_table(each) for each in statement.tables if each.name not in self.tables)
-        into, table = (self.tables.get(each.name) for each in statement.tables)
-        insertion = _Insertion(statement, self.source, self.connectors, errors, table, into) if table else None
-        sink = insertion.sink() if insertion else None
+        if statement.table.name not in self.tables:
+            errors.append(self._unknown_table(statement.table))
+        queries = Queries(self.source, self.connectors, errors, self.tables, self._unknown_table)
+        into = self.tables.get(statement.table.name)
+        insertion = _Insertion(statement, self.source, self.connectors, errors, into)
+        sink = insertion.sink(queries.result(statement.query))
         errors.check()
-        if insertion is None or sink is None:
+        if sink is None:
             return
         for column in statement.columns:
             if column.text in insertion.virtual:
@@ -213,13 +215,12 @@ class _ScriptReader:
 
 @dataclass(frozen=True)
 class _Insertion:
-    """An INSERT INTO statement, with the table that it reads and the one that it writes, if that has no problems."""
+    """An INSERT INTO statement, with the table that it writes, if that has no problems."""
 
     statement: Insert
     source: SourceText
     connectors: Registry[Connector]
     errors: Errors
-    table: DeclaredTable
     into: DeclaredTable | None
 
     @property
@@ -227,32 +228,20 @@ class _Insertion:
         """The columns that are written only if the statement names them, sorted."""
         return tuple(sorted(each.name for each in self.into.definition.columns if each.virtual)) if self.into else ()
 
-    def sink(self) -> Sink | None:
-        """The sink with all that feeds it, or None after a problem, which was added to ``errors``."""
-        query, errors = self.statement.query, self.errors
-        alias = query.alias.text if query.alias else query.table.name
-        scope = Scope(self.table.schema, self.source, alias, self.table.event_time)
-        selected = select(query.items, scope, errors)
-        condition = None
-        if query.condition is not None:
-            condition = errors.attempt(partial(scope.condition, query.condition, "the condition of WHERE"))
-        values = [each.value for each in selected if each] + ([condition] if condition else [])
-        parts = (part for value in values for part in walk(value))
-        used = any(isinstance(part, Call) and part.function == "CURRENT_WATERMARK" for part in parts)
-        node = errors.attempt(lambda: self.table.scan(self.connectors, with_watermark=used))
+    def sink(self, result: Result) -> Sink | None:
+        """The sink of the query's result, or None after a problem, which was added to the errors."""
         if self.into is None:
             return None
         named = tuple(name.text for name in self.statement.columns)
-        made = errors.attempt(partial(self.into.sink, self.connectors, named))
+        made = self.errors.attempt(partial(self.into.sink, self.connectors, named))
         if made is None:
             return None
         definition, spec = made
-        columns = self._fitted(selected, definition.written, self._order(self.into, definition.written))
-        if errors or node is None:
+        order = self._order(self.into, definition.written)
+        columns = [] if result.columns is None else self._fitted(list(result.columns), definition.written, order)
+        if self.errors or result.node is None:
             return None
-        if condition is not None:
-            node = Filter(node.schema, node, condition)
-        input_ = project(node, projected(columns))
+        input_ = project(result.node, projected(columns))
         return Sink(definition.written, input_, definition.name, self.into.connector, spec)
 
     def _order(self, into: DeclaredTable, written: RowType) -> tuple[str, ...]:
@@ -277,7 +266,7 @@ class _Insertion:
             if None not in selected:  # else their number is not known
                 takes = f"'{self.statement.table.name}' takes {len(order)}: {', '.join(order)}"
                 reason = f"the number of columns in the query is {len(selected)}, but {takes}"
-                at = self.statement.query.items[0].expression.at
+                at = selected[0].at if selected and selected[0] else self.statement.query.at
                 self._problem(at, reason, self._virtual_hint(self.virtual))
             return []
         given = {name: item for name, item in zip(order, selected, strict=True) if item is not None}

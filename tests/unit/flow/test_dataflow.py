@@ -9,8 +9,9 @@ import pytest
 from penstock.flow.dataflow import Dataflow
 from penstock.flow.planner import Planner
 from penstock.plan.nodes import AggregateCall, GroupAggregate, Join, JoinKind, Scan, Sink, Union
+from penstock.plan.walk import scans
 from penstock.spi import CHANGES, HIDDEN, KIND, Guarantee, Output, ScanCapabilities, SinkCapabilities
-from penstock.types import BIGINT, STRING, Field, RowKind, RowType
+from penstock.types import BIGINT, STRING, Field, RowKind, RowType, arrow_schema
 from tests.tables import Read, Written
 from tests.unit.flow.driver import Driver
 
@@ -38,21 +39,10 @@ def joined(left, right):
 def flow_of(node, storage, **capabilities):
     takes = SinkCapabilities(kinds=CHANGES, guarantee=Guarantee.NONE, **capabilities)
     sink = Sink(node.schema, node, "out", "values", Written("out", node.schema, takes))
-    planner = Planner(scans_of(node), lambda schema, steps: unchanged(steps))
+    planner = Planner(scans(node))
     planner.add(sink, 0)
     output = Output(0, "out", sink.spec, node.schema, None, node.schema.names)
     return Dataflow(tuple(planner.branches), planner.ordered(), (output,), str(storage))
-
-
-def unchanged(steps):
-    assert not steps
-    return lambda batch: batch
-
-
-def scans_of(node):
-    from penstock.plan.walk import scans
-
-    return scans(node)
 
 
 def random_changes(rng, rows, columns):
@@ -79,8 +69,6 @@ def customer(rng, number):
 def encoded(changes, schema, first):
     """A batch of a scan: the table's columns, HIDDEN and KIND."""
     columns = list(zip(*(row for _, row in changes), strict=True)) if changes else [()] * len(schema.fields)
-    from penstock.types import arrow_schema
-
     arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow_schema(schema), strict=True)]
     hidden = [pa.array([0] * len(changes), pa.int32()), pa.array(range(first, first + len(changes)), pa.int64())]
     kinds = pa.array([int(kind) for kind, _ in changes], pa.int8())

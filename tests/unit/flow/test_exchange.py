@@ -54,7 +54,10 @@ def test_rows_of_several_edges_are_told_apart():
     sender.send(1, batch([2, 3], [1, 2]), 1)
     ordered = pa.Table.from_batches([sender.rows()]).sort_by([(name, "ascending") for name in ORDER])
     found = received(ordered.to_batches())
-    assert {edge: joined(list(Receiver().batches(rows)), SCHEMA).num_rows for edge, rows in found.items()} == {1: 2, 2: 1}
+    assert {edge: joined(list(Receiver().batches(rows)), SCHEMA).num_rows for edge, rows in found.items()} == {
+        1: 2,
+        2: 1,
+    }
 
 
 def test_a_task_without_rows_sends_none():

@@ -72,14 +72,14 @@ def test_keyed_rows_are_those_of_a_dictionary(tmp_path: Path, seed: int, weak: i
         for low, high in ranges(dice.choice([1, 1, 2, 3])):
             store = StateStore(LocalStorage(str(tmp_path)), [KEYED], refs, low, high, "t-")
             groups = groups_of(own(asked, low, high, weak), weak)
-            found, values = store.table("rows").get(groups)
+            found, values = store.keyed("rows").get(groups)
             for key, there, value in zip(tuples(groups.keys), found, tuples(values), strict=True):
                 assert there == (key in model)
                 assert value == model.get(key, (None, None))
             groups = groups_of(own(changes, low, high, weak), weak)
             rows = [(dice.choice([None, dice.randrange(100)]), dice.choice([None, "x", "yy"])) for _ in groups.hashes]
             present = np.array([dice.random() < 0.7 for _ in rows], np.bool_)
-            store.table("rows").put(groups, batch(rows, VALUE), present)
+            store.keyed("rows").put(groups, batch(rows, VALUE), present)
             for key, row, there in zip(tuples(groups.keys), rows, present, strict=True):
                 if there:
                     expected[key] = row
@@ -103,7 +103,7 @@ def test_rows_with_weights_are_those_of_a_counter(tmp_path: Path, seed: int, wea
         for low, high in ranges(dice.choice([1, 1, 2, 3])):
             store = StateStore(LocalStorage(str(tmp_path)), [MULTISET], refs, low, high, "t-")
             groups = groups_of(own(asked, low, high, weak), weak)
-            index, values, weights = store.table("bag").get(groups)
+            index, values, weights = store.multiset("bag").get(groups)
             assert (np.diff(index) >= 0).all()
             names = tuples(groups.keys)
             pairs = [(names[at], value) for at, value in zip(index, tuples(values), strict=True)]
@@ -115,7 +115,7 @@ def test_rows_with_weights_are_those_of_a_counter(tmp_path: Path, seed: int, wea
             rows = [(dice.choice([None, 1, 2]), dice.choice([None, "x"])) for _ in keys]
             gains = [dice.choice([-2, -1, 1, 1, 2]) for _ in keys]
             given = batch(keys, KEY)
-            store.table("bag").add(hashes_of(given, weak), given, batch(rows, VALUE), np.array(gains, np.int64))
+            store.multiset("bag").add(hashes_of(given, weak), given, batch(rows, VALUE), np.array(gains, np.int64))
             for key, row, gain in zip(keys, rows, gains, strict=True):
                 expected[key, row] += gain
                 if not expected[key, row]:

@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from penstock.delivery import attempted
 from penstock.engine.runs.batches import published
 from penstock.engine.runs.sources import Readings
+from penstock.engine.translate import rows_of
 from penstock.errors import CheckpointError, ExecutionError, Problem, UnsupportedError
 from penstock.flow.dataflow import Dataflow, Plan, placed_schema
 from penstock.flow.exchange import ENCODED, EXCHANGE, ORDER, ROWS, STATE, Receiver
@@ -54,7 +55,8 @@ def stateful(job: Job) -> bool:
     def visit(node: Node, below: tuple[bool, ...]) -> bool:
         return isinstance(node, STATEFUL) or any(below)
 
-    return any(fold(job.sinks, visit))
+    found: tuple[bool, ...] = fold(job.sinks, visit)
+    return any(found)
 
 
 def check_committers(job: Job, committers: Sequence[Committer]) -> None:
@@ -67,46 +69,49 @@ def check_committers(job: Job, committers: Sequence[Committer]) -> None:
     raise UnsupportedError((Problem(reason, where=f"table '{exact[0].table}'", hint=hint),))
 
 
-def dataflow(job: Job, scans: Sequence[Scan], outputs: Sequence[Output], stage: Stage | None, storage: str) -> Dataflow:
-    """The dataflow of a job with state. Raises UnsupportedError for expressions that operators cannot compute."""
-    planner = Planner(scans, calculation)
-    for number, sink in enumerate(job.sinks):
-        planner.add(sink, number)
-    return Dataflow(tuple(planner.branches), planner.ordered(), tuple(outputs), storage, stage)
-
-
 @dataclass(eq=False)
 class FlowRun:
-    """The batches of one run of a job with state."""
+    """The batches of one run of a job with state. ``scans`` are in the order of Spark's log."""
 
-    flow: Dataflow
+    job: Job
+    scans: Sequence[Scan]
+    outputs: Sequence[Output]
+    #: Encodes the rows of outputs where they are made; None if the committers take rows.
+    stage: Stage | None
     context: JobContext
+    #: The location of the checkpoint.
+    uri: str
     _last: tuple[str, Manifest] = field(default=("", Manifest()), init=False)
     #: Manifests that no batch needs any more, once the next batch is committed.
     _former: list[tuple[str, Manifest]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        self._storage = Storage.of(self.flow.storage)
+        planner = Planner(
+            self.scans,
+            self.context.settings.session_time_zone or str(self.context.spark.conf.get("spark.sql.session.timeZone")),
+        )
+        for number, sink in enumerate(self.job.sinks):
+            planner.add(sink, number)
+        place = f"{self.uri.rstrip('/')}/{_FOLDER}"
+        self.flow = Dataflow(tuple(planner.branches), planner.ordered(), tuple(self.outputs), place, self.stage)
+        self._hops = planner.hops
+        self._storage = Storage.of(place)
 
-    @staticmethod
-    def location(checkpoint: str) -> str:
-        """The location of the state in a checkpoint."""
-        return f"{checkpoint.rstrip('/')}/{_FOLDER}"
-
-    def frame(self, readings: Readings, scans: Sequence[Scan]) -> DataFrame:
+    def frame(self, readings: Readings) -> DataFrame:
         """The rows of the exchange that the reading tasks send."""
-        return reduce(DataFrame.unionAll, (self._reading(readings, n, scan) for n, scan in enumerate(scans)))
+        return reduce(DataFrame.unionAll, (self._reading(readings, n, scan) for n, scan in enumerate(self.scans)))
 
     def _reading(self, readings: Readings, number: int, scan: Scan) -> DataFrame:
         work = partial(_read, self.flow, number)
-        if scan.spec.capabilities.staged:
+        if scan.spec.capabilities.staged and number not in self._hops:
             return readings.staged(scan, Stage(work, EXCHANGE))
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             context: Any = TaskContext.get()
             yield from work(Task(context.partitionId(), 0, context.getLocalProperty(INSTRUCTIONS)), batches)
 
-        return readings.frame(scan).mapInArrow(guarded(run), from_arrow_schema(EXCHANGE))
+        frame = rows_of(self._hops[number], readings) if number in self._hops else readings.frame(scan)
+        return frame.mapInArrow(guarded(run), from_arrow_schema(EXCHANGE))
 
     def publish(self, batch: Batch, frame: DataFrame, committers: Sequence[Committer]) -> list[Published]:
         """Run the operators on a batch, publish the results, and commit the state with them (rule "state commits with
@@ -167,9 +172,7 @@ class FlowRun:
             lambda: self._frame([_of(rows, edges, ROWS)]),
         )
 
-    def _collect(
-        self, batch: Batch, frame: DataFrame, folder: str, before: Manifest
-    ) -> tuple[str, pa.RecordBatch]:
+    def _collect(self, batch: Batch, frame: DataFrame, folder: str, before: Manifest) -> tuple[str, pa.RecordBatch]:
         """Run all stages, and return the name of the attempt and the rows for the driver."""
         flow, context = self.flow, self.context.spark.sparkContext
         scans = {branch.scan for branch in flow.branches}

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.engine.checkpoint import JobCheckpoint
 from penstock.engine.runs.batches import JobProgress, described, published
 from penstock.engine.runs.failures import FOREIGN, explained, gone, stopped_by_others, translated
+from penstock.engine.runs.flows import FlowRun, check_committers, stateful
 from penstock.engine.runs.identity import identify, ordered_scans
 from penstock.engine.runs.reports import Reports, reports_of
 from penstock.engine.runs.sources import Readings, runtime
@@ -62,6 +63,8 @@ class Query:
     _committers: list[Committer] = field(default_factory=list, init=False)
     #: The outputs of each committer.
     _outputs: list[list[Output]] = field(default_factory=list, init=False)
+    #: The operators of a job with state.
+    _flow: FlowRun | None = field(default=None, init=False)
     _reached: tuple[dict[str, Any], ...] | None = field(default=None, init=False)
     _failure: PenstockError | None = field(default=None, init=False)
     _misses_reports: bool = field(default=False, init=False)
@@ -79,9 +82,14 @@ class Query:
 
     def _start(self) -> None:
         context = self._context()
-        staged, outputs = self._staged(context) or (None, computed(self.job.sinks))
+        keeps_state = stateful(self.job)
+        staged, outputs = (None if keeps_state else self._staged(context)) or (None, computed(self.job.sinks))
         if staged is None:
             self._committers = self._build_committers(outputs, context)
+        if keeps_state:
+            check_committers(self.job, self._committers)
+            stage = self._committers[0].stage() if self._committers[0].keeps_state else None
+            self._flow = FlowRun(self.job, self._scans, outputs, stage, context, self.checkpoint.uri)
         # Sources look for their starts later: an open transaction of a former run holds back the group's offsets.
         for committer in self._committers:
             committer.check()
@@ -89,7 +97,10 @@ class Query:
             committer.open()
         with translated():
             readings = Readings(self._sources, context, self._scans)
-            frame = readings.staged(*staged) if staged else build(self.job.sinks, outputs, readings)
+            if self._flow is not None:
+                frame = self._flow.frame(readings)
+            else:
+                frame = readings.staged(*staged) if staged else build(self.job.sinks, outputs, readings)
         self._reached = self.checkpoint.offsets(self.checkpoint.first_batch() - 1)
         writer = frame.writeStream.foreachBatch(self._batch).queryName(self.job.name)
         writer = writer.option("checkpointLocation", self.checkpoint.uri)
@@ -202,7 +213,8 @@ class Query:
 
     def _publish(self, frame: DataFrame, batch_id: int) -> None:
         batch = described(batch_id, self.job, self.spark, self.checkpoint, self._sources, self.warn)
-        done = published(batch, frame, self._committers)
+        publish = published if self._flow is None else self._flow.publish
+        done = publish(batch, frame, self._committers)
         recorded = {number: well for each in done for number, well in each.consumed.items()}
         for number, (source, reached) in enumerate(zip(self._sources, batch.end, strict=True)):
             source.done(reached, recorded.get(number))

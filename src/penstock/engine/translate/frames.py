@@ -58,7 +58,7 @@ def computed(sinks: Sequence[Sink]) -> tuple[Output, ...]:
 def build(sinks: Sequence[Sink], outputs: Sequence[Output], reading: Reading) -> DataFrame:
     """The frame that holds the rows of all ``sinks``, where ``outputs`` (:func:`computed`) say."""
     if len(sinks) == 1:
-        frame = _rows(sinks[0].input, reading)
+        frame = rows_of(sinks[0].input, reading)
         return frame.select(*_sink_columns(sinks[0]), *_hidden(frame))
     groups: dict[Scan, list[_Branch]] = {}
     for output, sink in zip(outputs, sinks, strict=True):
@@ -113,7 +113,8 @@ def _picked(node: Node) -> tuple[str, ...] | None:
     return fold((node,), visit)[0]
 
 
-def _rows(node: Node, reading: Reading) -> DataFrame:
+def rows_of(node: Node, reading: Reading) -> DataFrame:
+    """The rows of a node."""
     found: tuple[DataFrame, ...] = fold((node,), partial(_frame, reading))
     return found[0]
 
@@ -221,7 +222,7 @@ class _Base:
 
 def _side_by_side(scan: Scan, branches: Sequence[_Branch], reading: Reading) -> DataFrame:
     """The rows of several sinks that take them from one reading of ``scan``."""
-    rows = _rows(scan, reading)
+    rows = rows_of(scan, reading)
     hidden = _hidden(rows)
     aliases = {f"__base_{i}": name for i, name in enumerate(name for name in rows.columns if name not in hidden)}
     base = _Base(scan, aliases, "__of_base")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from penstock.errors import DefinitionError, SqlError
 from penstock.options import nearest
@@ -18,7 +18,9 @@ from penstock.plan.expressions import (
     call,
     cast,
     coerce,
+    fields_of,
 )
+from penstock.sql.bind.aggregates import Grouping, aggregate
 from penstock.sql.bind.arithmetic import arithmetic, sign
 from penstock.sql.bind.functions import ALIASES, SIGNATURES, families
 from penstock.sql.bind.literals import literal
@@ -26,13 +28,15 @@ from penstock.sql.parse.source import SourceText, similar
 from penstock.sql.parse.syntax import (
     Name,
     Unbound,
+    UnboundAggregate,
     UnboundCall,
     UnboundCast,
     UnboundField,
     UnboundLiteral,
     UnboundName,
+    UnboundOver,
 )
-from penstock.sql.parse.vocabulary import AGGREGATES, ELSEWHERE
+from penstock.sql.parse.vocabulary import ELSEWHERE, RANKINGS, WINDOWS
 from penstock.types import (
     BIGINT,
     BOOLEAN,
@@ -66,8 +70,32 @@ UNTYPED_NULL = ("the type of NULL is not known here", "write CAST(NULL AS STRING
 
 
 @dataclass(frozen=True)
+class NamedTable:
+    """A table that expressions may name: its ``qualifier``, and the expression of each of its columns, by name. Those
+    that are ``merged`` with columns of other tables, by JOIN .. USING, need the qualifier."""
+
+    qualifier: str
+    columns: Mapping[str, Expression]
+    merged: frozenset[str] = frozenset()
+
+    @property
+    def own(self) -> Mapping[str, Expression]:
+        """The columns that need no qualifier."""
+        return {name: value for name, value in self.columns.items() if name not in self.merged}
+
+
+def named_table(qualifier: str, schema: RowType, names: Sequence[str] = ()) -> NamedTable:
+    """A table whose columns are called ``names``, or as in ``schema``; of two with one name, the first counts."""
+    columns: dict[str, Expression] = {}
+    for name, each in zip(names or schema.names, fields_of(schema), strict=True):
+        columns.setdefault(name, each)
+    return NamedTable(qualifier, columns)
+
+
+@dataclass(frozen=True)
 class Scope:
-    """Binds expressions of ``source`` to the columns of ``schema``, which ``qualifier`` may precede.
+    """Binds expressions of ``source`` to the columns of ``schema``, which ``qualifier`` may precede, or, in a query of
+    several tables, to those of the ``tables``.
 
     Raises SchemaError for an unknown name, SqlError for an expression without a type, and UnsupportedError for a
     feature that only Flink has; each with its place.
@@ -78,6 +106,19 @@ class Scope:
     qualifier: str = ""
     #: The column with the event time, if there is one.
     event_time: str = ""
+    tables: tuple[NamedTable, ...] = ()
+    #: What aggregates are of, and where they are when they may not be.
+    grouping: Grouping = Grouping.NONE
+    clause: str = "here"
+
+    @property
+    def named(self) -> tuple[NamedTable, ...]:
+        """The tables, of which there is at least one."""
+        return self.tables or (named_table(self.qualifier, self.schema),)
+
+    def within(self, clause: str) -> Scope:
+        """The scope of a clause that has no aggregates."""
+        return replace(self, grouping=Grouping.NONE, clause=clause)
 
     def bind(self, given: Unbound) -> Expression:
         """The typed expression."""
@@ -92,6 +133,10 @@ class Scope:
                 return self._cast(given)
             case UnboundCall():
                 return self._call(given)
+            case UnboundAggregate():
+                return self._aggregate(given)
+            case UnboundOver():
+                return self._over(given)
         raise self._error(given, "'*' is not an expression", "it may only stand alone in a select list")
 
     def condition(self, given: Unbound, role: str) -> Expression:
@@ -113,8 +158,8 @@ class Scope:
     def _error(self, given: Unbound, reason: str, hint: str = "") -> SqlError:
         return self.source.error(given.at, reason, hint)
 
-    def _unknown(self, role: str, name: Name, row: RowType) -> DefinitionError:
-        hint = similar(name.text, row.names) or f"there are {', '.join(row.names[:12]) or 'none'}"
+    def _unknown(self, role: str, name: Name, known: Collection[str]) -> DefinitionError:
+        hint = similar(name.text, known) or f"there are {', '.join(list(known)[:12]) or 'none'}"
         return self.source.schema_error(name.at, f"there is no {role} '{name.text}'", hint)
 
     def _made(self, call: UnboundCall, function: str, args: Sequence[Expression], data_type: DataType) -> Expression:
@@ -124,17 +169,34 @@ class Scope:
 
     def _name(self, given: UnboundName) -> Expression:
         first, *rest = given.parts
-        if rest and first.text == self.qualifier:
-            if self.schema.field(rest[0].text) is not None:
+        table = next((each for each in self.named if rest and each.qualifier == first.text), None)
+        if table is not None:
+            if rest[0].text in table.columns:
                 first, *rest = rest
-            elif self.schema.field(first.text) is None:
-                raise self._unknown("column", rest[0], self.schema)
-        column = self.schema.field(first.text)
-        if column is None:
-            raise self._unknown("column", first, self.schema)
-        found: Expression = ColumnRef(column.name, type=column.type, place=self.source.at(first.at))
-        for name in rest:
-            found = self._field(found, name)
+                return self._fields(table.columns[first.text], first, rest)
+            if not any(first.text in each.columns for each in self.named):
+                raise self._unknown("column", rest[0], table.columns)
+        return self._fields(self.column(first), first, rest)
+
+    def column(self, name: Name) -> Expression:
+        """The column of a name without a qualifier."""
+        found = [each.columns[name.text] for each in self.named if name.text in each.own]
+        if len(found) > 1:
+            tables = [each.qualifier for each in self.named if name.text in each.columns]
+            hint = f"write {tables[0] or 'alias'}.{name.text}"
+            reason = (
+                f"column '{name.text}' is in {len(tables)} tables: {', '.join(each or '(query)' for each in tables)}"
+            )
+            raise self.source.schema_error(name.at, reason, hint)
+        if not found:
+            raise self._unknown("column", name, dict.fromkeys(each for table in self.named for each in table.columns))
+        return found[0]
+
+    def _fields(self, column: Expression, name: Name, rest: Sequence[Name]) -> Expression:
+        """A column at its place, or a field of it."""
+        found = replace(column, place=self.source.at(name.at))
+        for each in rest:
+            found = self._field(found, each)
         return found
 
     def _field(self, base: Expression, name: Name) -> Expression:
@@ -143,9 +205,23 @@ class Scope:
             raise self.source.error(name.at, f"{base.type.text()} has no fields, so not '{name.text}'", hint)
         found = base.type.field(name.text)
         if found is None:
-            raise self._unknown("field", name, base.type)
+            raise self._unknown("field", name, base.type.names)
         nullable = found.type.nullable or base.type.nullable
         return FieldAccess(base, found.name, type=found.type.with_nullability(nullable), place=self.source.at(name.at))
+
+    # --- aggregates -------------------------------------------------------------------------------------------
+
+    def _aggregate(self, given: UnboundAggregate) -> Expression:
+        if self.grouping is Grouping.NONE:
+            hint = "filter groups with HAVING" if self.clause == "in WHERE" else "aggregate in a query of its own"
+            raise self._error(given, f"aggregate {given.name} cannot stand {self.clause}", hint)
+        inner = self.within("in an aggregate")
+        args = [inner.value(each) for each in given.args]
+        condition = inner.condition(given.filter, "the condition of FILTER") if given.filter else None
+        return aggregate(given, args, condition, self.grouping, self.source)
+
+    def _over(self, given: UnboundOver) -> Expression:
+        raise self.source.unsupported(given.at, f"{given.name}() OVER is not supported", "aggregate with GROUP BY")
 
     # --- CAST, CASE and functions ---------------------------------------------------------------------------
 
@@ -200,8 +276,10 @@ class Scope:
         raise self._error(call, f"{call.name} takes {expected}, not ({given})", "CAST the arguments" if args else "")
 
     def _no_function(self, call: UnboundCall) -> DefinitionError:
-        if call.name in AGGREGATES:
-            reason, hint = f"aggregate or window {call.name}", "compute it after reading the sink's topic"
+        if call.name in WINDOWS:
+            reason, hint = f"window {call.name}", "compute it after reading the sink's topic"
+        elif call.name in RANKINGS:
+            reason, hint = f"{call.name} without OVER", f"write {call.name}() OVER (PARTITION BY .. ORDER BY ..)"
         elif call.name in ELSEWHERE:
             reason, hint = f"function {call.name}", "compute it downstream"
         else:

@@ -541,9 +541,7 @@ class KafkaCommitter(_Writing):
                 context.warn(f"whether batch {batch.batch_id} was committed is not known yet: {error}")
             time.sleep(backoff.next())
 
-    def _write(
-        self, batch: Batch, frame: Any, results: Results | None, transaction: OpenTransaction
-    ) -> Acknowledged:
+    def _write(self, batch: Batch, frame: Any, results: Results | None, transaction: OpenTransaction) -> Acknowledged:
         if not batch.tasks and results is None:
             return Acknowledged()
         spec = self.spec()
