@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -163,3 +164,37 @@ def test_a_row_without_a_key_is_refused_by_its_column(jobs, topic):
     sql = changes((RowKind.INSERT, 1, "one"), (RowKind.INSERT, None, "none")) + upsert(jobs, "t", topic())
     with pytest.raises(RecordError, match="field 'id': NULL cannot be part of the PRIMARY KEY"):
         jobs.run(sql + "INSERT INTO t SELECT * FROM given;")
+
+
+@pytest.mark.parametrize("fmt", ["avro", "csv", "json"])
+def test_keys_of_several_columns_prefixes_and_timestamps_come_back_in_every_format(jobs, topics, topic, fmt):
+    shared, at = topic(partitions=1), datetime(2020, 3, 8, 13, 12, 11, 123_000)
+    written = [
+        (1, "name 1", at, 100, 41, "payload 1"),
+        (2, "name 2", at + timedelta(days=1), 101, None, "payload 2"),
+        (3, "name 3", at + timedelta(days=2), 102, 43, None),
+        (2, "name 2", at + timedelta(days=3), 101, 42, "payload"),
+    ]
+    columns = "k_user BIGINT, name STRING, at TIMESTAMP(3) {}, k_event BIGINT, user_id INT, payload STRING"
+    options = {"key_format": fmt, "value_format": fmt, "key_fields__prefix": "k_", "sink_parallelism": "4"}
+    options |= {f"{part}_csv_null__literal": "n/a" for part in ("key", "value") if fmt == "csv"}
+    declared = columns.format("METADATA FROM 'timestamp'") + ", PRIMARY KEY (k_event, k_user) NOT ENFORCED"
+
+    def declare(**more: str) -> str:
+        return upsert(jobs, "t", shared, declared, value_fields__include="EXCEPT_KEY", **options, **more)
+
+    given = f"'connector' = 'values', 'data-id' = '{values.register(written)}'"
+    sql = f"CREATE TABLE given ({columns.format('')}) WITH ({given});"
+    jobs.run(sql + declare() + "INSERT INTO t SELECT * FROM given;", "write")
+    if fmt == "json":
+        assert topics.read(shared)[0].key == b'{"event":100,"user":1}'
+        assert list(topics.read(shared)[0].json) == ["name", "user_id", "payload"]
+
+    bounds = {"scan_bounded_mode": "specific-offsets", "scan_bounded_specific__offsets": "partition:0,offset:3"}
+    for expected, more in ((written, {"scan_bounded_mode": "latest-offset"}), (written[:3], bounds)):
+        values.forget("seen")
+        sql = f"CREATE TABLE seen ({columns.format('')}) WITH ('connector' = 'values', 'sink-insert-only' = 'false');"
+        jobs.run(declare(**more) + sql + "INSERT INTO seen SELECT * FROM t;", f"read-{len(expected)}")
+        found = values.rows("seen")
+        assert {row.get_row_kind() for row in found} == {RowKind.UPDATE_AFTER}
+        assert [tuple(row) for row in found] == expected
